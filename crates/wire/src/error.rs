@@ -1,0 +1,98 @@
+//! Errors that say whose fault it was.
+
+use std::time::Duration;
+
+/// Who has to act on an error; the command maps it to an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blame {
+    /// The network, or a peer that went away.
+    Network,
+    /// The peer sent what no honest peer sends.
+    Peer,
+    /// The two sides want different jobs.
+    Contract,
+    /// A limit of this machine or this run.
+    Resource,
+}
+
+/// What a peer did that no honest peer does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misbehaviour {
+    /// A frame of another kind than the protocol's next one.
+    #[error("expected {expected}, the peer sent frame kind {got}")]
+    UnexpectedFrame {
+        /// Name of the frame that was due.
+        expected: &'static str,
+        /// Code of the frame that came.
+        got: u8,
+    },
+    /// A frame that announces more bytes than the protocol allows here.
+    #[error("{what} of {bytes} bytes; at most {max} are allowed")]
+    TooLong {
+        /// Name of the frame.
+        what: &'static str,
+        /// Announced length in bytes.
+        bytes: u64,
+        /// Allowed length in bytes.
+        max: u64,
+    },
+    /// A frame that is not as long as the protocol says.
+    #[error("{what} has a length of {bytes} bytes, which the protocol does not allow")]
+    WrongLength {
+        /// Name of the frame.
+        what: &'static str,
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// A value outside its type: a point off the curve, a number out of range, text that is not UTF-8.
+    #[error("{what}: {problem}")]
+    BadValue {
+        /// Which value.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}
+
+/// Why a run over a channel ended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system or TLS reported a failure of the connection.
+    #[error("connection failed: {0}")]
+    Connection(String),
+    /// The peer closed the connection in the middle of the run.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// Nothing moved before the deadline.
+    #[error("nothing heard from the peer for {} seconds", .0.as_secs())]
+    TimedOut(Duration),
+    /// The peer gave up and said why.
+    #[error("the peer gave up: {reason}")]
+    PeerAborted {
+        /// Who the peer blames.
+        blame: Blame,
+        /// The peer's words, cut to a bounded length and stripped of control characters.
+        reason: String,
+    },
+    /// The peer sent what no honest peer sends.
+    #[error("the peer misbehaved: {0}")]
+    PeerMisbehaved(#[from] Misbehaviour),
+    /// The two sides want different jobs.
+    #[error("the two sides disagree on {field}: here {ours}, there {theirs}")]
+    ContractDiffers {
+        /// Name of the field.
+        field: &'static str,
+        /// Our value.
+        ours: String,
+        /// The peer's value.
+        theirs: String,
+    },
+    /// A limit of this run or machine.
+    #[error("{0}")]
+    Resource(String),
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+}

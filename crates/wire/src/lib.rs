@@ -1,0 +1,95 @@
+//! What two parties exchange, and how: frames with a kind and a bounded length, counted by phase.
+//!
+//! Protocol code sees only [`Channel`]. It blocks, it is full duplex, every receive has a deadline,
+//! and nothing that a peer sends makes it allocate more than the caller allowed.
+#![forbid(unsafe_code)]
+
+mod error;
+
+pub use error::{Blame, Error, Misbehaviour};
+
+/// Largest payload of one frame, in bytes. Longer messages travel as several frames of one kind.
+pub const MAX_FRAME: usize = 1 << 20;
+
+/// What a frame holds. The code travels, the name is for errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Byte on the wire. 0 to 15 are reserved for this crate, 16 to 31 for the handshake.
+    pub code: u8,
+    /// Name in error messages.
+    pub name: &'static str,
+}
+
+/// Bytes and frames of one phase of a run, as seen by one party.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PhaseTraffic {
+    /// Name given to [`Channel::begin_phase`].
+    pub phase: String,
+    /// Bytes handed to the peer, framing included, in bytes.
+    pub bytes_sent: u64,
+    /// Bytes taken from the peer, framing included, in bytes.
+    pub bytes_received: u64,
+    /// Wall-clock time spent in the phase, in seconds.
+    pub seconds: f64,
+}
+
+/// A connection to one peer.
+pub trait Channel {
+    /// Queues one frame of at most [`MAX_FRAME`] bytes; blocks while the bounded queue is full, until the deadline.
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error>;
+
+    /// Takes the next frame, which must be of `kind` and hold at most `max` bytes.
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error>;
+
+    /// Returns once all queued frames have been handed to the operating system.
+    fn flush(&mut self) -> Result<(), Error>;
+
+    /// Starts a phase: later traffic and time are counted under `name`.
+    fn begin_phase(&mut self, name: &'static str);
+
+    /// Traffic of every phase so far, in order.
+    fn traffic(&self) -> Vec<PhaseTraffic>;
+
+    /// Tells the peer why this side gives up, as well as it can; the channel is useless afterwards.
+    fn abort(&mut self, why: &Error);
+}
+
+/// Sends `rows` (a whole number of rows of `row_len` bytes) as frames of one kind, each holding whole rows.
+pub fn send_rows(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    rows: &[u8],
+    row_len: usize,
+) -> Result<(), Error> {
+    assert!(row_len > 0 && row_len <= MAX_FRAME && rows.len().is_multiple_of(row_len));
+    for chunk in rows.chunks(MAX_FRAME / row_len * row_len) {
+        channel.send(kind, chunk.to_vec())?;
+    }
+    Ok(())
+}
+
+/// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], handing each frame's rows to `sink`.
+pub fn recv_rows(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    row_len: usize,
+    count: usize,
+    mut sink: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    assert!(row_len > 0 && row_len <= MAX_FRAME);
+    let mut left = count;
+    while left > 0 {
+        let most = left.min(MAX_FRAME / row_len);
+        let frame = channel.recv(kind, most * row_len)?;
+        if frame.is_empty() || !frame.len().is_multiple_of(row_len) {
+            return Err(Misbehaviour::WrongLength {
+                what: kind.name,
+                bytes: frame.len(),
+            }
+            .into());
+        }
+        left -= frame.len() / row_len;
+        sink(&frame)?;
+    }
+    Ok(())
+}
