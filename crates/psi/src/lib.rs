@@ -1,1 +1,115 @@
-//! Placeholder.
+//! Plain private set intersection: a multi-point OPRF, then compare masks.
+//!
+//! [`send`] and [`receive`] run one protocol between two parties whose contract is agreed. The
+//! receiver learns which of its items the sender holds; the sender learns nothing but sizes.
+#![forbid(unsafe_code)]
+
+use rand_core::CryptoRng;
+use vesica_wire::{Channel, Error};
+
+/// One item of a set: the salted 256-bit hash of a canonical key. Sets hold each item once.
+pub type Item = [u8; 32];
+
+/// What an adversary may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Security {
+    /// Follows the protocol and looks at what it sees.
+    SemiHonest,
+    /// Does anything.
+    Malicious,
+}
+
+/// The protocols, by the names that the command and the contract use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// RT21, figure 4.
+    CompactDh,
+    /// RT21, figure 5.
+    CompactDhSh1,
+    /// RT21, figure 6.
+    CompactDhSh2,
+    /// Huberman, Franklin and Hogg 1999.
+    Dh,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Protocol; 4] = [
+        Protocol::CompactDh,
+        Protocol::CompactDhSh1,
+        Protocol::CompactDhSh2,
+        Protocol::Dh,
+    ];
+
+    /// The name in commands and contracts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::CompactDh => "compact-dh",
+            Protocol::CompactDhSh1 => "compact-dh-sh1",
+            Protocol::CompactDhSh2 => "compact-dh-sh2",
+            Protocol::Dh => "dh",
+        }
+    }
+
+    /// The protocol of that name.
+    pub fn from_name(name: &str) -> Option<Protocol> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// The strongest adversary that the protocol withstands.
+    pub fn security(self) -> Security {
+        match self {
+            Protocol::CompactDh => Security::Malicious,
+            _ => Security::SemiHonest,
+        }
+    }
+}
+
+/// What both parties have agreed on before the first protocol message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Which protocol to run.
+    pub protocol: Protocol,
+    /// Statistical security in bits.
+    pub lambda: u32,
+    /// Items in the receiver's set.
+    pub receiver_size: usize,
+    /// Items in the sender's set.
+    pub sender_size: usize,
+    /// Hash of the agreed contract and both sides' nonces; bound into every hash of the protocol.
+    pub session: [u8; 32],
+}
+
+/// What a receiver can compute before it knows its items or its peer. Consumed by one run.
+pub struct Prepared(());
+
+/// The receiver's offline phase for `items` items. Needs no peer.
+pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
+    let _ = (protocol, items, rng);
+    Prepared(())
+}
+
+/// Runs the receiver; returns the indices into `items` that the sender also holds, ascending.
+pub fn receive(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    prepared: Prepared,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<u32>, Error> {
+    let _ = (channel, params, items, prepared, rng);
+    todo!()
+}
+
+/// Runs the sender.
+pub fn send(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<(), Error> {
+    let _ = (channel, params, items, rng);
+    todo!()
+}

@@ -66,7 +66,7 @@ pub enum Error {
     #[error("the peer closed the connection")]
     Closed,
     /// Nothing moved before the deadline.
-    #[error("nothing heard from the peer for {} seconds", .0.as_secs())]
+    #[error("nothing heard from the peer for {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
     /// The peer gave up and said why.
     #[error("the peer gave up: {reason}")]

@@ -21,7 +21,7 @@ pub struct Kind {
 }
 
 /// Bytes and frames of one phase of a run, as seen by one party.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PhaseTraffic {
     /// Name given to [`Channel::begin_phase`].
     pub phase: String,
