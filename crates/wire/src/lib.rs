@@ -5,8 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod framed;
+mod interrupt;
+mod link;
 
 pub use error::{Blame, Error, Misbehaviour};
+pub use framed::FramedChannel;
+pub use interrupt::{Interrupt, POLL};
+pub use link::Link;
 
 /// Largest payload of one frame, in bytes. Longer messages travel as several frames of one kind.
 pub const MAX_FRAME: usize = 1 << 20;

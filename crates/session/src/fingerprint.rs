@@ -1,0 +1,128 @@
+//! Fingerprints: what a person pins a peer by.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// Fingerprint of an identity's public key, written `vs1:` and 56 characters of lower-case base32.
+///
+/// It is 32 bytes of BLAKE3 (domain separated) over the key's SubjectPublicKeyInfo. The text ends
+/// in 24 bits of checksum, so that a mistyped fingerprint is told from one of another peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 32]);
+
+/// Why a text is not a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FingerprintError {
+    /// It does not begin with `vs1:`.
+    #[error("a fingerprint begins with \"vs1:\"")]
+    Prefix,
+    /// It has too few or too many characters.
+    #[error("a fingerprint has 56 characters after \"vs1:\", this one has {0}")]
+    Length(usize),
+    /// It holds a character other than a to z and 2 to 7.
+    #[error("a fingerprint holds only the letters a to z and the digits 2 to 7, not {0:?}")]
+    Character(char),
+    /// The checksum is wrong: somebody mistyped it.
+    #[error("the fingerprint has a typing mistake: its checksum does not fit")]
+    Checksum,
+}
+
+const PREFIX: &str = "vs1:";
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const CHECKSUM_BYTES: usize = 3;
+const TEXT_CHARS: usize = (32 + CHECKSUM_BYTES) * 8 / 5;
+
+impl Fingerprint {
+    /// The fingerprint of a public key, given as DER of its SubjectPublicKeyInfo.
+    pub fn of_public_key(spki_der: &[u8]) -> Fingerprint {
+        Fingerprint(blake3::derive_key(
+            "vesica 2026-01 fingerprint of an identity v1",
+            spki_der,
+        ))
+    }
+
+    /// The 32 bytes behind the text.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    fn checksum(&self) -> [u8; CHECKSUM_BYTES] {
+        let sum = blake3::derive_key("vesica 2026-01 fingerprint checksum v1", &self.0);
+        [sum[0], sum[1], sum[2]]
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        let mut text = String::with_capacity(TEXT_CHARS);
+        let (mut bits, mut count) = (0u32, 0);
+        for byte in self.0.into_iter().chain(self.checksum()) {
+            bits = bits << 8 | u32::from(byte);
+            count += 8;
+            while count >= 5 {
+                count -= 5;
+                text.push(char::from(ALPHABET[(bits >> count) as usize & 31]));
+            }
+            bits &= (1 << count) - 1;
+        }
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = FingerprintError;
+
+    /// Reads a fingerprint; surrounding white space and capitals are forgiven.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let body = match text.get(..PREFIX.len()) {
+            Some(prefix) if prefix.eq_ignore_ascii_case(PREFIX) => &text[PREFIX.len()..],
+            _ => return Err(FingerprintError::Prefix),
+        };
+        let mut bytes = [0u8; 32 + CHECKSUM_BYTES];
+        let (mut bits, mut count, mut filled, mut chars) = (0u32, 0, 0, 0);
+        for c in body.chars() {
+            let value = match c.to_ascii_lowercase() {
+                c @ 'a'..='z' => c as u32 - 'a' as u32,
+                c @ '2'..='7' => c as u32 - '2' as u32 + 26,
+                _ => return Err(FingerprintError::Character(c)),
+            };
+            chars += 1;
+            bits = bits << 5 | value;
+            count += 5;
+            if count >= 8 {
+                count -= 8;
+                if let Some(byte) = bytes.get_mut(filled) {
+                    *byte = (bits >> count) as u8;
+                }
+                filled += 1;
+                bits &= (1 << count) - 1;
+            }
+        }
+        if chars != TEXT_CHARS {
+            return Err(FingerprintError::Length(chars));
+        }
+        let mut key = [0u8; 32];
+        key.copy_from_slice(&bytes[..32]);
+        let fingerprint = Fingerprint(key);
+        if fingerprint.checksum() != bytes[32..] {
+            return Err(FingerprintError::Checksum);
+        }
+        Ok(fingerprint)
+    }
+}

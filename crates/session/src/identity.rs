@@ -1,0 +1,182 @@
+//! Identities: an Ed25519 key in a file.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::ring::sign::any_eddsa_type;
+use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+use rustls::sign::SigningKey;
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::{Error, Fingerprint};
+
+/// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
+const PKCS8_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+const PEM_LABEL: &str = "PRIVATE KEY";
+/// Longest identity file that is read, in bytes; a real one has about 120.
+const MAX_FILE: u64 = 4096;
+
+/// A party's long-term key pair. Its secret is wiped when dropped and never shown.
+pub struct Identity {
+    pkcs8: Zeroizing<Vec<u8>>,
+    key: Arc<dyn SigningKey>,
+    public_key: SubjectPublicKeyInfoDer<'static>,
+}
+
+/// An identity read from a file.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The identity.
+    pub identity: Identity,
+    /// A line for the user when other users of the machine can read the file.
+    pub warning: Option<String>,
+}
+
+impl Identity {
+    /// Makes a fresh identity from the operating system's randomness.
+    ///
+    /// Fails with [`Error::Usage`] when the operating system has none to give.
+    pub fn generate() -> Result<Identity, Error> {
+        let mut seed = Zeroizing::new([0u8; 32]);
+        getrandom::fill(seed.as_mut())
+            .map_err(|e| Error::Usage(format!("no randomness from the operating system: {e}")))?;
+        let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
+        pkcs8.extend_from_slice(&PKCS8_PREFIX);
+        pkcs8.extend_from_slice(seed.as_ref());
+        Self::from_pkcs8(pkcs8).map_err(|problem| Error::Usage(problem.into()))
+    }
+
+    /// Reads the PEM text of a PKCS#8 Ed25519 private key, as [`Identity::to_pem`] or
+    /// `openssl genpkey -algorithm ed25519` write it.
+    ///
+    /// Fails with [`Error::Usage`], never showing any of the text.
+    pub fn from_pem(pem: &[u8]) -> Result<Identity, Error> {
+        Self::parse_pem(pem).map_err(|problem| Error::Usage(format!("identity: {problem}")))
+    }
+
+    /// The identity as PEM text of PKCS#8; as secret as the identity.
+    pub fn to_pem(&self) -> Zeroizing<String> {
+        // Encoding fails only for labels and lengths that are not these.
+        Zeroizing::new(
+            pem_rfc7468::encode_string(PEM_LABEL, pem_rfc7468::LineEnding::LF, &self.pkcs8)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Reads an identity file.
+    ///
+    /// Fails with [`Error::IdentityFile`] when it cannot be read or is malformed. Loose
+    /// permissions are a warning.
+    pub fn load(path: &Path) -> Result<Loaded, Error> {
+        let fail = |problem: String| Error::IdentityFile {
+            path: path.to_owned(),
+            problem,
+        };
+        let file = File::open(path).map_err(|e| fail(e.to_string()))?;
+        let warning = loose_permissions(&file)
+            .map(|mode| format!("identity {} can be read by other users (mode {mode:03o}); run: chmod 600 on it", path.display()));
+        let mut pem = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
+        file.take(MAX_FILE + 1)
+            .read_to_end(&mut pem)
+            .map_err(|e| fail(e.to_string()))?;
+        if pem.len() as u64 > MAX_FILE {
+            return Err(fail("not an identity: the file is too long".into()));
+        }
+        let identity = Self::parse_pem(&pem).map_err(|problem| fail(problem.into()))?;
+        Ok(Loaded { identity, warning })
+    }
+
+    /// Writes the identity to a new file that only its owner may read (mode 0600).
+    ///
+    /// Fails with [`Error::IdentityFile`]; a file that exists is never overwritten.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let fail = |e: std::io::Error| Error::IdentityFile {
+            path: path.to_owned(),
+            problem: match e.kind() {
+                std::io::ErrorKind::AlreadyExists => {
+                    "the file exists, and an identity is never overwritten".into()
+                }
+                _ => e.to_string(),
+            },
+        };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        let mut file = options.open(path).map_err(fail)?;
+        file.write_all(self.to_pem().as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(|e| {
+                // Half a key is worse than none; the file is ours, we have just made it.
+                let _ = std::fs::remove_file(path);
+                fail(e)
+            })
+    }
+
+    /// What peers pin this identity by.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_public_key(self.public_key.as_ref())
+    }
+
+    pub(crate) fn signing_key(&self) -> Arc<dyn SigningKey> {
+        Arc::clone(&self.key)
+    }
+
+    pub(crate) fn public_key_der(&self) -> &[u8] {
+        self.public_key.as_ref()
+    }
+
+    fn parse_pem(pem: &[u8]) -> Result<Identity, &'static str> {
+        let (label, pkcs8) = pem_rfc7468::decode_vec(pem).map_err(|_| "not a PEM file")?;
+        let mut pkcs8 = Zeroizing::new(pkcs8);
+        if label != PEM_LABEL {
+            pkcs8.zeroize();
+            return Err("not a PKCS#8 private key (\"BEGIN PRIVATE KEY\")");
+        }
+        Self::from_pkcs8(pkcs8)
+    }
+
+    fn from_pkcs8(pkcs8: Zeroizing<Vec<u8>>) -> Result<Identity, &'static str> {
+        let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_slice()))
+            .map_err(|_| "not an Ed25519 private key in PKCS#8")?;
+        let public_key = key
+            .public_key()
+            .ok_or("an Ed25519 key without a public key")?
+            .into_owned();
+        Ok(Identity {
+            pkcs8,
+            key,
+            public_key,
+        })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("fingerprint", &self.fingerprint())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The permission bits of a file that others than its owner can read.
+#[cfg(unix)]
+fn loose_permissions(file: &File) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = file.metadata().ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+/// The permission bits of a file that others than its owner can read; unknown on this system.
+#[cfg(not(unix))]
+fn loose_permissions(_: &File) -> Option<u32> {
+    None
+}
