@@ -1,0 +1,59 @@
+//! Carry-less products by integer multiplication on operands with holes, so that no carry reaches a bit
+//! that counts (the method of BearSSL's `ctmul64`).
+
+use super::ops::Arithmetic;
+use super::{Element, REDUCTION};
+
+/// The low 64 bits of a carry-less product.
+fn low_product(a: u64, b: u64) -> u64 {
+    const HOLES: u64 = 0x1111_1111_1111_1111;
+    let a: [u64; 4] = std::array::from_fn(|i| a & HOLES << i);
+    let b: [u64; 4] = std::array::from_fn(|i| b & HOLES << i);
+    (0..4).fold(0, |sum, i| {
+        let column = (0..4).fold(0, |c, j| c ^ a[j].wrapping_mul(b[(i + 4 - j) % 4]));
+        sum | column & HOLES << i
+    })
+}
+
+/// The carry-less product of two words, as (low, high).
+fn product(a: u64, b: u64) -> (u64, u64) {
+    let high = low_product(a.reverse_bits(), b.reverse_bits()).reverse_bits() >> 1;
+    (low_product(a, b), high)
+}
+
+/// The product in GF(2^64).
+pub(super) fn multiply64(a: u64, b: u64) -> u64 {
+    let (low, high) = product(a, b);
+    let (low2, high2) = product(high, REDUCTION);
+    low ^ low2 ^ product(high2, REDUCTION).0
+}
+
+fn multiply128(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    let m0 = multiply64(a[0], b[0]);
+    let m1 = multiply64(a[1], b[1]);
+    let cross = multiply64(a[0] ^ a[1], b[0] ^ b[1]) ^ m0 ^ m1;
+    [m0 ^ m1, cross ^ multiply64(m1, 2)]
+}
+
+pub(super) struct Portable;
+
+impl Arithmetic for Portable {
+    #[inline(always)]
+    fn multiply(a: Element, b: Element) -> Element {
+        let xor = |p: [u64; 2], q: [u64; 2]| [p[0] ^ q[0], p[1] ^ q[1]];
+        let (a0, a1) = ([a[0], a[1]], [a[2], a[3]]);
+        let (b0, b1) = ([b[0], b[1]], [b[2], b[3]]);
+        let m0 = multiply128(a0, b0);
+        let m1 = multiply128(a1, b1);
+        let cross = xor(xor(multiply128(xor(a0, a1), xor(b0, b1)), m0), m1);
+        let low = xor(m0, m1);
+        // x²·u times m1.
+        let high = xor(cross, multiply128(m1, [0, 4]));
+        [low[0], low[1], high[0], high[1]]
+    }
+
+    #[inline(always)]
+    fn scale(a: Element, factor: u64) -> Element {
+        a.map(|c| multiply64(c, factor))
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use proptest::prelude::*;
+
+const BACKENDS: [Backend; 2] = [Backend::Best, Backend::Portable];
+
+/// x·y in GF(2^64), a bit at a time.
+fn slow64(x: u64, y: u64) -> u64 {
+    let mut product = 0;
+    for bit in (0..64).rev() {
+        let carry = product >> 63;
+        product = product << 1 ^ carry * REDUCTION;
+        if y >> bit & 1 == 1 {
+            product ^= x;
+        }
+    }
+    product
+}
+
+/// The tower written out from the module's definition.
+fn slow256(a: Element, b: Element) -> Element {
+    fn in128(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+        let uu = slow64(a[1], b[1]);
+        [
+            slow64(a[0], b[0]) ^ uu,
+            slow64(a[0], b[1]) ^ slow64(a[1], b[0]) ^ slow64(uu, 2),
+        ]
+    }
+    let (a, b) = ([[a[0], a[1]], [a[2], a[3]]], [[b[0], b[1]], [b[2], b[3]]]);
+    let (low, ww) = (in128(a[0], b[0]), in128(a[1], b[1]));
+    let (c, d, g) = (in128(a[0], b[1]), in128(a[1], b[0]), in128(ww, [0, 4]));
+    [
+        low[0] ^ ww[0],
+        low[1] ^ ww[1],
+        c[0] ^ d[0] ^ g[0],
+        c[1] ^ d[1] ^ g[1],
+    ]
+}
+
+#[test]
+fn the_chosen_backend_is_named() {
+    println!("binary backend: {}", backend_name());
+}
+
+proptest! {
+    #[test]
+    fn products_match_the_definition(a: [u64; 4], b: [u64; 4], f: u64) {
+        for backend in BACKENDS {
+            let mut p = [a];
+            multiply_assign(backend, &mut p, &[b]);
+            prop_assert_eq!(p[0], slow256(a, b));
+            prop_assert_eq!(inner_product(backend, &[a, b], &[b, a]), [0; 4]);
+            let mut q = [a];
+            scale_assign(backend, &mut q, f);
+            prop_assert_eq!(q[0], slow256(a, [f, 0, 0, 0]));
+        }
+    }
+
+    #[test]
+    fn inverses_multiply_to_one(values in prop::collection::vec(any::<[u64; 4]>(), 1..9)) {
+        for backend in BACKENDS {
+            let mut inverses = values.clone();
+            let invertible = values.iter().all(|v| *v != [0; 4]);
+            prop_assert_eq!(invert_all(backend, &mut inverses), invertible);
+            if invertible {
+                multiply_assign(backend, &mut inverses, &values);
+                prop_assert!(inverses.iter().all(|v| *v == [1, 0, 0, 0]));
+            }
+        }
+        prop_assert!(!invert_all(Backend::Best, &mut [[1; 4], [0; 4]]));
+    }
+
+    #[test]
+    fn transforms_evaluate(
+        log in 0u32..8,
+        seed: u64,
+        high in 0u64..4,
+    ) {
+        let n = 1usize << log;
+        let data: Vec<Element> = (0..n as u64)
+            .map(|i| std::array::from_fn(|j| slow64(seed | 1, i + 7 * j as u64 + 3)))
+            .collect();
+        let coset = high << log | 1 << 40;
+        let points: Vec<Element> = (0..n as u64).map(|i| [cantor_element(coset ^ i), 0, 0, 0]).collect();
+        for backend in BACKENDS {
+            let transform = Transform::new(log + 1);
+            let mut values = data.clone();
+            transform.forward(backend, &mut values, coset);
+            // Naive: X_j is the product of s_i over the bits of j.
+            for (x, value) in points.iter().zip(&values) {
+                let mut s = *x;
+                let mut basis = vec![[1, 0, 0, 0]];
+                for _ in 0..log {
+                    let more: Vec<Element> = basis.iter().map(|b| slow256(*b, s)).collect();
+                    basis.extend(more);
+                    s = ops::add(slow256(s, s), s);
+                }
+                let naive = data.iter().zip(basis).fold([0; 4], |sum, (c, b)| ops::add(sum, slow256(*c, b)));
+                prop_assert_eq!(*value, naive);
+            }
+            let repeated: Vec<Element> = points.iter().flat_map(|_| data.clone()).collect();
+            let mut direct = vec![[0; 4]; n];
+            evaluate_blocks(backend, &repeated, &points, &mut direct);
+            prop_assert_eq!(&direct, &values);
+            transform.inverse(backend, &mut values, coset);
+            prop_assert_eq!(&values, &data);
+        }
+    }
+}
+
+#[test]
+fn large_transforms_agree_between_backends() {
+    let transform = Transform::new(13);
+    let data: Vec<Element> = (0..1u64 << 13)
+        .map(|i| [i, i * i, !i, slow64(i, i)])
+        .collect();
+    let (mut best, mut portable) = (data.clone(), data.clone());
+    transform.forward(Backend::Best, &mut best, 3 << 13);
+    transform.forward(Backend::Portable, &mut portable, 3 << 13);
+    assert_eq!(best, portable);
+    transform.inverse(Backend::Best, &mut best, 3 << 13);
+    assert_eq!(best, data);
+}
+
+#[test]
+fn the_cantor_basis_is_one() {
+    let basis = cantor_basis();
+    assert_eq!(basis[0], 1);
+    for i in 1..64 {
+        assert_eq!(slow64(basis[i], basis[i]) ^ basis[i], basis[i - 1]);
+    }
+}
+
+/// The extensions are fields: w is in no smaller one, and Frobenius has order 256.
+#[test]
+fn the_tower_is_a_field() {
+    let w = [0, 0, 1, 0];
+    let mut power = w;
+    for i in 1..=256 {
+        power = slow256(power, power);
+        assert_eq!(power == w, i == 256, "after {i} squarings");
+    }
+}

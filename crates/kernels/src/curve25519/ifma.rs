@@ -1,0 +1,218 @@
+//! Eight lanes by the 52-bit multiply-add of AVX-512 IFMA.
+//!
+//! Radix 2^51, five limbs, one vector a limb. A high half of a product weighs 2^52 = 2 · 2^51, so high
+//! halves are summed apart and doubled once. Operands of a product must be below 2^52 limb by limb;
+//! every operation leaves limbs below 2^51 + 2^14, so each sum or difference is carried once.
+
+use core::arch::x86_64::*;
+
+use super::Bytes32;
+use super::field::{Lanes, MASK51, canonical_bytes, limbs_of};
+use super::ops;
+
+/// Whether this machine runs the functions of this module.
+pub(super) fn available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512ifma")
+}
+
+macro_rules! instantiate {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => {$(
+        /// # Safety
+        /// [`available`] must hold.
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+        pub(super) unsafe fn $name($($arg: $ty),*) {
+            ops::$name::<Field8>($($arg),*)
+        }
+    )*};
+}
+
+instantiate! {
+    fn multiply(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]);
+    fn multiply_by_one_scalar(scalar: &Bytes32, points: &[Bytes32], out: &mut [Bytes32]);
+    fn multiply_and_encode(
+        scalars: &[Bytes32],
+        base: &Bytes32,
+        v_is_negative: &[u8],
+        out: &mut [Bytes32],
+        found: &mut [u8],
+    );
+    fn decode(representatives: &[Bytes32], out: &mut [Bytes32]);
+    fn map_to_curve(elements: &[Bytes32], out: &mut [Bytes32]);
+}
+
+/// Eight field elements, limb by limb. Only made inside the functions that `instantiate!` writes,
+/// which is what makes the intrinsics below sound to call.
+#[derive(Clone, Copy)]
+pub(super) struct Field8([__m512i; 5]);
+
+/// Adds each limb's overflow beyond 51 bits to the next one, all at once.
+#[inline(always)]
+fn carried(l: [__m512i; 5]) -> Field8 {
+    // SAFETY: see `Field8`.
+    unsafe {
+        let mask = _mm512_set1_epi64(MASK51 as i64);
+        let c = l.map(|limb| _mm512_srli_epi64::<51>(limb));
+        let low = l.map(|limb| _mm512_and_si512(limb, mask));
+        Field8([
+            _mm512_add_epi64(low[0], times_19(c[4])),
+            _mm512_add_epi64(low[1], c[0]),
+            _mm512_add_epi64(low[2], c[1]),
+            _mm512_add_epi64(low[3], c[2]),
+            _mm512_add_epi64(low[4], c[3]),
+        ])
+    }
+}
+
+#[inline(always)]
+fn times_19(x: __m512i) -> __m512i {
+    // SAFETY: see `Field8`.
+    unsafe {
+        let three = _mm512_add_epi64(x, _mm512_slli_epi64::<1>(x));
+        _mm512_add_epi64(three, _mm512_slli_epi64::<4>(x))
+    }
+}
+
+/// Folds ten limbs, given as sums of low and of high halves, into five.
+#[inline(always)]
+fn folded(low: [__m512i; 10], high: [__m512i; 10]) -> Field8 {
+    // SAFETY: see `Field8`.
+    unsafe {
+        let mut t = [_mm512_setzero_si512(); 10];
+        for k in 0..10 {
+            t[k] = _mm512_add_epi64(low[k], _mm512_slli_epi64::<1>(high[k]));
+        }
+        let mut r = [_mm512_setzero_si512(); 5];
+        for k in 0..5 {
+            r[k] = _mm512_add_epi64(t[k], times_19(t[k + 5]));
+        }
+        carried(r)
+    }
+}
+
+impl Lanes for Field8 {
+    const N: usize = 8;
+
+    #[inline(always)]
+    fn load(bytes: &[Bytes32]) -> Self {
+        let mut limbs = [[0u64; 8]; 5];
+        for (lane, b) in bytes.iter().enumerate().take(8) {
+            for (row, limb) in limbs.iter_mut().zip(limbs_of(b)) {
+                row[lane] = limb;
+            }
+        }
+        // SAFETY: see `Field8`; each row is 64 readable bytes.
+        Field8(limbs.map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }))
+    }
+
+    #[inline(always)]
+    fn small(value: u64) -> Self {
+        // SAFETY: see `Field8`.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            Field8([_mm512_set1_epi64(value as i64), zero, zero, zero, zero])
+        }
+    }
+
+    #[inline(always)]
+    fn to_bytes(self) -> [Bytes32; 8] {
+        let rows = self.0.map(|limb| {
+            let mut row = [0u64; 8];
+            // SAFETY: see `Field8`; `row` is 64 writable bytes.
+            unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), limb) };
+            row
+        });
+        std::array::from_fn(|lane| canonical_bytes(std::array::from_fn(|i| rows[i][lane])))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Field8`.
+        carried(std::array::from_fn(|i| unsafe {
+            _mm512_add_epi64(self.0[i], other.0[i])
+        }))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // Plus 2p, whose limbs exceed those of any operand.
+        // SAFETY: see `Field8`.
+        unsafe {
+            let first = _mm512_set1_epi64((1 << 52) - 38);
+            let rest = _mm512_set1_epi64((1 << 52) - 2);
+            carried(std::array::from_fn(|i| {
+                let two_p = if i == 0 { first } else { rest };
+                _mm512_sub_epi64(_mm512_add_epi64(self.0[i], two_p), other.0[i])
+            }))
+        }
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Field8`.
+        unsafe {
+            let mut low = [_mm512_setzero_si512(); 10];
+            let mut high = [_mm512_setzero_si512(); 10];
+            for i in 0..5 {
+                for j in 0..5 {
+                    let (a, b) = (self.0[i], other.0[j]);
+                    low[i + j] = _mm512_madd52lo_epu64(low[i + j], a, b);
+                    high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], a, b);
+                }
+            }
+            folded(low, high)
+        }
+    }
+
+    #[inline(always)]
+    fn square(self) -> Self {
+        // SAFETY: see `Field8`.
+        unsafe {
+            let mut low = [_mm512_setzero_si512(); 10];
+            let mut high = [_mm512_setzero_si512(); 10];
+            for i in 0..5 {
+                for j in i + 1..5 {
+                    let (a, b) = (self.0[i], self.0[j]);
+                    low[i + j] = _mm512_madd52lo_epu64(low[i + j], a, b);
+                    high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], a, b);
+                }
+            }
+            // Products of different limbs count twice.
+            for k in 1..9 {
+                low[k] = _mm512_slli_epi64::<1>(low[k]);
+                high[k] = _mm512_slli_epi64::<1>(high[k]);
+            }
+            for i in 0..5 {
+                let a = self.0[i];
+                low[2 * i] = _mm512_madd52lo_epu64(low[2 * i], a, a);
+                high[2 * i + 1] = _mm512_madd52hi_epu64(high[2 * i + 1], a, a);
+            }
+            folded(low, high)
+        }
+    }
+
+    #[inline(always)]
+    fn mul_small(self, factor: u32) -> Self {
+        // SAFETY: see `Field8`.
+        unsafe {
+            let c = _mm512_set1_epi64(i64::from(factor));
+            let mut low = [_mm512_setzero_si512(); 10];
+            let mut high = [_mm512_setzero_si512(); 10];
+            for i in 0..5 {
+                low[i] = _mm512_madd52lo_epu64(low[i], self.0[i], c);
+                high[i + 1] = _mm512_madd52hi_epu64(high[i + 1], self.0[i], c);
+            }
+            folded(low, high)
+        }
+    }
+
+    #[inline(always)]
+    fn select(mask: u8, a: Self, b: Self) -> Self {
+        // SAFETY: see `Field8`.
+        Field8(std::array::from_fn(|i| unsafe {
+            _mm512_mask_blend_epi64(mask, a.0[i], b.0[i])
+        }))
+    }
+}

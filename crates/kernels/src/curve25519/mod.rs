@@ -1,0 +1,127 @@
+//! Curve25519 in batches: the Montgomery ladder, and Elligator 2 in both directions.
+//!
+//! The curve is v² = u³ + 486662·u² + u over the field of p = 2^255 − 19 (RFC 7748). Points are
+//! their u-coordinates, 32 bytes little-endian. Elligator 2 is that of Bernstein, Hamburg, Krasnova
+//! and Lange (CCS 2013) with the non-square 2, as in RFC 9380, section 6.7.1. Everything here runs in
+//! constant time in scalars, points and representatives.
+
+mod field;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
+mod ops;
+mod portable;
+
+use crate::Backend;
+use field::Lanes;
+
+/// 32 bytes, little-endian: a u-coordinate, a scalar, or an Elligator representative.
+pub type Bytes32 = [u8; 32];
+
+/// Points taken through one pass of shared inversions.
+const CHUNK: usize = 256;
+
+macro_rules! dispatch {
+    ($backend:expr, $call:ident($($arg:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $backend == Backend::Best && ifma::available() {
+            // SAFETY: the CPU has the features that the function was compiled for.
+            unsafe { ifma::$call($($arg),*) };
+            return;
+        }
+        let _ = $backend;
+        ops::$call::<portable::Field>($($arg),*)
+    }};
+}
+
+/// The version that [`Backend::Best`] stands for on this machine.
+pub fn backend_name() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if ifma::available() {
+        return "avx512-ifma, 8 lanes";
+    }
+    "portable, 1 lane"
+}
+
+/// `out[i] = u([scalars[i]] points[i])`, all 256 scalar bits counting; the point at infinity is written as 0.
+///
+/// Bit 255 of a point is ignored; points on the twist are multiplied on the twist.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn multiply(backend: Backend, scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]) {
+    assert!(scalars.len() == points.len() && points.len() == out.len());
+    dispatch!(backend, multiply(scalars, points, out))
+}
+
+/// `out[i] = u([scalar] points[i])`: one scalar for a whole batch.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn multiply_by_one_scalar(
+    backend: Backend,
+    scalar: &Bytes32,
+    points: &[Bytes32],
+    out: &mut [Bytes32],
+) {
+    assert_eq!(points.len(), out.len());
+    dispatch!(backend, multiply_by_one_scalar(scalar, points, out))
+}
+
+/// Multiplies `base` by each scalar and encodes the products by inverse Elligator 2.
+///
+/// `v_is_negative[i]` (0 or 1) picks which of ±v the point has. Where the product has a
+/// representative, `found[i]` becomes 1 and `out[i]` holds the one in 0 ..= (p − 1)/2; elsewhere
+/// `found[i]` is 0. About half of all points have one.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn multiply_and_encode(
+    backend: Backend,
+    scalars: &[Bytes32],
+    base: &Bytes32,
+    v_is_negative: &[u8],
+    out: &mut [Bytes32],
+    found: &mut [u8],
+) {
+    assert!(scalars.len() == v_is_negative.len());
+    assert!(scalars.len() == out.len() && out.len() == found.len());
+    dispatch!(
+        backend,
+        multiply_and_encode(scalars, base, v_is_negative, out, found)
+    )
+}
+
+/// Elligator 2: the u-coordinate of each representative. The two high bits of a representative are ignored.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn decode(backend: Backend, representatives: &[Bytes32], out: &mut [Bytes32]) {
+    assert_eq!(representatives.len(), out.len());
+    dispatch!(backend, decode(representatives, out))
+}
+
+/// Elligator 2 on whole field elements (255 bits; values from p up are reduced), as RFC 9380 maps them.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn map_to_curve(backend: Backend, elements: &[Bytes32], out: &mut [Bytes32]) {
+    assert_eq!(elements.len(), out.len());
+    dispatch!(backend, map_to_curve(elements, out))
+}
+
+/// Whether `u` is the coordinate of a point on the curve rather than on its twist (0 counts as on it).
+pub fn is_on_curve(u: &Bytes32) -> bool {
+    let u = portable::Field::load(&[*u]);
+    let right_side = ops::curve_right_side(u);
+    // A square has the quadratic character 1, zero has 0.
+    ops::is_zero_or_one(ops::quadratic_character(right_side)) == 1
+}
+
+/// Whether `bytes` is the one encoding of a field element: below p, bit 255 clear.
+pub fn is_canonical(bytes: &Bytes32) -> bool {
+    let canonical = portable::Field::load(&[*bytes]).to_bytes();
+    canonical[0] == *bytes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! The curve operations, written once for every backend.
+
+use super::field::Lanes;
+use super::{Bytes32, CHUNK};
+
+/// The curve's coefficient A.
+const A: u32 = 486_662;
+
+/// A square root of −1 modulo p: 2^((p − 1)/4).
+const SQRT_MINUS_ONE: Bytes32 = [
+    0xb0, 0xa0, 0x0e, 0x4a, 0x27, 0x1b, 0xee, 0xc4, 0x78, 0xe4, 0x2f, 0xad, 0x06, 0x18, 0x43, 0x2f,
+    0xa7, 0xd7, 0xfb, 0x3d, 0x99, 0x00, 0x4d, 0x2b, 0x0b, 0xdf, 0xc1, 0x4f, 0x80, 0x24, 0x83, 0x2b,
+];
+
+#[inline(always)]
+fn everywhere<F: Lanes>(bytes: &Bytes32) -> F {
+    F::load(&[*bytes; 8][..F::N])
+}
+
+#[inline(always)]
+fn square_times<F: Lanes>(mut x: F, times: usize) -> F {
+    for _ in 0..times {
+        x = x.square();
+    }
+    x
+}
+
+/// x^(2^252 − 3), from which inverse, square root and quadratic character all follow.
+#[inline(always)]
+fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
+    let x2 = x.square();
+    let x9 = square_times(x2, 2).mul(x);
+    let x11 = x9.mul(x2);
+    let e5 = x11.square().mul(x9); // 2^5 − 1
+    let e10 = square_times(e5, 5).mul(e5);
+    let e20 = square_times(e10, 10).mul(e10);
+    let e40 = square_times(e20, 20).mul(e20);
+    let e50 = square_times(e40, 10).mul(e10);
+    let e100 = square_times(e50, 50).mul(e50);
+    let e200 = square_times(e100, 100).mul(e100);
+    let e250 = square_times(e200, 50).mul(e50);
+    square_times(e250, 2).mul(x)
+}
+
+/// 1/x, and 0 for 0: x^(p − 2), where p − 2 = 8·(2^252 − 3) + 3.
+#[inline(always)]
+fn invert<F: Lanes>(x: F) -> F {
+    square_times(pow_2_252_minus_3(x), 3).mul(x.square().mul(x))
+}
+
+/// 1 for squares, −1 for non-squares, 0 for 0: x^((p − 1)/2), where (p − 1)/2 = 4·(2^252 − 3) + 2.
+#[inline(always)]
+pub(super) fn quadratic_character<F: Lanes>(x: F) -> F {
+    square_times(pow_2_252_minus_3(x), 2).mul(x.square())
+}
+
+/// u³ + A·u² + u.
+#[inline(always)]
+pub(super) fn curve_right_side<F: Lanes>(u: F) -> F {
+    let u2 = u.square();
+    u2.mul(u).add(u2.mul_small(A)).add(u)
+}
+
+/// Mask of the lanes that hold 0.
+#[inline(always)]
+fn is_zero<F: Lanes>(x: F) -> u8 {
+    let mut mask = 0;
+    for (lane, bytes) in x.to_bytes().iter().enumerate().take(F::N) {
+        let any = bytes.iter().fold(0u8, |acc, b| acc | b);
+        mask |= (((u16::from(any) + 0xff) >> 8) as u8 ^ 1) << lane;
+    }
+    mask
+}
+
+/// Mask of the lanes that hold 0 or 1.
+#[inline(always)]
+pub(super) fn is_zero_or_one<F: Lanes>(x: F) -> u8 {
+    is_zero(x.mul(x.sub(F::small(1))))
+}
+
+/// For each scalar bit, highest first, a mask with that bit of every lane.
+#[inline(always)]
+fn bit_masks(scalars: &[Bytes32]) -> [u8; 256] {
+    let mut masks = [0u8; 256];
+    for byte in 0..32 {
+        let mut x = 0u64;
+        for (lane, s) in scalars.iter().enumerate() {
+            x |= u64::from(s[byte]) << (8 * lane);
+        }
+        // Transposes an 8 × 8 bit matrix, one row a byte (Hacker's Delight, section 7-3).
+        let t = (x ^ (x >> 7)) & 0x00aa_00aa_00aa_00aa;
+        x ^= t ^ (t << 7);
+        let t = (x ^ (x >> 14)) & 0x0000_cccc_0000_cccc;
+        x ^= t ^ (t << 14);
+        let t = (x ^ (x >> 28)) & 0x0000_0000_f0f0_f0f0;
+        x ^= t ^ (t << 28);
+        for (bit, mask) in x.to_le_bytes().into_iter().enumerate() {
+            masks[255 - (8 * byte + bit)] = mask;
+        }
+    }
+    masks
+}
+
+/// The Montgomery ladder (RFC 7748, section 5) without the final division: (X : Z).
+#[inline(always)]
+fn ladder<F: Lanes>(masks: &[u8; 256], u: F) -> (F, F) {
+    let (mut x2, mut z2) = (F::small(1), F::small(0));
+    let (mut x3, mut z3) = (u, F::small(1));
+    let mut swapped = 0u8;
+    for mask in masks {
+        let swap = swapped ^ mask;
+        swapped = *mask;
+        // Sums and differences first: swapping those is the same as swapping the points.
+        let (s2, d2) = (x2.add(z2), x2.sub(z2));
+        let (s3, d3) = (x3.add(z3), x3.sub(z3));
+        let (a, b) = (F::select(swap, s2, s3), F::select(swap, d2, d3));
+        let da = d3.mul(s2);
+        let cb = s3.mul(d2);
+        // Swapping both points exchanges these two products; their sum and squared difference stay.
+        x3 = da.add(cb).square();
+        z3 = da.sub(cb).square().mul(u);
+        let (aa, bb) = (a.square(), b.square());
+        let e = aa.sub(bb);
+        x2 = aa.mul(bb);
+        z2 = e.mul(bb.add(e.mul_small((A + 2) / 4)));
+    }
+    (F::select(swapped, x2, x3), F::select(swapped, z2, z3))
+}
+
+/// Replaces every element by its inverse, all lanes at the price of one inversion and three products
+/// each (Montgomery's trick). Zeros stay zero.
+#[inline(always)]
+fn invert_all<F: Lanes>(values: &mut [F]) {
+    let zeros: Vec<u8> = values.iter().map(|v| is_zero(*v)).collect();
+    let mut prefix = Vec::with_capacity(values.len());
+    let mut product = F::small(1);
+    for (v, zero) in values.iter_mut().zip(&zeros) {
+        *v = F::select(*zero, *v, F::small(1));
+        prefix.push(product);
+        product = product.mul(*v);
+    }
+    let mut inverse = invert(product);
+    for ((v, before), zero) in values.iter_mut().zip(prefix).zip(&zeros).rev() {
+        let result = inverse.mul(before);
+        inverse = inverse.mul(*v);
+        *v = F::select(*zero, result, F::small(0));
+    }
+}
+
+#[inline(always)]
+fn store<F: Lanes>(x: F, out: &mut [Bytes32]) {
+    out.copy_from_slice(&x.to_bytes()[..out.len()]);
+}
+
+/// Runs the ladder over batches; `masks_of` gives the scalar bits of lanes `from .. to`.
+#[inline(always)]
+fn multiply_with<F: Lanes>(
+    masks_of: impl Fn(usize, usize) -> [u8; 256],
+    points: &[Bytes32],
+    out: &mut [Bytes32],
+) {
+    for start in (0..points.len()).step_by(CHUNK) {
+        let end = points.len().min(start + CHUNK);
+        let (mut xs, mut zs) = (Vec::new(), Vec::new());
+        for from in (start..end).step_by(F::N) {
+            let to = end.min(from + F::N);
+            let (x, z) = ladder(&masks_of(from, to), F::load(&points[from..to]));
+            xs.push(x);
+            zs.push(z);
+        }
+        invert_all(&mut zs);
+        for ((x, z), out) in xs.iter().zip(zs).zip(out[start..end].chunks_mut(F::N)) {
+            store(x.mul(z), out);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn multiply<F: Lanes>(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]) {
+    multiply_with::<F>(|from, to| bit_masks(&scalars[from..to]), points, out);
+}
+
+#[inline(always)]
+pub(super) fn multiply_by_one_scalar<F: Lanes>(
+    scalar: &Bytes32,
+    points: &[Bytes32],
+    out: &mut [Bytes32],
+) {
+    let masks = bit_masks(&[*scalar; 8]);
+    multiply_with::<F>(|_, _| masks, points, out);
+}
+
+#[inline(always)]
+pub(super) fn multiply_and_encode<F: Lanes>(
+    scalars: &[Bytes32],
+    base: &Bytes32,
+    v_is_negative: &[u8],
+    out: &mut [Bytes32],
+    found: &mut [u8],
+) {
+    let u = everywhere::<F>(base);
+    for from in (0..scalars.len()).step_by(F::N) {
+        let to = scalars.len().min(from + F::N);
+        let (x, z) = ladder(&bit_masks(&scalars[from..to]), u);
+        let mut negative = 0u8;
+        for (lane, sign) in v_is_negative[from..to].iter().enumerate() {
+            negative |= (sign & 1) << lane;
+        }
+        let (r, ok) = encode(x, z, negative);
+        let bytes = r.to_bytes();
+        for lane in 0..to - from {
+            out[from + lane] = absolute(bytes[lane]);
+            found[from + lane] = ok >> lane & 1;
+        }
+    }
+}
+
+/// Inverse Elligator 2 of u = X/Z: a representative, up to sign, and the mask of lanes that have one.
+///
+/// r² = −u/(2(u + A)) for one sign of v and −(u + A)/(2u) for the other (section 5.3 of the paper).
+#[inline(always)]
+fn encode<F: Lanes>(x: F, z: F, v_is_negative: u8) -> (F, u8) {
+    let x_plus_az = x.add(z.mul_small(A));
+    let top = F::select(v_is_negative, x, x_plus_az);
+    let bottom = F::select(v_is_negative, x_plus_az, x);
+    let n = F::small(0).sub(top);
+    let d = bottom.add(bottom);
+    // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
+    let d3 = d.square().mul(d);
+    let d7 = d3.square().mul(d);
+    let root = n.mul(d3).mul(pow_2_252_minus_3(n.mul(d7)));
+    let check = root.square().mul(d);
+    let direct = is_zero(check.sub(n));
+    let turned = is_zero(check.add(n));
+    let r = F::select(turned, root, root.mul(everywhere::<F>(&SQRT_MINUS_ONE)));
+    let degenerate = is_zero(x.mul(z).mul(x_plus_az));
+    (r, (direct | turned) & !degenerate)
+}
+
+/// The one of r and p − r that is at most (p − 1)/2, for canonical r.
+#[inline(always)]
+fn absolute(r: Bytes32) -> Bytes32 {
+    // r is above (p − 1)/2 exactly if 2r mod p is odd.
+    let negate = doubled_is_odd(&r);
+    let minus = super::portable::Field::small(0).sub(super::portable::Field::load(&[r]));
+    let minus = minus.to_bytes()[0];
+    let mask = negate.wrapping_neg();
+    std::array::from_fn(|i| r[i] ^ (mask & (r[i] ^ minus[i])))
+}
+
+#[inline(always)]
+fn doubled_is_odd(r: &Bytes32) -> u8 {
+    let r = super::portable::Field::load(&[*r]);
+    r.add(r).to_bytes()[0][0] & 1
+}
+
+#[inline(always)]
+pub(super) fn decode<F: Lanes>(representatives: &[Bytes32], out: &mut [Bytes32]) {
+    map_with::<F>(representatives, 0x3f, out);
+}
+
+#[inline(always)]
+pub(super) fn map_to_curve<F: Lanes>(elements: &[Bytes32], out: &mut [Bytes32]) {
+    map_with::<F>(elements, 0x7f, out);
+}
+
+/// Elligator 2 with `top_byte` saying which bits of an element's last byte count.
+///
+/// With d = 1 + 2r² and w = −A/d the result is w if w³ + A·w² + w is a square, else −A − w. That
+/// right-hand side equals −A·(A² − A²·d + d²)/d³, which is a square exactly if −A·d·(A² − A²·d + d²) is.
+/// d is never 0, since −1/2 is no square.
+#[inline(always)]
+fn map_with<F: Lanes>(elements: &[Bytes32], top_byte: u8, out: &mut [Bytes32]) {
+    let one = F::small(1);
+    let a = F::small(u64::from(A));
+    let minus_a = F::small(0).sub(a);
+    for start in (0..elements.len()).step_by(CHUNK) {
+        let end = elements.len().min(start + CHUNK);
+        let mut ds = Vec::new();
+        for from in (start..end).step_by(F::N) {
+            let to = end.min(from + F::N);
+            let mut masked = [[0; 32]; 8];
+            masked[..to - from].copy_from_slice(&elements[from..to]);
+            for m in &mut masked {
+                m[31] &= top_byte;
+            }
+            let r2 = F::load(&masked[..F::N]).square();
+            ds.push(one.add(r2.add(r2)));
+        }
+        let mut inverses = ds.clone();
+        invert_all(&mut inverses);
+        let results = out[start..end].chunks_mut(F::N);
+        for ((d, inverse), out) in ds.into_iter().zip(inverses).zip(results) {
+            let w = minus_a.mul(inverse);
+            let a2 = a.square();
+            let inner = a2.sub(a2.mul(d)).add(d.square());
+            let on_curve = is_zero_or_one(quadratic_character(minus_a.mul(d).mul(inner)));
+            store(F::select(on_curve, minus_a.sub(w), w), out);
+        }
+    }
+}

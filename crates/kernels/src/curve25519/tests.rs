@@ -1,0 +1,195 @@
+use super::*;
+use curve25519_dalek::MontgomeryPoint;
+use curve25519_dalek::constants::{EIGHT_TORSION, X25519_BASEPOINT};
+use proptest::prelude::*;
+
+const BACKENDS: [Backend; 2] = [Backend::Best, Backend::Portable];
+
+fn hex(s: &str) -> Bytes32 {
+    std::array::from_fn(|i| u8::from_str_radix(&s[2 * i..2 * i + 2], 16).unwrap())
+}
+
+/// Little-endian bytes of a big-endian number in hexadecimal, as the RFCs print field elements.
+fn number(s: &str) -> Bytes32 {
+    let mut b = hex(s);
+    b.reverse();
+    b
+}
+
+#[test]
+fn the_chosen_backend_is_named() {
+    println!("curve25519 backend: {}", backend_name());
+}
+
+/// RFC 7748, section 5.2; the scalars after clamping.
+#[test]
+fn rfc_7748_vectors() {
+    let cases = [
+        (
+            "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
+            "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
+            "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
+        ),
+        (
+            "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
+            "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493",
+            "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
+        ),
+    ];
+    for backend in BACKENDS {
+        for (scalar, u, expected) in cases {
+            let mut scalar = hex(scalar);
+            scalar[0] &= 248;
+            scalar[31] = scalar[31] & 127 | 64;
+            let mut out = [[0; 32]];
+            multiply(backend, &[scalar], &[hex(u)], &mut out);
+            assert_eq!(out[0], hex(expected));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn ladders_match_dalek(
+        scalars in prop::collection::vec(any::<Bytes32>(), 1..20),
+        seed: Bytes32,
+    ) {
+        let points: Vec<Bytes32> = scalars.iter().map(|s| {
+            std::array::from_fn(|i| s[i].wrapping_mul(3) ^ seed[i] & 0x7f)
+        }).collect();
+        for backend in BACKENDS {
+            let mut out = vec![[0; 32]; scalars.len()];
+            multiply(backend, &scalars, &points, &mut out);
+            for ((s, u), got) in scalars.iter().zip(&points).zip(&out) {
+                let bits = (0..256).rev().map(|i| s[i / 8] >> (i % 8) & 1 == 1);
+                let expected = MontgomeryPoint(*u).mul_bits_be(bits);
+                prop_assert_eq!(*got, expected.to_bytes());
+            }
+            let mut same = vec![[0; 32]; points.len()];
+            multiply_by_one_scalar(backend, &seed, &points, &mut same);
+            let seeds = vec![seed; points.len()];
+            multiply(backend, &seeds, &points, &mut out);
+            prop_assert_eq!(&same, &out);
+        }
+    }
+
+    #[test]
+    fn elligator_inverts(scalars in prop::collection::vec(any::<Bytes32>(), 1..20), signs: [u8; 20]) {
+        let signs = &signs[..scalars.len()];
+        let base = X25519_BASEPOINT.to_bytes();
+        let mut previous: Option<(Vec<Bytes32>, Vec<u8>)> = None;
+        for backend in BACKENDS {
+            let mut reps = vec![[0; 32]; scalars.len()];
+            let mut found = vec![0; scalars.len()];
+            multiply_and_encode(backend, &scalars, &base, signs, &mut reps, &mut found);
+            let mut us = vec![[0; 32]; scalars.len()];
+            multiply(backend, &scalars, &vec![base; scalars.len()], &mut us);
+            let mut decoded = vec![[0; 32]; scalars.len()];
+            decode(backend, &reps, &mut decoded);
+            for i in 0..scalars.len() {
+                if found[i] == 1 {
+                    prop_assert_eq!(decoded[i], us[i]);
+                    prop_assert!(reps[i][31] < 0x40, "254 bits");
+                }
+            }
+            if let Some((r, f)) = &previous {
+                prop_assert_eq!(f, &found);
+                for i in 0..scalars.len() {
+                    prop_assert!(found[i] == 0 || r[i] == reps[i]);
+                }
+            }
+            previous = Some((reps, found));
+        }
+    }
+
+    #[test]
+    fn mapping_lands_on_the_curve(elements in prop::collection::vec(any::<Bytes32>(), 1..20)) {
+        let mut results = Vec::new();
+        for backend in BACKENDS {
+            let mut us = vec![[0; 32]; elements.len()];
+            map_to_curve(backend, &elements, &mut us);
+            prop_assert!(us.iter().all(is_on_curve));
+            results.push(us);
+        }
+        prop_assert_eq!(&results[0], &results[1]);
+    }
+}
+
+#[test]
+fn about_half_of_all_points_have_representatives() {
+    let n = 4096u32;
+    let scalars: Vec<Bytes32> = (0..n)
+        .map(|i| {
+            let mut s = [7; 32];
+            s[..4].copy_from_slice(&i.to_le_bytes());
+            s
+        })
+        .collect();
+    let mut reps = vec![[0; 32]; scalars.len()];
+    let mut found = vec![0; scalars.len()];
+    let base = X25519_BASEPOINT.to_bytes();
+    multiply_and_encode(
+        Backend::Best,
+        &scalars,
+        &base,
+        &vec![0; scalars.len()],
+        &mut reps,
+        &mut found,
+    );
+    let hits: u32 = found.iter().map(|f| u32::from(*f)).sum();
+    // Six standard deviations of a fair coin.
+    assert!(hits.abs_diff(n / 2) < 6 * 32, "{hits} of {n}");
+}
+
+#[test]
+fn edge_cases_of_points_and_encodings() {
+    let p = number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed");
+    let mut p_minus_1 = p;
+    p_minus_1[0] -= 1;
+    assert!(!is_canonical(&p) && is_canonical(&p_minus_1) && is_canonical(&[0; 32]));
+    let mut high_bit = [0; 32];
+    high_bit[31] = 0x80;
+    assert!(!is_canonical(&high_bit));
+
+    // Every low-order point, times eight, is the point at infinity, in both backends and beside others.
+    let mut eight = [0; 32];
+    eight[0] = 8;
+    let mut points: Vec<Bytes32> = EIGHT_TORSION
+        .iter()
+        .map(|t| t.to_montgomery().to_bytes())
+        .collect();
+    points.push(X25519_BASEPOINT.to_bytes());
+    for backend in BACKENDS {
+        let mut out = vec![[1; 32]; points.len()];
+        multiply_by_one_scalar(backend, &eight, &points, &mut out);
+        assert!(out[..8].iter().all(|u| *u == [0; 32]));
+        assert_ne!(out[8], [0; 32]);
+        multiply(
+            backend,
+            &[[0; 32]],
+            &[X25519_BASEPOINT.to_bytes()],
+            &mut out[..1],
+        );
+        assert_eq!(out[0], [0; 32], "zero times a point");
+        let mut none: [Bytes32; 0] = [];
+        multiply(backend, &[], &[], &mut none);
+        // A point at infinity has no representative.
+        let (mut rep, mut found) = ([[0; 32]], [1]);
+        multiply_and_encode(
+            backend,
+            &[[0; 32]],
+            &X25519_BASEPOINT.to_bytes(),
+            &[0],
+            &mut rep,
+            &mut found,
+        );
+        assert_eq!(found, [0]);
+    }
+    // u = 2 lies on the twist.
+    let mut two = [0; 32];
+    two[0] = 2;
+    assert!(!is_on_curve(&two));
+    assert!(is_on_curve(&X25519_BASEPOINT.to_bytes()));
+}
