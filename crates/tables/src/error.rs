@@ -1,0 +1,240 @@
+//! What can go wrong with a table: where, what, whose fault, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Whose fault an [`Error`] is, which is what the command's exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The request: a bad profile name, an output that cannot be written. Exit code 2.
+    Usage,
+    /// The input data: a missing file or column, a broken row. Exit code 3.
+    Data,
+    /// A limit of the machine: the disk is full, too many open files. Exit code 7.
+    Resource,
+}
+
+/// An error about a table. One line by `Display`, at most one line more by [`Error::hint`].
+///
+/// Small enough to be returned from hot loops: the contents are boxed.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    place: Place,
+    kind: ErrorKind,
+}
+
+/// Where in a table an [`Error`] is. Fields that do not apply are `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as the person named it; `standard input` or `standard output` for `-`.
+    pub path: Option<String>,
+    /// Data row, counted from 1; the header is not a data row.
+    pub row: Option<u64>,
+    /// Line of a text file, counted from 1, on which that row starts.
+    pub line: Option<u64>,
+    /// Column name.
+    pub column: Option<String>,
+}
+
+/// What went wrong. The variants carry what a program would want to know; `Display` of
+/// [`Error`] is what a person wants to know.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The input does not exist.
+    MissingFile,
+    /// The input or output is a directory.
+    IsDirectory,
+    /// The input cannot be opened or read.
+    Unreadable(io::Error),
+    /// The input has no bytes, or nothing but blank lines.
+    Empty,
+    /// The input has column names and no data row.
+    NoRows,
+    /// No column has the name that was asked for.
+    MissingColumn {
+        /// The columns that there are, in order.
+        available: Vec<String>,
+    },
+    /// Several columns have the name that was asked for.
+    AmbiguousColumn,
+    /// A row has another number of fields than the header.
+    Ragged {
+        /// Fields in the header.
+        expected: usize,
+        /// Fields in this row.
+        found: usize,
+    },
+    /// A key, a column name or a line that must be text is not valid UTF-8.
+    NotUtf8,
+    /// The file is text in another encoding, recognised by its first bytes.
+    OtherEncoding(&'static str),
+    /// A row is longer than the limit, as happens when a quote is never closed.
+    RowTooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The file breaks off or contradicts itself.
+    Corrupt {
+        /// What the reader said.
+        reason: String,
+    },
+    /// A JSON line that is not one JSON object.
+    BadJson {
+        /// What the parser said.
+        reason: String,
+    },
+    /// A key column of a type whose values have no exact text (floats) or no single one
+    /// (lists, structs, maps).
+    KeyType {
+        /// The type, as its format calls it.
+        found: String,
+    },
+    /// A format that cannot be read, such as gzip around a Parquet file.
+    UnsupportedInput {
+        /// What it is.
+        found: String,
+    },
+    /// The input is not the same file as in the first pass.
+    Changed,
+    /// The request is wrong.
+    Usage {
+        /// What is wrong with it.
+        reason: String,
+        /// What to do instead; may be empty.
+        hint: String,
+    },
+    /// The output is the input.
+    OutputIsInput,
+    /// The output cannot be created or written.
+    Unwritable(io::Error),
+    /// More distinct items or rows than this program can number.
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl Error {
+    /// An error at no place yet.
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Error(Box::new(Inner {
+            place: Place::default(),
+            kind,
+        }))
+    }
+
+    /// A request that is wrong, and what to do instead (may be empty).
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Usage {
+            reason: reason.into(),
+            hint: hint.into(),
+        })
+    }
+
+    pub(crate) fn corrupt(reason: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Corrupt {
+            reason: one_line(&reason.into()),
+        })
+    }
+
+    pub(crate) fn in_path(mut self, path: &str) -> Self {
+        self.0.place.path.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
+    pub(crate) fn at_row(mut self, row: u64, line: Option<u64>) -> Self {
+        self.0.place.row.get_or_insert(row);
+        self.0.place.line = self.0.place.line.or(line);
+        self
+    }
+
+    pub(crate) fn in_column(mut self, column: &str) -> Self {
+        self.0.place.column.get_or_insert_with(|| column.to_owned());
+        self
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Whose fault it is.
+    pub fn class(&self) -> ErrorClass {
+        match &self.0.kind {
+            ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
+            ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
+            ErrorKind::Unwritable(_) | ErrorKind::TooMany { .. } => ErrorClass::Resource,
+            ErrorKind::Unreadable(e) if is_exhaustion(e) => ErrorClass::Resource,
+            _ => ErrorClass::Data,
+        }
+    }
+
+    /// The command's exit code for it: 2, 3 or 7.
+    pub fn exit_code(&self) -> u8 {
+        match self.class() {
+            ErrorClass::Usage => 2,
+            ErrorClass::Data => 3,
+            ErrorClass::Resource => 7,
+        }
+    }
+
+    /// One line of what to do about it, where that helps.
+    pub fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+fn is_about_the_request(e: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        e.kind(),
+        K::NotFound
+            | K::PermissionDenied
+            | K::NotADirectory
+            | K::IsADirectory
+            | K::ReadOnlyFilesystem
+            | K::InvalidInput
+            | K::InvalidFilename
+    )
+}
+
+fn is_exhaustion(e: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        e.kind(),
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge | K::OutOfMemory
+    )
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("place", &self.0.place)
+            .field("kind", &self.0.kind)
+            .finish()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
