@@ -75,9 +75,9 @@ impl Error {
             Error::WrongPeer { .. } => Some(
                 "check the fingerprint with the peer over another channel (a phone call); do not just paste the one shown",
             ),
-            Error::RefusedByPeer { .. } => {
-                Some("give the peer the fingerprint of this identity, and have it pass that as --peer")
-            }
+            Error::RefusedByPeer { .. } => Some(
+                "give the peer the fingerprint of this identity, and have it pass that as --peer",
+            ),
             Error::Run(Wire::ContractDiffers { .. }) => {
                 Some("agree on this value with the peer, then run both sides again")
             }

@@ -78,8 +78,12 @@ impl Identity {
             problem,
         };
         let file = File::open(path).map_err(|e| fail(e.to_string()))?;
-        let warning = loose_permissions(&file)
-            .map(|mode| format!("identity {} can be read by other users (mode {mode:03o}); run: chmod 600 on it", path.display()));
+        let warning = loose_permissions(&file).map(|mode| {
+            format!(
+                "identity {} can be read by other users (mode {mode:03o}); run: chmod 600 on it",
+                path.display()
+            )
+        });
         let mut pem = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
         file.take(MAX_FILE + 1)
             .read_to_end(&mut pem)

@@ -11,7 +11,7 @@ mod items;
 mod job;
 mod report;
 
-pub use connect::{Connection, ConnectOptions, Endpoint, Listener, Transport, connect};
+pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
 pub use contract::{Contract, Hello, Learns, Payload, ProtocolRequest, Reveal, Role};
 pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};

@@ -96,3 +96,18 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
 }
+
+impl Error {
+    /// Who has to act on it. What the peer gave up for is blamed on whom the peer blames.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Error::Connection(_) | Error::Closed | Error::TimedOut(_) | Error::Interrupted => {
+                Blame::Network
+            }
+            Error::PeerAborted { blame, .. } => *blame,
+            Error::PeerMisbehaved(_) => Blame::Peer,
+            Error::ContractDiffers { .. } => Blame::Contract,
+            Error::Resource(_) => Blame::Resource,
+        }
+    }
+}

@@ -1,4 +1,162 @@
-//! Frames over a pair of byte halves.
+//! The channel that everything runs over: frames, a writer thread, deadlines.
 
-/// A channel that frames messages over a connection.
-pub struct FramedChannel {}
+use std::time::{Duration, Instant};
+
+use crate::frame::{FrameReader, HEADER_BYTES, encode_abort};
+use crate::meter::Meter;
+use crate::writer::Writer;
+use crate::{Channel, Error, Interrupt, Kind, Link, MAX_FRAME, PhaseTraffic, ReadHalf, WriteHalf};
+
+/// Longest time that an abort, or dropping a channel, spends on the peer.
+const LINGER: Duration = Duration::from_millis(1500);
+
+/// How a [`FramedChannel`] behaves.
+#[derive(Clone, Debug)]
+pub struct ChannelOptions {
+    /// Longest silence of the peer while this side waits for it. A transfer that moves at least
+    /// 64 KiB within this time goes on for as long as it takes.
+    pub timeout: Duration,
+    /// Ends every blocked call when raised.
+    pub interrupt: Interrupt,
+    /// Bytes that may be queued before a send blocks; one frame may always be queued.
+    pub queue_bytes: usize,
+    /// Emulated link for what this side sends.
+    pub link: Link,
+}
+
+impl Default for ChannelOptions {
+    /// Two minutes, 4 MiB, no shaping.
+    fn default() -> Self {
+        ChannelOptions {
+            timeout: Duration::from_secs(120),
+            interrupt: Interrupt::new(),
+            queue_bytes: 4 << 20,
+            link: Link::LAN,
+        }
+    }
+}
+
+/// Frames over a pair of byte halves.
+///
+/// Sending moves the payload to a writer thread by way of a bounded queue; receiving happens on
+/// the caller's thread. So both parties may send at once. If both send more than the queue and the
+/// sockets hold and neither receives, both block, and the deadline ends the run.
+///
+/// Dropping the channel writes what is queued, for at most 1.5 seconds, and ends the stream; call
+/// [`Channel::flush`] before to be sure.
+pub struct FramedChannel {
+    reader: FrameReader<Box<dyn ReadHalf>>,
+    writer: Writer,
+    meter: Meter,
+    /// Set once the channel has been aborted.
+    ended: Option<Error>,
+}
+
+impl FramedChannel {
+    /// A channel over these halves.
+    pub fn new(
+        reader: Box<dyn ReadHalf>,
+        writer: Box<dyn WriteHalf>,
+        options: ChannelOptions,
+    ) -> Self {
+        FramedChannel {
+            reader: FrameReader::new(reader, options.timeout, options.interrupt.clone()),
+            writer: Writer::start(
+                writer,
+                options.timeout,
+                options.interrupt,
+                options.queue_bytes,
+                options.link,
+            ),
+            meter: Meter::new(),
+            ended: None,
+        }
+    }
+
+    /// Bytes sent and received so far, framing included, in bytes.
+    pub fn totals(&self) -> (u64, u64) {
+        self.meter.totals()
+    }
+
+    /// Why writing failed: what the peer says about it, if it has said anything.
+    fn explain(&mut self, failure: Error) -> Error {
+        if !matches!(failure, Error::Closed | Error::Connection(_)) {
+            return failure;
+        }
+        self.reader
+            .find_abort(Instant::now() + LINGER / 3)
+            .unwrap_or(failure)
+    }
+}
+
+impl Channel for FramedChannel {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
+        if payload.len() > MAX_FRAME {
+            return Err(Error::Resource(format!(
+                "a frame of {} bytes is more than the {MAX_FRAME} that one may hold",
+                payload.len()
+            )));
+        }
+        let bytes = HEADER_BYTES + payload.len();
+        match self.writer.push(kind, payload) {
+            Ok(()) => {
+                self.meter.sent(bytes);
+                Ok(())
+            }
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        let payload = self.reader.recv(kind, max)?;
+        self.meter.received(HEADER_BYTES + payload.len());
+        Ok(payload)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
+        self.writer.flush().map_err(|failure| self.explain(failure))
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        self.meter.begin(name);
+    }
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        self.meter.traffic()
+    }
+
+    /// Tells the peer why, drops whatever else was queued and ends the stream; takes at most about
+    /// 1.7 seconds.
+    ///
+    /// Until the peer ends the stream as well, what it sends is read and thrown away: a peer that
+    /// is blocked in a send gets on to where it reads why, and closing does not reset the
+    /// connection under the abort.
+    fn abort(&mut self, why: &Error) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(why.clone());
+        self.reader.kill(why.clone());
+        let until = Instant::now() + LINGER;
+        let last = encode_abort(why);
+        let tells = last.is_some();
+        self.writer.close_with(last, until);
+        if tells {
+            self.reader.drain(until);
+        }
+        self.writer.join();
+    }
+}
+
+impl Drop for FramedChannel {
+    fn drop(&mut self) {
+        self.writer.close(Instant::now() + LINGER);
+        self.writer.join();
+    }
+}

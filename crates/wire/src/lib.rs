@@ -5,14 +5,26 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod frame;
 mod framed;
+mod half;
 mod interrupt;
 mod link;
+mod memory;
+mod meter;
+mod tamper;
+mod tcp;
+mod writer;
 
 pub use error::{Blame, Error, Misbehaviour};
-pub use framed::FramedChannel;
+pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON};
+pub use framed::{ChannelOptions, FramedChannel};
+pub use half::{ReadHalf, WriteHalf};
 pub use interrupt::{Interrupt, POLL};
 pub use link::Link;
+pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_pair_with};
+pub use tamper::{Spoil, Tamper};
+pub use tcp::{TcpReader, TcpWriter, tcp_halves};
 
 /// Largest payload of one frame, in bytes. Longer messages travel as several frames of one kind.
 pub const MAX_FRAME: usize = 1 << 20;

@@ -50,6 +50,16 @@ impl Link {
         self.bits_per_second.is_some() || !self.rtt.is_zero()
     }
 
+    /// Bytes that leave in one go: what the link sends in 20 ms, within 1 and 64 KiB.
+    pub(crate) fn piece(&self) -> usize {
+        match self.bits_per_second {
+            Some(rate) => usize::try_from(rate / 400)
+                .unwrap_or(usize::MAX)
+                .clamp(1 << 10, 64 << 10),
+            None => 64 << 10,
+        }
+    }
+
     /// Time that `bytes` bytes need to leave.
     pub fn transmission_time(&self, bytes: usize) -> Duration {
         match self.bits_per_second {

@@ -1,0 +1,305 @@
+//! Frames: a kind, a length, a payload; and the one frame that this crate sends of itself.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::half::may_retry;
+use crate::{Blame, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
+
+/// Bytes before each payload: the kind, then the payload's length as `u32`, little endian.
+pub const HEADER_BYTES: usize = 5;
+
+/// The frame that ends a run: who is to blame, then a reason.
+pub(crate) const ABORT: Kind = Kind {
+    code: 1,
+    name: "abort",
+};
+
+/// Longest reason of an abort, in bytes.
+pub const MAX_REASON: usize = 512;
+
+/// A peer that sends less than this within one timeout counts as stalled, in bytes.
+pub(crate) const PROGRESS: usize = 64 << 10;
+
+const BUFFER: usize = 64 << 10;
+
+/// The header of a frame; payloads are at most [`crate::MAX_FRAME`] long.
+pub(crate) fn header(kind: Kind, payload_len: usize) -> [u8; HEADER_BYTES] {
+    let [a, b, c, d] = (payload_len as u32).to_le_bytes();
+    [kind.code, a, b, c, d]
+}
+
+/// The payload of an abort that tells `why`; `None` when the peer knows already or is gone.
+pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
+    let reason = match why {
+        Error::PeerAborted { .. } | Error::Closed | Error::Connection(_) => return None,
+        Error::Interrupted => "interrupted by the user".to_owned(),
+        Error::TimedOut(silence) => format!("heard nothing for {} s", silence.as_secs_f32()),
+        other => other.to_string(),
+    };
+    let blame = match why.blame() {
+        Blame::Network => 0,
+        Blame::Peer => 1,
+        Blame::Contract => 2,
+        Blame::Resource => 3,
+    };
+    let mut payload = vec![blame];
+    payload.extend_from_slice(printable(&reason).as_bytes());
+    Some(payload)
+}
+
+/// What a peer's abort says. A code that we do not know blames the network.
+fn decode_abort(payload: &[u8]) -> Error {
+    let (blame, reason) = payload.split_first().unwrap_or((&0, &[]));
+    Error::PeerAborted {
+        blame: match blame {
+            1 => Blame::Peer,
+            2 => Blame::Contract,
+            3 => Blame::Resource,
+            _ => Blame::Network,
+        },
+        reason: printable(&String::from_utf8_lossy(reason)),
+    }
+}
+
+/// `text` without control and direction-changing characters, cut to [`MAX_REASON`] bytes.
+fn printable(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        let hidden = c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let c = if hidden { ' ' } else { c };
+        if out.len() + c.len_utf8() > MAX_REASON {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Reads frames from a byte half.
+///
+/// The first error is final: every later call returns it again, since the stream is then out of
+/// step.
+pub struct FrameReader<R> {
+    half: R,
+    timeout: Duration,
+    interrupt: Interrupt,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    dead: Option<Error>,
+}
+
+impl<R: ReadHalf> FrameReader<R> {
+    /// A reader that gives up after `timeout` of silence, or when `interrupt` is raised.
+    pub fn new(half: R, timeout: Duration, interrupt: Interrupt) -> Self {
+        FrameReader {
+            half,
+            timeout,
+            interrupt,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            dead: None,
+        }
+    }
+
+    /// Takes the payload of the next frame, which must be of `kind` and hold at most `max` bytes.
+    ///
+    /// No memory is taken for a payload before its length has been found allowed. Fails as
+    /// [`crate::Channel::recv`] does.
+    pub fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
+        }
+        self.frame(kind, max)
+            .inspect_err(|error| self.dead = Some(error.clone()))
+    }
+
+    fn frame(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        let mut waiting = Waiting::new(self.timeout);
+        let (code, len) = self.header(&mut waiting)?;
+        if code == ABORT.code {
+            return Err(self.abort_of(len, &mut waiting));
+        }
+        if code != kind.code {
+            return Err(Misbehaviour::UnexpectedFrame {
+                expected: kind.name,
+                got: code,
+            }
+            .into());
+        }
+        check_len(kind.name, len, max)?;
+        self.payload(len, &mut waiting)
+    }
+
+    fn header(&mut self, waiting: &mut Waiting) -> Result<(u8, usize), Error> {
+        while self.end - self.start < HEADER_BYTES {
+            if self.start > 0 {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            }
+            let count = read_some(
+                &mut self.half,
+                &mut self.buffer[self.end..],
+                waiting,
+                &self.interrupt,
+            )?;
+            self.end += count;
+        }
+        let header = &self.buffer[self.start..self.start + HEADER_BYTES];
+        let len = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);
+        let code = header[0];
+        self.start += HEADER_BYTES;
+        Ok((code, len as usize))
+    }
+
+    fn payload(&mut self, len: usize, waiting: &mut Waiting) -> Result<Vec<u8>, Error> {
+        let mut payload = vec![0; len];
+        let mut filled = len.min(self.end - self.start);
+        payload[..filled].copy_from_slice(&self.buffer[self.start..self.start + filled]);
+        self.start += filled;
+        while filled < len {
+            filled += read_some(
+                &mut self.half,
+                &mut payload[filled..],
+                waiting,
+                &self.interrupt,
+            )?;
+        }
+        Ok(payload)
+    }
+
+    fn abort_of(&mut self, len: usize, waiting: &mut Waiting) -> Error {
+        match check_len(ABORT.name, len, 1 + MAX_REASON).and_then(|()| self.payload(len, waiting)) {
+            Ok(payload) => decode_abort(&payload),
+            Err(error) => error,
+        }
+    }
+
+    /// Looks for an abort behind whatever else the peer has sent, until `until`.
+    ///
+    /// For a sender that finds the connection broken: the reason may be waiting to be read.
+    pub(crate) fn find_abort(&mut self, until: Instant) -> Option<Error> {
+        if let Some(error) = &self.dead {
+            return matches!(error, Error::PeerAborted { .. }).then(|| error.clone());
+        }
+        let mut waiting = Waiting::new(until.saturating_duration_since(Instant::now()));
+        waiting.interruptible = false;
+        let found = loop {
+            match self.header(&mut waiting) {
+                Ok((code, len)) if code == ABORT.code => {
+                    break Some(self.abort_of(len, &mut waiting));
+                }
+                Ok((_, len)) if len <= crate::MAX_FRAME && Instant::now() < until => {
+                    if self.payload(len, &mut waiting).is_err() {
+                        break None;
+                    }
+                }
+                _ => break None,
+            }
+        };
+        self.dead = Some(found.clone().unwrap_or(Error::Closed));
+        found.filter(|error| matches!(error, Error::PeerAborted { .. }))
+    }
+
+    /// Throws away what the peer sends until it ends the stream, or `until`, or `done`.
+    pub(crate) fn drain(&mut self, until: Instant) {
+        while Instant::now() < until {
+            match self.half.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if may_retry(&error) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Makes every later call fail with `error`.
+    pub(crate) fn kill(&mut self, error: Error) {
+        self.dead.get_or_insert(error);
+    }
+}
+
+fn check_len(what: &'static str, len: usize, max: usize) -> Result<(), Error> {
+    if len > max {
+        return Err(Misbehaviour::TooLong {
+            what,
+            bytes: len as u64,
+            max: max as u64,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// How long one operation has waited. The clock starts again whenever [`PROGRESS`] bytes have
+/// moved, so that slow links are let be and peers that drip single bytes are not.
+pub(crate) struct Waiting {
+    timeout: Duration,
+    since: Instant,
+    moved: usize,
+    interruptible: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Waiting {
+            timeout,
+            since: Instant::now(),
+            moved: 0,
+            interruptible: true,
+        }
+    }
+
+    pub(crate) fn progress(&mut self, bytes: usize) {
+        self.moved += bytes;
+        if self.moved >= PROGRESS {
+            self.moved = 0;
+            self.since = Instant::now();
+        }
+    }
+
+    pub(crate) fn check(&self, interrupt: &Interrupt) -> Result<(), Error> {
+        if self.interruptible {
+            interrupt.check()?;
+        }
+        if self.since.elapsed() >= self.timeout {
+            return Err(Error::TimedOut(self.timeout));
+        }
+        Ok(())
+    }
+}
+
+fn read_some<R: ReadHalf>(
+    half: &mut R,
+    buf: &mut [u8],
+    waiting: &mut Waiting,
+    interrupt: &Interrupt,
+) -> Result<usize, Error> {
+    loop {
+        waiting.check(interrupt)?;
+        match half.read(buf) {
+            Ok(0) => return Err(Error::Closed),
+            Ok(count) => {
+                waiting.progress(count);
+                return Ok(count);
+            }
+            Err(error) if may_retry(&error) => {}
+            Err(error) => return Err(from_io(&error)),
+        }
+    }
+}
+
+/// A failed read or write as an error of the run.
+pub(crate) fn from_io(error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::NotConnected => Error::Closed,
+        _ => Error::Connection(error.to_string()),
+    }
+}

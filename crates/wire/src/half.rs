@@ -1,0 +1,50 @@
+//! Byte streams cut in two halves, so that one thread reads while another writes.
+
+use std::io;
+
+/// The half of a byte stream that reads.
+pub trait ReadHalf: Send {
+    /// Reads at least one byte into `buf` and returns how many; 0 means that the peer ended the
+    /// stream.
+    ///
+    /// Waits for at most about [`crate::POLL`], then fails with [`io::ErrorKind::WouldBlock`] or
+    /// [`io::ErrorKind::TimedOut`], upon which the caller may try again.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
+}
+
+/// The half of a byte stream that writes.
+pub trait WriteHalf: Send {
+    /// Takes at least one byte of `bytes` and returns how many.
+    ///
+    /// Waits for at most about [`crate::POLL`], then fails with [`io::ErrorKind::WouldBlock`] or
+    /// [`io::ErrorKind::TimedOut`], upon which the caller may try again with the same bytes.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Hands everything taken so far to the operating system; waits and fails as
+    /// [`WriteHalf::write`] does.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Ends the stream, as well as it can within about [`crate::POLL`].
+    fn close(&mut self);
+}
+
+impl ReadHalf for Box<dyn ReadHalf> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (**self).read(buf)
+    }
+}
+
+/// Reads from memory; the end of the slice is the end of the stream. For decoder tests.
+impl ReadHalf for &[u8] {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        io::Read::read(self, buf)
+    }
+}
+
+/// Whether a failed read or write may be tried again.
+pub(crate) fn may_retry(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}

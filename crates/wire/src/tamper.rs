@@ -1,0 +1,135 @@
+//! A channel that spoils one of the frames it sends, to test what the peer makes of it.
+
+use crate::{Channel, Error, Kind, PhaseTraffic};
+
+/// What happens to the frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spoil {
+    /// Bit `n` of the payload is inverted, counted from the lowest bit of the first byte, modulo
+    /// the payload's length in bits.
+    FlipBit(usize),
+    /// So many bytes are cut from the payload's end.
+    Truncate(usize),
+    /// These bytes are added to the payload.
+    Extend(Vec<u8>),
+    /// The payload is another one.
+    Replace(Vec<u8>),
+    /// The payload is that of the frame before, when there is one.
+    ReplayPrevious,
+    /// The frame goes out twice.
+    Duplicate,
+    /// The frame is of another kind, with this code.
+    Kind(u8),
+    /// The frame never goes out.
+    Swallow,
+    /// The connection is closed instead.
+    Close,
+}
+
+/// A channel that hands everything on, except that it spoils the frame of one index.
+pub struct Tamper<C> {
+    inner: Option<C>,
+    target: usize,
+    spoil: Spoil,
+    sent: usize,
+    previous: Option<Vec<u8>>,
+    struck: bool,
+}
+
+impl<C: Channel> Tamper<C> {
+    /// Spoils frame number `target` (the first is 0) of those that are sent through `inner`.
+    pub fn new(inner: C, target: usize, spoil: Spoil) -> Self {
+        Tamper {
+            inner: Some(inner),
+            target,
+            spoil,
+            sent: 0,
+            previous: None,
+            struck: false,
+        }
+    }
+
+    /// Frames sent so far, the spoilt one included.
+    pub fn frames(&self) -> usize {
+        self.sent
+    }
+
+    /// Whether a frame was changed, held back or doubled so far.
+    pub fn struck(&self) -> bool {
+        self.struck
+    }
+
+    fn inner(&mut self) -> Result<&mut C, Error> {
+        self.inner.as_mut().ok_or(Error::Closed)
+    }
+}
+
+impl<C: Channel> Channel for Tamper<C> {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        let index = self.sent;
+        self.sent += 1;
+        if index != self.target {
+            if index + 1 == self.target && self.spoil == Spoil::ReplayPrevious {
+                self.previous = Some(payload.clone());
+            }
+            return self.inner()?.send(kind, payload);
+        }
+        let (mut spoilt, mut code) = (payload.clone(), kind.code);
+        match self.spoil.clone() {
+            Spoil::FlipBit(bit) => {
+                if let Some(bit) = bit.checked_rem(spoilt.len() * 8) {
+                    spoilt[bit / 8] ^= 1 << (bit % 8);
+                }
+            }
+            Spoil::Truncate(count) => spoilt.truncate(spoilt.len().saturating_sub(count)),
+            Spoil::Extend(bytes) => spoilt.extend(bytes),
+            Spoil::Replace(other) => spoilt = other,
+            Spoil::ReplayPrevious => spoilt = self.previous.take().unwrap_or(spoilt),
+            Spoil::Kind(other) => code = other,
+            Spoil::Duplicate => {
+                self.struck = true;
+                self.inner()?.send(kind, payload.clone())?;
+                return self.inner()?.send(kind, payload);
+            }
+            Spoil::Swallow => {
+                self.struck = true;
+                return Ok(());
+            }
+            Spoil::Close => {
+                self.struck = true;
+                self.inner = None;
+                return Err(Error::Closed);
+            }
+        }
+        self.struck = spoilt != payload || code != kind.code;
+        let name = kind.name;
+        self.inner()?.send(Kind { code, name }, spoilt)
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        self.inner()?.recv(kind, max)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.inner()?.flush()
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        if let Some(inner) = &mut self.inner {
+            inner.begin_phase(name);
+        }
+    }
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        self.inner
+            .as_ref()
+            .map(Channel::traffic)
+            .unwrap_or_default()
+    }
+
+    fn abort(&mut self, why: &Error) {
+        if let Some(inner) = &mut self.inner {
+            inner.abort(why);
+        }
+    }
+}

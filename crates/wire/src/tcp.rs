@@ -1,0 +1,47 @@
+//! TCP as byte halves.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use crate::{POLL, ReadHalf, WriteHalf};
+
+/// Splits a TCP connection, with Nagle's delay off and short timeouts on both halves.
+///
+/// Fails when the operating system refuses the options or a second handle.
+pub fn tcp_halves(stream: TcpStream) -> io::Result<(TcpReader, TcpWriter)> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(POLL))?;
+    stream.set_write_timeout(Some(POLL))?;
+    let other = stream.try_clone()?;
+    Ok((TcpReader(stream), TcpWriter(other)))
+}
+
+/// The reading half of a TCP connection.
+#[derive(Debug)]
+pub struct TcpReader(TcpStream);
+
+/// The writing half of a TCP connection.
+#[derive(Debug)]
+pub struct TcpWriter(TcpStream);
+
+impl ReadHalf for TcpReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl WriteHalf for TcpWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        // A peer that has gone already has no use for the end of the stream.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+}

@@ -1,0 +1,342 @@
+//! The thread that writes frames, and the bounded queue before it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::frame::{ABORT, HEADER_BYTES, Waiting, from_io, header};
+use crate::half::may_retry;
+use crate::{Error, Interrupt, Kind, Link, POLL, WriteHalf};
+
+/// Payloads below this are copied together into one write, in bytes.
+const SMALL: usize = 16 << 10;
+/// Most bytes of small frames in one write.
+const COALESCED: usize = 64 << 10;
+/// Most bytes handed to the half in one write.
+const PIECE: usize = 256 << 10;
+
+struct Frame {
+    queued_at: Instant,
+    header: [u8; HEADER_BYTES],
+    payload: Vec<u8>,
+}
+
+impl Frame {
+    fn new(kind: Kind, payload: Vec<u8>) -> Self {
+        Frame {
+            queued_at: Instant::now(),
+            header: header(kind, payload.len()),
+            payload,
+        }
+    }
+
+    fn len(&self) -> usize {
+        HEADER_BYTES + self.payload.len()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Frame>,
+    /// Bytes in the queue and in the writer's hands.
+    pending: usize,
+    /// Whether bytes were written that the half has not handed on.
+    unflushed: bool,
+    /// Bytes written since the start.
+    written: u64,
+    failure: Option<Error>,
+    closing: bool,
+    /// When the thread gives up whatever it is doing.
+    stop_at: Option<Instant>,
+    finished: bool,
+}
+
+impl State {
+    fn must_stop(&self) -> bool {
+        self.stop_at.is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, most: Duration) -> MutexGuard<'a, State> {
+        self.changed
+            .wait_timeout(state, most)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+}
+
+/// The near end of the queue.
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    timeout: Duration,
+    interrupt: Interrupt,
+    queue_bytes: usize,
+}
+
+impl Writer {
+    /// Starts the thread. Should the operating system have none to give, every send fails.
+    pub(crate) fn start(
+        half: Box<dyn WriteHalf>,
+        timeout: Duration,
+        interrupt: Interrupt,
+        queue_bytes: usize,
+        link: Link,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+        });
+        let pump = Pump {
+            shared: Arc::clone(&shared),
+            half,
+            timeout,
+            link,
+            departure: Instant::now(),
+            scratch: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("vesica-writer".into())
+            .spawn(move || pump.run())
+            .inspect_err(|error| {
+                let mut state = shared.lock();
+                state.failure = Some(Error::Resource(format!("no thread to be had: {error}")));
+                state.finished = true;
+            })
+            .ok();
+        Writer {
+            shared,
+            thread,
+            timeout,
+            interrupt,
+            queue_bytes,
+        }
+    }
+
+    /// Queues a frame; waits while the queue is full.
+    pub(crate) fn push(&self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        let frame = Frame::new(kind, payload);
+        let len = frame.len();
+        let mut state =
+            self.wait_until(|state| state.pending == 0 || state.pending + len <= self.queue_bytes)?;
+        state.pending += len;
+        state.queue.push_back(frame);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits until everything queued is with the operating system.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        self.wait_until(|state| state.pending == 0 && !state.unflushed)
+            .map(drop)
+    }
+
+    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Error> {
+        let mut waiting = Waiting::new(self.timeout);
+        let mut state = self.shared.lock();
+        let mut written = state.written;
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            if state.finished {
+                return Err(Error::Closed);
+            }
+            if ready(&state) {
+                return Ok(state);
+            }
+            waiting.check(&self.interrupt)?;
+            state = self.shared.wait(state, POLL);
+            waiting.progress((state.written - written) as usize);
+            written = state.written;
+        }
+    }
+
+    /// Forgets what is queued, sends `last` if there is one and ends the stream; the thread stops
+    /// by `stop_at` at the latest.
+    pub(crate) fn close_with(&self, last: Option<Vec<u8>>, stop_at: Instant) {
+        let mut state = self.shared.lock();
+        let dropped: usize = state.queue.drain(..).map(|frame| frame.len()).sum();
+        state.pending -= dropped;
+        if let Some(payload) = last {
+            let frame = Frame::new(ABORT, payload);
+            state.pending += frame.len();
+            state.queue.push_back(frame);
+        }
+        state.closing = true;
+        state.stop_at = Some(stop_at);
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends the stream after what is queued; the thread stops by `stop_at` at the latest.
+    pub(crate) fn close(&self, stop_at: Instant) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        state.stop_at.get_or_insert(stop_at);
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits for the thread, which must have been told to close.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // The thread does not panic; if it did, there would be nothing left to stop.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The far end of the queue, on its own thread.
+struct Pump {
+    shared: Arc<Shared>,
+    half: Box<dyn WriteHalf>,
+    timeout: Duration,
+    link: Link,
+    /// When the emulated link has sent what it was given.
+    departure: Instant,
+    scratch: Vec<u8>,
+}
+
+impl Pump {
+    fn run(mut self) {
+        let outcome = self.pump();
+        {
+            let mut state = self.shared.lock();
+            state.failure = outcome.err();
+            state.queue.clear();
+            state.pending = 0;
+        }
+        self.half.close();
+        self.shared.lock().finished = true;
+        self.shared.changed.notify_all();
+    }
+
+    fn pump(&mut self) -> Result<(), Error> {
+        while let Some(frame) = self.next()? {
+            if self.link.is_shaped() {
+                self.write_shaped(&frame)?;
+            } else if frame.payload.len() < SMALL {
+                self.write_coalesced(frame)?;
+            } else {
+                self.write(&frame.header)?;
+                for piece in frame.payload.chunks(PIECE) {
+                    self.write(piece)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame; `None` when the stream is to end. Flushes before it waits.
+    fn next(&mut self) -> Result<Option<Frame>, Error> {
+        let mut state = self.shared.lock();
+        loop {
+            if state.must_stop() {
+                return Ok(None);
+            }
+            if let Some(frame) = state.queue.pop_front() {
+                return Ok(Some(frame));
+            }
+            if state.unflushed {
+                drop(state);
+                self.retry(|half| half.flush())?;
+                state = self.shared.lock();
+                state.unflushed = false;
+                self.shared.changed.notify_all();
+            } else if state.closing {
+                return Ok(None);
+            } else {
+                state = self.shared.wait(state, Duration::from_secs(3600));
+            }
+        }
+    }
+
+    /// Writes a small frame together with the small frames behind it.
+    fn write_coalesced(&mut self, first: Frame) -> Result<(), Error> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch.extend_from_slice(&first.header);
+        scratch.extend_from_slice(&first.payload);
+        {
+            let mut state = self.shared.lock();
+            while scratch.len() < COALESCED
+                && state.queue.front().is_some_and(|f| f.payload.len() < SMALL)
+                && let Some(frame) = state.queue.pop_front()
+            {
+                scratch.extend_from_slice(&frame.header);
+                scratch.extend_from_slice(&frame.payload);
+            }
+        }
+        let outcome = self.write(&scratch);
+        self.scratch = scratch;
+        outcome
+    }
+
+    /// Writes a frame as an emulated link would deliver it.
+    ///
+    /// Bytes leave one after another, no earlier than the frame was queued, and are held back
+    /// for half of the round-trip time more. Since the clock starts when a frame is queued and not
+    /// when the one before it has been delivered, frames in flight overlap.
+    fn write_shaped(&mut self, frame: &Frame) -> Result<(), Error> {
+        self.departure = self.departure.max(frame.queued_at);
+        let piece = self.link.piece();
+        for part in std::iter::once(&frame.header[..]).chain(frame.payload.chunks(piece)) {
+            self.departure += self.link.transmission_time(part.len());
+            self.sleep_until(self.departure + self.link.rtt / 2);
+            self.write(part)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until `at`, or until the channel is being closed in a hurry.
+    fn sleep_until(&self, at: Instant) {
+        let mut state = self.shared.lock();
+        loop {
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.stop_at.is_some() {
+                return;
+            }
+            state = self.shared.wait(state, left);
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let count = self.retry(|half| half.write(bytes))?;
+            bytes = &bytes[count..];
+            let mut state = self.shared.lock();
+            state.written += count as u64;
+            state.pending -= count;
+            state.unflushed = true;
+            self.shared.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    fn retry<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut dyn WriteHalf) -> std::io::Result<T>,
+    ) -> Result<T, Error> {
+        let since = Instant::now();
+        loop {
+            match attempt(&mut *self.half) {
+                Ok(value) => return Ok(value),
+                Err(error) if may_retry(&error) => {}
+                Err(error) => return Err(from_io(&error)),
+            }
+            if self.shared.lock().must_stop() || since.elapsed() >= self.timeout {
+                return Err(Error::TimedOut(self.timeout));
+            }
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Frames, deadlines, aborts and counts, over memory and TCP.
+
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vesica_wire::{
+    Blame, Channel, ChannelOptions, Error, FrameReader, FramedChannel, HEADER_BYTES, Interrupt,
+    Kind, Link, MAX_FRAME, MAX_REASON, Misbehaviour, WriteHalf, memory_halves, memory_pair,
+    memory_pair_with, recv_rows, send_rows, tcp_halves,
+};
+
+const DATA: Kind = Kind {
+    code: 40,
+    name: "data",
+};
+const OTHER: Kind = Kind {
+    code: 41,
+    name: "other",
+};
+
+fn quick(timeout_ms: u64) -> ChannelOptions {
+    ChannelOptions {
+        timeout: Duration::from_millis(timeout_ms),
+        ..ChannelOptions::default()
+    }
+}
+
+fn tcp_pair(first: ChannelOptions, second: ChannelOptions) -> (FramedChannel, FramedChannel) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    let make = |stream, options| {
+        let (reader, writer) = tcp_halves(stream).unwrap();
+        FramedChannel::new(Box::new(reader), Box::new(writer), options)
+    };
+    (make(near, first), make(far, second))
+}
+
+/// Runs a test over memory and over TCP.
+fn both(options: impl Fn() -> ChannelOptions, test: impl Fn(FramedChannel, FramedChannel)) {
+    let (a, b) = memory_pair_with(options(), options());
+    test(a, b);
+    let (a, b) = tcp_pair(options(), options());
+    test(a, b);
+}
+
+#[test]
+fn frames_arrive_in_order_and_are_counted_exactly() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        let sizes = [0, 1, 5, 16 << 10, 70_000, MAX_FRAME, 3];
+        let total: usize = sizes.iter().map(|s| s + HEADER_BYTES).sum();
+        a.begin_phase("one");
+        for (i, size) in sizes.into_iter().enumerate() {
+            a.send(DATA, vec![i as u8; size]).unwrap();
+        }
+        a.begin_phase("two");
+        a.send(OTHER, vec![1, 2]).unwrap();
+        a.begin_phase("one");
+        a.send(OTHER, vec![]).unwrap();
+        a.begin_phase("three");
+        a.flush().unwrap();
+        b.begin_phase("all");
+        for (i, size) in sizes.into_iter().enumerate() {
+            assert_eq!(b.recv(DATA, size).unwrap(), vec![i as u8; size]);
+        }
+        assert_eq!(b.recv(OTHER, 2).unwrap(), [1, 2]);
+        assert_eq!(b.recv(OTHER, 0).unwrap(), []);
+        let traffic = a.traffic();
+        let names: Vec<_> = traffic.iter().map(|p| p.phase.as_str()).collect();
+        assert_eq!(names, ["one", "two", "three"]);
+        let sent: Vec<_> = traffic.iter().map(|p| p.bytes_sent).collect();
+        assert_eq!(sent, [(total + 5) as u64, 7, 0]);
+        assert!(
+            traffic
+                .iter()
+                .all(|p| p.bytes_received == 0 && p.seconds >= 0.0)
+        );
+        let received = b.traffic();
+        assert_eq!(received.len(), 1);
+        assert_eq!(received[0].bytes_received, (total + 5 + 7) as u64);
+        assert_eq!(a.totals(), ((total + 12) as u64, 0));
+        assert_eq!(b.totals(), (0, (total + 12) as u64));
+    });
+}
+
+#[test]
+fn traffic_before_any_phase_is_counted() {
+    let (mut a, mut b) = memory_pair();
+    a.send(DATA, vec![0; 3]).unwrap();
+    b.recv(DATA, 3).unwrap();
+    assert_eq!(a.traffic()[0].phase, "start");
+    assert_eq!(a.traffic()[0].bytes_sent, 8);
+}
+
+#[test]
+fn both_may_send_at_once() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        let volley = |mut c: FramedChannel| {
+            for _ in 0..3 {
+                c.send(DATA, vec![7; MAX_FRAME]).unwrap();
+            }
+            for _ in 0..3 {
+                assert_eq!(c.recv(DATA, MAX_FRAME).unwrap().len(), MAX_FRAME);
+            }
+            c
+        };
+        thread::scope(|scope| {
+            let far = scope.spawn(|| volley(b));
+            a = volley(a);
+            b = far.join().unwrap();
+        });
+        assert_eq!(a.totals(), b.totals());
+    });
+}
+
+#[test]
+fn rows_travel_whole() {
+    let (mut a, mut b) = memory_pair();
+    let rows: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
+    let sent = rows.clone();
+    thread::scope(|scope| {
+        scope.spawn(|| send_rows(&mut a, DATA, &sent, 30).unwrap());
+        let mut got = Vec::new();
+        recv_rows(&mut b, DATA, 30, 100_000, |chunk| {
+            got.extend_from_slice(chunk);
+            Ok(())
+        })
+        .unwrap();
+        assert!(got == rows);
+    });
+}
+
+#[test]
+fn oversize_is_refused_before_it_is_read() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        a.send(DATA, vec![0; 11]).unwrap();
+        let error = b.recv(DATA, 10).unwrap_err();
+        let expected = Misbehaviour::TooLong {
+            what: "data",
+            bytes: 11,
+            max: 10,
+        };
+        assert!(matches!(&error, Error::PeerMisbehaved(m) if *m == expected));
+        // The stream is out of step: the error stays.
+        let again = b.recv(DATA, 100).unwrap_err();
+        assert_eq!(again.to_string(), error.to_string());
+    });
+}
+
+#[test]
+fn a_length_of_four_gigabytes_takes_no_memory() {
+    let mut bytes = vec![DATA.code];
+    bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+    let mut reader = FrameReader::new(&bytes[..], Duration::from_secs(1), Interrupt::new());
+    let error = reader.recv(DATA, MAX_FRAME).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::PeerMisbehaved(Misbehaviour::TooLong { bytes, .. }) if bytes == u64::from(u32::MAX)
+    ));
+}
+
+#[test]
+fn our_own_oversize_frame_is_an_error() {
+    let (mut a, _b) = memory_pair();
+    let error = a.send(DATA, vec![0; MAX_FRAME + 1]).unwrap_err();
+    assert!(matches!(error, Error::Resource(_)));
+}
+
+#[test]
+fn a_wrong_kind_is_misbehaviour() {
+    let (mut a, mut b) = memory_pair();
+    a.send(OTHER, vec![1]).unwrap();
+    assert!(matches!(
+        b.recv(DATA, 10),
+        Err(Error::PeerMisbehaved(Misbehaviour::UnexpectedFrame {
+            expected: "data",
+            got: 41
+        }))
+    ));
+}
+
+#[test]
+fn a_closed_channel_is_closed() {
+    both(ChannelOptions::default, |mut a, b| {
+        drop(b);
+        assert!(matches!(a.recv(DATA, 1), Err(Error::Closed)));
+    });
+}
+
+#[test]
+fn what_was_queued_arrives_after_a_drop() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        a.send(DATA, vec![3; 100_000]).unwrap();
+        drop(a);
+        assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), 100_000);
+        assert!(matches!(b.recv(DATA, 1), Err(Error::Closed)));
+    });
+}
+
+#[test]
+fn a_close_in_the_middle_of_a_frame_is_closed() {
+    let ((reader, writer), (_far_reader, mut far_writer)) = memory_halves();
+    let mut channel = FramedChannel::new(Box::new(reader), Box::new(writer), quick(2000));
+    far_writer.write(&[DATA.code, 10, 0, 0, 0, 1, 2]).unwrap();
+    far_writer.close();
+    assert!(matches!(channel.recv(DATA, 10), Err(Error::Closed)));
+}
+
+#[test]
+fn sending_to_a_peer_that_left_fails() {
+    both(ChannelOptions::default, |mut a, b| {
+        drop(b);
+        let mut outcome = Ok(());
+        for _ in 0..200 {
+            outcome = outcome.and_then(|()| a.send(DATA, vec![0; MAX_FRAME]));
+        }
+        assert!(
+            matches!(outcome, Err(Error::Closed | Error::Connection(_))),
+            "{outcome:?}"
+        );
+    });
+}
+
+#[test]
+fn a_silent_peer_meets_the_deadline() {
+    both(
+        || quick(300),
+        |mut a, _b| {
+            let start = Instant::now();
+            assert!(matches!(a.recv(DATA, 1), Err(Error::TimedOut(_))));
+            let waited = start.elapsed();
+            assert!(waited >= Duration::from_millis(300), "{waited:?}");
+            assert!(waited < Duration::from_secs(2), "{waited:?}");
+        },
+    );
+}
+
+#[test]
+fn a_peer_that_drips_meets_the_deadline() {
+    let ((reader, writer), (_far_reader, mut far_writer)) = memory_halves();
+    let mut channel = FramedChannel::new(Box::new(reader), Box::new(writer), quick(400));
+    let start = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = far_writer.write(&[DATA.code, 100, 0, 0, 0]);
+            for _ in 0..20 {
+                thread::sleep(Duration::from_millis(50));
+                let _ = far_writer.write(&[0]);
+            }
+        });
+        assert!(matches!(channel.recv(DATA, 100), Err(Error::TimedOut(_))));
+        assert!(start.elapsed() < Duration::from_millis(900));
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_read_meets_the_deadline_and_memory_stays_bounded() {
+    both(
+        || quick(300),
+        |mut a, _b| {
+            let mut frames = 0;
+            let error = loop {
+                match a.send(DATA, vec![0; MAX_FRAME]) {
+                    Ok(()) => frames += 1,
+                    Err(error) => break error,
+                }
+                assert!(frames < 64, "the queue is not bounded");
+            };
+            assert!(matches!(error, Error::TimedOut(_)), "{error:?}");
+        },
+    );
+}
+
+#[test]
+fn an_abort_says_why() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                a.send(DATA, vec![1]).unwrap();
+                a.flush().unwrap();
+                a.abort(&Error::Resource("out of paper".into()));
+                assert!(matches!(a.send(DATA, vec![]), Err(Error::Resource(_))));
+                assert!(matches!(a.recv(DATA, 1), Err(Error::Resource(_))));
+                assert!(a.flush().is_err());
+            });
+            assert_eq!(b.recv(DATA, 1).unwrap(), [1]);
+            let error = b.recv(DATA, 1).unwrap_err();
+            assert!(
+                matches!(&error, Error::PeerAborted { blame: Blame::Resource, reason } if reason == "out of paper"),
+                "{error:?}"
+            );
+            assert_eq!(error.blame(), Blame::Resource);
+            drop(b);
+        });
+    });
+}
+
+#[test]
+fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
+    both(
+        || quick(10_000),
+        |mut a, mut b| {
+            thread::scope(|scope| {
+                let sender = scope.spawn(move || {
+                    loop {
+                        if let Err(error) = b.send(DATA, vec![0; MAX_FRAME]) {
+                            return error;
+                        }
+                    }
+                });
+                thread::sleep(Duration::from_millis(200));
+                let start = Instant::now();
+                a.abort(&Error::Interrupted);
+                drop(a);
+                assert!(start.elapsed() < Duration::from_secs(3));
+                let error = sender.join().unwrap();
+                assert!(
+                    matches!(&error, Error::PeerAborted { blame: Blame::Network, reason } if reason == "interrupted by the user"),
+                    "{error:?}"
+                );
+            });
+        },
+    );
+}
+
+#[test]
+fn both_may_abort_at_once() {
+    both(ChannelOptions::default, |mut a, mut b| {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(move || a.abort(&Error::Interrupted));
+            scope.spawn(move || b.abort(&Error::Interrupted));
+        });
+        assert!(start.elapsed() < Duration::from_secs(4));
+    });
+}
+
+#[test]
+fn the_reason_of_an_abort_is_bounded_and_printable() {
+    let mut bytes = vec![1, 0, 0, 0, 0, 2];
+    bytes.extend_from_slice(b"a\x1b[2Jb\r\nc\xff\xe2\x80\xae");
+    let len = bytes.len() as u32 - 5;
+    bytes[1..5].copy_from_slice(&len.to_le_bytes());
+    let recv = |bytes: &[u8]| {
+        FrameReader::new(bytes, Duration::from_secs(1), Interrupt::new())
+            .recv(DATA, 10)
+            .unwrap_err()
+    };
+    match recv(&bytes) {
+        Error::PeerAborted { blame, reason } => {
+            assert_eq!(blame, Blame::Contract);
+            assert_eq!(reason, "a [2Jb  c\u{fffd} ");
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut long = vec![1];
+    long.extend_from_slice(&(MAX_REASON as u32 + 2).to_le_bytes());
+    assert!(matches!(
+        recv(&long),
+        Error::PeerMisbehaved(Misbehaviour::TooLong { what: "abort", .. })
+    ));
+    // Invalid bytes grow when they are replaced; the bound holds all the same.
+    let mut odd = vec![1];
+    odd.extend_from_slice(&(MAX_REASON as u32 + 1).to_le_bytes());
+    odd.extend_from_slice(&[0xff; MAX_REASON + 1]);
+    match recv(&odd) {
+        Error::PeerAborted { reason, .. } => assert!(reason.len() <= MAX_REASON),
+        other => panic!("{other:?}"),
+    }
+    // And so it does for what we send.
+    let (mut a, mut b) = memory_pair();
+    thread::scope(|scope| {
+        scope.spawn(move || a.abort(&Error::Resource("é\u{7}".repeat(1000))));
+        match b.recv(DATA, 1).unwrap_err() {
+            Error::PeerAborted { reason, .. } => {
+                assert!(reason.len() <= MAX_REASON && reason.starts_with("é é "));
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(b);
+    });
+}
+
+#[test]
+fn an_interrupt_ends_a_blocked_receive_and_a_blocked_send() {
+    both(ChannelOptions::default, |_, _| {});
+    for send in [false, true] {
+        let interrupt = Interrupt::new();
+        let options = ChannelOptions {
+            interrupt: interrupt.clone(),
+            ..ChannelOptions::default()
+        };
+        let (mut a, mut b) = tcp_pair(options, ChannelOptions::default());
+        thread::scope(|scope| {
+            let blocked = scope.spawn(move || {
+                let error = loop {
+                    let outcome = if send {
+                        a.send(DATA, vec![0; MAX_FRAME])
+                    } else {
+                        a.recv(DATA, 1).map(drop)
+                    };
+                    if let Err(error) = outcome {
+                        break error;
+                    }
+                };
+                let ended = Instant::now();
+                a.abort(&error);
+                (error, ended)
+            });
+            thread::sleep(Duration::from_millis(300));
+            let raised = Instant::now();
+            interrupt.raise();
+            if !send {
+                let error = b.recv(DATA, 1).unwrap_err();
+                assert!(matches!(
+                    error,
+                    Error::PeerAborted {
+                        blame: Blame::Network,
+                        ..
+                    }
+                ));
+            }
+            drop(b);
+            let (error, ended) = blocked.join().unwrap();
+            assert!(matches!(error, Error::Interrupted), "{error:?}");
+            assert!(ended - raised < Duration::from_millis(400));
+        });
+    }
+}
+
+#[test]
+fn dropping_with_a_peer_that_does_not_read_does_not_hang() {
+    both(ChannelOptions::default, |mut a, b| {
+        for _ in 0..4 {
+            a.send(DATA, vec![0; MAX_FRAME - HEADER_BYTES]).unwrap();
+        }
+        let start = Instant::now();
+        drop(a);
+        assert!(start.elapsed() < Duration::from_secs(3));
+        drop(b);
+    });
+}
+
+#[test]
+fn a_shaped_link_is_slow_but_pipelined() {
+    let shaped = |bits, rtt_ms| ChannelOptions {
+        link: Link::new(bits, rtt_ms),
+        ..ChannelOptions::default()
+    };
+    // 8 Mbit/s: 200 frames of 1,000 bytes take 0.2 s.
+    let (mut a, mut b) = memory_pair_with(shaped(Some(8_000_000), 0), ChannelOptions::default());
+    let start = Instant::now();
+    for _ in 0..200 {
+        a.send(DATA, vec![0; 1000 - HEADER_BYTES]).unwrap();
+    }
+    for _ in 0..200 {
+        b.recv(DATA, 1000).unwrap();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(199));
+    // 100 ms there and back: 50 frames at once cost half of that once, not 50 times.
+    let (mut a, mut b) = memory_pair_with(shaped(None, 100), ChannelOptions::default());
+    let start = Instant::now();
+    for _ in 0..50 {
+        a.send(DATA, vec![0; 10]).unwrap();
+    }
+    for _ in 0..50 {
+        b.recv(DATA, 10).unwrap();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    assert!(start.elapsed() < Duration::from_millis(1500));
+}
+
+#[test]
+fn a_slow_transfer_outlives_the_timeout() {
+    // 1 MiB at 8 Mbit/s takes a second, twice the timeout, yet bytes keep moving.
+    let slow = ChannelOptions {
+        link: Link::new(Some(8_000_000), 0),
+        ..quick(500)
+    };
+    let (mut a, mut b) = memory_pair_with(slow, quick(500));
+    a.send(DATA, vec![0; MAX_FRAME]).unwrap();
+    assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), MAX_FRAME);
+}
+
+#[test]
+fn links_have_names() {
+    assert_eq!(Link::from_name("lan"), Some(Link::LAN));
+    assert_eq!(
+        Link::from_name("50mbps-80ms"),
+        Some(Link::new(Some(50_000_000), 80))
+    );
+    assert_eq!(Link::from_name("1mbps"), None);
+    assert!(!Link::LAN.is_shaped() && Link::new(None, 1).is_shaped());
+    for (name, link) in Link::NAMED {
+        assert_eq!(Link::from_name(name), Some(link));
+    }
+    let link = Link::new(Some(1_000_000), 80);
+    assert_eq!(link.transmission_time(125_000), Duration::from_secs(1));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>, max in 0usize..64) {
+        let mut reader = FrameReader::new(&bytes[..], Duration::from_millis(50), Interrupt::new());
+        let kind = Kind { code: bytes.first().copied().unwrap_or(0), name: "any" };
+        while reader.recv(kind, max).is_ok() {}
+    }
+}
