@@ -1,50 +1,138 @@
 //! The contract: the job as each side understands it, and what both sign up to.
+//!
+//! Each side says in its [`Hello`] what it wants; each compares both hellos by itself and comes to
+//! the same [`Contract`] or to the same first field that differs. The version of the handshake is
+//! raised whenever a value is added to one of the types here, so that an unknown value never comes
+//! from an honest peer of the same version.
+
+use std::fmt;
 
 use serde::Serialize;
 use vesica_psi::{Protocol, Security};
 use vesica_wire::Error as WireError;
 
-/// A party's part in the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Learns the result.
-    Receiver,
-    /// Helps the receiver and learns sizes only.
-    Sender,
+use crate::codec::{Reader, bad, put_name};
+
+/// Version of the handshake and of everything after it.
+pub const VERSION: u16 = 1;
+/// Longest hello, in bytes.
+pub const MAX_HELLO: usize = 16 << 10;
+/// Most key columns of a job.
+pub const MAX_KEY_COLUMNS: usize = 64;
+/// Longest name of a normalisation, in bytes.
+pub const MAX_NORMALIZATION: usize = 128;
+/// Computational security of everything here, in bits.
+pub const KAPPA: u32 = 128;
+
+const MAGIC: [u8; 4] = *b"vs1h";
+
+/// Defines an enum whose values have a code on the wire and a name for people.
+macro_rules! coded {
+    ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            fn code(self) -> u8 {
+                match self { $($name::$variant => $code,)+ }
+            }
+
+            fn from_code(code: u8) -> Result<Self, WireError> {
+                match code {
+                    $($code => Ok($name::$variant),)+
+                    _ => Err(bad($field, "unknown code")),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $text,)+ })
+            }
+        }
+    };
 }
 
-/// What the receiver learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reveal {
-    /// Which of its own items the sender also holds.
-    Matches,
+coded! {
+    /// A party's part in the job.
+    Role, "role" {
+        /// Learns the result.
+        Receiver = 1, "receiver";
+        /// Helps the receiver and learns sizes only.
+        Sender = 2, "sender";
+    }
 }
 
-/// Who gets the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Learns {
-    /// The receiver alone.
-    Receiver,
+coded! {
+    /// What the receiver learns.
+    Reveal, "reveal" {
+        /// Which of its own items the sender also holds.
+        Matches = 1, "matches";
+    }
 }
 
-/// What travels with each item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Payload {
-    /// Nothing.
-    None,
+coded! {
+    /// Who gets the result.
+    Learns, "who learns" {
+        /// The receiver alone.
+        Receiver = 1, "receiver";
+    }
+}
+
+coded! {
+    /// What travels with each item.
+    Payload, "payload" {
+        /// Nothing.
+        None = 0, "none";
+    }
+}
+
+impl Role {
+    /// The peer's part.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Receiver => Role::Sender,
+            Role::Sender => Role::Receiver,
+        }
+    }
 }
 
 /// Which protocol a party wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolRequest {
-    /// Whatever the peer names, or what the rule picks when it names none.
+    /// Whatever the peer names, or `compact-dh` when it names none.
     Auto,
     /// This one.
     Named(Protocol),
+}
+
+impl fmt::Display for ProtocolRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProtocolRequest::Auto => "auto",
+            ProtocolRequest::Named(protocol) => protocol.name(),
+        })
+    }
+}
+
+/// The protocol that two sides run who leave the choice to the rule.
+///
+/// For now it is `compact-dh` for either security: it withstands malicious peers, and no protocol
+/// here needs fewer bytes.
+pub fn auto_protocol() -> Protocol {
+    Protocol::CompactDh
+}
+
+/// The name of a security level in contracts.
+pub(crate) fn security_name(security: Security) -> &'static str {
+    match security {
+        Security::SemiHonest => "semi-honest",
+        Security::Malicious => "malicious",
+    }
 }
 
 /// The first message of each side: the job as it understands it.
@@ -64,10 +152,10 @@ pub struct Hello {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
-    /// Name and version of the normalisation of each key column, in order, as in `email/1`.
-    pub normalization: Vec<String>,
     /// What travels with each item.
     pub payload: Payload,
+    /// Name and version of the normalisation of each key column, in order, as in `email/1`.
+    pub normalization: Vec<String>,
     /// Distinct items of this side.
     pub items: u64,
 }
@@ -89,12 +177,12 @@ pub struct Contract {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
+    /// What travels with each item.
+    pub payload: Payload,
     /// Number of key columns.
     pub key_columns: u32,
     /// Name and version of the normalisation of each key column, in order.
     pub normalization: Vec<String>,
-    /// What travels with each item.
-    pub payload: Payload,
     /// Distinct items of the receiver.
     pub receiver_size: u64,
     /// Distinct items of the sender.
@@ -104,15 +192,215 @@ pub struct Contract {
 }
 
 impl Hello {
-    /// The bytes on the wire.
+    /// The bytes on the wire: magic, version, then each field; numbers little endian, names with
+    /// their length before them in one byte.
     pub fn encode(&self) -> Vec<u8> {
-        todo!()
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.push(self.role.code());
+        put_name(&mut out, &self.protocol.to_string());
+        out.push(security_code(self.security));
+        out.extend_from_slice(&self.kappa.to_le_bytes());
+        out.extend_from_slice(&self.lambda.to_le_bytes());
+        out.push(self.reveal.code());
+        out.push(self.learns.code());
+        out.push(self.payload.code());
+        put_names(&mut out, &self.normalization);
+        out.extend_from_slice(&self.items.to_le_bytes());
+        out
     }
 
-    /// Reads what a peer sent; at most 16 KiB, nothing may follow.
+    /// Reads what a peer sent: at most [`MAX_HELLO`] bytes, every value in its range, nothing
+    /// after the last.
     ///
-    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` on another version.
+    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for a peer of another version, of
+    /// whose hello nothing more is read.
     pub fn decode(bytes: &[u8]) -> Result<Hello, WireError> {
-        todo!("{bytes:?}")
+        if bytes.len() > MAX_HELLO {
+            return Err(bad("hello", "too long"));
+        }
+        let mut reader = Reader::new("hello", bytes);
+        if reader.array()? != MAGIC {
+            return Err(bad("hello", "not a hello of this program"));
+        }
+        let version = reader.u16()?;
+        if version != VERSION {
+            return Err(differ("version", VERSION, version));
+        }
+        let hello = Hello {
+            role: Role::from_code(reader.u8()?)?,
+            protocol: match reader.name("protocol")? {
+                "auto" => ProtocolRequest::Auto,
+                name => ProtocolRequest::Named(
+                    Protocol::from_name(name)
+                        .ok_or_else(|| bad("protocol", "no protocol has this name"))?,
+                ),
+            },
+            security: match reader.u8()? {
+                1 => Security::SemiHonest,
+                2 => Security::Malicious,
+                _ => return Err(bad("security", "unknown code")),
+            },
+            kappa: bits("kappa", reader.u32()?)?,
+            lambda: bits("lambda", reader.u32()?)?,
+            reveal: Reveal::from_code(reader.u8()?)?,
+            learns: Learns::from_code(reader.u8()?)?,
+            payload: Payload::from_code(reader.u8()?)?,
+            normalization: names(&mut reader)?,
+            items: reader.u64()?,
+        };
+        reader.end()?;
+        Ok(hello)
+    }
+
+    /// What both sides agree on; or the first field on which they differ, in the order of the
+    /// code below, which is the same on both sides.
+    pub(crate) fn agree(&self, theirs: &Hello) -> Result<Contract, WireError> {
+        if self.role == theirs.role {
+            return Err(differ("role", self.role, theirs.role));
+        }
+        let protocol = self.protocol(theirs)?;
+        same("kappa", self.kappa, theirs.kappa)?;
+        same("lambda", self.lambda, theirs.lambda)?;
+        same("reveal", self.reveal, theirs.reveal)?;
+        same("who learns", self.learns, theirs.learns)?;
+        same("payload", self.payload, theirs.payload)?;
+        same(
+            "number of key columns",
+            self.normalization.len(),
+            theirs.normalization.len(),
+        )?;
+        same(
+            "normalization",
+            self.normalization.join(","),
+            theirs.normalization.join(","),
+        )?;
+        let (receiver, sender) = match self.role {
+            Role::Receiver => (self, theirs),
+            Role::Sender => (theirs, self),
+        };
+        let mut contract = Contract {
+            version: VERSION,
+            protocol,
+            security: self.security,
+            kappa: self.kappa,
+            lambda: self.lambda,
+            reveal: self.reveal,
+            learns: self.learns,
+            payload: self.payload,
+            key_columns: self.normalization.len() as u32,
+            normalization: self.normalization.clone(),
+            receiver_size: receiver.items,
+            sender_size: sender.items,
+            hash: String::new(),
+        };
+        contract.hash = blake3::Hash::from_bytes(contract.digest()).to_string();
+        Ok(contract)
+    }
+
+    /// The protocol that both want, which must be as secure as both ask for.
+    fn protocol(&self, theirs: &Hello) -> Result<Protocol, WireError> {
+        same(
+            "security",
+            security_name(self.security),
+            security_name(theirs.security),
+        )?;
+        let protocol = match (self.protocol, theirs.protocol) {
+            (ProtocolRequest::Auto, ProtocolRequest::Auto) => auto_protocol(),
+            (ProtocolRequest::Auto, ProtocolRequest::Named(name))
+            | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => name,
+            (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
+                same("protocol", ours.name(), name.name())?;
+                name
+            }
+        };
+        // An honest peer never names a protocol that is weaker than what it asks for.
+        if protocol.security() < self.security {
+            return Err(bad("protocol", "weaker than the security asked for"));
+        }
+        Ok(protocol)
+    }
+}
+
+impl Contract {
+    /// The hash of the canonical encoding: domain-separated BLAKE3, 32 bytes.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(&self.version.to_le_bytes());
+        put_name(&mut out, self.protocol.name());
+        out.push(security_code(self.security));
+        out.extend_from_slice(&self.kappa.to_le_bytes());
+        out.extend_from_slice(&self.lambda.to_le_bytes());
+        out.push(self.reveal.code());
+        out.push(self.learns.code());
+        out.push(self.payload.code());
+        put_names(&mut out, &self.normalization);
+        out.extend_from_slice(&self.receiver_size.to_le_bytes());
+        out.extend_from_slice(&self.sender_size.to_le_bytes());
+        blake3::derive_key("vesica 2026-01 contract v1", &out)
+    }
+}
+
+fn security_code(security: Security) -> u8 {
+    match security {
+        Security::SemiHonest => 1,
+        Security::Malicious => 2,
+    }
+}
+
+fn put_names(out: &mut Vec<u8>, names: &[String]) {
+    out.push(names.len() as u8);
+    for name in names {
+        put_name(out, name);
+    }
+}
+
+fn names(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
+    let count = usize::from(reader.u8()?);
+    if count == 0 || count > MAX_KEY_COLUMNS {
+        return Err(bad("number of key columns", "out of range"));
+    }
+    let mut names = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = reader.name("normalization")?;
+        if name.is_empty() || name.len() > MAX_NORMALIZATION {
+            return Err(bad("normalization", "a name of a wrong length"));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn bits(what: &'static str, bits: u32) -> Result<u32, WireError> {
+    if (1..=256).contains(&bits) {
+        Ok(bits)
+    } else {
+        Err(bad(what, "out of range"))
+    }
+}
+
+fn same<T: PartialEq + fmt::Display>(
+    field: &'static str,
+    ours: T,
+    theirs: T,
+) -> Result<(), WireError> {
+    if ours == theirs {
+        Ok(())
+    } else {
+        Err(differ(field, ours, theirs))
+    }
+}
+
+/// The error that names a field and both values.
+pub(crate) fn differ(
+    field: &'static str,
+    ours: impl fmt::Display,
+    theirs: impl fmt::Display,
+) -> WireError {
+    WireError::ContractDiffers {
+        field,
+        ours: ours.to_string(),
+        theirs: theirs.to_string(),
     }
 }

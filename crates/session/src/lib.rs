@@ -1,7 +1,17 @@
 //! From a connection to a result: identities, TLS, the contract that both sides sign up to, the
 //! job itself and its report.
+//!
+//! 1. [`connect()`] makes a connection to the one peer whose [`Fingerprint`] is pinned.
+//! 2. [`agree()`] compares contracts; a difference ends the run on both sides, before anything
+//!    derived from an item has been sent.
+//! 3. The session that both sides derive salts the items ([`salt_items`]), and the protocol runs.
+//! 4. [`confirm_done`] tells the sender that the receiver has its result.
+//!
+//! [`run`] does 2 to 4. Every [`Error`] knows its exit code.
 #![forbid(unsafe_code)]
 
+mod agree;
+mod codec;
 mod connect;
 mod contract;
 mod error;
@@ -10,14 +20,20 @@ mod identity;
 mod items;
 mod job;
 mod report;
+mod tls;
+mod tls_stream;
 
+pub use agree::{Agreement, agree, confirm_done};
 pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
-pub use contract::{Contract, Hello, Learns, Payload, ProtocolRequest, Reveal, Role};
+pub use contract::{
+    Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, Payload,
+    ProtocolRequest, Reveal, Role, VERSION, auto_protocol,
+};
 pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
-pub use job::{Agreement, Job, Outcome, Progress, Silent, agree, confirm_done, run};
+pub use job::{Job, Outcome, Progress, Silent, run, run_over};
 pub use report::Report;
 pub use vesica_psi::{Protocol, Security};
 pub use vesica_wire::{Interrupt, Link};

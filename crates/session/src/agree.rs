@@ -1,0 +1,176 @@
+//! Agreeing on the contract and deriving the session.
+//!
+//! Round one: hellos, which each side compares by itself. Round two, only once they fit: a nonce of
+//! each side and the hash of the contract as it stands there. The session is a hash of the
+//! contract, both nonces and both fingerprints, and salts every item.
+//!
+//! The nonces are not committed to beforehand. Whoever speaks second may choose its nonce knowing
+//! the other's, and so among the sessions that it has time to compute; but the other's nonce is
+//! fresh, so nothing can be prepared before the contract is agreed, and a session picked among 2^40
+//! makes 256-bit items collide no sooner than any other.
+
+use vesica_psi::Params;
+use vesica_wire::{Channel, Error as WireError, Kind, Misbehaviour};
+
+use crate::contract::{KAPPA, MAX_HELLO, differ};
+use crate::{Contract, Error, Fingerprint, Hello, Job, Learns, Payload, Role};
+
+const HELLO: Kind = Kind {
+    code: 16,
+    name: "hello",
+};
+const NONCE: Kind = Kind {
+    code: 17,
+    name: "nonce",
+};
+const DONE: Kind = Kind {
+    code: 18,
+    name: "done",
+};
+
+/// What both sides hold once the contract is agreed.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// The contract.
+    pub contract: Contract,
+    /// What the protocol needs of it; `session` is the salt of the items.
+    pub params: Params,
+    /// Distinct items of the peer.
+    pub peer_items: u64,
+}
+
+/// Compares contracts with the peer and derives the session both ways. `items` is the number of
+/// this side's distinct items; the fingerprints are `None` over plaintext.
+///
+/// Nothing derived from an item is sent. Fails with `Usage` for a job that cannot be, else with
+/// `Run`, and then the peer has been told.
+pub fn agree(
+    channel: &mut dyn Channel,
+    job: &Job,
+    items: u64,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+) -> Result<Agreement, Error> {
+    job.check()?;
+    channel.begin_phase("contract");
+    exchange(channel, job, items, local, peer)
+        .inspect_err(|error| channel.abort(error))
+        .map_err(Error::Run)
+}
+
+fn exchange(
+    channel: &mut dyn Channel,
+    job: &Job,
+    items: u64,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+) -> Result<Agreement, WireError> {
+    let ours = Hello {
+        role: job.role,
+        protocol: job.protocol,
+        security: job.security,
+        kappa: KAPPA,
+        lambda: job.lambda,
+        reveal: job.reveal,
+        learns: Learns::Receiver,
+        payload: Payload::None,
+        normalization: job.normalization.clone(),
+        items,
+    };
+    if u32::try_from(items).is_err() {
+        return Err(WireError::Resource(format!(
+            "a set of {items} items is more than the {} that one run can hold",
+            u32::MAX
+        )));
+    }
+    channel.send(HELLO, ours.encode())?;
+    // An abort overtakes what is queued; the peer must read this first, to find the field itself.
+    channel.flush()?;
+    let theirs = Hello::decode(&channel.recv(HELLO, MAX_HELLO)?)?;
+    let contract = ours.agree(&theirs)?;
+    let most = job.max_peer_items.min(u64::from(u32::MAX));
+    if theirs.items > most {
+        return Err(WireError::Resource(format!(
+            "the {} brings {} items; this run allows {most}",
+            theirs.role, theirs.items
+        )));
+    }
+    let session = session(channel, job.role, &contract, local, peer)?;
+    let size = |items: u64| {
+        usize::try_from(items)
+            .map_err(|_| WireError::Resource(format!("{items} items do not fit into memory")))
+    };
+    Ok(Agreement {
+        params: Params {
+            protocol: contract.protocol,
+            lambda: contract.lambda,
+            receiver_size: size(contract.receiver_size)?,
+            sender_size: size(contract.sender_size)?,
+            session,
+        },
+        contract,
+        peer_items: theirs.items,
+    })
+}
+
+/// Round two: nonces, and the hash of what each side believes to be agreed.
+fn session(
+    channel: &mut dyn Channel,
+    role: Role,
+    contract: &Contract,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+) -> Result<[u8; 32], WireError> {
+    let agreed = contract.digest();
+    let mut ours = [0; 32];
+    getrandom::fill(&mut ours).map_err(|e| {
+        WireError::Resource(format!("no randomness from the operating system: {e}"))
+    })?;
+    channel.send(NONCE, [agreed, ours].concat())?;
+    channel.flush()?;
+    let message = channel.recv(NONCE, 64)?;
+    let (their_agreed, theirs) = match message.split_first_chunk::<32>() {
+        Some((agreed, nonce)) if nonce.len() == 32 => (agreed, nonce),
+        _ => {
+            return Err(Misbehaviour::WrongLength {
+                what: NONCE.name,
+                bytes: message.len(),
+            }
+            .into());
+        }
+    };
+    if *their_agreed != agreed {
+        let hex = |digest: &[u8; 32]| blake3::Hash::from_bytes(*digest).to_string();
+        return Err(differ("contract hash", hex(&agreed), hex(their_agreed)));
+    }
+    let parts = [(&ours[..], local), (theirs, peer)];
+    let [receiver, sender] = match role {
+        Role::Receiver => parts,
+        Role::Sender => [parts[1], parts[0]],
+    };
+    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-01 session v1");
+    hasher.update(&agreed);
+    for (nonce, fingerprint) in [receiver, sender] {
+        hasher.update(nonce);
+        match fingerprint {
+            Some(fingerprint) => hasher.update(&[1]).update(fingerprint.as_bytes()),
+            None => hasher.update(&[0]).update(&[0; 32]),
+        };
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// The last message: the receiver tells the sender that its protocol completed, and the sender
+/// waits for that. What the receiver does with the result afterwards is its own business.
+///
+/// Fails as [`Channel::recv`] does, and when the message is not empty.
+pub fn confirm_done(channel: &mut dyn Channel, role: Role) -> Result<(), WireError> {
+    channel.begin_phase("done");
+    match role {
+        Role::Receiver => {
+            channel.send(DONE, Vec::new())?;
+            channel.flush()
+        }
+        Role::Sender => channel.recv(DONE, 0).map(drop),
+    }
+}

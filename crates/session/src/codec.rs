@@ -1,0 +1,88 @@
+//! Strict, bounded reading and writing of handshake messages.
+
+use vesica_wire::{Error, Misbehaviour};
+
+/// Takes values off the front of a message of the peer.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+    whole: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Self {
+        Reader {
+            rest: bytes,
+            what,
+            whole: bytes.len(),
+        }
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (value, rest) = self
+            .rest
+            .split_first_chunk::<N>()
+            .ok_or_else(|| self.wrong_length())?;
+        self.rest = rest;
+        Ok(*value)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Error> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Error> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Error> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A text of at most 255 bytes, of printable ASCII without blanks.
+    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+        let len = usize::from(self.u8()?);
+        let (text, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or_else(|| self.wrong_length())?;
+        self.rest = rest;
+        if !text.iter().all(u8::is_ascii_graphic) {
+            return Err(bad(what, "a name of printable ASCII was expected"));
+        }
+        str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn end(self) -> Result<(), Error> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.wrong_length())
+        }
+    }
+
+    fn wrong_length(&self) -> Error {
+        Misbehaviour::WrongLength {
+            what: self.what,
+            bytes: self.whole,
+        }
+        .into()
+    }
+}
+
+/// A value that no honest peer sends.
+pub(crate) fn bad(what: &'static str, problem: &'static str) -> Error {
+    Misbehaviour::BadValue { what, problem }.into()
+}
+
+/// Writes a name; what is longer than 255 bytes is cut, which [`crate::Job::check`] rules out.
+pub(crate) fn put_name(out: &mut Vec<u8>, name: &str) {
+    let bytes = &name.as_bytes()[..name.len().min(255)];
+    out.push(bytes.len() as u8);
+    out.extend_from_slice(bytes);
+}

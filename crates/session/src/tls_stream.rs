@@ -1,0 +1,170 @@
+//! One TLS connection as two byte halves.
+//!
+//! Both halves share the connection's keys behind a lock that is held for encrypting and
+//! decrypting only. The socket is read by the reading half and written by the writing half, outside
+//! the lock, so that neither direction waits for the other.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vesica_wire::{ReadHalf, WriteHalf};
+
+/// Ciphertext read from the socket at once, in bytes.
+const INCOMING: usize = 256 << 10;
+/// Plaintext encrypted at once, in bytes.
+const OUTGOING: usize = 128 << 10;
+
+type Shared = Arc<Mutex<rustls::Connection>>;
+
+fn lock(tls: &Shared) -> MutexGuard<'_, rustls::Connection> {
+    tls.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Splits a connection whose handshake is done. The stream has short timeouts already.
+pub(crate) fn halves(
+    mut tls: rustls::Connection,
+    stream: TcpStream,
+) -> io::Result<(TlsReader, TlsWriter)> {
+    // The writing half bounds what it hands over.
+    tls.set_buffer_limit(None);
+    let other = stream.try_clone()?;
+    let tls = Arc::new(Mutex::new(tls));
+    Ok((
+        TlsReader {
+            tls: Arc::clone(&tls),
+            stream,
+            incoming: vec![0; INCOMING].into_boxed_slice(),
+            start: 0,
+            end: 0,
+        },
+        TlsWriter {
+            tls,
+            stream: other,
+            outgoing: Vec::with_capacity(OUTGOING + (OUTGOING >> 6)),
+            start: 0,
+        },
+    ))
+}
+
+/// The half that decrypts.
+pub(crate) struct TlsReader {
+    tls: Shared,
+    stream: TcpStream,
+    incoming: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl TlsReader {
+    /// Decrypts what has come into `buf`. `None`: all of it is used up and gave nothing.
+    fn decrypt(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut tls = lock(&self.tls);
+        let mut filled = 0;
+        loop {
+            match tls.reader().read(&mut buf[filled..]) {
+                Ok(0) if filled == 0 => return Ok(Some(0)),
+                Ok(0) => return Ok(Some(filled)),
+                Ok(count) => filled += count,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) if filled > 0 => return Ok(Some(filled)),
+                Err(e) => return Err(e),
+            }
+            if filled == buf.len() {
+                return Ok(Some(filled));
+            }
+            if self.start == self.end {
+                return Ok((filled > 0).then_some(filled));
+            }
+            let mut rest = &self.incoming[self.start..self.end];
+            self.start += tls.read_tls(&mut rest)?;
+            if let Err(error) = tls.process_new_packets() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+}
+
+impl ReadHalf for TlsReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(count) = self.decrypt(buf)? {
+                return Ok(count);
+            }
+            let count = self.stream.read(&mut self.incoming)?;
+            if count == 0 {
+                // Not even TLS said goodbye.
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            (self.start, self.end) = (0, count);
+        }
+    }
+}
+
+/// The half that encrypts, and the only one that writes to the socket.
+pub(crate) struct TlsWriter {
+    tls: Shared,
+    stream: TcpStream,
+    outgoing: Vec<u8>,
+    start: usize,
+}
+
+impl TlsWriter {
+    fn collect(
+        &mut self,
+        fill: impl FnOnce(&mut rustls::Connection) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut tls = lock(&self.tls);
+        fill(&mut tls)?;
+        while tls.wants_write() {
+            tls.write_tls(&mut self.outgoing)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        while self.start < self.outgoing.len() {
+            match self.stream.write(&self.outgoing[self.start..])? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => self.start += count,
+            }
+        }
+        self.outgoing.clear();
+        self.start = 0;
+        Ok(())
+    }
+}
+
+impl WriteHalf for TlsWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push()?;
+        let piece = &bytes[..bytes.len().min(OUTGOING)];
+        self.collect(|tls| tls.writer().write_all(piece))?;
+        match self.push() {
+            // The bytes are taken: what is left of them goes out with the next call.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                        | io::ErrorKind::Interrupted
+                ) => {}
+            other => other?,
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.push()
+    }
+
+    fn close(&mut self) {
+        // As well as it goes: a peer that is gone has no use for a goodbye.
+        let _ = self.collect(|tls| {
+            tls.send_close_notify();
+            Ok(())
+        });
+        let _ = self.push();
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}
