@@ -1,0 +1,65 @@
+# Needs Rust 1.89 or newer with its linker, and Python 3.9 or newer. Everything else that a goal
+# uses is fetched and built below target/.
+
+CARGO ?= cargo
+PYTHON ?= python3
+# Seconds that each fuzz target runs: `make fuzz` for long, `make fuzz-smoke` for a look.
+FUZZ_SECONDS ?= 600
+FUZZ_SMOKE_SECONDS ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test test-heavy lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds lock
+
+help:
+	@echo 'make demo        two parties on this machine find the rows that they share'
+	@echo 'make test        all tests, then a few seconds of every fuzz target'
+	@echo 'make test-heavy  the tests that are too slow for every day, optimised'
+	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
+	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
+	@echo 'make docs        the API documentation, in target/doc'
+	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
+	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
+	@echo 'make lock        both lock files, after a change of dependencies'
+
+demo:
+	$(CARGO) run --release --locked --package vesica-cli -- demo
+
+build:
+	$(CARGO) build --release --locked --package vesica-cli
+
+test:
+	@$(PYTHON) scripts/run_tests.py --fuzz-seconds $(FUZZ_SMOKE_SECONDS)
+
+test-heavy:
+	$(CARGO) test --release --workspace --locked --no-fail-fast -- --ignored
+
+lint:
+	@$(PYTHON) scripts/lint.py
+
+msrv:
+	@$(PYTHON) scripts/check_msrv.py --build
+
+# Sizes and networks for which docs/ and the change log quote figures.
+bench: build
+	@$(PYTHON) scripts/bench.py
+
+bench-kernels:
+	$(CARGO) bench --workspace --locked
+
+docs:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+
+fuzz:
+	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SECONDS)
+
+fuzz-smoke:
+	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SMOKE_SECONDS) --fresh
+
+fuzz-seeds:
+	@$(PYTHON) scripts/fuzz.py seeds
+
+# The fuzz workspace takes its versions from the root's lock file.
+lock:
+	$(CARGO) metadata --format-version 1 >/dev/null
+	cp Cargo.lock fuzz/Cargo.lock
+	$(CARGO) metadata --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null

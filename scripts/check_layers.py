@@ -1,0 +1,118 @@
+"""Refuses an import that points up, and `unsafe` outside the kernels.
+
+The crates form layers. A crate may use crates of lower layers only, be it as a normal, a build or
+a development dependency. `reference` uses none of ours and is used by tests only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from stages import CARGO, ROOT, say
+
+# Lowest first, by the folder below crates/.
+LAYERS = (
+    "kernels",
+    "primitives",
+    "wire",
+    "correlations",
+    "encodings",
+    "oprf",
+    "psi",
+    "circuit",
+    "plan",
+    "tables",
+    "session",
+    "vesica",
+    "cli",
+    "python",
+)
+REFERENCE = "reference"
+UNSAFE_ALLOWED = "kernels"
+
+FORBID = re.compile(r"^#!\[forbid\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
+UNSAFE = re.compile(r"\bunsafe\b\s*(?:\{|\(|fn\b|impl\b|trait\b|extern\b)")
+# Comments and plain string literals: good enough for a keyword that few texts spell as code.
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+
+
+def layer_of(manifest: str, root: Path) -> str | None:
+    """The layer of a package: its folder below crates/, or `reference`."""
+    parts = Path(manifest).parent.relative_to(root).parts
+    if parts == (REFERENCE,):
+        return REFERENCE
+    if len(parts) == 2 and parts[0] == "crates" and parts[1] in LAYERS:
+        return parts[1]
+    return None
+
+
+def wrong_imports(metadata: dict) -> list[str]:
+    """What is wrong with the arrows between our packages; empty if nothing."""
+    root = Path(metadata["workspace_root"])
+    problems, layers = [], {}
+    for package in metadata["packages"]:
+        layer = layer_of(package["manifest_path"], root)
+        if layer is None:
+            problems.append(
+                f"{package['name']}: its folder is no layer; add it to LAYERS in {Path(__file__).name}"
+            )
+        else:
+            layers[package["name"]] = layer
+    for package in metadata["packages"]:
+        user = layers.get(package["name"])
+        if user is None:
+            continue
+        for dependency in package["dependencies"]:
+            used = layers.get(dependency["name"])
+            if used is None:
+                continue
+            kind = dependency["kind"] or "normal"
+            arrow = f"{package['name']} -> {dependency['name']} ({kind} dependency)"
+            if user == REFERENCE:
+                problems.append(f"{arrow}: reference uses nothing of ours")
+            elif used == REFERENCE:
+                if kind != "dev":
+                    problems.append(f"{arrow}: reference is for tests only")
+            elif LAYERS.index(used) >= LAYERS.index(user):
+                problems.append(f"{arrow}: {used} is not below {user}")
+    return problems
+
+
+def wrong_unsafe(metadata: dict) -> list[str]:
+    """Crate roots that do not forbid `unsafe`, and files that use it, outside the kernels."""
+    root = Path(metadata["workspace_root"])
+    problems = []
+    for package in metadata["packages"]:
+        folder = Path(package["manifest_path"]).parent
+        if layer_of(package["manifest_path"], root) == UNSAFE_ALLOWED:
+            continue
+        for target in package["targets"]:
+            if {"lib", "bin", "proc-macro", "cdylib"}.isdisjoint(target["kind"]):
+                continue
+            source = Path(target["src_path"])
+            if not FORBID.search(source.read_text(encoding="utf-8")):
+                problems.append(f"{source.relative_to(root)}: lacks #![forbid(unsafe_code)]")
+        for source in sorted(folder.rglob("*.rs")):
+            if UNSAFE.search(NOT_CODE.sub(" ", source.read_text(encoding="utf-8"))):
+                problems.append(f"{source.relative_to(root)}: unsafe code outside {UNSAFE_ALLOWED}")
+    return problems
+
+
+def main() -> int:
+    command = [CARGO, "metadata", "--no-deps", "--format-version", "1", "--locked"]
+    output = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    metadata = json.loads(output)
+    problems = wrong_imports(metadata) + wrong_unsafe(metadata)
+    for problem in problems:
+        say(problem)
+    if not problems:
+        say(f"{len(metadata['packages'])} packages, every import points down")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

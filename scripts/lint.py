@@ -1,0 +1,73 @@
+"""Everything that is checked without running the code. Exits 1 if any check fails.
+
+ruff comes from PyPI, pinned, into a virtual environment below the target directory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stages import CARGO, ROOT, Clock, run, say, target_dir
+
+RUFF = "ruff==0.17.5"
+
+
+def ruff() -> str | None:
+    """The pinned ruff, installed on first use; nothing if it cannot be installed."""
+    venv = target_dir() / "lint-venv"
+    binary = venv / ("Scripts/ruff.exe" if os.name == "nt" else "bin/ruff")
+    stamp = venv / "installed"
+    if stamp.is_file() and stamp.read_text() == RUFF:
+        return str(binary)
+    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", RUFF]
+    if run([sys.executable, "-m", "venv", "--clear", str(venv)]) != 0 or run(pip) != 0:
+        say(f"cannot install {RUFF}: Python's venv and pip, and a package index, are needed")
+        return None
+    stamp.write_text(RUFF)
+    return str(binary)
+
+
+def python_checks() -> int:
+    binary = ruff()
+    if binary is None:
+        return 1
+    code = run([binary, "check", "."])
+    return run([binary, "format", "--check", "."]) or code
+
+
+def main() -> int:
+    here, python = ROOT / "scripts", [sys.executable, "-B"]
+    workspace = ["--workspace", "--locked"]
+    checks = [
+        ("format", lambda: run([CARGO, "fmt", "--all", "--check"])),
+        (
+            "format of fuzz/",
+            lambda: run([CARGO, "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
+        ),
+        ("layers", lambda: run([*python, str(here / "check_layers.py")])),
+        ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
+        ("Python", python_checks),
+        ("clippy", lambda: run([CARGO, "clippy", *workspace, "--all-targets", "--", "-Dwarnings"])),
+        (
+            "rustdoc",
+            lambda: run(
+                [CARGO, "doc", *workspace, "--no-deps"],
+                env={"RUSTDOCFLAGS": "-Dwarnings"},
+            ),
+        ),
+    ]
+    results = []
+    for name, check in checks:
+        say(f"\n==> {name}")
+        clock = Clock()
+        results.append((name, check() == 0, clock.seconds()))
+    say("\n==> lint")
+    for name, passed, seconds in results:
+        say(f"  {'ok    ' if passed else 'FAILED'}  {name}, {seconds:.0f} s")
+    return 0 if all(passed for _, passed, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What the scripts share: where things are, and running a command with its output shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CARGO = os.environ.get("CARGO", "cargo")
+
+
+def target_dir() -> Path:
+    """Cargo's target directory for this workspace."""
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    env: dict[str, str] | None = None,
+    cwd: Path = ROOT,
+    each: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Runs a command in the repository, passes its output on, hands each line to `each`."""
+    try:
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        say(f"cannot run {command[0]}: {error.strerror}")
+        return 127
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            each(line)
+    return process.wait()
+
+
+class Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.start

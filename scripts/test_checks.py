@@ -1,0 +1,126 @@
+"""The checks find what they are there to find."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_layers
+import check_msrv
+import run_tests
+
+
+def package(folder: str, *uses: tuple[str, str | None], root: Path = Path("/r")) -> dict:
+    return {
+        "name": name_of(folder),
+        "manifest_path": str(root / folder / "Cargo.toml"),
+        "dependencies": [{"name": name_of(used), "kind": kind} for used, kind in uses],
+        "targets": [],
+    }
+
+
+def name_of(folder: str) -> str:
+    last = folder.rsplit("/", 1)[-1]
+    return last if last == "vesica" else f"vesica-{last}"
+
+
+def metadata(*packages: dict, root: Path = Path("/r")) -> dict:
+    return {"workspace_root": str(root), "packages": list(packages)}
+
+
+class Layers(unittest.TestCase):
+    def problems(self, *packages: dict) -> list[str]:
+        return check_layers.wrong_imports(metadata(*packages))
+
+    def test_arrows_that_point_down_are_fine(self) -> None:
+        wire, psi = package("crates/wire"), package("crates/psi", ("crates/wire", None))
+        face = package("crates/vesica", ("crates/psi", None), ("crates/wire", "dev"))
+        self.assertEqual(self.problems(wire, psi, face), [])
+
+    def test_every_kind_of_arrow_that_points_up_is_refused(self) -> None:
+        for kind in (None, "dev", "build"):
+            wire, psi = package("crates/wire", ("crates/psi", kind)), package("crates/psi")
+            (problem,) = self.problems(wire, psi)
+            self.assertIn("vesica-wire -> vesica-psi", problem)
+            self.assertIn(kind or "normal", problem)
+
+    def test_every_pair_of_layers(self) -> None:
+        for i, user in enumerate(check_layers.LAYERS):
+            for j, used in enumerate(check_layers.LAYERS):
+                if i == j:
+                    continue
+                found = self.problems(
+                    package(f"crates/{user}", (f"crates/{used}", None)), package(f"crates/{used}")
+                )
+                self.assertEqual(bool(found), j > i, f"{user} -> {used}")
+
+    def test_a_crate_does_not_use_itself(self) -> None:
+        self.assertTrue(self.problems(package("crates/wire", ("crates/wire", "dev"))))
+
+    def test_reference_stands_apart(self) -> None:
+        reference = package("reference")
+        self.assertEqual(self.problems(reference, package("crates/psi", ("reference", "dev"))), [])
+        self.assertTrue(self.problems(reference, package("crates/psi", ("reference", None))))
+        reference = package("reference", ("crates/kernels", "dev"))
+        self.assertTrue(self.problems(reference, package("crates/kernels")))
+
+    def test_an_unknown_folder_is_refused(self) -> None:
+        self.assertTrue(self.problems(package("crates/misc")))
+        self.assertTrue(self.problems(package("tools/wire")))
+
+
+class Unsafe(unittest.TestCase):
+    def problems(self, folder: str, source: str) -> list[str]:
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name)
+            file = root / folder / "src" / "lib.rs"
+            file.parent.mkdir(parents=True)
+            file.write_text(source, encoding="utf-8")
+            one = package(folder, root=root)
+            one["targets"] = [{"kind": ["lib"], "src_path": str(file)}]
+            return check_layers.wrong_unsafe(metadata(one, root=root))
+
+    def test_only_kernels_may(self) -> None:
+        code = "pub fn f(p: *const u8) -> u8 { unsafe { *p } }\n"
+        self.assertEqual(self.problems("crates/kernels", code), [])
+        self.assertEqual(len(self.problems("crates/wire", code)), 2)
+        self.assertEqual(len(self.problems("crates/wire", "#![forbid(unsafe_code)]\n" + code)), 1)
+
+    def test_words_are_not_code(self) -> None:
+        text = '#![forbid(unsafe_code)]\n// unsafe { }\nconst A: &str = "unsafe { }";\n'
+        self.assertEqual(self.problems("crates/wire", text), [])
+        self.assertEqual(len(self.problems("crates/wire", "//! Nothing.\n")), 1)
+
+
+class MinimumRust(unittest.TestCase):
+    def test_newer_dependencies_are_found(self) -> None:
+        packages = [
+            {"name": "old", "version": "1.0.0", "rust_version": "1.56"},
+            {"name": "same", "version": "1.0.0", "rust_version": "1.89"},
+            {"name": "silent", "version": "1.0.0", "rust_version": None},
+            {"name": "patch", "version": "1.0.0", "rust_version": "1.89.1"},
+            {"name": "new", "version": "2.0.0", "rust_version": "1.100"},
+        ]
+        found = check_msrv.too_new(packages, "1.89")
+        self.assertEqual([line.split()[0] for line in found], ["patch", "new"])
+
+
+class Tally(unittest.TestCase):
+    def test_what_the_runners_say_is_summed(self) -> None:
+        tally = run_tests.Tally()
+        for line in (
+            "Ran 7 tests in 0.002s",
+            "FAILED (failures=1, skipped=2)",
+            "test result: ok. 10 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+            "fuzz frames: 1000 executions in 5 s, ok",
+            "fuzz csv: 10 executions in 1 s, FAILED",
+            "test something ... ok",
+        ):
+            tally.line(line + "\n")
+        self.assertEqual(tally.summary(), "18 passed, 4 failed, 3 skipped")
+
+
+if __name__ == "__main__":
+    unittest.main()
