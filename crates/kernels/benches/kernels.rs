@@ -52,7 +52,7 @@ fn fields(c: &mut Criterion) {
             bench.iter(|| binary::multiply_assign(backend, black_box(&mut a), &b));
         });
         group.bench_function(format!("transform/{backend:?}"), |bench| {
-            bench.iter(|| transform.forward(backend, black_box(&mut a), 0));
+            bench.iter(|| transform.forward(backend, black_box(&mut a), 16, 0));
         });
     }
     group.finish();

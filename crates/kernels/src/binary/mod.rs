@@ -88,24 +88,27 @@ pub fn inner_product(backend: Backend, a: &[Element], b: &[Element]) -> Element 
     dispatch!(backend, inner_product(a, b))
 }
 
-/// Replaces each polynomial by its value at a point, all in the X_j basis: block b of `coefficients`
-/// (`len / points.len()` elements, a power of two) is the polynomial for `points[b]`; the value goes to `out[b]`.
+/// Values of polynomials in the X_j basis: `coefficients` is a row of blocks of 2^`log_size` elements,
+/// each a polynomial; `out[i]` becomes the value at `points[i]` of block number i >> `log_shared`.
+///
+/// The cost is quadratic: 2^`log_size` products a point.
 ///
 /// # Panics
 /// If the lengths do not fit.
 pub fn evaluate_blocks(
     backend: Backend,
     coefficients: &[Element],
+    log_size: u32,
+    log_shared: u32,
     points: &[Element],
     out: &mut [Element],
 ) {
     assert_eq!(points.len(), out.len());
-    if points.is_empty() {
-        return;
-    }
-    let size = coefficients.len() / points.len();
-    assert!(size.is_power_of_two() && size * points.len() == coefficients.len());
-    dispatch!(backend, evaluate_blocks(coefficients, size, points, out))
+    assert!(points.len().div_ceil(1 << log_shared) << log_size <= coefficients.len());
+    dispatch!(
+        backend,
+        evaluate_blocks(coefficients, log_size, log_shared, points, out)
+    )
 }
 
 /// The Cantor basis β_0 … β_63 of GF(2^64).
@@ -169,28 +172,29 @@ impl Transform {
         Transform { twiddles }
     }
 
-    /// From coefficients of X_0 … X_{n−1} to values at the n elements with indices `coset` ^ 0 … `coset` ^ (n − 1).
+    /// For each block of n = 2^`log_size` elements: from coefficients of X_0 … X_{n−1} to values at the n
+    /// elements with indices `coset` ^ 0 … `coset` ^ (n − 1).
     ///
     /// # Panics
-    /// If n = `data.len()` is no power of two, is above the prepared size, or does not divide `coset`.
-    pub fn forward(&self, backend: Backend, data: &mut [Element], coset: u64) {
-        self.check(data, coset);
-        dispatch!(backend, forward(data, &self.twiddles, coset))
+    /// If n does not divide the number of elements and `coset`, or is above the prepared size.
+    pub fn forward(&self, backend: Backend, data: &mut [Element], log_size: u32, coset: u64) {
+        self.check(data, log_size, coset);
+        dispatch!(backend, forward(data, log_size, &self.twiddles, coset))
     }
 
     /// The inverse of [`Transform::forward`].
     ///
     /// # Panics
     /// As [`Transform::forward`].
-    pub fn inverse(&self, backend: Backend, data: &mut [Element], coset: u64) {
-        self.check(data, coset);
-        dispatch!(backend, inverse(data, &self.twiddles, coset))
+    pub fn inverse(&self, backend: Backend, data: &mut [Element], log_size: u32, coset: u64) {
+        self.check(data, log_size, coset);
+        dispatch!(backend, inverse(data, log_size, &self.twiddles, coset))
     }
 
-    fn check(&self, data: &[Element], coset: u64) {
-        let n = data.len();
-        assert!(n.is_power_of_two() && n <= 2 * self.twiddles.len());
-        assert!(coset.is_multiple_of(n as u64));
+    fn check(&self, data: &[Element], log_size: u32, coset: u64) {
+        let n = 1usize << log_size;
+        assert!(n <= 2 * self.twiddles.len());
+        assert!(data.len().is_multiple_of(n) && coset.is_multiple_of(n as u64));
     }
 }
 

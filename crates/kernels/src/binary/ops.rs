@@ -35,8 +35,8 @@ pub(super) fn add(a: Element, b: Element) -> Element {
 
 const ONE: Element = [1, 0, 0, 0];
 
-/// Transforms of at most this many elements go layer by layer; larger ones first split, to stay in cache.
-const IN_CACHE: usize = 1 << 10;
+/// Transforms of at most 2^this elements go layer by layer; larger ones split first, to stay in cache.
+const LOG_IN_CACHE: u32 = 10;
 
 #[inline(always)]
 pub(super) fn multiply_assign<A: Arithmetic>(a: &mut [Element], b: &[Element]) {
@@ -103,82 +103,97 @@ pub(super) fn invert_all<A: Arithmetic>(values: &mut [Element]) -> bool {
 #[inline(always)]
 pub(super) fn evaluate_blocks<A: Arithmetic>(
     coefficients: &[Element],
-    size: usize,
+    log_size: u32,
+    log_shared: u32,
     points: &[Element],
     out: &mut [Element],
 ) {
-    let mut block = vec![[0; 4]; size];
-    for ((c, x), out) in coefficients.chunks_exact(size).zip(points).zip(out) {
-        block.copy_from_slice(c);
-        // Halves from the top: the upper half of a block is multiplied by s_i(x).
-        let mut s = [ONE; 64];
-        s[0] = *x;
-        let layers = size.trailing_zeros() as usize;
-        for i in 1..layers {
+    let mut folded = vec![[0; 4]; 1 << log_size];
+    for (i, (x, out)) in points.iter().zip(out).enumerate() {
+        let block = &coefficients[(i >> log_shared) << log_size..][..1 << log_size];
+        // Powers of the substitution: s_0 = x, s_{i+1} = s_i² + s_i.
+        let mut s = [*x; 64];
+        for i in 1..log_size as usize {
             s[i] = add(A::multiply(s[i - 1], s[i - 1]), s[i - 1]);
         }
-        let mut n = size;
-        for s in s[..layers].iter().rev() {
-            n /= 2;
-            let (low, high) = block.split_at_mut(n);
+        // Halves from the top: the upper half of a block is multiplied by s_i(x).
+        folded.copy_from_slice(block);
+        for layer in (0..log_size as usize).rev() {
+            let (low, high) = folded[..2 << layer].split_at_mut(1 << layer);
             for (l, h) in low.iter_mut().zip(high) {
-                *l = add(*l, A::multiply(*h, *s));
+                *l = add(*l, A::multiply(*h, s[layer]));
             }
         }
-        *out = block[0];
+        *out = folded[0];
+    }
+}
+
+/// Per layer, the part of the twiddle factors that the coset contributes.
+#[inline(always)]
+fn offsets(log_size: u32, coset: u64) -> [u64; 64] {
+    let mut offsets = [0; 64];
+    for layer in 0..log_size {
+        offsets[layer as usize] = cantor_element(coset >> layer);
+    }
+    offsets
+}
+
+#[inline(always)]
+pub(super) fn forward<A: Arithmetic>(
+    data: &mut [Element],
+    log_size: u32,
+    twiddles: &[u64],
+    coset: u64,
+) {
+    let offsets = offsets(log_size, coset);
+    for data in data.chunks_exact_mut(1 << log_size) {
+        // Layers too large for the cache go depth first, so that a part is finished while it is near.
+        let mut pending = vec![(0usize, log_size)];
+        while let Some((start, log)) = pending.pop() {
+            let part = &mut data[start..start + (1 << log)];
+            if log > LOG_IN_CACHE {
+                let layer = log - 1;
+                let (a, b) = part.split_at_mut(1 << layer);
+                A::butterflies(a, b, twiddles[start >> log] ^ offsets[layer as usize]);
+                pending.push((start + (1 << layer), layer));
+                pending.push((start, layer));
+                continue;
+            }
+            for layer in (0..log).rev() {
+                let first = start >> (layer + 1);
+                for (j, pair) in part.chunks_exact_mut(2 << layer).enumerate() {
+                    let (a, b) = pair.split_at_mut(1 << layer);
+                    A::butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
+                }
+            }
+        }
     }
 }
 
 #[inline(always)]
-pub(super) fn forward<A: Arithmetic>(data: &mut [Element], twiddles: &[u64], coset: u64) {
-    let layers = data.len().trailing_zeros();
-    let offsets: [u64; 64] = std::array::from_fn(|i| cantor_element(coset >> i));
-    // A stack of (start, log of size): depth first, so that halves are finished while in cache.
-    let mut pending = vec![(0usize, layers)];
-    while let Some((start, log)) = pending.pop() {
-        let n = 1usize << log;
-        if n > IN_CACHE {
-            let half = n / 2;
-            let (a, b) = data[start..start + n].split_at_mut(half);
-            A::butterflies(a, b, twiddles[start >> log] ^ offsets[log as usize - 1]);
-            pending.push((start + half, log - 1));
-            pending.push((start, log - 1));
-            continue;
-        }
-        for layer in (0..log).rev() {
-            let half = 1usize << layer;
-            let first = start >> (layer + 1);
-            for (j, block) in data[start..start + n]
-                .chunks_exact_mut(2 * half)
-                .enumerate()
-            {
-                let (a, b) = block.split_at_mut(half);
-                A::butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
+pub(super) fn inverse<A: Arithmetic>(
+    data: &mut [Element],
+    log_size: u32,
+    twiddles: &[u64],
+    coset: u64,
+) {
+    let offsets = offsets(log_size, coset);
+    let near = log_size.min(LOG_IN_CACHE);
+    for data in data.chunks_exact_mut(1 << log_size) {
+        for (index, part) in data.chunks_exact_mut(1 << near).enumerate() {
+            for layer in 0..near {
+                let first = (index << near) >> (layer + 1);
+                for (j, pair) in part.chunks_exact_mut(2 << layer).enumerate() {
+                    let (a, b) = pair.split_at_mut(1 << layer);
+                    A::inverse_butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
+                }
             }
         }
-    }
-}
-
-#[inline(always)]
-pub(super) fn inverse<A: Arithmetic>(data: &mut [Element], twiddles: &[u64], coset: u64) {
-    let layers = data.len().trailing_zeros();
-    let offsets: [u64; 64] = std::array::from_fn(|i| cantor_element(coset >> i));
-    let size = data.len();
-    for (block_index, block) in data.chunks_mut(IN_CACHE).enumerate() {
-        for layer in 0..block.len().trailing_zeros() {
-            let half = 1usize << layer;
-            let first = (block_index * IN_CACHE) >> (layer + 1);
-            for (j, pair) in block.chunks_exact_mut(2 * half).enumerate() {
-                let (a, b) = pair.split_at_mut(half);
-                A::inverse_butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
+        for layer in near..log_size {
+            for (j, pair) in data.chunks_exact_mut(2 << layer).enumerate() {
+                let (a, b) = pair.split_at_mut(1 << layer);
+                A::inverse_butterflies(a, b, twiddles[j] ^ offsets[layer as usize]);
             }
-        }
-    }
-    for layer in size.min(IN_CACHE).trailing_zeros()..layers {
-        let half = 1usize << layer;
-        for (j, pair) in data.chunks_exact_mut(2 * half).enumerate() {
-            let (a, b) = pair.split_at_mut(half);
-            A::inverse_butterflies(a, b, twiddles[j] ^ offsets[layer as usize]);
         }
     }
 }

@@ -84,7 +84,7 @@ proptest! {
         for backend in BACKENDS {
             let transform = Transform::new(log + 1);
             let mut values = data.clone();
-            transform.forward(backend, &mut values, coset);
+            transform.forward(backend, &mut values, log, coset);
             // Naive: X_j is the product of s_i over the bits of j.
             for (x, value) in points.iter().zip(&values) {
                 let mut s = *x;
@@ -97,11 +97,13 @@ proptest! {
                 let naive = data.iter().zip(basis).fold([0; 4], |sum, (c, b)| ops::add(sum, slow256(*c, b)));
                 prop_assert_eq!(*value, naive);
             }
-            let repeated: Vec<Element> = points.iter().flat_map(|_| data.clone()).collect();
             let mut direct = vec![[0; 4]; n];
-            evaluate_blocks(backend, &repeated, &points, &mut direct);
+            evaluate_blocks(backend, &data, log, log, &points, &mut direct);
             prop_assert_eq!(&direct, &values);
-            transform.inverse(backend, &mut values, coset);
+            let repeated: Vec<Element> = points.iter().flat_map(|_| data.clone()).collect();
+            evaluate_blocks(backend, &repeated, log, 0, &points, &mut direct);
+            prop_assert_eq!(&direct, &values);
+            transform.inverse(backend, &mut values, log, coset);
             prop_assert_eq!(&values, &data);
         }
     }
@@ -114,10 +116,14 @@ fn large_transforms_agree_between_backends() {
         .map(|i| [i, i * i, !i, slow64(i, i)])
         .collect();
     let (mut best, mut portable) = (data.clone(), data.clone());
-    transform.forward(Backend::Best, &mut best, 3 << 13);
-    transform.forward(Backend::Portable, &mut portable, 3 << 13);
-    assert_eq!(best, portable);
-    transform.inverse(Backend::Best, &mut best, 3 << 13);
+    for log in [13, 12, 11] {
+        transform.forward(Backend::Best, &mut best, log, 3 << 13);
+        transform.forward(Backend::Portable, &mut portable, log, 3 << 13);
+        assert_eq!(best, portable);
+    }
+    for log in [11, 12, 13] {
+        transform.inverse(Backend::Best, &mut best, log, 3 << 13);
+    }
     assert_eq!(best, data);
 }
 

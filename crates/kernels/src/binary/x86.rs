@@ -29,10 +29,11 @@ macro_rules! instantiate {
                 fn invert_all(values: &mut [Element]) -> bool;
                 fn inner_product(a: &[Element], b: &[Element]) -> Element;
                 fn evaluate_blocks(
-                    coefficients: &[Element], size: usize, points: &[Element], out: &mut [Element]
+                    coefficients: &[Element], log_size: u32, log_shared: u32,
+                    points: &[Element], out: &mut [Element]
                 );
-                fn forward(data: &mut [Element], twiddles: &[u64], coset: u64);
-                fn inverse(data: &mut [Element], twiddles: &[u64], coset: u64);
+                fn forward(data: &mut [Element], log_size: u32, twiddles: &[u64], coset: u64);
+                fn inverse(data: &mut [Element], log_size: u32, twiddles: &[u64], coset: u64);
             );
         }
     };
