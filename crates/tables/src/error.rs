@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 /// Shorthand for results of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Whose fault an [`Error`] is, which is what the command's exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,10 @@ impl Error {
         })
     }
 
+    pub(crate) fn unsupported(found: impl Into<String>) -> Self {
+        Error::new(ErrorKind::UnsupportedInput { found: one_line(&found.into()) })
+    }
+
     pub(crate) fn in_path(mut self, path: &str) -> Self {
         self.0.place.path.get_or_insert_with(|| path.to_owned());
         self
@@ -152,6 +156,11 @@ impl Error {
     pub(crate) fn at_row(mut self, row: u64, line: Option<u64>) -> Self {
         self.0.place.row.get_or_insert(row);
         self.0.place.line = self.0.place.line.or(line);
+        self
+    }
+
+    pub(crate) fn at_line(mut self, line: u64) -> Self {
+        self.0.place.line.get_or_insert(line);
         self
     }
 
@@ -192,8 +201,78 @@ impl Error {
 
     /// One line of what to do about it, where that helps.
     pub fn hint(&self) -> Option<String> {
-        None
+        let column = self.0.place.column.as_deref();
+        match &self.0.kind {
+            ErrorKind::MissingColumn { available } => Some(match column.and_then(|c| nearest(c, available)) {
+                Some(name) => format!("did you mean {name:?}?"),
+                None => format!("columns are: {}", list(available)),
+            }),
+            ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
+            ErrorKind::NoRows => Some("the first line is read as column names; data follows it".into()),
+            ErrorKind::Ragged { .. } => {
+                Some("check the delimiter, and that fields holding it are in quotes".into())
+            }
+            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => Some("save the file as UTF-8".into()),
+            ErrorKind::RowTooLong { .. } => Some("look for a quote that is opened and not closed".into()),
+            ErrorKind::KeyType { .. } => {
+                Some("keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes".into())
+            }
+            ErrorKind::UnsupportedInput { .. } => {
+                Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
+            }
+            ErrorKind::Changed => Some("leave the input alone while the command runs".into()),
+            ErrorKind::OutputIsInput => Some("name another output".into()),
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space, or write the output to another disk".into())
+            }
+            ErrorKind::Usage { hint, .. } if !hint.is_empty() => Some(hint.clone()),
+            _ => None,
+        }
     }
+}
+
+/// The column name that a person most likely meant: equal but for case and white space, or
+/// with at most two letters wrong.
+fn nearest<'a>(wanted: &str, available: &'a [String]) -> Option<&'a str> {
+    let plain = |s: &str| s.trim().trim_start_matches('\u{feff}').to_lowercase();
+    let wanted = plain(wanted);
+    let mut best: Option<(usize, &str)> = None;
+    for name in available.iter().filter(|n| n.len() <= 256) {
+        let distance = edits(&wanted, &plain(name));
+        if distance <= 2
+            && distance < wanted.chars().count()
+            && best.is_none_or(|(d, _)| distance < d)
+        {
+            best = Some((distance, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// Levenshtein distance in characters.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Names as one line of bounded length.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = names.iter().take(SHOWN).map(|n| one_line(n)).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(", and {} more", names.len() - SHOWN));
+    }
+    text
 }
 
 fn is_about_the_request(e: &io::Error) -> bool {
@@ -233,8 +312,54 @@ impl fmt::Debug for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.kind)
+        let Place { path, row, line, column } = &self.0.place;
+        if let Some(path) = path {
+            write!(f, "{}: ", one_line(path))?;
+        }
+        match (row, line) {
+            (Some(row), Some(line)) => write!(f, "row {row} (line {line}): ")?,
+            (Some(row), None) => write!(f, "row {row}: ")?,
+            (None, Some(line)) => write!(f, "line {line}: ")?,
+            (None, None) => {}
+        }
+        let column = column.as_deref().unwrap_or_default();
+        match &self.0.kind {
+            ErrorKind::MissingFile => f.write_str("no such file"),
+            ErrorKind::IsDirectory => f.write_str("is a directory"),
+            ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
+            ErrorKind::Empty => f.write_str("is empty"),
+            ErrorKind::NoRows => f.write_str("has no data rows"),
+            ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
+            ErrorKind::AmbiguousColumn => write!(f, "several columns are called {column:?}"),
+            ErrorKind::Ragged { expected, found } => {
+                write!(f, "has {found} fields where the header has {expected}")
+            }
+            ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
+            ErrorKind::NotUtf8 => write!(f, "the key in column {column:?} is not valid UTF-8"),
+            ErrorKind::OtherEncoding(name) => write!(f, "is {name} text, not UTF-8"),
+            ErrorKind::RowTooLong { limit } => {
+                write!(f, "a row is longer than {} MiB", limit >> 20)
+            }
+            ErrorKind::Corrupt { reason } => write!(f, "is damaged: {reason}"),
+            ErrorKind::BadJson { reason } => write!(f, "is not a JSON object: {reason}"),
+            ErrorKind::KeyType { found } => {
+                write!(f, "column {column:?} cannot be a key: it is of type {}", one_line(found))
+            }
+            ErrorKind::UnsupportedInput { found } => write!(f, "cannot read {found}"),
+            ErrorKind::Changed => f.write_str("changed while it was being used"),
+            ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
+            ErrorKind::OutputIsInput => f.write_str("the output is the input itself"),
+            ErrorKind::Unwritable(e) => write!(f, "cannot be written: {}", one_line(&e.to_string())),
+            ErrorKind::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
+        }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) => Some(e),
+            _ => None,
+        }
+    }
+}

@@ -12,17 +12,30 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod columnar;
+mod csv;
 mod error;
+mod guard;
+mod ipc;
+mod jsonl;
 mod key;
 mod keys;
 mod output;
+mod parquet;
 mod profile;
+mod render;
+mod scan;
+mod sniff;
 mod source;
+mod text;
+mod value;
+mod write;
 
-pub use check::{Check, check};
+pub use check::{Check, ColumnCheck, Finding, Repeated, check};
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys, read_keys};
-pub use output::{Output, write_matches};
-pub use profile::{Profile, Region};
+pub use output::Output;
+pub use profile::{Normalized, Profile, Region};
 pub use source::{Format, Source, SourceOptions};
+pub use write::{write_matches, write_matches_to};

@@ -1,13 +1,38 @@
-//! Writing results.
+//! Result files that appear whole or not at all.
 
-use crate::error::Result;
-use crate::keys::Keys;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tempfile::{Builder, NamedTempFile};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sniff;
 use crate::source::Source;
-use std::path::Path;
 
-/// A result file that does not exist until [`Output::commit`]. Dropped before, it leaves nothing.
+/// A result that is not in its place until [`Output::commit`]. It is written beside, under a
+/// private name, and removed if it is dropped before.
 #[derive(Debug)]
-pub struct Output {}
+pub struct Output {
+    name: String,
+    target: Target,
+    gzip: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    Stdout,
+    /// A device or a pipe, which cannot be replaced.
+    Direct(File),
+    Beside {
+        file: NamedTempFile,
+        path: PathBuf,
+        /// Those of a file that is to be replaced.
+        permissions: Option<Permissions>,
+    },
+}
 
 impl Output {
     /// Opens the output, to be done before the protocol runs so that a path that cannot be
@@ -15,31 +40,148 @@ impl Output {
     /// compressed if the name ends in `.gz`.
     ///
     /// # Errors
-    /// Usage: no such directory, no permission, the name is of another format, or it is the
-    /// source itself.
-    pub fn create(_path: &Path, _source: &Source) -> Result<Self> {
-        todo!()
+    /// Usage: no such directory, no permission, a directory, a name of another format, the
+    /// source itself, or a binary format to a terminal. Resource: the disk is full.
+    pub fn create(path: &Path, source: &Source) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            let name = "standard output".to_owned();
+            if !source.format().is_text() && io::stdout().is_terminal() {
+                let reason = format!("{} is not for a terminal", source.format());
+                return Err(Error::usage(reason, "name an output file, or redirect standard output"));
+            }
+            return Ok(Output { name, target: Target::Stdout, gzip: false });
+        }
+        let name = path.display().to_string();
+        let (target, gzip) = create(path, &name, source).map_err(|e| e.in_path(&name))?;
+        Ok(Output { name, target, gzip })
     }
 
-    /// Puts the finished file in its place.
+    /// What the output is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Puts the finished file in its place: flushed to the disk, then renamed.
     ///
     /// # Errors
-    /// The disk is full, or the directory is gone; nothing is left then.
+    /// Resource: the disk is full. Usage: the directory is gone. Nothing is left then.
     pub fn commit(self) -> Result<()> {
-        todo!()
+        let name = self.name;
+        commit(self.target).map_err(|e| unwritable(e).in_path(&name))
+    }
+
+    /// Lets `f` write, buffered and compressed as the output asks.
+    pub(crate) fn write<T>(
+        &mut self,
+        f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
+    ) -> Result<T> {
+        match &mut self.target {
+            Target::Stdout => through(io::stdout(), self.gzip, f),
+            Target::Direct(file) => through(file, self.gzip, f),
+            Target::Beside { file, .. } => through(file.as_file_mut(), self.gzip, f),
+        }
     }
 }
 
-/// Second pass: writes the rows whose item is matched, all columns, in the order of the input,
-/// and returns how many rows it wrote. `matched` has one entry an item of [`Keys::digests`].
-///
-/// # Errors
-/// Data: the input changed since the first pass. Resource: the output cannot be written.
-pub fn write_matches(
-    _source: &Source,
-    _keys: &Keys,
-    _matched: &[bool],
-    _output: &mut Output,
-) -> Result<u64> {
-    todo!()
+const BUFFER_BYTES: usize = 256 << 10;
+
+fn through<T>(
+    file: impl Write + Send,
+    gzip: bool,
+    f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
+) -> Result<T> {
+    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
+    let result = if gzip {
+        let mut encoder = GzEncoder::new(&mut buffered, Compression::default());
+        let result = f(&mut encoder)?;
+        encoder.finish().map_err(unwritable)?;
+        result
+    } else {
+        f(&mut buffered)?
+    };
+    buffered.flush().map_err(unwritable)?;
+    Ok(result)
+}
+
+fn unwritable(e: io::Error) -> Error {
+    Error::new(ErrorKind::Unwritable(e))
+}
+
+fn create(path: &Path, name: &str, source: &Source) -> Result<(Target, bool)> {
+    let (_, gzip) = sniff::split_gz(name);
+    let format = source.format();
+    match sniff::by_name(name) {
+        Some(other) if other != format => {
+            let reason = format!("the name is of {other}, but results are {format} as the input is");
+            return Err(Error::usage(reason, format!("name the output .{format}")));
+        }
+        _ if gzip && !format.is_text() => {
+            return Err(Error::usage(format!("{format} is not compressed by gzip"), "leave .gz away"));
+        }
+        _ => {}
+    }
+    let existing = match std::fs::metadata(path) {
+        Ok(metadata) => Some(metadata),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(unwritable(e)),
+    };
+    if let Some(existing) = &existing {
+        if existing.is_dir() {
+            return Err(Error::usage("is a directory", "name a file in it"));
+        }
+        if source.is_same_file(existing) {
+            return Err(Error::new(ErrorKind::OutputIsInput));
+        }
+        if !existing.is_file() {
+            let file = OpenOptions::new().write(true).open(path).map_err(unwritable)?;
+            return Ok((Target::Direct(file), gzip));
+        }
+    }
+    // A symbolic link stays one: what it points to is replaced.
+    let path = if existing.is_some() { path.canonicalize().map_err(unwritable)? } else { path.to_owned() };
+    // On Unix a fresh temporary file is readable by its owner only.
+    let file = Builder::new().prefix(".vesica-").suffix(".part").tempfile_in(directory(&path));
+    let file = file.map_err(unwritable)?;
+    let permissions = existing.as_ref().map(Metadata::permissions);
+    Ok((Target::Beside { file, path, permissions }, gzip))
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn commit(target: Target) -> io::Result<()> {
+    let (file, path, permissions) = match target {
+        Target::Stdout => return io::stdout().flush(),
+        Target::Direct(file) => {
+            // Devices and pipes have nothing to synchronise, and say so.
+            let _ = file.sync_all();
+            return Ok(());
+        }
+        Target::Beside { file, path, permissions } => (file, path, permissions),
+    };
+    file.as_file().sync_all()?;
+    let permissions = permissions.map_or_else(|| default_permissions(directory(&path)), Ok)?;
+    file.as_file().set_permissions(permissions)?;
+    file.persist(&path).map_err(|e| e.error)?;
+    // The rename itself is safe once the directory is on the disk. Not every file system can do
+    // this, and the result is complete either way.
+    let _ = File::open(directory(&path)).and_then(|d| d.sync_all());
+    Ok(())
+}
+
+/// The permissions that a new file gets from the process's mask, which can only be seen on a
+/// new file.
+fn default_permissions(directory: &Path) -> io::Result<Permissions> {
+    let mut builder = Builder::new();
+    builder.prefix(".vesica-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(directory)?.as_file().metadata().map(|m| m.permissions())
 }

@@ -1,47 +1,290 @@
-//! Normalisation profiles.
+//! Normalisation profiles: the agreed ways in which differently written values are the same.
+//!
+//! A profile maps a text to a canonical text, finds it blank, or finds it invalid. Canonical
+//! texts are fixed points: normalising one again changes nothing. Both parties must map equal
+//! inputs to equal bytes, so a profile has a version ([`Profile::id`]) that is part of the
+//! contract, and any change to what it yields is a new version. The Unicode data are those of
+//! ICU4X, compiled in; nothing depends on the locale, the clock or the network.
+//!
+//! Known answers, with invalid inputs among them, are in `vectors/normalization.json`.
 
-use crate::error::Result;
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use icu_casemap::CaseMapper;
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+use phonenumber::country;
+
+use crate::error::{Error, Result};
+use crate::guard::quietly;
 
 /// How the values of a key column are normalised before they are compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Values are compared byte for byte.
+    /// Byte for byte as they are, surrounding white space included.
     Exact,
-    /// Unicode compatibility form, case folded, white space trimmed and collapsed.
+    /// Text as people compare it: Unicode compatibility composition (NFKC), full case folding,
+    /// invisible characters (soft hyphen, zero-width space, word joiner, byte-order mark)
+    /// removed, white space trimmed and each run of it collapsed to one space.
     Text,
-    /// E-mail addresses.
+    /// An e-mail address: trimmed; the local part in NFC and case folded; the domain in
+    /// lower-case ASCII by IDNA (UTS #46), without a trailing dot. Dots and `+tags` of the local
+    /// part are kept, because only some providers ignore them.
     Email,
-    /// Phone numbers, in E.164 form.
+    /// A phone number in E.164 form, such as `+442079460000`. Numbers without a country code
+    /// are read as dialled in the region; extensions are dropped. A number that cannot exist by
+    /// the numbering plans compiled in is invalid.
     Phone(Region),
-    /// Values that are SHA-256 digests in hexadecimal already.
+    /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
     Sha256Hex,
 }
 
-/// A two-letter region code that phone numbers without a country code are read in.
+/// The region, by its ISO 3166 two-letter code, in which phone numbers without a country code
+/// are dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region([u8; 2]);
+pub struct Region(country::Id);
+
+/// What a profile makes of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Normalized<'a> {
+    /// The canonical text; borrowed if it is (a part of) the input.
+    Valid(Cow<'a, str>),
+    /// Nothing is left; a blank key never matches.
+    Blank,
+    /// Not a value of this kind; an invalid key never matches.
+    Invalid,
+}
 
 impl Profile {
-    /// The profile's name and version as the parties compare it, such as `email/1`.
+    /// The profile's name and version as the parties compare them, such as `email/1`.
+    ///
+    /// The region of a phone profile is not part of it: E.164 numbers are the same wherever
+    /// they were written, and two parties may well keep numbers of different countries.
     pub fn id(&self) -> &'static str {
-        todo!()
+        match self {
+            Profile::Exact => "exact/1",
+            Profile::Text => "text/1",
+            Profile::Email => "email/1",
+            Profile::Phone(_) => "phone/1",
+            Profile::Sha256Hex => "sha256-hex/1",
+        }
     }
 
-    /// The canonical bytes of one text value; `None` if the value is invalid under the profile.
-    pub fn normalize<'a>(&self, _value: &'a str) -> Option<std::borrow::Cow<'a, str>> {
-        todo!()
+    /// Normalises one text value.
+    pub fn normalize<'a>(&self, value: &'a str) -> Normalized<'a> {
+        match self {
+            Profile::Exact if value.is_empty() => Normalized::Blank,
+            Profile::Exact => Normalized::Valid(Cow::Borrowed(value)),
+            Profile::Text => text(value),
+            Profile::Email => email(value),
+            Profile::Phone(region) => phone(value, *region),
+            Profile::Sha256Hex => sha256_hex(value),
+        }
     }
 }
 
-impl std::str::FromStr for Profile {
-    type Err = crate::Error;
-    fn from_str(_name: &str) -> Result<Self> {
-        todo!()
+const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex";
+
+impl FromStr for Profile {
+    type Err = Error;
+
+    /// `exact`, `text`, `email`, `sha256-hex`, or `phone:` and a region such as `GB`.
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "exact" => Ok(Profile::Exact),
+            "text" => Ok(Profile::Text),
+            "email" => Ok(Profile::Email),
+            "sha256-hex" => Ok(Profile::Sha256Hex),
+            "phone" => Err(Error::usage(
+                "the phone profile needs a region",
+                "for example phone:GB, the region in which numbers without a country code are dialled",
+            )),
+            _ => match name.strip_prefix("phone:") {
+                Some(region) => Ok(Profile::Phone(region.parse()?)),
+                None => Err(Error::usage(format!("no normalisation profile is called {name:?}"), NAMES)),
+            },
+        }
     }
 }
 
-impl std::fmt::Display for Profile {
-    fn fmt(&self, _f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        todo!()
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Profile::Exact => f.write_str("exact"),
+            Profile::Text => f.write_str("text"),
+            Profile::Email => f.write_str("email"),
+            Profile::Phone(region) => write!(f, "phone:{region}"),
+            Profile::Sha256Hex => f.write_str("sha256-hex"),
+        }
     }
 }
+
+impl FromStr for Region {
+    type Err = Error;
+
+    /// A two-letter code in either case.
+    fn from_str(code: &str) -> Result<Self> {
+        code.to_ascii_uppercase().parse().map(Region).map_err(|_| {
+            Error::usage(
+                format!("no phone region is called {code:?}"),
+                "regions are two-letter country codes such as GB, US or DE",
+            )
+        })
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_ref())
+    }
+}
+
+fn nfc(value: &str) -> Cow<'_, str> {
+    const { ComposingNormalizerBorrowed::new_nfc() }.normalize(value)
+}
+
+/// Whether a text is in NFC already.
+pub(crate) fn is_nfc(value: &str) -> bool {
+    value.is_ascii() || const { ComposingNormalizerBorrowed::new_nfc() }.is_normalized(value)
+}
+
+fn text(value: &str) -> Normalized<'_> {
+    if value.is_ascii() {
+        if value.bytes().any(|b| b.is_ascii_uppercase()) {
+            return collapse(Cow::Owned(value.to_ascii_lowercase()));
+        }
+        return collapse(Cow::Borrowed(value));
+    }
+    let nfkc = const { ComposingNormalizerBorrowed::new_nfkc() };
+    let nfd = const { DecomposingNormalizerBorrowed::new_nfd() };
+    let fold = const { CaseMapper::new() };
+    // Unicode's compatibility caseless match (D146) folds twice, since compatibility
+    // decomposition can bring out characters that have case.
+    let visible: String = value.chars().filter(|c| !is_invisible(*c)).collect();
+    let once = nfkc.normalize(&fold.fold_string(&nfd.normalize(&visible))).into_owned();
+    let twice = nfkc.normalize(&fold.fold_string(&once)).into_owned();
+    match collapse(Cow::Owned(twice)) {
+        Normalized::Valid(canonical) if canonical == value => Normalized::Valid(Cow::Borrowed(value)),
+        other => other,
+    }
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
+}
+
+/// Trims white space and makes one space of each run.
+fn collapse(value: Cow<'_, str>) -> Normalized<'_> {
+    let tidy = {
+        let mut previous = ' ';
+        let inner = value.chars().all(|c| {
+            let fine = !c.is_whitespace() || (c == ' ' && previous != ' ');
+            previous = c;
+            fine
+        });
+        inner && previous != ' '
+    };
+    if value.is_empty() {
+        return Normalized::Blank;
+    }
+    if tidy {
+        return Normalized::Valid(value);
+    }
+    let mut out = String::with_capacity(value.len());
+    for word in value.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    if out.is_empty() { Normalized::Blank } else { Normalized::Valid(Cow::Owned(out)) }
+}
+
+fn email(value: &str) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        return Normalized::Blank;
+    }
+    let Some((local, domain)) = trimmed.rsplit_once('@') else {
+        return Normalized::Invalid;
+    };
+    let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
+    if local.is_empty()
+        || (local.contains('@') && !quoted)
+        || local.chars().any(|c| c.is_whitespace() || c.is_control())
+    {
+        return Normalized::Invalid;
+    }
+    let local: Cow<'_, str> = if local.is_ascii() {
+        if local.bytes().any(|b| b.is_ascii_uppercase()) {
+            Cow::Owned(local.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(local)
+        }
+    } else {
+        let folded = const { CaseMapper::new() }.fold_string(&nfc(local)).into_owned();
+        Cow::Owned(nfc(&folded).into_owned())
+    };
+    // RFC 5321, section 4.5.3.1.1.
+    if local.len() > 64 {
+        return Normalized::Invalid;
+    }
+    let domain = domain.strip_suffix('.').unwrap_or(domain);
+    let Ok(domain) = const { Uts46::new() }.to_ascii(
+        domain.as_bytes(),
+        AsciiDenyList::STD3,
+        Hyphens::CheckFirstLast,
+        DnsLength::Verify,
+    ) else {
+        return Normalized::Invalid;
+    };
+    let canonical_len = local.len() + 1 + domain.len();
+    if canonical_len == trimmed.len()
+        && trimmed.starts_with(&*local)
+        && trimmed.ends_with(&*domain)
+    {
+        return Normalized::Valid(Cow::Borrowed(trimmed));
+    }
+    Normalized::Valid(Cow::Owned(format!("{local}@{domain}")))
+}
+
+fn phone(value: &str, region: Region) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        return Normalized::Blank;
+    }
+    // The longest that the phone library's own reference reads.
+    if trimmed.len() > 250 {
+        return Normalized::Invalid;
+    }
+    let plain = const { ComposingNormalizerBorrowed::new_nfkc() }.normalize(trimmed);
+    // The parser has panicked on odd input before (RUSTSEC-2024-0369): a value that a user
+    // controls must not be able to stop the run.
+    let parsed = quietly(|| {
+        let number = phonenumber::parse(Some(region.0), &*plain).ok()?;
+        number.is_valid().then(|| format!("+{}{}", number.code().value(), number.national()))
+    });
+    match parsed {
+        Ok(Some(e164)) if e164 == value => Normalized::Valid(Cow::Borrowed(value)),
+        Ok(Some(e164)) => Normalized::Valid(Cow::Owned(e164)),
+        Ok(None) | Err(_) => Normalized::Invalid,
+    }
+}
+
+fn sha256_hex(value: &str) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        Normalized::Blank
+    } else if trimmed.len() != 64 || !trimmed.bytes().all(|b| b.is_ascii_hexdigit()) {
+        Normalized::Invalid
+    } else if trimmed.bytes().any(|b| b.is_ascii_uppercase()) {
+        Normalized::Valid(Cow::Owned(trimmed.to_ascii_lowercase()))
+    } else {
+        Normalized::Valid(Cow::Borrowed(trimmed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

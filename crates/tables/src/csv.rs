@@ -1,0 +1,261 @@
+//! Delimited text.
+//!
+//! A record ends at a line feed outside quotes; a carriage return before it belongs to the
+//! terminator. Lines without a quote, which is nearly all of them, are split directly; the
+//! others go through csv-core. Blank lines are skipped. The bytes of each record stay at hand,
+//! so that the second pass can copy them unchanged.
+
+use std::io::{Read, Write};
+
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
+use memchr::{memchr, memchr_iter};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::KeySpec;
+use crate::scan::{At, Sink, TextFacts};
+use crate::source::Source;
+use crate::text::{Buffer, strip_terminator};
+use crate::value::{Row, Value};
+use crate::write::Selection;
+
+/// The records of a delimited text.
+pub(crate) struct Records<R> {
+    buffer: Buffer<R>,
+    delimiter: u8,
+    core: Reader,
+    /// Line on which the next record starts.
+    next_line: u64,
+    record: Record,
+}
+
+/// Where the present record is.
+#[derive(Default)]
+struct Record {
+    /// Length of its bytes, terminator included; they are the last that were consumed.
+    raw: usize,
+    /// Line on which it starts.
+    line: u64,
+    crlf: bool,
+    /// Whether its fields are in `unquoted` or directly in the raw bytes.
+    quoted: bool,
+    unquoted: Vec<u8>,
+    /// Where each field ends. In `unquoted` a field starts where the one before ends, in the
+    /// raw bytes one delimiter later.
+    ends: Vec<usize>,
+}
+
+impl<R: Read> Records<R> {
+    pub(crate) fn new(input: R, delimiter: u8) -> Self {
+        let mut core =
+            ReaderBuilder::new().delimiter(delimiter).terminator(Terminator::Any(b'\n')).build();
+        // csv-core drops a byte-order mark from the first record that it sees. Ours need not be
+        // the first of the file, so that one goes to waste.
+        core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
+        Records { buffer: Buffer::new(input), delimiter, core, next_line: 1, record: Record::default() }
+    }
+
+    /// Consumes a byte-order mark.
+    pub(crate) fn skip_byte_order_mark(&mut self) -> Result<bool> {
+        let length = self.buffer.byte_order_mark()?;
+        self.buffer.consume(length);
+        Ok(length > 0)
+    }
+
+    /// Goes to the next record that is not a blank line; `false` at the end. The fields are
+    /// known only if asked for or if the record has quotes.
+    pub(crate) fn next(&mut self, want_fields: bool) -> Result<bool> {
+        loop {
+            let line = self.next_line;
+            let Some(range) = self.buffer.line().map_err(|e| e.at_line(line))? else {
+                return Ok(false);
+            };
+            self.record.line = line;
+            let raw = &self.buffer.pending()[range.clone()];
+            if memchr(b'"', raw).is_some() {
+                self.quoted()?;
+                return Ok(true);
+            }
+            self.next_line += 1;
+            let (body, crlf) = strip_terminator(raw);
+            let blank = body.is_empty();
+            if want_fields && !blank {
+                let ends = &mut self.record.ends;
+                ends.clear();
+                ends.extend(memchr_iter(self.delimiter, body));
+                ends.push(body.len());
+            }
+            self.record.raw = range.end;
+            self.record.crlf = crlf;
+            self.record.quoted = false;
+            self.buffer.consume(range.end);
+            if !blank {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads a record that has a quote on its first line.
+    fn quoted(&mut self) -> Result<()> {
+        let Record { raw: raw_length, line, crlf, quoted, unquoted, ends } = &mut self.record;
+        if unquoted.is_empty() {
+            unquoted.resize(1 << 10, 0);
+        }
+        ends.resize(ends.len().max(16), 0);
+        let (mut read, mut written, mut fields) = (0, 0, 0);
+        let mut ended = false;
+        loop {
+            let pending = self.buffer.pending();
+            // At the end of the input a line feed stands for the missing one. Inside quotes it
+            // ends nothing, which shows that they were never closed.
+            let input = if ended { &b"\n"[..] } else { &pending[read..] };
+            if input.is_empty() {
+                // To csv-core this would be the end.
+                ended = !self.buffer.more().map_err(|e| e.at_line(*line))?;
+                continue;
+            }
+            let (result, n_in, n_out, n_ends) =
+                self.core.read_record(input, &mut unquoted[written..], &mut ends[fields..]);
+            if !ended {
+                read += n_in;
+            }
+            written += n_out;
+            fields += n_ends;
+            match result {
+                ReadRecordResult::OutputFull => unquoted.resize(unquoted.len() * 2, 0),
+                ReadRecordResult::OutputEndsFull => ends.resize(ends.len() * 2, 0),
+                ReadRecordResult::Record | ReadRecordResult::End => break,
+                ReadRecordResult::InputEmpty if ended => {
+                    let reason = "a quoted field is never closed";
+                    return Err(Error::corrupt(reason).at_line(*line));
+                }
+                ReadRecordResult::InputEmpty => {}
+            }
+        }
+        let raw = &self.buffer.pending()[..read];
+        self.next_line += memchr_iter(b'\n', raw).count().max(1) as u64;
+        ends.truncate(fields);
+        *crlf = raw.ends_with(b"\r\n");
+        if *crlf && let Some(last) = ends.last_mut() {
+            *last -= 1;
+        }
+        *quoted = true;
+        *raw_length = read;
+        self.buffer.consume(read);
+        Ok(())
+    }
+
+    /// The bytes of the present record, with its terminator.
+    pub(crate) fn raw(&self) -> &[u8] {
+        self.buffer.consumed(self.record.raw)
+    }
+
+    /// How many fields the present record has.
+    pub(crate) fn len(&self) -> usize {
+        self.record.ends.len()
+    }
+
+    /// One of them.
+    pub(crate) fn field(&self, i: usize) -> &[u8] {
+        let ends = &self.record.ends;
+        if self.record.quoted {
+            let start = if i == 0 { 0 } else { ends[i - 1] };
+            &self.record.unquoted[start..ends[i]]
+        } else {
+            let start = if i == 0 { 0 } else { ends[i - 1] + 1 };
+            &self.raw()[start..ends[i]]
+        }
+    }
+}
+
+/// The records of a source behind its header, which is the present record.
+fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
+    let mut records = Records::new(source.text()?, source.delimiter());
+    let mark = records.skip_byte_order_mark()?;
+    if records.next(true)? { Ok((records, mark)) } else { Err(Error::new(ErrorKind::Empty)) }
+}
+
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
+    let (mut records, byte_order_mark) = open(source)?;
+    let width = records.len();
+    let names: Vec<String> =
+        (0..width).map(|i| String::from_utf8_lossy(records.field(i)).into_owned()).collect();
+    let columns = crate::columnar::find(&names, key)?;
+    let mut facts = TextFacts { byte_order_mark, ..TextFacts::default() };
+    let mut row = 0;
+    while records.next(true).map_err(|e| e.at_row(row + 1, None))? {
+        row += 1;
+        let at = At { row, line: Some(records.record.line) };
+        if records.len() != width {
+            let kind = ErrorKind::Ragged { expected: width, found: records.len() };
+            return Err(Error::new(kind).at_row(row, at.line));
+        }
+        facts.crlf_rows += u64::from(records.record.crlf);
+        sink.row(at, &Fields { records: &records, columns: &columns })?;
+    }
+    if row == 0 {
+        return Err(Error::new(ErrorKind::NoRows));
+    }
+    Ok(facts)
+}
+
+struct Fields<'a, R> {
+    records: &'a Records<R>,
+    columns: &'a [usize],
+}
+
+impl<R: Read> Row for Fields<'_, R> {
+    fn value(&self, column: usize) -> Value<'_> {
+        Value::Text(self.records.field(self.columns[column]))
+    }
+}
+
+/// Copies the header and the selected records, byte for byte.
+pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
+    let (mut records, byte_order_mark) = open(source)?;
+    if byte_order_mark {
+        rows.write(out, crate::text::BYTE_ORDER_MARK)?;
+    }
+    rows.write(out, records.raw())?;
+    while records.next(false)? {
+        if rows.next()? {
+            rows.write(out, records.raw())?;
+        }
+    }
+    rows.finish()
+}
+
+/// The delimiters that are looked for, in order of preference.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// Guesses the delimiter from the start of a text: the one that gives the first rows the most
+/// fields, the same number in each; failing that, the one that gives the header the most.
+pub(crate) fn guess_delimiter(sample: &[u8], whole: bool) -> u8 {
+    let rank = |delimiter: u8| -> (bool, usize) {
+        let mut records = Records::new(sample, delimiter);
+        if records.skip_byte_order_mark().is_err() || !records.next(true).unwrap_or(false) {
+            return (false, 0);
+        }
+        let width = records.len();
+        let mut even = true;
+        for _ in 0..100 {
+            if !records.next(true).unwrap_or(false) {
+                break;
+            }
+            // The sample may cut its last record short.
+            let cut = !whole && records.buffer.pending().is_empty();
+            even &= cut || records.len() == width;
+        }
+        (even && width > 1, width)
+    };
+    let mut best = (b',', (false, 1));
+    for delimiter in DELIMITERS {
+        let ranked = rank(delimiter);
+        if ranked > best.1 {
+            best = (delimiter, ranked);
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Arrow IPC files (Feather version 2) and streams.
+
+use std::io::{BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+
+use crate::columnar;
+use crate::error::{Error, Result};
+use crate::guard::quietly;
+use crate::key::KeySpec;
+use crate::scan::Sink;
+use crate::source::{Handle, Source};
+use crate::text::read_error;
+use crate::write::{Selection, Watched};
+
+/// The first bytes of an Arrow file.
+pub(crate) const FILE_MAGIC: &[u8] = b"ARROW1";
+/// The first bytes of an Arrow stream of the present format.
+pub(crate) const STREAM_MAGIC: &[u8] = &[0xff; 4];
+
+/// The most that one compressed buffer may say that it expands to.
+const MAX_BUFFER_BYTES: i64 = 1 << 30;
+
+fn wrong(e: impl std::fmt::Display) -> Error {
+    Error::corrupt(e.to_string())
+}
+
+/// Calls the library; its errors and panics are the file's fault.
+fn call<T>(f: impl FnOnce() -> std::result::Result<T, ArrowError>) -> Result<T> {
+    quietly(f).map_err(wrong)?.map_err(wrong)
+}
+
+type Input = BufReader<Handle>;
+
+enum Batches {
+    File(Box<FileReader<Input>>),
+    Stream(Box<StreamReader<Input>>),
+}
+
+impl Batches {
+    fn open(source: &Source, layout: &Layout, columns: Option<Vec<usize>>) -> Result<Self> {
+        let input = BufReader::new(source.handle()?);
+        call(|| {
+            Ok(if layout.is_file {
+                Batches::File(Box::new(FileReader::try_new(input, columns)?))
+            } else {
+                Batches::Stream(Box::new(StreamReader::try_new(input, columns)?))
+            })
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Batches::File(reader) => RecordBatchReader::schema(&**reader),
+            Batches::Stream(reader) => RecordBatchReader::schema(&**reader),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        call(|| {
+            match self {
+                Batches::File(reader) => reader.next(),
+                Batches::Stream(reader) => reader.next(),
+            }
+            .transpose()
+        })
+    }
+}
+
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<()> {
+    let layout = Layout::read(source)?;
+    let schema = Batches::open(source, &layout, None)?.schema();
+    let wanted = columnar::find_fields(schema.fields().iter().map(|f| &**f), key)?;
+    let (roots, places) = columnar::projection(&wanted);
+    let mut batches = Batches::open(source, &layout, Some(roots))?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next()? {
+        quietly(|| columnar::scan_batch(&batch, &places, &mut rows, sink)).map_err(wrong)??;
+    }
+    columnar::require_rows(rows)
+}
+
+enum Writer<'w, 'a> {
+    File(FileWriter<&'w mut Watched<'a>>),
+    Stream(StreamWriter<&'w mut Watched<'a>>),
+}
+
+/// Writes the selected rows: the same kind (file or stream), schema, metadata and compression.
+pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+    let layout = Layout::read(source)?;
+    let mut batches = Batches::open(source, &layout, None)?;
+    let schema = batches.schema();
+    let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
+    let failure = out.failure();
+    let mut writer = failure.watch(|| {
+        Ok::<_, ArrowError>(match &batches {
+            Batches::File(reader) => {
+                let mut writer = FileWriter::try_new_with_options(out, &schema, options)?;
+                for (key, value) in reader.custom_metadata() {
+                    writer.write_metadata(key, value);
+                }
+                Writer::File(writer)
+            }
+            Batches::Stream(_) => {
+                Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)
+            }
+        })
+    })?;
+    while let Some(batch) = batches.next()? {
+        let Some(mask) = rows.mask(batch.num_rows())? else { continue };
+        let kept = call(|| filter_record_batch(&batch, &mask))?;
+        failure.watch(|| match &mut writer {
+            Writer::File(writer) => writer.write(&kept),
+            Writer::Stream(writer) => writer.write(&kept),
+        })?;
+    }
+    failure.watch(|| match &mut writer {
+        Writer::File(writer) => writer.finish(),
+        Writer::Stream(writer) => writer.finish(),
+    })?;
+    rows.finish()
+}
+
+/// What must be known of a file before its batches are decoded.
+struct Layout {
+    is_file: bool,
+    /// That of the first compressed batch.
+    compression: Option<CompressionType>,
+}
+
+impl Layout {
+    /// Walks over the messages and checks every length in them against the size of the file:
+    /// the library takes memory for what a length says before it finds the bytes missing, and
+    /// for what a compressed buffer claims to expand to.
+    fn read(source: &Source) -> Result<Self> {
+        let mut input = source.handle()?;
+        let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
+        let mut walk = Walk { input, size, compression: None };
+        let is_file = size >= 8 && walk.bytes(0, FILE_MAGIC.len() as u64)? == FILE_MAGIC;
+        if is_file { walk.file()? } else { walk.stream()? }
+        Ok(Layout { is_file, compression: walk.compression })
+    }
+}
+
+struct Walk {
+    input: Handle,
+    size: u64,
+    compression: Option<CompressionType>,
+}
+
+impl Walk {
+    fn bytes(&mut self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        if offset.checked_add(length).is_none_or(|end| end > self.size) {
+            return Err(read_error(IoKind::UnexpectedEof.into()));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.input.seek(SeekFrom::Start(offset)).map_err(read_error)?;
+        self.input.read_exact(&mut bytes).map_err(read_error)?;
+        Ok(bytes)
+    }
+
+    fn length(&mut self, offset: u64) -> Result<i64> {
+        let bytes = self.bytes(offset, 4)?;
+        Ok(bytes.try_into().map_or(-1, |b| i64::from(i32::from_le_bytes(b))))
+    }
+
+    fn file(&mut self) -> Result<()> {
+        let tail = self.size.saturating_sub(10);
+        if self.bytes(tail + 4, self.size - tail - 4)? != FILE_MAGIC {
+            return Err(Error::corrupt("it does not end as an Arrow file does"));
+        }
+        let length = unsigned(self.length(tail)?)?;
+        let Some(start) = tail.checked_sub(length) else {
+            return Err(read_error(IoKind::UnexpectedEof.into()));
+        };
+        let footer = self.bytes(start, length)?;
+        let footer = quietly(|| root_as_footer(&footer)).map_err(wrong)?.map_err(wrong)?;
+        let blocks = footer.dictionaries().into_iter().chain(footer.recordBatches()).flatten();
+        for block in blocks {
+            let offset = unsigned(block.offset())?;
+            self.message(offset, unsigned(block.metaDataLength().into())?, unsigned(block.bodyLength())?)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self) -> Result<()> {
+        let mut offset = 0;
+        while offset < self.size {
+            let first = self.length(offset)?;
+            let prefix = if first == -1 { 8 } else { 4 };
+            let length = if first == -1 { self.length(offset + 4)? } else { first };
+            if length == 0 {
+                break;
+            }
+            let metadata = prefix + unsigned(length)?;
+            offset += metadata + self.message(offset, metadata, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Checks one message; `metadata` is the length of its head with the prefix, `body` is at
+    /// least the length of its body. Returns the body's length.
+    fn message(&mut self, offset: u64, metadata: u64, body: u64) -> Result<u64> {
+        let head = self.bytes(offset, metadata)?;
+        let prefix = if head.starts_with(STREAM_MAGIC) { 8 } else { 4 };
+        let Some(head) = head.get(prefix..) else {
+            return Err(Error::corrupt("a message has no head"));
+        };
+        let message = quietly(|| root_as_message(head)).map_err(wrong)?.map_err(wrong)?;
+        let body = body.max(unsigned(message.bodyLength())?);
+        let start = offset + metadata;
+        if start.checked_add(body).is_none_or(|end| end > self.size) {
+            return Err(read_error(IoKind::UnexpectedEof.into()));
+        }
+        let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
+        let Some(batch) = message.header_as_record_batch().or(dictionary) else { return Ok(body) };
+        let Some(compression) = batch.compression() else { return Ok(body) };
+        self.compression.get_or_insert(compression.codec());
+        for buffer in batch.buffers().into_iter().flatten() {
+            if buffer.length() < 8 {
+                continue;
+            }
+            let place = start.saturating_add(unsigned(buffer.offset())?);
+            let claim = self.bytes(place, 8)?;
+            if claim.try_into().is_ok_and(|b| i64::from_le_bytes(b) > MAX_BUFFER_BYTES) {
+                return Err(Error::corrupt("a compressed buffer claims more than 1 GiB"));
+            }
+        }
+        Ok(body)
+    }
+}
+
+fn unsigned(length: i64) -> Result<u64> {
+    u64::try_from(length).map_err(|_| Error::corrupt("a length is negative"))
+}

@@ -1,0 +1,248 @@
+//! JSON Lines: one object a line. Blank lines are skipped.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Write;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::KeySpec;
+use crate::scan::{At, Sink, TextFacts};
+use crate::source::Source;
+use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
+use crate::value::{Kind, Row, Value};
+use crate::write::Selection;
+
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
+    let mut buffer = Buffer::new(source.text()?);
+    let mark = buffer.byte_order_mark()?;
+    buffer.consume(mark);
+    let mut facts = TextFacts { byte_order_mark: mark > 0, ..TextFacts::default() };
+    let mut seen = vec![false; key.columns().len()];
+    let mut first_names: Option<Vec<String>> = None;
+    let (mut row, mut line) = (0, 0);
+    loop {
+        line += 1;
+        let Some(range) = buffer.line().map_err(|e| e.at_row(row + 1, Some(line)))? else { break };
+        let (body, crlf) = strip_terminator(&buffer.pending()[range.clone()]);
+        if !body.trim_ascii().is_empty() {
+            row += 1;
+            let at = At { row, line: Some(line) };
+            let in_place = |e: Error| e.at_row(row, Some(line));
+            facts.crlf_rows += u64::from(crlf);
+            let fields = parse(body, key).map_err(in_place)?;
+            for (seen, value) in seen.iter_mut().zip(&fields.values) {
+                *seen |= value.is_some();
+            }
+            if first_names.is_none() {
+                first_names = Some(names(body));
+            }
+            sink.row(at, &fields)?;
+        }
+        buffer.consume(range.end);
+    }
+    if row == 0 {
+        return Err(Error::new(ErrorKind::Empty));
+    }
+    if let Some(i) = seen.iter().position(|s| !s) {
+        let available = first_names.unwrap_or_default();
+        return Err(Error::new(ErrorKind::MissingColumn { available }).in_column(&key.columns()[i].name));
+    }
+    Ok(facts)
+}
+
+/// Copies the selected lines, byte for byte.
+pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
+    let mut buffer = Buffer::new(source.text()?);
+    let mark = buffer.byte_order_mark()?;
+    buffer.consume(mark);
+    if mark > 0 {
+        rows.write(out, BYTE_ORDER_MARK)?;
+    }
+    while let Some(range) = buffer.line()? {
+        let raw = &buffer.pending()[range.clone()];
+        if !raw.trim_ascii().is_empty() && rows.next()? {
+            rows.write(out, raw)?;
+        }
+        buffer.consume(range.end);
+    }
+    rows.finish()
+}
+
+/// The key values of one line.
+struct Fields<'a> {
+    values: Vec<Option<Scalar<'a>>>,
+}
+
+enum Scalar<'a> {
+    Null,
+    Text(Cow<'a, str>),
+    Boolean(&'static str),
+    Integer(&'a str),
+}
+
+impl Row for Fields<'_> {
+    fn value(&self, column: usize) -> Value<'_> {
+        match &self.values[column] {
+            None | Some(Scalar::Null) => Value::Null,
+            Some(Scalar::Text(text)) => Value::Text(text.as_bytes()),
+            Some(Scalar::Boolean(text)) => Value::Typed(Kind::Boolean, text),
+            Some(Scalar::Integer(text)) => Value::Typed(Kind::Integer, text),
+        }
+    }
+}
+
+fn parse<'a>(line: &'a [u8], key: &KeySpec) -> Result<Fields<'a>> {
+    let mut parser = serde_json::Deserializer::from_slice(line);
+    let raw = KeyFields(key).deserialize(&mut parser).and_then(|raw| parser.end().map(|()| raw));
+    let raw = raw.map_err(bad_json)?;
+    let mut values = Vec::with_capacity(raw.len());
+    for (column, raw) in key.columns().iter().zip(raw) {
+        let scalar = raw.map(|r| scalar(r.get())).transpose();
+        values.push(scalar.map_err(|e| e.in_column(&column.name))?);
+    }
+    Ok(Fields { values })
+}
+
+fn bad_json(e: serde_json::Error) -> Error {
+    // The parser sees one line at a time, so its own "line 1" would mislead.
+    let text = e.to_string();
+    let reason = text.replace(" at line 1 column ", " at character ");
+    Error::new(ErrorKind::BadJson { reason })
+}
+
+/// A key value from its JSON text, which the parser has accepted. Integers of any size keep
+/// their digits.
+fn scalar(json: &str) -> Result<Scalar<'_>> {
+    let wrong = |found: &str| Error::new(ErrorKind::KeyType { found: found.to_owned() });
+    match json.as_bytes() {
+        [b'"', inner @ .., b'"'] => {
+            if memchr::memchr(b'\\', inner).is_none() {
+                return Ok(Scalar::Text(Cow::Borrowed(&json[1..json.len() - 1])));
+            }
+            serde_json::from_str(json).map(|s| Scalar::Text(Cow::Owned(s))).map_err(bad_json)
+        }
+        b"null" => Ok(Scalar::Null),
+        b"true" => Ok(Scalar::Boolean("true")),
+        b"false" => Ok(Scalar::Boolean("false")),
+        [b'{', ..] => Err(wrong("object")),
+        [b'[', ..] => Err(wrong("array")),
+        b"-0" => Ok(Scalar::Integer("0")),
+        number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => {
+            Err(wrong("floating-point number"))
+        }
+        _ => Ok(Scalar::Integer(json)),
+    }
+}
+
+/// Reads one object and keeps the JSON text of the key's fields.
+struct KeyFields<'k>(&'k KeySpec);
+
+impl<'de> DeserializeSeed<'de> for KeyFields<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeyFields<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![None; self.0.columns().len()];
+        while let Some(column) = map.next_key_seed(ColumnName(self.0))? {
+            let Some(i) = column else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if values[i].replace(map.next_value::<&RawValue>()?).is_some() {
+                let name = &self.0.columns()[i].name;
+                return Err(A::Error::custom(format!("{name:?} occurs twice")));
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Finds a field's name among the key's columns.
+struct ColumnName<'k>(&'k KeySpec);
+
+impl<'de> DeserializeSeed<'de> for ColumnName<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for ColumnName<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.columns().iter().position(|c| c.name == name))
+    }
+}
+
+/// The names of an object's fields.
+fn names(line: &[u8]) -> Vec<String> {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line)
+        .map(|object| object.into_iter().map(|(name, _)| name).collect())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Vec<u8>>> {
+        let key = KeySpec::parse("k", &[] as &[&str]).unwrap();
+        let fields = parse(line.as_bytes(), &key)?;
+        Ok(match fields.value(0) {
+            Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
+            Value::Typed(_, t) => Some(t.as_bytes().to_vec()),
+            Value::Null => None,
+        })
+    }
+
+    #[test]
+    fn scalars() {
+        for (line, expected) in [
+            (r#"{"k":"a\"bé"}"#, Some("a\"bé")),
+            (r#" {"x":[{"k":1}],"k": 340282366920938463463374607431768211456 } "#,
+                Some("340282366920938463463374607431768211456")),
+            (r#"{"k":-0}"#, Some("0")),
+            (r#"{"k":007e}"#.replace("007e", "true").as_str(), Some("true")),
+            (r#"{"k":null}"#, None),
+            (r#"{"x":1.5}"#, None),
+            (r#"{"\u006b":"escaped name"}"#, Some("escaped name")),
+        ] {
+            let expected = expected.map(|e| e.as_bytes().to_vec());
+            assert_eq!(parsed(line).unwrap(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        for line in [
+            r#"{"k":1.5}"#, r#"{"k":1e3}"#, r#"{"k":{}}"#, r#"{"k":[1]}"#, r#"{"k":"\ud800"}"#,
+            r#"{"k":1"#, r#"{"k":1} x"#, r#"[1]"#, r#""k""#, r#"{"k":1,"k":1}"#, "nonsense", "{\"k\":01}",
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert_eq!(error.exit_code(), 3, "{line}");
+            assert!(!error.to_string().contains("line 1"), "{error}");
+        }
+        let deep = format!("{{\"k\":{}", "[".repeat(100_000));
+        assert!(parsed(&deep).is_err());
+    }
+}

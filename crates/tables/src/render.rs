@@ -1,0 +1,155 @@
+//! Typed values as canonical text: decimal integers, ISO 8601 dates and times, RFC 3339
+//! timestamps in UTC, lower-case hyphenated UUIDs.
+
+use std::fmt::Write;
+
+use crate::value::hex_pair;
+
+const SECONDS_A_DAY: i64 = 86_400;
+
+// Writing to a String cannot fail; the results of `write!` below carry no information.
+
+/// A day counted from 1970-01-01 as `YYYY-MM-DD` of the proleptic Gregorian calendar. Years
+/// outside 0000 to 9999 carry a sign, as ISO 8601 asks.
+pub(crate) fn date(days: i64, out: &mut String) {
+    // The calendar repeats every 146,097 days; a year that starts in March puts the leap day
+    // at its end.
+    let shifted = i128::from(days) + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = era * 400 + year_of_era + i128::from(month <= 2);
+    let _ = if (0..=9999).contains(&year) {
+        write!(out, "{year:04}-{month:02}-{day:02}")
+    } else {
+        write!(out, "{year:+05}-{month:02}-{day:02}")
+    };
+}
+
+/// A time of day as `HH:MM:SS`, with three, six or nine decimals if it has any, whatever the
+/// unit it was stored in.
+pub(crate) fn time(seconds: i64, nanos: i64, out: &mut String) {
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
+    let _ = if nanos == 0 {
+        Ok(())
+    } else if nanos % 1_000_000 == 0 {
+        write!(out, ".{:03}", nanos / 1_000_000)
+    } else if nanos % 1_000 == 0 {
+        write!(out, ".{:06}", nanos / 1_000)
+    } else {
+        write!(out, ".{nanos:09}")
+    };
+}
+
+/// An instant counted from 1970-01-01T00:00:00Z in ticks of which `per_second` make a second.
+pub(crate) fn timestamp(ticks: i64, per_second: i64, out: &mut String) {
+    let seconds = ticks.div_euclid(per_second);
+    let nanos = ticks.rem_euclid(per_second) * (1_000_000_000 / per_second);
+    date(seconds.div_euclid(SECONDS_A_DAY), out);
+    out.push('T');
+    time(seconds.rem_euclid(SECONDS_A_DAY), nanos, out);
+    out.push('Z');
+}
+
+/// Sixteen bytes as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+pub(crate) fn uuid(bytes: &[u8], out: &mut String) {
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        out.extend(hex_pair(*byte).map(char::from));
+    }
+}
+
+/// A decimal with all the digits of its declared scale: 1250 at scale 2 is `12.50`.
+pub(crate) fn decimal(unscaled: &str, scale: i8, out: &mut String) {
+    let (sign, digits) = match unscaled.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", unscaled),
+    };
+    out.push_str(sign);
+    let places = usize::from(scale.unsigned_abs());
+    if scale <= 0 {
+        out.push_str(digits);
+        if digits != "0" {
+            out.extend(std::iter::repeat_n('0', places));
+        }
+        return;
+    }
+    if digits.len() <= places {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', places - digits.len()));
+        out.push_str(digits);
+    } else {
+        let (whole, fraction) = digits.split_at(digits.len() - places);
+        out.push_str(whole);
+        out.push('.');
+        out.push_str(fraction);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(f: impl FnOnce(&mut String)) -> String {
+        let mut out = String::new();
+        f(&mut out);
+        out
+    }
+
+    #[test]
+    fn dates() {
+        for (days, expected) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (19_782, "2024-02-29"),
+            (-719_528, "0000-01-01"),
+            (-719_529, "-0001-12-31"),
+            (2_932_896, "9999-12-31"),
+            (2_932_897, "+10000-01-01"),
+        ] {
+            assert_eq!(text(|o| date(days, o)), expected);
+        }
+        text(|o| date(i64::MIN, o));
+        text(|o| date(i64::MAX, o));
+    }
+
+    #[test]
+    fn an_instant_is_the_same_in_every_unit() {
+        for (ticks, per_second) in [
+            (1_700_000_000_250, 1_000),
+            (1_700_000_000_250_000, 1_000_000),
+            (1_700_000_000_250_000_000, 1_000_000_000),
+        ] {
+            assert_eq!(text(|o| timestamp(ticks, per_second, o)), "2023-11-14T22:13:20.250Z");
+        }
+        assert_eq!(text(|o| timestamp(-1, 1, o)), "1969-12-31T23:59:59Z");
+        assert_eq!(text(|o| timestamp(-1, 1_000_000_000, o)), "1969-12-31T23:59:59.999999999Z");
+        text(|o| timestamp(i64::MIN, 1, o));
+    }
+
+    #[test]
+    fn decimals_and_uuids() {
+        for (unscaled, scale, expected) in [
+            ("1250", 2, "12.50"),
+            ("-5", 2, "-0.05"),
+            ("0", 3, "0.000"),
+            ("7", 0, "7"),
+            ("7", -2, "700"),
+            ("0", -2, "0"),
+            ("123", 3, "0.123"),
+        ] {
+            assert_eq!(text(|o| decimal(unscaled, scale, o)), expected);
+        }
+        let bytes: Vec<u8> = (0..16).map(|i| i * 17).collect();
+        assert_eq!(text(|o| uuid(&bytes, o)), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+}

@@ -1,0 +1,137 @@
+//! What a file is, by its first bytes and its name.
+
+use std::io::{BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc;
+use crate::source::{Format, Handle};
+use crate::text::{BYTE_ORDER_MARK, read_error};
+
+const SAMPLE_BYTES: u64 = 64 << 10;
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) format: Format,
+    pub(crate) gzip: bool,
+    /// The first bytes, decompressed.
+    pub(crate) sample: Vec<u8>,
+    /// Whether those are all.
+    pub(crate) whole: bool,
+}
+
+pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Result<Found> {
+    let mut sample = Vec::new();
+    input.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample).map_err(read_error)?;
+    if sample.is_empty() {
+        return Err(Error::new(ErrorKind::Empty));
+    }
+    let mut whole = (sample.len() as u64) < SAMPLE_BYTES;
+    let gzip = sample.starts_with(GZIP_MAGIC);
+    if gzip {
+        let compressed = std::mem::take(&mut sample);
+        let rest = BufReader::new(compressed.as_slice().chain(input));
+        // Damage shows again, with its place, when the table is read.
+        let read = MultiGzDecoder::new(rest).take(SAMPLE_BYTES).read_to_end(&mut sample);
+        whole = read.is_ok() && (sample.len() as u64) < SAMPLE_BYTES;
+        if read.is_ok() && sample.is_empty() {
+            return Err(Error::new(ErrorKind::Empty));
+        }
+    }
+    let told = by_content(&sample)?;
+    let format = asked.or(told).or_else(|| by_name(name)).unwrap_or_else(|| guess_text(&sample));
+    if gzip && !format.is_text() {
+        return Err(Error::unsupported(format!("{format} inside gzip; decompress it first")));
+    }
+    if format.is_text() {
+        for (mark, encoding) in [(&b"\xff\xfe"[..], "UTF-16"), (b"\xfe\xff", "UTF-16")] {
+            if sample.starts_with(mark) {
+                return Err(Error::new(ErrorKind::OtherEncoding(encoding)));
+            }
+        }
+    }
+    Ok(Found { format, gzip, sample, whole })
+}
+
+/// By bytes that leave no doubt.
+fn by_content(sample: &[u8]) -> Result<Option<Format>> {
+    for (magic, found) in [
+        (&b"PARE"[..], "an encrypted Parquet file"),
+        (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
+        (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
+        (b"FEA1", "a Feather file of version 1"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"\x28\xb5\x2f\xfd", "a file compressed by zstd; decompress it first"),
+    ] {
+        if sample.starts_with(magic) {
+            return Err(Error::unsupported(found));
+        }
+    }
+    Ok(if sample.starts_with(b"PAR1") {
+        Some(Format::Parquet)
+    } else if sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0]) {
+        Some(Format::Arrow)
+    } else if sample.starts_with(ipc::STREAM_MAGIC) {
+        Some(Format::Arrow)
+    } else {
+        None
+    })
+}
+
+/// The format that a name's extension stands for.
+pub(crate) fn by_name(name: &str) -> Option<Format> {
+    let (name, _) = split_gz(name);
+    let (_, extension) = name.rsplit_once('.')?;
+    match extension.to_ascii_lowercase().as_str() {
+        "csv" | "tsv" | "tab" | "psv" | "txt" => Some(Format::Csv),
+        "parquet" | "pq" => Some(Format::Parquet),
+        "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
+        "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
+        _ => None,
+    }
+}
+
+/// A name without a `.gz` at its end, and whether it had one.
+pub(crate) fn split_gz(name: &str) -> (&str, bool) {
+    match name.split_at_checked(name.len().wrapping_sub(3)) {
+        Some((stem, gz)) if gz.eq_ignore_ascii_case(".gz") => (stem, true),
+        _ => (name, false),
+    }
+}
+
+pub(crate) fn is_tsv(name: &str) -> bool {
+    let (_, extension) = split_gz(name).0.rsplit_once('.').unwrap_or_default();
+    extension.eq_ignore_ascii_case("tsv") || extension.eq_ignore_ascii_case("tab")
+}
+
+fn guess_text(sample: &[u8]) -> Format {
+    let text = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
+    if text.trim_ascii_start().starts_with(b"{") { Format::Jsonl } else { Format::Csv }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(by_name("a.csv.gz"), Some(Format::Csv));
+        assert_eq!(by_name("dir.parquet/a"), None);
+        assert_eq!(by_name("A.NDJSON"), Some(Format::Jsonl));
+        assert_eq!(by_name("a.feather"), Some(Format::Arrow));
+        assert!(is_tsv("x.TSV.GZ"));
+        assert_eq!(split_gz("gz"), ("gz", false));
+        assert_eq!(split_gz("é.gz"), ("é", true));
+    }
+
+    #[test]
+    fn content_beats_the_name() {
+        assert_eq!(by_content(b"PAR1....").unwrap(), Some(Format::Parquet));
+        assert_eq!(by_content(b"ARROW1\0\0").unwrap(), Some(Format::Arrow));
+        assert_eq!(by_content(b"ARROW1,x\n").unwrap(), None);
+        assert_eq!(by_content(b"PK\x03\x04").unwrap_err().exit_code(), 3);
+        assert_eq!(guess_text(b"\xef\xbb\xbf {\"a\":1}"), Format::Jsonl);
+    }
+}
