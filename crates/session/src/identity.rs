@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::{Error, Fingerprint};
 
@@ -21,9 +21,10 @@ const PEM_LABEL: &str = "PRIVATE KEY";
 /// Longest identity file that is read, in bytes; a real one has about 120.
 const MAX_FILE: u64 = 4096;
 
-/// A party's long-term key pair. Its secret is wiped when dropped and never shown.
+/// A party's long-term key pair. Its secret is never shown, and the copy in here is wiped when
+/// dropped; the TLS library holds one of its own to sign with, which it does not wipe.
 pub struct Identity {
-    pkcs8: Zeroizing<Vec<u8>>,
+    pem: Zeroizing<String>,
     key: Arc<dyn SigningKey>,
     public_key: SubjectPublicKeyInfoDer<'static>,
 }
@@ -48,7 +49,7 @@ impl Identity {
         let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
         pkcs8.extend_from_slice(&PKCS8_PREFIX);
         pkcs8.extend_from_slice(seed.as_ref());
-        Self::from_pkcs8(pkcs8).map_err(|problem| Error::Usage(problem.into()))
+        Self::from_pkcs8(&pkcs8).map_err(|problem| Error::Usage(problem.into()))
     }
 
     /// Reads the PEM text of a PKCS#8 Ed25519 private key, as [`Identity::to_pem`] or
@@ -61,11 +62,7 @@ impl Identity {
 
     /// The identity as PEM text of PKCS#8; as secret as the identity.
     pub fn to_pem(&self) -> Zeroizing<String> {
-        // Encoding fails only for labels and lengths that are not these.
-        Zeroizing::new(
-            pem_rfc7468::encode_string(PEM_LABEL, pem_rfc7468::LineEnding::LF, &self.pkcs8)
-                .unwrap_or_default(),
-        )
+        self.pem.clone()
     }
 
     /// Reads an identity file.
@@ -140,23 +137,24 @@ impl Identity {
 
     fn parse_pem(pem: &[u8]) -> Result<Identity, &'static str> {
         let (label, pkcs8) = pem_rfc7468::decode_vec(pem).map_err(|_| "not a PEM file")?;
-        let mut pkcs8 = Zeroizing::new(pkcs8);
+        let pkcs8 = Zeroizing::new(pkcs8);
         if label != PEM_LABEL {
-            pkcs8.zeroize();
             return Err("not a PKCS#8 private key (\"BEGIN PRIVATE KEY\")");
         }
-        Self::from_pkcs8(pkcs8)
+        Self::from_pkcs8(&pkcs8)
     }
 
-    fn from_pkcs8(pkcs8: Zeroizing<Vec<u8>>) -> Result<Identity, &'static str> {
-        let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_slice()))
+    fn from_pkcs8(pkcs8: &[u8]) -> Result<Identity, &'static str> {
+        let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8))
             .map_err(|_| "not an Ed25519 private key in PKCS#8")?;
         let public_key = key
             .public_key()
             .ok_or("an Ed25519 key without a public key")?
             .into_owned();
+        let pem = pem_rfc7468::encode_string(PEM_LABEL, pem_rfc7468::LineEnding::LF, pkcs8)
+            .map_err(|_| "a key too long to write")?;
         Ok(Identity {
-            pkcs8,
+            pem: Zeroizing::new(pem),
             key,
             public_key,
         })

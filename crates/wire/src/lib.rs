@@ -72,6 +72,32 @@ pub trait Channel {
     fn abort(&mut self, why: &Error);
 }
 
+impl<C: Channel + ?Sized> Channel for &mut C {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        (**self).send(kind, payload)
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        (**self).recv(kind, max)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        (**self).flush()
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        (**self).begin_phase(name);
+    }
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        (**self).traffic()
+    }
+
+    fn abort(&mut self, why: &Error) {
+        (**self).abort(why);
+    }
+}
+
 /// Sends `rows` (a whole number of rows of `row_len` bytes) as frames of one kind, each holding whole rows.
 pub fn send_rows(
     channel: &mut dyn Channel,

@@ -1,0 +1,74 @@
+//! Two parties on one machine.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own share of this"
+)]
+
+use std::thread;
+use std::time::Duration;
+
+use vesica_session::{
+    ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Interrupt, Job, Listener,
+    Role, Transport, connect,
+};
+
+pub fn identity() -> Identity {
+    Identity::generate().unwrap()
+}
+
+pub fn tls(identity: &Identity, peer: Fingerprint) -> Transport<'_> {
+    Transport::Tls { identity, peer }
+}
+
+pub fn within(seconds: f32) -> ConnectOptions {
+    ConnectOptions {
+        timeout: Duration::from_secs_f32(seconds),
+        ..ConnectOptions::default()
+    }
+}
+
+pub fn within_or_raised(seconds: f32, interrupt: &Interrupt) -> ConnectOptions {
+    ConnectOptions {
+        interrupt: interrupt.clone(),
+        ..within(seconds)
+    }
+}
+
+/// What the listener and the connector get over loopback.
+pub fn meet(
+    listens: &Transport<'_>,
+    connects: &Transport<'_>,
+    options: &ConnectOptions,
+) -> (Result<Connection, Error>, Result<Connection, Error>) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept(listens, options));
+        let connected = connect(&address, connects, options);
+        (accepting.join().unwrap(), connected)
+    })
+}
+
+/// A connected pair with fresh identities: listener, connector.
+pub fn connected(options: &ConnectOptions) -> (Connection, Connection) {
+    let (a, b) = (identity(), identity());
+    let (listener, connector) = meet(
+        &tls(&a, b.fingerprint()),
+        &tls(&b, a.fingerprint()),
+        options,
+    );
+    (listener.unwrap(), connector.unwrap())
+}
+
+pub fn job(role: Role) -> Job {
+    Job::new(role, vec!["email/1".into(), "exact/1".into()])
+}
+
+/// Digests that stand for these numbers.
+pub fn digests(numbers: impl IntoIterator<Item = u64>) -> Vec<[u8; 32]> {
+    numbers
+        .into_iter()
+        .map(|n| *blake3::hash(&n.to_le_bytes()).as_bytes())
+        .collect()
+}

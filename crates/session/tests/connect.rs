@@ -1,0 +1,426 @@
+//! Who gets in and who does not.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{connected, identity, meet, tls, within, within_or_raised};
+use vesica_session::{Endpoint, Error, Interrupt, Listener, Transport, connect};
+use vesica_wire::{Blame, Channel, Error as WireError, Kind};
+
+const DATA: Kind = Kind {
+    code: 40,
+    name: "data",
+};
+
+#[test]
+fn the_right_peers_talk_both_ways() {
+    let (mut a, mut b) = connected(&within(10.0));
+    assert_eq!(a.local, b.peer);
+    assert_eq!(b.local, a.peer);
+    assert!(a.local.is_some() && a.local != b.local);
+    assert!(a.refused.is_empty());
+    let talk = |channel: &mut dyn Channel| {
+        for i in 0..24u8 {
+            channel.send(DATA, vec![i; 1 << 20]).unwrap();
+            channel.send(DATA, vec![i]).unwrap();
+            assert_eq!(channel.recv(DATA, 1 << 20).unwrap(), vec![i; 1 << 20]);
+            assert_eq!(channel.recv(DATA, 1).unwrap(), [i]);
+        }
+        channel.flush().unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| talk(&mut a.channel));
+        talk(&mut b.channel);
+    });
+    assert_eq!(a.channel.totals(), b.channel.totals());
+    drop(a);
+    assert!(matches!(b.channel.recv(DATA, 1), Err(WireError::Closed)));
+}
+
+#[test]
+fn plaintext_knows_nobody() {
+    let plain = Transport::PlaintextForBenchmarksOnly;
+    let (a, b) = meet(&plain, &plain, &within(10.0));
+    let (mut a, mut b) = (a.unwrap(), b.unwrap());
+    assert!(a.local.is_none() && a.peer.is_none());
+    a.channel.send(DATA, vec![1, 2]).unwrap();
+    assert_eq!(b.channel.recv(DATA, 2).unwrap(), [1, 2]);
+}
+
+#[test]
+fn the_listener_refuses_an_unknown_peer() {
+    let (a, b, stranger) = (identity(), identity(), identity());
+    let start = Instant::now();
+    let (listener, connector) = meet(
+        &tls(&a, b.fingerprint()),
+        &tls(&stranger, a.fingerprint()),
+        &within(10.0),
+    );
+    let listener = listener.unwrap_err();
+    assert!(
+        matches!(
+            &listener,
+            Error::WrongPeer { expected, got } if *expected == b.fingerprint() && *got == stranger.fingerprint()
+        ),
+        "{listener:?}"
+    );
+    let connector = connector.unwrap_err();
+    assert!(
+        matches!(&connector, Error::RefusedByPeer { ours } if *ours == stranger.fingerprint()),
+        "{connector:?}"
+    );
+    assert_eq!((listener.exit_code(), connector.exit_code()), (5, 5));
+    assert!(listener.hint().is_some() && connector.hint().is_some());
+    assert!(start.elapsed() < Duration::from_secs(5), "it failed late");
+}
+
+#[test]
+fn the_connector_refuses_another_listener() {
+    let (a, b, somebody) = (identity(), identity(), identity());
+    let (listener, connector) = meet(
+        &tls(&a, b.fingerprint()),
+        &tls(&b, somebody.fingerprint()),
+        &within(10.0),
+    );
+    let connector = connector.unwrap_err();
+    assert!(
+        matches!(
+            &connector,
+            Error::WrongPeer { expected, got } if *expected == somebody.fingerprint() && *got == a.fingerprint()
+        ),
+        "{connector:?}"
+    );
+    let listener = listener.unwrap_err();
+    assert!(
+        matches!(&listener, Error::RefusedByPeer { ours } if *ours == a.fingerprint()),
+        "{listener:?}"
+    );
+    assert_eq!((listener.exit_code(), connector.exit_code()), (5, 5));
+}
+
+#[test]
+fn a_taken_port_is_said_to_be_taken() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap().to_string();
+    let me = identity();
+    let error = connect(
+        &Endpoint::Listen(address),
+        &tls(&me, me.fingerprint()),
+        &within(1.0),
+    )
+    .unwrap_err();
+    assert!(error.to_string().ends_with("the port is taken"), "{error}");
+    assert_eq!(error.exit_code(), 4);
+}
+
+#[test]
+fn nobody_listening_is_said_after_the_timeout() {
+    let port = {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        holder.local_addr().unwrap().port()
+    };
+    let me = identity();
+    let start = Instant::now();
+    let error = connect(
+        &Endpoint::Connect(format!("127.0.0.1:{port}")),
+        &tls(&me, me.fingerprint()),
+        &within(0.7),
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("nobody listens"), "{error}");
+    assert_eq!(error.exit_code(), 4);
+    assert!(start.elapsed() >= Duration::from_millis(700));
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn bad_addresses_fail_at_once() {
+    let me = identity();
+    for address in ["no port", "127.0.0.1", "127.0.0.1:99999"] {
+        for endpoint in [
+            Endpoint::Connect(address.into()),
+            Endpoint::Listen(address.into()),
+        ] {
+            let error = connect(&endpoint, &tls(&me, me.fingerprint()), &within(60.0)).unwrap_err();
+            assert!(error.to_string().contains(address), "{error}");
+            assert_eq!(error.exit_code(), 4);
+        }
+    }
+}
+
+#[test]
+fn a_listener_without_a_peer_gives_up() {
+    let me = identity();
+    let error = connect(
+        &Endpoint::Listen("127.0.0.1:0".into()),
+        &tls(&me, me.fingerprint()),
+        &within(0.3),
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("did not connect"), "{error}");
+    assert_eq!(error.exit_code(), 4);
+}
+
+#[test]
+fn the_connector_waits_for_a_late_listener() {
+    let port = {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        holder.local_addr().unwrap().port()
+    };
+    let address = format!("127.0.0.1:{port}");
+    let (a, b) = (identity(), identity());
+    thread::scope(|scope| {
+        let connecting = scope.spawn(|| {
+            connect(
+                &Endpoint::Connect(address.clone()),
+                &tls(&b, a.fingerprint()),
+                &within(10.0),
+            )
+        });
+        thread::sleep(Duration::from_millis(400));
+        connect(
+            &Endpoint::Listen(address.clone()),
+            &tls(&a, b.fingerprint()),
+            &within(10.0),
+        )
+        .unwrap();
+        connecting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn scanners_do_not_end_the_wait() {
+    let (a, b) = (identity(), identity());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr();
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept(&tls(&a, b.fingerprint()), &within(20.0)));
+        // One that says nothing and leaves, one that speaks HTTP, one that stays silent.
+        drop(TcpStream::connect(address).unwrap());
+        let mut http = TcpStream::connect(address).unwrap();
+        http.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            .unwrap();
+        let _half_open = TcpStream::connect(address).unwrap();
+        let connector = connect(
+            &Endpoint::Connect(address.to_string()),
+            &tls(&b, a.fingerprint()),
+            &within(20.0),
+        );
+        connector.unwrap();
+        let accepted = accepting.join().unwrap().unwrap();
+        assert_eq!(accepted.refused.len(), 3, "{:?}", accepted.refused);
+    });
+}
+
+#[test]
+fn who_was_turned_away_is_named_when_time_runs_out() {
+    let me = identity();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr();
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept(&tls(&me, me.fingerprint()), &within(1.0)));
+        let mut http = TcpStream::connect(address).unwrap();
+        http.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let error = accepting.join().unwrap().unwrap_err().to_string();
+        assert!(error.contains("turned away: 127.0.0.1:"), "{error}");
+    });
+}
+
+#[test]
+fn a_server_of_another_kind_is_recognised() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let me = identity();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = other.accept().unwrap();
+            stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let error = connect(
+            &Endpoint::Connect(address),
+            &tls(&me, me.fingerprint()),
+            &within(10.0),
+        )
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("not this program's TLS"),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 4);
+    });
+}
+
+#[test]
+fn a_listener_that_never_answers_meets_the_deadline() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let me = identity();
+    let start = Instant::now();
+    let error = connect(
+        &Endpoint::Connect(address),
+        &tls(&me, me.fingerprint()),
+        &within(0.5),
+    )
+    .unwrap_err();
+    assert_eq!(error.exit_code(), 4);
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn an_interrupt_ends_listening_and_connecting() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        holder.local_addr().unwrap().port()
+    };
+    for endpoint in [
+        Endpoint::Listen("127.0.0.1:0".into()),
+        Endpoint::Connect(format!("127.0.0.1:{port}")),
+        Endpoint::Connect(silent.local_addr().unwrap().to_string()),
+    ] {
+        let me = identity();
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                connect(
+                    &endpoint,
+                    &tls(&me, me.fingerprint()),
+                    &within_or_raised(60.0, &interrupt),
+                )
+            });
+            thread::sleep(Duration::from_millis(300));
+            let raised = Instant::now();
+            interrupt.raise();
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(
+                matches!(error, Error::Run(WireError::Interrupted)),
+                "{error:?}"
+            );
+            assert!(raised.elapsed() < Duration::from_millis(1000));
+        });
+    }
+}
+
+#[test]
+fn an_interrupted_run_tells_the_peer() {
+    let (a, b) = (identity(), identity());
+    let interrupt = Interrupt::new();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    thread::scope(|scope| {
+        let ours = scope.spawn(|| {
+            let mut connection = listener
+                .accept(
+                    &tls(&a, b.fingerprint()),
+                    &within_or_raised(30.0, &interrupt),
+                )
+                .unwrap();
+            let error = connection.channel.recv(DATA, 1).unwrap_err();
+            connection.channel.abort(&error);
+            error
+        });
+        let mut peer = connect(&address, &tls(&b, a.fingerprint()), &within(30.0)).unwrap();
+        interrupt.raise();
+        let error = peer.channel.recv(DATA, 1).unwrap_err();
+        drop(peer);
+        assert!(
+            matches!(&error, WireError::PeerAborted { blame: Blame::Network, reason } if reason == "interrupted by the user"),
+            "{error:?}"
+        );
+        assert!(matches!(ours.join().unwrap(), WireError::Interrupted));
+    });
+}
+
+#[test]
+fn garbage_behind_the_handshake_is_an_error() {
+    // A proxy that hands the handshake on and then spoils the first byte of what follows.
+    let (a, b) = (identity(), identity());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let inner = listener.local_addr();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let outer = Endpoint::Connect(proxy.local_addr().unwrap().to_string());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (client, _) = proxy.accept().unwrap();
+            let server = TcpStream::connect(inner).unwrap();
+            let (client_copy, server_copy) =
+                (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || pump(client_copy, server_copy, usize::MAX));
+            // Past the listener's handshake and its welcome, in the first large record.
+            pump(server, client, 20_000);
+        });
+        let sending = scope.spawn(|| {
+            let mut connection = listener
+                .accept(&tls(&a, b.fingerprint()), &within(10.0))
+                .unwrap();
+            let _ = connection.channel.send(DATA, vec![0; 100_000]);
+            let _ = connection.channel.flush();
+            connection.channel.recv(DATA, 1).unwrap_err()
+        });
+        let mut peer = connect(&outer, &tls(&b, a.fingerprint()), &within(10.0)).unwrap();
+        let error = peer.channel.recv(DATA, 1 << 20).unwrap_err();
+        assert!(matches!(error, WireError::Connection(_)), "{error:?}");
+        drop(peer);
+        sending.join().unwrap();
+    });
+}
+
+/// Copies bytes, inverting the one at `spoil`.
+fn pump(mut from: TcpStream, mut to: TcpStream, spoil: usize) {
+    let mut buffer = [0; 4096];
+    let mut offset = 0;
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if (offset..offset + count).contains(&spoil) {
+            buffer[spoil - offset] ^= 0xff;
+        }
+        offset += count;
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn a_connection_cut_without_a_goodbye_is_closed() {
+    let (a, b) = (identity(), identity());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let inner = listener.local_addr();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let outer = Endpoint::Connect(proxy.local_addr().unwrap().to_string());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (client, _) = proxy.accept().unwrap();
+            let server = TcpStream::connect(inner).unwrap();
+            let (client_copy, server_copy) =
+                (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || pump(client_copy, server_copy, usize::MAX));
+            thread::scope(|inner| {
+                inner.spawn(|| {
+                    pump(
+                        server.try_clone().unwrap(),
+                        client.try_clone().unwrap(),
+                        usize::MAX,
+                    )
+                });
+                thread::sleep(Duration::from_millis(500));
+                let _ = client.shutdown(std::net::Shutdown::Both);
+                let _ = server.shutdown(std::net::Shutdown::Both);
+            });
+        });
+        let waiting = scope.spawn(|| {
+            let mut connection = listener
+                .accept(&tls(&a, b.fingerprint()), &within(10.0))
+                .unwrap();
+            connection.channel.recv(DATA, 1).unwrap_err()
+        });
+        let mut peer = connect(&outer, &tls(&b, a.fingerprint()), &within(10.0)).unwrap();
+        assert!(matches!(peer.channel.recv(DATA, 1), Err(WireError::Closed)));
+        assert!(matches!(waiting.join().unwrap(), WireError::Closed));
+    });
+}

@@ -1,0 +1,480 @@
+//! Agreeing: every field that may differ, every message spoilt, every way to go away.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{connected, job, within};
+use proptest::prelude::*;
+use vesica_session::{
+    Agreement, Error, Fingerprint, Hello, Job, Learns, MAX_HELLO, Payload, Protocol,
+    ProtocolRequest, Reveal, Role, Security, VERSION, agree, confirm_done,
+};
+use vesica_wire::{
+    Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Misbehaviour, Spoil,
+    Tamper, memory_pair_with,
+};
+
+type Agreed = Result<Agreement, Error>;
+
+fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
+    let options = ChannelOptions {
+        timeout: Duration::from_millis(timeout_ms),
+        ..ChannelOptions::default()
+    };
+    memory_pair_with(options.clone(), options)
+}
+
+/// Both sides of an agreement, over any two channels.
+fn both(
+    mut a: impl Channel + Send,
+    mut b: impl Channel,
+    ours: &Job,
+    theirs: &Job,
+) -> (Agreed, Agreed) {
+    thread::scope(|scope| {
+        let near = scope.spawn(move || agree(&mut a, ours, 10, None, None));
+        let far = agree(&mut b, theirs, 20, None, None);
+        drop(b);
+        (near.join().unwrap(), far)
+    })
+}
+
+/// As [`both`], and then the confirmation: what spoils a nonce shows only after it.
+fn both_and_done(
+    mut sender: impl Channel + Send,
+    mut receiver: impl Channel,
+) -> (Result<(), Error>, Result<(), Error>) {
+    fn run(channel: &mut dyn Channel, role: Role) -> Result<(), Error> {
+        agree(channel, &job(role), 10, None, None)?;
+        confirm_done(channel, role)?;
+        Ok(())
+    }
+    thread::scope(|scope| {
+        let near = scope.spawn(move || run(&mut sender, Role::Sender));
+        let far = run(&mut receiver, Role::Receiver);
+        drop(receiver);
+        (near.join().unwrap(), far)
+    })
+}
+
+fn compare(ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
+    let (a, b) = pair(5000);
+    both(a, b, ours, theirs)
+}
+
+#[test]
+fn equal_contracts_give_equal_sessions() {
+    let (a, b) = compare(&job(Role::Receiver), &job(Role::Sender));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_eq!(a.contract, b.contract);
+    assert_eq!(a.params, b.params);
+    assert_eq!((a.peer_items, b.peer_items), (20, 10));
+    assert_eq!((a.params.receiver_size, a.params.sender_size), (10, 20));
+    assert_eq!(a.contract.protocol, Protocol::CompactDh);
+    assert_eq!(a.contract.key_columns, 2);
+    assert_eq!(a.contract.hash.len(), 64);
+    // The same contract again has the same hash and another session.
+    let (again, _) = compare(&job(Role::Receiver), &job(Role::Sender));
+    let again = again.unwrap();
+    assert_eq!(again.contract.hash, a.contract.hash);
+    assert_ne!(again.params.session, a.params.session);
+}
+
+#[test]
+fn the_session_binds_the_fingerprints() {
+    let name = |n: u8| Some(Fingerprint::of_public_key(&[n]));
+    let run = |peer_as_seen_by_a: u8| {
+        let (mut a, mut b) = pair(5000);
+        thread::scope(|scope| {
+            let near = scope.spawn(move || {
+                agree(
+                    &mut a,
+                    &job(Role::Receiver),
+                    1,
+                    name(1),
+                    name(peer_as_seen_by_a),
+                )
+                .unwrap()
+            });
+            let far = agree(&mut b, &job(Role::Sender), 1, name(2), name(1)).unwrap();
+            near.join().unwrap().params.session == far.params.session
+        })
+    };
+    assert!(run(2));
+    assert!(!run(3));
+}
+
+#[test]
+fn each_difference_ends_both_sides_with_both_values() {
+    let named = |p| ProtocolRequest::Named(p);
+    type Change = Box<dyn Fn(&mut Job)>;
+    let cases: Vec<(&str, &str, &str, Change, Change)> = vec![
+        (
+            "role",
+            "receiver",
+            "receiver",
+            Box::new(|_| {}),
+            Box::new(|j| j.role = Role::Receiver),
+        ),
+        (
+            "security",
+            "malicious",
+            "semi-honest",
+            Box::new(|_| {}),
+            Box::new(|j| j.security = Security::SemiHonest),
+        ),
+        (
+            "security",
+            "malicious",
+            "semi-honest",
+            Box::new(|_| {}),
+            Box::new(move |j| {
+                j.security = Security::SemiHonest;
+                j.protocol = named(Protocol::Dh);
+            }),
+        ),
+        (
+            "protocol",
+            "compact-dh",
+            "dh",
+            Box::new(move |j| {
+                j.security = Security::SemiHonest;
+                j.protocol = named(Protocol::CompactDh);
+            }),
+            Box::new(move |j| {
+                j.security = Security::SemiHonest;
+                j.protocol = named(Protocol::Dh);
+            }),
+        ),
+        (
+            "lambda",
+            "40",
+            "64",
+            Box::new(|_| {}),
+            Box::new(|j| j.lambda = 64),
+        ),
+        (
+            "number of key columns",
+            "2",
+            "1",
+            Box::new(|_| {}),
+            Box::new(|j| {
+                j.normalization.pop();
+            }),
+        ),
+        (
+            "normalization",
+            "email/1,exact/1",
+            "email/1,phone:CH/1",
+            Box::new(|_| {}),
+            Box::new(|j| j.normalization[1] = "phone:CH/1".into()),
+        ),
+        (
+            "normalization",
+            "email/1,exact/1",
+            "exact/1,email/1",
+            Box::new(|_| {}),
+            Box::new(|j| j.normalization.reverse()),
+        ),
+    ];
+    for (field, here, there, change_ours, change_theirs) in cases {
+        let (mut ours, mut theirs) = (job(Role::Receiver), job(Role::Sender));
+        change_ours(&mut ours);
+        change_theirs(&mut theirs);
+        let (a, b) = compare(&ours, &theirs);
+        for (outcome, left, right) in [(a, here, there), (b, there, here)] {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.exit_code(), 6, "{error}");
+            assert!(error.hint().is_some());
+            match error {
+                Error::Run(WireError::ContractDiffers {
+                    field: f,
+                    ours,
+                    theirs,
+                }) => assert_eq!((f, &*ours, &*theirs), (field, left, right)),
+                other => panic!("{field}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn auto_takes_the_protocol_that_the_other_names() {
+    let (mut ours, mut theirs) = (job(Role::Receiver), job(Role::Sender));
+    ours.security = Security::SemiHonest;
+    theirs.security = Security::SemiHonest;
+    theirs.protocol = ProtocolRequest::Named(Protocol::Dh);
+    let (a, b) = compare(&ours, &theirs);
+    assert_eq!(a.unwrap().contract.protocol, Protocol::Dh);
+    assert_eq!(b.unwrap().contract.protocol, Protocol::Dh);
+}
+
+#[test]
+fn a_peer_with_too_many_items_is_refused_and_told() {
+    let (mut ours, theirs) = (job(Role::Receiver), job(Role::Sender));
+    ours.max_peer_items = 19;
+    let (a, b) = compare(&ours, &theirs);
+    let (a, b) = (a.unwrap_err(), b.unwrap_err());
+    assert!(matches!(&a, Error::Run(WireError::Resource(_))), "{a:?}");
+    assert!(
+        matches!(
+            &b,
+            Error::Run(WireError::PeerAborted {
+                blame: Blame::Resource,
+                reason
+            }) if reason == "the sender brings 20 items; this run allows 19"
+        ),
+        "{b:?}"
+    );
+    assert_eq!((a.exit_code(), b.exit_code()), (7, 7));
+    // A set that no run can hold never gets as far.
+    let (mut a, mut b) = pair(5000);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let error = agree(&mut a, &job(Role::Sender), 1 << 32, None, None).unwrap_err();
+            assert_eq!(error.exit_code(), 7);
+        });
+        let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();
+        assert_eq!(error.exit_code(), 7);
+        drop(b);
+    });
+}
+
+#[test]
+fn jobs_that_cannot_be_are_usage_errors() {
+    let with = |change: fn(&mut Job)| {
+        let mut job = job(Role::Receiver);
+        change(&mut job);
+        job.check()
+    };
+    let error = with(|j| j.protocol = ProtocolRequest::Named(Protocol::Dh)).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert_eq!(
+        error.to_string(),
+        "protocol dh runs semi-honest and needs --security semi-honest"
+    );
+    assert!(with(|_| {}).is_ok());
+    assert!(with(|j| j.lambda = 39).is_err());
+    assert!(with(|j| j.lambda = 129).is_err());
+    assert!(with(|j| j.normalization.clear()).is_err());
+    assert!(with(|j| j.normalization[0] = String::new()).is_err());
+    assert!(with(|j| j.normalization[0] = "a b".into()).is_err());
+    assert!(with(|j| j.normalization[0] = "é".into()).is_err());
+    assert!(with(|j| j.normalization[0] = "x".repeat(129)).is_err());
+    assert!(with(|j| j.normalization = vec!["x".into(); 65]).is_err());
+    assert!(with(|j| j.normalization = vec!["x".repeat(128); 64]).is_ok());
+    let (mut a, _b) = pair(100);
+    let mut bad = job(Role::Receiver);
+    bad.lambda = 1;
+    assert!(matches!(
+        agree(&mut a, &bad, 1, None, None),
+        Err(Error::Usage(_))
+    ));
+}
+
+#[test]
+fn a_spoilt_handshake_message_ends_both_sides() {
+    let spoils = [
+        Spoil::Truncate(1),
+        Spoil::Truncate(usize::MAX),
+        Spoil::Extend(vec![0]),
+        Spoil::Extend(vec![0; MAX_HELLO]),
+        Spoil::Replace(vec![0; 64]),
+        Spoil::Kind(99),
+        Spoil::Kind(1),
+        Spoil::Swallow,
+        Spoil::Close,
+        Spoil::FlipBit(0),
+        Spoil::FlipBit(300),
+    ];
+    for frame in 0..2 {
+        for spoil in &spoils {
+            // The last nonce bit is as good as any: it only shows in the session.
+            if (frame, spoil) == (1, &Spoil::FlipBit(300)) {
+                continue;
+            }
+            let (a, b) = pair(700);
+            let a = Tamper::new(a, frame, spoil.clone());
+            let (near, far) = both_and_done(a, b);
+            for error in [near.err(), far.err()] {
+                let error = error.unwrap_or_else(|| panic!("{frame} {spoil:?}"));
+                assert!((4..=7).contains(&error.exit_code()), "{spoil:?} {error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_replayed_hello_is_not_a_nonce() {
+    let (a, b) = pair(700);
+    let a = Tamper::new(a, 1, Spoil::ReplayPrevious);
+    let (near, far) = both_and_done(a, b);
+    let far = far.unwrap_err();
+    assert!(
+        matches!(
+            &far,
+            Error::Run(WireError::PeerMisbehaved(Misbehaviour::WrongLength { .. }))
+                | Error::Run(WireError::PeerMisbehaved(Misbehaviour::TooLong { .. }))
+        ),
+        "{far:?}"
+    );
+    assert_eq!((near.unwrap_err().exit_code(), far.exit_code()), (5, 5));
+}
+
+#[test]
+fn every_flipped_bit_of_a_hello_is_noticed_by_both() {
+    let bits = hello().encode().len() * 8;
+    for bit in 0..bits {
+        let (a, b) = pair(2000);
+        let a = Tamper::new(a, 0, Spoil::FlipBit(bit));
+        let (near, far) = both(a, b, &job(Role::Receiver), &job(Role::Sender));
+        // Never two sides that both believe to agree; the contract hashes would differ.
+        assert!(near.is_err() && far.is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut bytes = hello().encode();
+    bytes[4] = 7;
+    bytes.truncate(6);
+    match Hello::decode(&bytes).unwrap_err() {
+        WireError::ContractDiffers {
+            field,
+            ours,
+            theirs,
+        } => assert_eq!(
+            (field, ours, theirs),
+            ("version", VERSION.to_string(), "7".into())
+        ),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn done_is_said_and_heard() {
+    let (mut a, mut b) = pair(300);
+    confirm_done(&mut a, Role::Receiver).unwrap();
+    confirm_done(&mut b, Role::Sender).unwrap();
+    assert!(matches!(
+        confirm_done(&mut b, Role::Sender),
+        Err(WireError::TimedOut(_))
+    ));
+    let (mut a, mut b) = pair(300);
+    a.send(
+        Kind {
+            code: 18,
+            name: "done",
+        },
+        vec![1],
+    )
+    .unwrap();
+    assert!(matches!(
+        confirm_done(&mut b, Role::Sender),
+        Err(WireError::PeerMisbehaved(_))
+    ));
+}
+
+#[test]
+fn differing_contracts_over_tls() {
+    let (a, b) = connected(&within(10.0));
+    let mut theirs = job(Role::Sender);
+    theirs.lambda = 64;
+    let (a, b) = both(a.channel, b.channel, &job(Role::Receiver), &theirs);
+    assert_eq!(a.unwrap_err().exit_code(), 6);
+    assert_eq!(b.unwrap_err().exit_code(), 6);
+}
+
+#[test]
+fn a_peer_that_dies_or_stalls_over_tls() {
+    // Before its hello.
+    let (mut a, b) = connected(&within(10.0));
+    drop(b);
+    let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+    assert_eq!(error.exit_code(), 4, "{error:?}");
+    // After its hello.
+    let (mut a, b) = connected(&within(10.0));
+    let mut b = Tamper::new(b.channel, 1, Spoil::Close);
+    thread::scope(|scope| {
+        scope.spawn(move || agree(&mut b, &job(Role::Sender), 1, None, None).unwrap_err());
+        let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+        assert!(matches!(error, Error::Run(WireError::Closed)), "{error:?}");
+    });
+    // Stalled.
+    let (mut a, _b) = connected(&within(0.5));
+    let start = Instant::now();
+    let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+    assert!(matches!(error, Error::Run(WireError::TimedOut(_))));
+    assert!(start.elapsed() < Duration::from_secs(4));
+}
+
+fn hello() -> Hello {
+    Hello {
+        role: Role::Receiver,
+        protocol: ProtocolRequest::Auto,
+        security: Security::Malicious,
+        kappa: 128,
+        lambda: 40,
+        reveal: Reveal::Matches,
+        learns: Learns::Receiver,
+        payload: Payload::None,
+        normalization: vec!["email/1".into(), "exact/1".into()],
+        items: 10,
+    }
+}
+
+#[test]
+fn the_longest_hello_fits() {
+    let hello = Hello {
+        normalization: vec!["x".repeat(128); 64],
+        ..hello()
+    };
+    let bytes = hello.encode();
+    assert!(bytes.len() <= MAX_HELLO);
+    assert_eq!(Hello::decode(&bytes).unwrap(), hello);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_decoding_panic(bytes: Vec<u8>) {
+        let _ = Hello::decode(&bytes);
+        let _ = Hello::decode(&[&hello().encode()[..6], &bytes].concat());
+    }
+
+    #[test]
+    fn what_is_decoded_is_encoded_again(flips in proptest::collection::vec(0usize..512, 0..3)) {
+        let mut bytes = hello().encode();
+        for flip in flips {
+            let bit = flip % (bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        if let Ok(hello) = Hello::decode(&bytes) {
+            prop_assert_eq!(hello.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_hello_survives_the_wire(
+        role in any::<bool>(),
+        protocol in 0usize..5,
+        lambda in 1u32..=256,
+        items: u64,
+        normalization in proptest::collection::vec("[!-~]{1,128}", 1..=64),
+    ) {
+        let hello = Hello {
+            role: if role { Role::Receiver } else { Role::Sender },
+            protocol: match Protocol::ALL.get(protocol) {
+                Some(&protocol) => ProtocolRequest::Named(protocol),
+                None => ProtocolRequest::Auto,
+            },
+            security: if role { Security::SemiHonest } else { Security::Malicious },
+            lambda,
+            items,
+            normalization,
+            ..hello()
+        };
+        prop_assert_eq!(Hello::decode(&hello.encode()).unwrap(), hello);
+    }
+}

@@ -1,0 +1,161 @@
+//! Identity files and fingerprints.
+
+use std::fs;
+
+use proptest::prelude::*;
+use vesica_session::{Error, Fingerprint, FingerprintError, Identity};
+
+#[test]
+fn an_identity_survives_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("me.pem");
+    let identity = Identity::generate().unwrap();
+    identity.save(&path).unwrap();
+    let loaded = Identity::load(&path).unwrap();
+    assert_eq!(loaded.identity.fingerprint(), identity.fingerprint());
+    assert_eq!(loaded.warning, None);
+    assert_eq!(*loaded.identity.to_pem(), *identity.to_pem());
+    assert_ne!(
+        Identity::generate().unwrap().fingerprint(),
+        identity.fingerprint()
+    );
+}
+
+#[test]
+fn an_identity_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("me.pem");
+    fs::write(&path, "precious").unwrap();
+    let error = Identity::generate().unwrap().save(&path).unwrap_err();
+    assert!(error.to_string().contains("never overwritten"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_an_identity() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("me.pem");
+    Identity::generate().unwrap().save(&path).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let warning = Identity::load(&path).unwrap().warning.unwrap();
+    assert!(warning.contains("mode 644"), "{warning}");
+}
+
+#[test]
+fn what_is_no_identity_is_refused_without_showing_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("me.pem");
+    let good = Identity::generate().unwrap().to_pem().to_string();
+    let bad = [
+        String::new(),
+        "secret".into(),
+        good.replace("PRIVATE KEY", "PUBLIC KEY"),
+        good.replace("PRIVATE KEY", "EC PRIVATE KEY"),
+        good.replacen("MC4", "MC5", 1),
+        good[..good.len() / 2].into(),
+        "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n".into(),
+        "x".repeat(10_000),
+    ];
+    for text in bad {
+        fs::write(&path, &text).unwrap();
+        let error = Identity::load(&path).unwrap_err();
+        assert!(matches!(error, Error::IdentityFile { .. }));
+        assert!(!error.to_string().contains("secret"), "{error}");
+        assert!(Identity::from_pem(text.as_bytes()).is_err());
+    }
+    assert!(Identity::load(&dir.path().join("none")).is_err());
+}
+
+#[test]
+fn a_key_of_openssl_is_an_identity() {
+    // RFC 8410, section 10.3.
+    let pem = "-----BEGIN PRIVATE KEY-----\n\
+               MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+               -----END PRIVATE KEY-----\n";
+    let identity = Identity::from_pem(pem.as_bytes()).unwrap();
+    let spki = [
+        &[
+            0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+        ][..],
+        &[
+            0x19, 0xbf, 0x44, 0x09, 0x69, 0x84, 0xcd, 0xfe, 0x85, 0x41, 0xba, 0xc1, 0x67, 0xdc,
+            0x3b, 0x96, 0xc8, 0x50, 0x86, 0xaa, 0x30, 0xb6, 0xb6, 0xcb, 0x0c, 0x5c, 0x38, 0xad,
+            0x70, 0x31, 0x66, 0xe1,
+        ],
+    ]
+    .concat();
+    assert_eq!(identity.fingerprint(), Fingerprint::of_public_key(&spki));
+    assert_eq!(*identity.to_pem(), pem);
+}
+
+#[test]
+fn debug_hides_the_secret() {
+    let identity = Identity::generate().unwrap();
+    let shown = format!("{identity:?}");
+    assert_eq!(
+        shown,
+        format!("Identity {{ fingerprint: {}, .. }}", identity.fingerprint())
+    );
+}
+
+#[test]
+fn a_fingerprint_survives_its_text() {
+    let fingerprint = Identity::generate().unwrap().fingerprint();
+    let text = fingerprint.to_string();
+    assert_eq!(text.len(), 60);
+    assert_eq!(text.parse(), Ok(fingerprint));
+    assert_eq!(
+        format!("  {}\n", text.to_uppercase()).parse(),
+        Ok(fingerprint)
+    );
+    assert_eq!(
+        serde_json::to_string(&fingerprint).unwrap(),
+        format!("\"{text}\"")
+    );
+}
+
+#[test]
+fn typing_mistakes_are_told_from_other_peers() {
+    let text = Fingerprint::of_public_key(b"a key").to_string();
+    for i in 4..text.len() {
+        let mut typo = text.clone().into_bytes();
+        typo[i] = if typo[i] == b'a' { b'b' } else { b'a' };
+        let typo = String::from_utf8(typo).unwrap();
+        assert_eq!(typo.parse::<Fingerprint>(), Err(FingerprintError::Checksum));
+        if i + 1 < text.len() {
+            let mut swapped = text.clone().into_bytes();
+            swapped.swap(i, i + 1);
+            let swapped = String::from_utf8(swapped).unwrap();
+            if swapped != text {
+                assert!(swapped.parse::<Fingerprint>().is_err());
+            }
+        }
+    }
+    let parse = |text: &str| text.parse::<Fingerprint>();
+    assert_eq!(parse(&text[..59]), Err(FingerprintError::Length(55)));
+    assert_eq!(
+        parse(&format!("{text}a")),
+        Err(FingerprintError::Length(57))
+    );
+    assert_eq!(parse(&text[4..]), Err(FingerprintError::Prefix));
+    assert_eq!(parse(""), Err(FingerprintError::Prefix));
+    assert_eq!(
+        parse(&text.replace(&text[10..11], "1")),
+        Err(FingerprintError::Character('1'))
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_parsing_panic(text in ".{0,80}", bytes: Vec<u8>) {
+        let _ = text.parse::<Fingerprint>();
+        let _ = format!("vs1:{text}").parse::<Fingerprint>();
+        let _ = Identity::from_pem(&bytes);
+        let _ = Identity::from_pem(text.as_bytes());
+    }
+}
