@@ -4,7 +4,8 @@
 //! side lets in one peer. A peer that proves to hold another key than the pinned one ends the wait
 //! at once, on both sides: somebody mistyped a fingerprint, and waiting would not help. Connections
 //! that do not get that far (port scanners, other programs, half-open connections) are turned away,
-//! each after five seconds at most, and the wait goes on.
+//! each after five seconds at most, and the wait goes on. So somebody who can reach the port and
+//! speaks this program's TLS can end a wait, but never get in.
 
 use std::fmt;
 use std::io;

@@ -220,43 +220,59 @@ fn connection(
     identity: &Identity,
     pin: &Arc<Pin>,
 ) -> Result<rustls::Connection, TlsError> {
+    Ok(match side {
+        Side::Listener => ServerConnection::new(Arc::new(server_config(identity, pin)?))?.into(),
+        Side::Connector => {
+            // The name is neither sent nor looked at: the key is what counts.
+            let name = ServerName::try_from("vesica.invalid")
+                .map_err(|e| TlsError::General(e.to_string()))?;
+            ClientConnection::new(Arc::new(client_config(identity, pin)?), name)?.into()
+        }
+    })
+}
+
+fn server_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ServerConfig, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(Arc::clone(pin) as Arc<dyn ClientCertVerifier>)
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(raw_key(
+            identity,
+        ))));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.max_early_data_size = 0;
+    Ok(config)
+}
+
+fn client_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ClientConfig, TlsError> {
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(pin) as Arc<dyn ServerCertVerifier>)
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(raw_key(
+            identity,
+        ))));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
+    config.enable_early_data = false;
+    config.enable_sni = false;
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider
         .kx_groups
         .retain(|group| group.name() == rustls::NamedGroup::X25519);
-    let provider: Arc<CryptoProvider> = Arc::new(provider);
-    let key = Arc::new(CertifiedKey::new(
+    Arc::new(provider)
+}
+
+fn raw_key(identity: &Identity) -> Arc<CertifiedKey> {
+    Arc::new(CertifiedKey::new(
         vec![CertificateDer::from(identity.public_key_der().to_vec())],
         identity.signing_key(),
-    ));
-    Ok(match side {
-        Side::Listener => {
-            let mut config = ServerConfig::builder_with_provider(provider)
-                .with_protocol_versions(&[&rustls::version::TLS13])?
-                .with_client_cert_verifier(Arc::clone(pin) as Arc<dyn ClientCertVerifier>)
-                .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)));
-            config.alpn_protocols = vec![ALPN.to_vec()];
-            config.session_storage = Arc::new(NoServerSessionStorage {});
-            config.send_tls13_tickets = 0;
-            config.max_early_data_size = 0;
-            ServerConnection::new(Arc::new(config))?.into()
-        }
-        Side::Connector => {
-            let mut config = ClientConfig::builder_with_provider(provider)
-                .with_protocol_versions(&[&rustls::version::TLS13])?
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::clone(pin) as Arc<dyn ServerCertVerifier>)
-                .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)));
-            config.alpn_protocols = vec![ALPN.to_vec()];
-            config.resumption = Resumption::disabled();
-            config.enable_early_data = false;
-            config.enable_sni = false;
-            // The name is neither sent nor looked at: the key is what counts.
-            let name = ServerName::try_from("vesica.invalid")
-                .map_err(|e| TlsError::General(e.to_string()))?;
-            ClientConnection::new(Arc::new(config), name)?.into()
-        }
-    })
+    ))
 }
 
 /// Lets in the holder of one key.
@@ -387,3 +403,6 @@ impl ClientCertVerifier for Pin {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -337,6 +337,30 @@ fn an_interrupted_run_tells_the_peer() {
 }
 
 #[test]
+fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
+    let (mut a, mut b) = connected(&within(20.0));
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            loop {
+                if let Err(error) = b.channel.send(DATA, vec![0; 1 << 20]) {
+                    return error;
+                }
+            }
+        });
+        thread::sleep(Duration::from_millis(300));
+        let start = Instant::now();
+        a.channel.abort(&WireError::Resource("enough".into()));
+        drop(a);
+        assert!(start.elapsed() < Duration::from_secs(3));
+        let error = sender.join().unwrap();
+        assert!(
+            matches!(&error, WireError::PeerAborted { blame: Blame::Resource, reason } if reason == "enough"),
+            "{error:?}"
+        );
+    });
+}
+
+#[test]
 fn garbage_behind_the_handshake_is_an_error() {
     // A proxy that hands the handshake on and then spoils the first byte of what follows.
     let (a, b) = (identity(), identity());
