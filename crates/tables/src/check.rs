@@ -321,5 +321,3 @@ impl fmt::Display for Check {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -120,5 +120,3 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,200 @@
+//! Bad input: the right exit code, one clear line with the place, and never a panic.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int32Array, ListArray, RecordBatch, types::Int32Type};
+use common::*;
+use proptest::prelude::*;
+use vesica_tables::*;
+
+fn fails(name: &str, bytes: impl Into<Vec<u8>>, columns: &str) -> Error {
+    let error = keys(name, bytes, columns).unwrap_err();
+    let line = error.to_string();
+    assert!(!line.contains('\n') && line.starts_with(name), "{line}");
+    assert!(error.hint().is_none_or(|h| !h.contains('\n')));
+    assert_eq!(error.exit_code(), 3, "{line}");
+    error
+}
+
+fn place(error: &Error) -> (Option<u64>, Option<u64>, Option<&str>) {
+    let place = error.place();
+    (place.row, place.line, place.column.as_deref())
+}
+
+fn small() -> RecordBatch {
+    batch(&[
+        ("id", Arc::new(Int32Array::from_iter_values(0..40)) as ArrayRef),
+        ("float", Arc::new(Float64Array::from_iter_values((0..40).map(f64::from)))),
+        ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>((0..40).map(|i| Some([Some(i)]))))),
+    ])
+}
+
+#[test]
+fn files_that_are_not_there() {
+    let open = |path: &str| Source::open(Path::new(path), SourceOptions::default()).unwrap_err();
+    let missing = open("/nonexistent/t.csv");
+    assert!(matches!(missing.kind(), ErrorKind::MissingFile));
+    assert_eq!(missing.to_string(), "/nonexistent/t.csv: no such file");
+    assert_eq!(missing.exit_code(), 3);
+    let directory = open(env!("CARGO_MANIFEST_DIR"));
+    assert!(matches!(directory.kind(), ErrorKind::IsDirectory));
+    assert_eq!(directory.exit_code(), 3);
+}
+
+#[test]
+fn columns() {
+    let text = "id,e-mail,x,x\n1,2,3,4\n";
+    let missing = fails("t.csv", text, "email");
+    assert_eq!(missing.to_string(), "t.csv: no column is called \"email\"");
+    assert_eq!(missing.hint().unwrap(), "did you mean \"e-mail\"?");
+    assert_eq!(fails("t.csv", text, "country").hint().unwrap(), "columns are: id, e-mail, x, x");
+    assert!(matches!(fails("t.csv", text, "x").kind(), ErrorKind::AmbiguousColumn));
+    for (name, bytes) in [("t.parquet", parquet(&small())), ("t.arrow", arrow_file(&small()))] {
+        let missing = fails(name, bytes.clone(), "ID");
+        assert_eq!(missing.hint().unwrap(), "did you mean \"id\"?");
+        for column in ["float", "list"] {
+            let error = fails(name, bytes.clone(), column);
+            assert!(matches!(error.kind(), ErrorKind::KeyType { .. }));
+            assert_eq!(error.place().column.as_deref(), Some(column));
+        }
+    }
+    let missing = fails("t.jsonl", "{\"id\":1,\"name\":2}\n{\"id\":2}\n", "nmae");
+    assert_eq!(missing.hint().unwrap(), "did you mean \"name\"?");
+}
+
+#[test]
+fn empty_tables() {
+    for name in ["t.csv", "t.parquet", "t.jsonl", "t.arrow"] {
+        assert!(matches!(fails(name, "", "id").kind(), ErrorKind::Empty), "{name}");
+    }
+    assert!(matches!(fails("t.csv", gzip(b""), "id").kind(), ErrorKind::Empty));
+    assert!(matches!(fails("t.csv", "\n\r\n", "id").kind(), ErrorKind::Empty));
+    assert!(matches!(fails("t.jsonl", "\n \n", "id").kind(), ErrorKind::Empty));
+    for text in ["id,x", "id,x\n", "id,x\r\n\r\n"] {
+        let error = fails("t.csv", text, "id");
+        assert_eq!(error.to_string(), "t.csv: has no data rows");
+        assert!(error.hint().is_some());
+    }
+    let none = small().slice(0, 0);
+    for (name, bytes) in
+        [("t.parquet", parquet(&none)), ("t.arrow", arrow_file(&none)), ("t.arrows", arrow_stream(&none))]
+    {
+        assert!(matches!(fails(name, bytes, "id").kind(), ErrorKind::NoRows), "{name}");
+    }
+}
+
+#[test]
+fn broken_rows() {
+    let ragged = fails("t.csv", "id,x\n1,\"a\nb\"\n\n2,3,4\n", "id");
+    assert_eq!(ragged.to_string(), "t.csv: row 2 (line 5): has 3 fields where the header has 2");
+    let ragged = fails("t.csv", "id,x,y\n1,2,3\n2\n", "id");
+    assert_eq!(place(&ragged), (Some(2), Some(3), None));
+    let open = fails("t.csv", "id,x\n1,2\n3,\"4\n5,6\n", "id");
+    assert_eq!(place(&open), (Some(2), Some(3), None));
+
+    let bad = fails("t.csv", b"id,x\na,\xff\n\xff,b\n".to_vec(), "id");
+    assert_eq!(place(&bad), (Some(2), Some(3), Some("id")));
+    assert!(matches!(bad.kind(), ErrorKind::NotUtf8));
+    assert!(keys("t.csv", b"id,x\na,\xff\n".to_vec(), "id").is_ok(), "only keys must be UTF-8");
+
+    for line in ["{\"id\":1.5}", "{\"id\":[]}", "{\"id\":{}}", "{\"id\":1e5}"] {
+        let error = fails("t.jsonl", format!("{{\"id\":1}}\n\n{line}\n"), "id");
+        assert_eq!(place(&error), (Some(2), Some(3), Some("id")), "{line}");
+        assert!(matches!(error.kind(), ErrorKind::KeyType { .. }));
+    }
+    for line in ["{\"id\":1", "[1]", "{\"id\":1}{\"id\":2}", "{\"id\":1,\"id\":2}", "{\"id\":\"\\ud800\"}"] {
+        let error = fails("t.jsonl", format!("{{\"id\":1}}\n{line}\n"), "id");
+        assert_eq!((error.place().row, error.place().line), (Some(2), Some(2)), "{line}");
+    }
+}
+
+#[test]
+fn other_kinds_of_files() {
+    let utf16: Vec<u8> = "\u{feff}id,x\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(matches!(fails("t.csv", utf16, "id").kind(), ErrorKind::OtherEncoding("UTF-16")));
+    for (name, bytes) in [
+        ("t.xlsx", b"PK\x03\x04....".to_vec()),
+        ("t.parquet.gz", gzip(&parquet(&small()))),
+        ("t.parquet", b"PARE....PARE".to_vec()),
+    ] {
+        let error = fails(name, bytes, "id");
+        assert!(matches!(error.kind(), ErrorKind::UnsupportedInput { .. }), "{error}");
+    }
+    fails("t.parquet", "id,x\n1,2\n", "id");
+    fails("t.arrow", "id,x\n1,2\n", "id");
+    fails("t.jsonl", "id,x\n1,2\n", "id");
+}
+
+#[test]
+fn files_that_break_off() {
+    let text: String = (0..5000).map(|i| format!("{i},{}\n", i * 7919)).collect();
+    let zipped = gzip(format!("id,x\n{text}").as_bytes());
+    let (parquet, arrow, stream) = (parquet(&small()), arrow_file(&small()), arrow_stream(&small()));
+    for (name, whole) in
+        [("t.csv.gz", &zipped), ("t.parquet", &parquet), ("t.arrow", &arrow), ("t.arrows", &stream)]
+    {
+        assert!(keys(name, whole.clone(), "id").is_ok());
+        for cut in [12, whole.len() / 2, whole.len() - 9] {
+            let error = fails(name, &whole[..cut], "id");
+            assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{name} {cut}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_delimiter_must_be_possible() {
+    for delimiter in [b'"', b'\n', b'\r', 0xff, 0] {
+        let options = SourceOptions { delimiter: Some(delimiter), ..SourceOptions::default() };
+        let error = Source::from_bytes("t.csv", b"a,b\n".to_vec(), options).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+    }
+}
+
+/// Everything that can be done with a table; it may fail but not panic.
+fn exercise(name: &str, bytes: Vec<u8>) {
+    let Ok(source) = Source::from_bytes(name, bytes, SourceOptions::default()) else { return };
+    let spec = KeySpec::parse("id", &["id=text"]).unwrap();
+    let _ = check(&source, &spec);
+    if let Ok(keys) = read_keys(&source, &spec) {
+        let all = vec![true; keys.digests().len()];
+        let _ = write_matches_to(&source, &keys, &all, &mut Vec::new());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn damage_never_panics(
+        which in 0usize..5,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let (name, mut bytes) = match which {
+            0 => ("t.parquet", parquet(&small())),
+            1 => ("t.arrow", arrow_file(&small())),
+            2 => ("t.arrows", arrow_stream(&small())),
+            3 => ("t.csv", b"id,x\n1,\"2\"\n\"3\n\",4\n".to_vec()),
+            _ => ("t.jsonl", b"{\"id\":1,\"x\":[1,{}]}\n{\"id\":\"\\u00e9\"}\n".to_vec()),
+        };
+        for (index, byte) in changes {
+            let i = index.index(bytes.len());
+            bytes[i] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        exercise(name, bytes);
+    }
+
+    #[test]
+    fn noise_never_panics(
+        magic in prop::sample::select(vec![&b""[..], b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff", b"id,x\n", b"{\"id\":", b"\x1f\x8b\x08\0"]),
+        rest in prop::collection::vec(any::<u8>(), 0..200),
+        tail in prop::sample::select(vec![&b""[..], b"PAR1", b"ARROW1"]),
+    ) {
+        exercise("t", [magic, &rest, tail].concat());
+    }
+}

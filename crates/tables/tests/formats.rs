@@ -1,0 +1,319 @@
+//! The same table is the same items in every format, and results keep what the input had.
+
+mod common;
+
+use std::sync::Arc;
+
+use arrow_array::builder::FixedSizeBinaryBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::*;
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+use common::*;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use proptest::prelude::*;
+use std::io::Cursor;
+use vesica_tables::{Format, Keys, Source, SourceOptions, check};
+
+/// Items of a one-column table of this array in each columnar format.
+fn items_of(array: ArrayRef) -> Keys {
+    let batch = batch(&[("other", Arc::new(Int32Array::from(vec![1; array.len()]))), ("k", array)]);
+    let all: Vec<Keys> = [
+        ("t.parquet", parquet(&batch)),
+        ("t.arrow", arrow_file(&batch)),
+        ("t.arrows", arrow_stream(&batch)),
+    ]
+    .into_iter()
+    .map(|(name, bytes)| keys(name, bytes, "k").unwrap())
+    .collect();
+    for other in &all[1..] {
+        assert_eq!(all[0].digests(), other.digests());
+        assert_eq!(all[0].row_items(), other.row_items());
+    }
+    all.into_iter().next().unwrap()
+}
+
+/// Items of texts in CSV; `None` is an empty field.
+fn items_of_text(texts: &[Option<&str>]) -> Keys {
+    let mut text = "k;other\n".to_owned();
+    for t in texts {
+        text.push_str(&format!("\"{}\";x\n", t.unwrap_or_default().replace('"', "\"\"")));
+    }
+    keys("t.csv", text, "k").unwrap()
+}
+
+fn assert_same(array: ArrayRef, texts: &[Option<&str>]) {
+    let kind = array.data_type().clone();
+    let (typed, text) = (items_of(array), items_of_text(texts));
+    assert_eq!(typed.digests(), text.digests(), "{kind}");
+    assert_eq!(typed.row_items(), text.row_items(), "{kind}");
+    assert_eq!(typed.counts(), text.counts(), "{kind}");
+}
+
+#[test]
+fn integers_of_every_width() {
+    let texts = [Some("7"), None, Some("0"), Some("7"), Some("100")];
+    let numbers = [Some(7i64), None, Some(0), Some(7), Some(100)];
+    assert_same(Arc::new(Int64Array::from(numbers.to_vec())), &texts);
+    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i32)).collect::<Int32Array>()), &texts);
+    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i16)).collect::<Int16Array>()), &texts);
+    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i8)).collect::<Int8Array>()), &texts);
+    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as u8)).collect::<UInt8Array>()), &texts);
+    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as u64)).collect::<UInt64Array>()), &texts);
+    assert_same(Arc::new(Int64Array::from(vec![i64::MIN])), &[Some("-9223372036854775808")]);
+    assert_same(Arc::new(UInt64Array::from(vec![u64::MAX])), &[Some("18446744073709551615")]);
+    let decimal = Decimal128Array::from(vec![700i128, 0]).with_precision_and_scale(10, 2).unwrap();
+    assert_same(Arc::new(decimal), &[Some("7.00"), Some("0.00")]);
+}
+
+#[test]
+fn texts_and_dictionaries() {
+    let texts = [Some("b\"ö"), None, Some("a"), Some("a"), Some(" a")];
+    assert_same(Arc::new(StringArray::from(texts.to_vec())), &texts);
+    assert_same(Arc::new(LargeStringArray::from(texts.to_vec())), &texts);
+    assert_same(Arc::new(StringViewArray::from(texts.to_vec())), &texts);
+    assert_same(Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>()), &texts);
+    let bytes: Vec<_> = texts.iter().map(|t| t.map(str::as_bytes)).collect();
+    assert_same(Arc::new(BinaryArray::from(bytes.clone())), &texts);
+    assert_same(Arc::new(LargeBinaryArray::from(bytes)), &texts);
+    assert_same(Arc::new(BooleanArray::from(vec![true, false])), &[Some("true"), Some("false")]);
+}
+
+#[test]
+fn dates_times_and_uuids() {
+    assert_same(Arc::new(Date32Array::from(vec![19_782, -1])), &[Some("2024-02-29"), Some("1969-12-31")]);
+    assert_same(Arc::new(Date64Array::from(vec![19_782 * 86_400_000])), &[Some("2024-02-29")]);
+    let instant = [Some("2023-11-14T22:13:20Z")];
+    assert_same(Arc::new(TimestampSecondArray::from(vec![1_700_000_000])), &instant);
+    assert_same(Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_000])), &instant);
+    let zoned = TimestampNanosecondArray::from(vec![1_700_000_000_000_000_000]);
+    assert_same(Arc::new(zoned.with_timezone("+02:00")), &instant);
+    assert_same(Arc::new(Time32SecondArray::from(vec![3_661])), &[Some("01:01:01")]);
+    assert_same(Arc::new(Time64MicrosecondArray::from(vec![1_500])), &[Some("00:00:00.001500")]);
+    let mut uuids = FixedSizeBinaryBuilder::new(16);
+    uuids.append_value([0xab; 16]).unwrap();
+    uuids.append_null();
+    assert_same(Arc::new(uuids.finish()), &[Some("abababab-abab-abab-abab-abababababab"), None]);
+}
+
+#[test]
+fn json_lines_are_the_same_items_too() {
+    let json = "{\"k\":7,\"x\":{\"k\":[]}}\r\n\n{\"x\":1}\n{\"k\":null}\n{\"k\":\"7\"}\n{\"k\":\"\"}\n{\"k\":true}";
+    let json = keys("t.jsonl", json, "k").unwrap();
+    let text = items_of_text(&[Some("7"), None, None, Some("7"), None, Some("true")]);
+    assert_eq!(json.digests(), text.digests());
+    assert_eq!(json.row_items(), text.row_items());
+}
+
+#[test]
+fn a_blank_in_any_column_blanks_the_key_and_order_matters() {
+    let text = "a,b,c\n1,2,x\n,2,x\n1,,x\n2,1,x\n1,2,y\n";
+    let ab = keys("t.csv", text, "a,b").unwrap();
+    assert_eq!(ab.row_items(), [0, Keys::NO_ITEM, Keys::NO_ITEM, 1, 0]);
+    assert_eq!((ab.counts().blanks, ab.counts().duplicates), (2, 1));
+    let ba = keys("t.csv", text, "b,a").unwrap();
+    assert_eq!(ab.digests()[0], ba.digests()[1]);
+    assert_eq!(ab.digests()[1], ba.digests()[0]);
+    // Projections of columnar files keep the order of the file, not that of the key.
+    let columns: [(&str, ArrayRef); 2] = [
+        ("b", Arc::new(Int32Array::from(vec![2, 1]))),
+        ("a", Arc::new(StringArray::from(vec!["1", "2"]))),
+    ];
+    let columnar = batch(&columns);
+    assert_eq!(keys("t.parquet", parquet(&columnar), "a,b").unwrap().digests(), ab.digests());
+    assert_eq!(keys("t.arrow", arrow_file(&columnar), "a,b").unwrap().digests(), ab.digests());
+}
+
+#[test]
+fn text_results_are_the_input_s_bytes() {
+    let input = "\u{feff}k;\"va;lue\"\r\n1;\"a\r\nb\"\r\n\r\n2;\"\"\n1;x\r\n3; y";
+    let table = source("t.csv", input);
+    assert_eq!(table.csv_delimiter(), Some(b';'));
+    let expected = "\u{feff}k;\"va;lue\"\r\n1;\"a\r\nb\"\r\n1;x\r\n3; y";
+    assert_eq!(filtered(&table, "k", |i| i != 1), expected.as_bytes());
+    assert_eq!(filtered(&table, "k", |_| false), "\u{feff}k;\"va;lue\"\r\n".as_bytes());
+    let zipped = source("t.csv.gz", gzip(input.as_bytes()));
+    assert_eq!(filtered(&zipped, "k", |i| i != 1), expected.as_bytes());
+
+    let json = "{\"k\": 1, \"x\": 1.50}\r\n\n {\"k\":2}\n{\"x\":[ ],\"k\":\"1\"}";
+    let expected = "{\"k\": 1, \"x\": 1.50}\r\n{\"x\":[ ],\"k\":\"1\"}";
+    assert_eq!(filtered(&source("t.jsonl", json), "k", |i| i == 0), expected.as_bytes());
+}
+
+fn rich_batch() -> RecordBatch {
+    let metadata: std::collections::HashMap<_, _> = [("origin".to_owned(), "test".to_owned())].into();
+    let mut uuids = FixedSizeBinaryBuilder::new(16);
+    for i in 0..20u8 {
+        uuids.append_value([i; 16]).unwrap();
+    }
+    let list = ListArray::from_iter_primitive::<Int32Type, _, _>(
+        (0..20).map(|i| (i % 3 != 0).then(|| vec![Some(i), None])),
+    );
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new((0..20).map(|i| i % 10).collect::<Int16Array>()),
+        Arc::new(uuids.finish()),
+        Arc::new((0..20).map(|i| Some(if i % 2 == 0 { "even" } else { "odd" })).collect::<DictionaryArray<Int8Type>>()),
+        Arc::new((0..20).map(f64::from).collect::<Float64Array>()),
+        Arc::new(list),
+        Arc::new(TimestampMicrosecondArray::from_iter_values(0..20).with_timezone("UTC")),
+        Arc::new(LargeStringArray::from_iter((0..20).map(|i| (i != 4).then(|| "v".repeat(i))))),
+    ];
+    let fields: Vec<Field> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, c)| Field::new(format!("c{i}"), c.data_type().clone(), true))
+        .collect();
+    RecordBatch::try_new(Arc::new(Schema::new_with_metadata(fields, metadata)), columns).unwrap()
+}
+
+fn concat(batches: impl Iterator<Item = RecordBatch>, schema: &Arc<Schema>) -> RecordBatch {
+    let all: Vec<_> = batches.collect();
+    arrow_select::concat::concat_batches(schema, &all).unwrap()
+}
+
+#[test]
+fn columnar_results_keep_types_metadata_and_order() {
+    let batch = rich_batch();
+    let mask: BooleanArray = (0..20).map(|i| Some(i % 10 % 4 == 1)).collect();
+    let expected = arrow_select::filter::filter_record_batch(&batch, &mask).unwrap();
+    let keep = |i: usize| i % 4 == 1;
+
+    let out = filtered(&source("t.arrow", arrow_file(&batch)), "c0", keep);
+    let reader = FileReader::try_new(Cursor::new(out), None).unwrap();
+    let schema = reader.schema();
+    assert_eq!(schema, batch.schema());
+    assert_eq!(concat(reader.map(Result::unwrap), &schema), expected);
+
+    let out = filtered(&source("t.arrows", arrow_stream(&batch)), "c0", keep);
+    let reader = StreamReader::try_new(Cursor::new(out), None).unwrap();
+    let schema = reader.schema();
+    assert_eq!(schema, batch.schema());
+    assert_eq!(concat(reader.map(Result::unwrap), &schema), expected);
+
+    let input = parquet(&batch);
+    let before = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(input.clone())).unwrap();
+    let out = filtered(&source("t.parquet", input), "c0", keep);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
+    assert_eq!(builder.schema(), before.schema());
+    assert_eq!(builder.parquet_schema(), before.parquet_schema());
+    let codec = |b: &ParquetRecordBatchReaderBuilder<Bytes>| b.metadata().row_group(0).column(0).compression();
+    assert_eq!(codec(&builder), codec(&before));
+    let kv = |b: &ParquetRecordBatchReaderBuilder<Bytes>| b.metadata().file_metadata().key_value_metadata().map(Vec::len);
+    assert_eq!(kv(&builder), kv(&before));
+    let schema = builder.schema().clone();
+    assert_eq!(concat(builder.build().unwrap().map(Result::unwrap), &schema), expected);
+}
+
+#[test]
+fn no_match_is_an_empty_table() {
+    let batch = rich_batch();
+    let out = filtered(&source("t.parquet", parquet(&batch)), "c0", |_| false);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
+    assert_eq!((builder.metadata().file_metadata().num_rows(), builder.schema().fields().len()), (0, 7));
+    let out = filtered(&source("t.arrow", arrow_file(&batch)), "c0", |_| false);
+    assert_eq!(FileReader::try_new(Cursor::new(out), None).unwrap().schema(), batch.schema());
+}
+
+#[test]
+fn formats_are_told_by_their_bytes_and_may_be_overridden() {
+    let batch = rich_batch();
+    for (name, bytes, format) in [
+        ("x", parquet(&batch), Format::Parquet),
+        ("x.csv", arrow_file(&batch), Format::Arrow),
+        ("x", arrow_stream(&batch), Format::Arrow),
+        ("x", b"{\"a\":1}".to_vec(), Format::Jsonl),
+        ("x", gzip(b"a,b\n1,2\n"), Format::Csv),
+        ("x.tsv", b"a,b\n".to_vec(), Format::Csv),
+    ] {
+        assert_eq!(source(name, bytes).format(), format, "{name}");
+    }
+    assert_eq!(source("x.tsv", "a,b\n1,2\n").csv_delimiter(), Some(b'\t'));
+    let options = SourceOptions { format: Some(Format::Csv), delimiter: Some(b':') };
+    let forced = Source::from_bytes("x.jsonl", b"a:b\n1:2\n".to_vec(), options).unwrap();
+    assert_eq!((forced.format(), forced.csv_delimiter()), (Format::Csv, Some(b':')));
+    assert!("xml".parse::<Format>().is_err());
+}
+
+#[test]
+fn a_dry_run_counts_what_a_run_would() {
+    let text = "\u{feff}id,e\r\n007, a\r\n8,A@B.org\r\n,x\r\n7,a@b.org\r\n9,nonsense\r\n10,\"a@b.org\"\r\n";
+    let table = source("t.csv", text);
+    let spec = vesica_tables::KeySpec::parse("e", &["e=email"]).unwrap();
+    let report = check(&table, &spec).unwrap();
+    assert_eq!(report.counts, *vesica_tables::read_keys(&table, &spec).unwrap().counts());
+    assert_eq!((report.counts.items, report.counts.invalid, report.counts.changed), (1, 3, 1));
+    assert!(report.byte_order_mark);
+    assert_eq!(report.crlf_rows, 6);
+    assert_eq!(report.columns[0].invalid.rows, [1, 3, 5]);
+    assert_eq!(report.most_repeated[0].first_row, 2);
+    let ids = check(&table, &key("id")).unwrap();
+    assert_eq!(ids.columns[0].leading_zeros.rows, [1]);
+    assert_eq!(ids.columns[0].blank.rows, [3]);
+    assert!(ids.warnings.iter().any(|w| w.contains("leading zero")), "{ids}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["rows"], 6);
+    assert_eq!(json["format"], "csv");
+    assert!(report.to_string().contains("never matching"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn every_format_filters_alike(
+        rows in prop::collection::vec((prop::option::of(0i64..30), "[a-c,;\"\n é]{0,4}"), 1..60),
+        kept in prop::collection::vec(any::<bool>(), 30),
+    ) {
+        let ids: Int64Array = rows.iter().map(|r| r.0).collect();
+        let texts = StringArray::from_iter_values(rows.iter().map(|r| &r.1));
+        let table = batch(&[("id", Arc::new(ids) as ArrayRef), ("text", Arc::new(texts))]);
+        let mut csv = csv::Writer::from_writer(vec![]);
+        csv.write_record(["id", "text"]).unwrap();
+        let mut json = String::new();
+        for (id, text) in &rows {
+            csv.write_record([id.map(|i| i.to_string()).unwrap_or_default().as_str(), text]).unwrap();
+            json.push_str(&serde_json::json!({"id": id, "text": text}).to_string());
+            json.push('\n');
+        }
+        let csv = csv.into_inner().unwrap();
+        let reference = keys("t.csv", csv.clone(), "id").unwrap();
+        let keep = |item: usize| kept[item % kept.len()];
+        // What a plain filter would keep.
+        let expected: Vec<(i64, &str)> = rows
+            .iter()
+            .zip(reference.row_items())
+            .filter(|(_, item)| **item != Keys::NO_ITEM && keep(**item as usize))
+            .map(|((id, text), _)| (id.unwrap(), text.as_str()))
+            .collect();
+
+        let out = filtered(&source("t.csv", csv), "id", keep);
+        let mut reader = csv::Reader::from_reader(out.as_slice());
+        let got: Vec<(i64, String)> = reader.deserialize().map(Result::unwrap).collect();
+        prop_assert!(got.iter().map(|(i, t)| (*i, t.as_str())).eq(expected.iter().copied()));
+
+        let json_keys = keys("t.jsonl", json.clone(), "id").unwrap();
+        prop_assert_eq!(json_keys.digests(), reference.digests());
+        let out = String::from_utf8(filtered(&source("t.jsonl", json), "id", keep)).unwrap();
+        let got: Vec<(i64, String)> = out
+            .lines()
+            .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap())
+            .map(|v| (v["id"].as_i64().unwrap(), v["text"].as_str().unwrap().to_owned()))
+            .collect();
+        prop_assert!(got.iter().map(|(i, t)| (*i, t.as_str())).eq(expected.iter().copied()));
+
+        let parquet = parquet(&table);
+        let parquet_keys = keys("t.parquet", parquet.clone(), "id").unwrap();
+        prop_assert_eq!(parquet_keys.digests(), reference.digests());
+        prop_assert_eq!(parquet_keys.row_items(), reference.row_items());
+        let out = filtered(&source("t.parquet", parquet), "id", keep);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap().build().unwrap();
+        let mut got = Vec::new();
+        for batch in reader.map(Result::unwrap) {
+            let (ids, texts) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string::<i32>());
+            got.extend((0..batch.num_rows()).map(|i| (ids.value(i), texts.value(i).to_owned())));
+        }
+        prop_assert!(got.iter().map(|(i, t)| (*i, t.as_str())).eq(expected.iter().copied()));
+        prop_assert_eq!(table.column(0).data_type(), &DataType::Int64);
+    }
+}
