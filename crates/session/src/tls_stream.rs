@@ -87,17 +87,19 @@ impl TlsReader {
 
 impl ReadHalf for TlsReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(count) = self.decrypt(buf)? {
-                return Ok(count);
-            }
-            let count = self.stream.read(&mut self.incoming)?;
-            if count == 0 {
-                // Not even TLS said goodbye.
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            (self.start, self.end) = (0, count);
+        if let Some(count) = self.decrypt(buf)? {
+            return Ok(count);
         }
+        let count = self.stream.read(&mut self.incoming)?;
+        if count == 0 {
+            // Not even TLS said goodbye.
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        (self.start, self.end) = (0, count);
+        // A peer that sends records without any content must not keep the caller from looking at
+        // its deadline.
+        self.decrypt(buf)?
+            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 }
 
@@ -122,11 +124,18 @@ impl TlsWriter {
         Ok(())
     }
 
+    /// Writes once. What the socket does not take within its timeout stays for the next call, so
+    /// that the caller gets to look at its deadline.
     fn push(&mut self) -> io::Result<()> {
-        while self.start < self.outgoing.len() {
-            match self.stream.write(&self.outgoing[self.start..])? {
+        let rest = &self.outgoing[self.start..];
+        if !rest.is_empty() {
+            match self.stream.write(rest)? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => self.start += count,
+                count if count < rest.len() => {
+                    self.start += count;
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                _ => {}
             }
         }
         self.outgoing.clear();

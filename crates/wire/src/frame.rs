@@ -185,14 +185,13 @@ impl<R: ReadHalf> FrameReader<R> {
         if let Some(error) = &self.dead {
             return matches!(error, Error::PeerAborted { .. }).then(|| error.clone());
         }
-        let mut waiting = Waiting::new(until.saturating_duration_since(Instant::now()));
-        waiting.interruptible = false;
+        let mut waiting = Waiting::hurried(until);
         let found = loop {
             match self.header(&mut waiting) {
                 Ok((code, len)) if code == ABORT.code => {
                     break Some(self.abort_of(len, &mut waiting));
                 }
-                Ok((_, len)) if len <= crate::MAX_FRAME && Instant::now() < until => {
+                Ok((_, len)) if len <= crate::MAX_FRAME => {
                     if self.payload(len, &mut waiting).is_err() {
                         break None;
                     }
@@ -240,7 +239,8 @@ pub(crate) struct Waiting {
     timeout: Duration,
     since: Instant,
     moved: usize,
-    interruptible: bool,
+    /// Neither progress nor the user's wish to stop moves the end.
+    hurried: bool,
 }
 
 impl Waiting {
@@ -249,20 +249,27 @@ impl Waiting {
             timeout,
             since: Instant::now(),
             moved: 0,
-            interruptible: true,
+            hurried: false,
+        }
+    }
+
+    fn hurried(until: Instant) -> Self {
+        Waiting {
+            hurried: true,
+            ..Self::new(until.saturating_duration_since(Instant::now()))
         }
     }
 
     pub(crate) fn progress(&mut self, bytes: usize) {
         self.moved += bytes;
-        if self.moved >= PROGRESS {
+        if self.moved >= PROGRESS && !self.hurried {
             self.moved = 0;
             self.since = Instant::now();
         }
     }
 
     pub(crate) fn check(&self, interrupt: &Interrupt) -> Result<(), Error> {
-        if self.interruptible {
+        if !self.hurried {
             interrupt.check()?;
         }
         if self.since.elapsed() >= self.timeout {

@@ -319,6 +319,10 @@ impl Pump {
             state.pending -= count;
             state.unflushed = true;
             self.shared.changed.notify_all();
+            // Also when the peer does take bytes, a few at a time.
+            if !bytes.is_empty() && state.must_stop() {
+                return Err(Error::TimedOut(self.timeout));
+            }
         }
         Ok(())
     }
