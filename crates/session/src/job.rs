@@ -9,6 +9,7 @@ use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic}
 use zeroize::Zeroizing;
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION, security_name};
+use crate::items::all_distinct;
 use crate::{
     Agreement, Connection, Error, Fingerprint, ProtocolRequest, Report, Reveal, Role, agree,
     confirm_done, salt_items,
@@ -119,7 +120,8 @@ impl Progress for Silent {
 /// `digests` are the canonical 32-byte digests of this side's distinct keys, each once; the
 /// session's salt is applied here. On failure the peer is told why, and never about items.
 ///
-/// Fails with [`Error::Usage`] for a job that cannot be, else with [`Error::Run`].
+/// Fails with [`Error::Usage`] for a job that cannot be and for digests that repeat, else with
+/// [`Error::Run`].
 pub fn run(
     mut connection: Connection,
     job: &Job,
@@ -142,6 +144,10 @@ pub fn run_over(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
     let start = Instant::now();
+    if !all_distinct(digests) {
+        let problem = "a set holds each item once, and this one holds some twice".into();
+        return Err(Error::Usage(problem));
+    }
     let mut channel = Watched {
         channel,
         progress,
