@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{connected, identity, meet, tls, within, within_or_raised};
-use vesica_session::{Endpoint, Error, Interrupt, Listener, Transport, connect};
+use vesica_session::{
+    ConnectOptions, Endpoint, Error, Interrupt, Link, Listener, Transport, connect,
+};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind};
 
 const DATA: Kind = Kind {
@@ -39,6 +41,21 @@ fn the_right_peers_talk_both_ways() {
     assert_eq!(a.channel.totals(), b.channel.totals());
     drop(a);
     assert!(matches!(b.channel.recv(DATA, 1), Err(WireError::Closed)));
+}
+
+#[test]
+fn an_emulated_link_delays_what_both_sides_send() {
+    let options = ConnectOptions {
+        link: Link::new(None, 120),
+        ..within(10.0)
+    };
+    let (mut a, mut b) = connected(&options);
+    let start = Instant::now();
+    a.channel.send(DATA, vec![1]).unwrap();
+    b.channel.recv(DATA, 1).unwrap();
+    b.channel.send(DATA, vec![2]).unwrap();
+    a.channel.recv(DATA, 1).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(120));
 }
 
 #[test]
