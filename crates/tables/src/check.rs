@@ -155,7 +155,9 @@ impl Sink for CheckSink<'_> {
         let columns = &mut self.columns;
         let item = self
             .canonical
-            .item(row, |i, value, verdict| columns[i].note(value, verdict, at.row))
+            .item(row, |i, value, verdict| {
+                columns[i].note(value, verdict, at.row)
+            })
             .map_err(|e| e.at_row(at.row, at.line))?;
         self.keys.add(item)
     }
@@ -172,16 +174,27 @@ impl ColumnCheck {
         *self.types.entry(type_name).or_default() += 1;
         self.blank.note(verdict == Verdict::Blank, row);
         self.invalid.note(verdict == Verdict::Invalid, row);
-        self.changed.note(verdict == Verdict::Valid { changed: true }, row);
+        self.changed
+            .note(verdict == Verdict::Valid { changed: true }, row);
         let Value::Text(bytes) = value else { return };
-        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return;
+        };
         let zeros = bytes.len() > 1 && bytes[0] == b'0' && bytes.iter().all(u8::is_ascii_digit);
-        let odd = |c: char| c.is_control() || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
-        self.surrounding_space.note(text.trim().len() != text.len(), row);
+        let odd = |c: char| {
+            c.is_control()
+                || matches!(
+                    c,
+                    '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
+                )
+        };
+        self.surrounding_space
+            .note(text.trim().len() != text.len(), row);
         self.leading_zeros.note(zeros, row);
         self.not_nfc.note(!is_nfc(text), row);
         self.control_characters.note(text.chars().any(odd), row);
-        self.replacement_characters.note(!text.is_ascii() && text.contains('\u{fffd}'), row);
+        self.replacement_characters
+            .note(!text.is_ascii() && text.contains('\u{fffd}'), row);
         self.unusual_uuids.note(is_unusual_uuid(bytes), row);
     }
 }
@@ -193,7 +206,13 @@ fn is_unusual_uuid(text: &[u8]) -> bool {
         _ => (text, false),
     };
     let hyphen = |i: usize| matches!(i, 8 | 13 | 18 | 23);
-    let digits = |(i, b): (usize, &u8)| if hyphen(i) { *b == b'-' } else { b.is_ascii_hexdigit() };
+    let digits = |(i, b): (usize, &u8)| {
+        if hyphen(i) {
+            *b == b'-'
+        } else {
+            b.is_ascii_hexdigit()
+        }
+    };
     let upper = inner.iter().any(u8::is_ascii_uppercase);
     inner.len() == 36 && (braces || upper) && inner.iter().enumerate().all(digits)
 }
@@ -202,7 +221,13 @@ fn most_repeated(keys: &Keys) -> Vec<Repeated> {
     if keys.counts().duplicates == 0 {
         return Vec::new();
     }
-    let mut found = vec![Repeated { rows: 0, first_row: 0 }; keys.digests().len()];
+    let mut found = vec![
+        Repeated {
+            rows: 0,
+            first_row: 0
+        };
+        keys.digests().len()
+    ];
     for (row, item) in (1..).zip(keys.row_items()) {
         // NO_ITEM is beyond every index.
         if let Some(entry) = found.get_mut(*item as usize) {
@@ -226,7 +251,10 @@ fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {
         lines.push("no row has a usable key: nothing can match".to_owned());
     }
     if facts.crlf_rows > 0 && facts.crlf_rows + 1 < counts.rows {
-        lines.push(format!("{} of {} rows end in CR LF, the others in LF", facts.crlf_rows, counts.rows));
+        lines.push(format!(
+            "{} of {} rows end in CR LF, the others in LF",
+            facts.crlf_rows, counts.rows
+        ));
     }
     for (column, spec) in check.columns.iter().zip(key.columns()) {
         let exact = spec.profile == Profile::Exact;
@@ -240,18 +268,44 @@ fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {
                 ));
             }
         };
-        warn(&column.invalid, &format!("invalid under {}, never matching", column.profile));
-        warn(&column.replacement_characters, "with U+FFFD, damaged before this table was written");
+        warn(
+            &column.invalid,
+            &format!("invalid under {}, never matching", column.profile),
+        );
+        warn(
+            &column.replacement_characters,
+            "with U+FFFD, damaged before this table was written",
+        );
         if exact {
-            warn(&column.surrounding_space, "with white space before or after, which counts under exact");
-            warn(&column.not_nfc, "not in Unicode NFC, differing from others that look the same");
-            warn(&column.control_characters, "with control or invisible characters");
-            warn(&column.unusual_uuids, "UUIDs in upper case or braces, differing from UUID columns; text folds case");
+            warn(
+                &column.surrounding_space,
+                "with white space before or after, which counts under exact",
+            );
+            warn(
+                &column.not_nfc,
+                "not in Unicode NFC, differing from others that look the same",
+            );
+            warn(
+                &column.control_characters,
+                "with control or invisible characters",
+            );
+            warn(
+                &column.unusual_uuids,
+                "UUIDs in upper case or braces, differing from UUID columns; text folds case",
+            );
         }
         let types = column.types.keys().filter(|t| **t != "null").count();
         if types > 1 {
-            let all: Vec<_> = column.types.iter().map(|(t, n)| format!("{n} {t}")).collect();
-            lines.push(format!("column {:?} mixes types: {}", column.name, all.join(", ")));
+            let all: Vec<_> = column
+                .types
+                .iter()
+                .map(|(t, n)| format!("{n} {t}"))
+                .collect();
+            lines.push(format!(
+                "column {:?} mixes types: {}",
+                column.name,
+                all.join(", ")
+            ));
         }
         let zeros = &column.leading_zeros;
         if exact && zeros.count > 0 && zeros.count < matchable {
@@ -266,12 +320,23 @@ fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {
 }
 
 fn many(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { rows, items, duplicates, blanks, invalid, changed } = &self.counts;
+        let Counts {
+            rows,
+            items,
+            duplicates,
+            blanks,
+            invalid,
+            changed,
+        } = &self.counts;
         write!(f, "{}: {}", self.input, self.format)?;
         match self.delimiter {
             Some('\t') => f.write_str(", delimited by tabs")?,
@@ -300,15 +365,32 @@ impl fmt::Display for Check {
         }
         if !self.most_repeated.is_empty() {
             let each = self.most_repeated.iter();
-            let each: Vec<_> = each.map(|r| format!("{} from row {}", r.rows, r.first_row)).collect();
+            let each: Vec<_> = each
+                .map(|r| format!("{} from row {}", r.rows, r.first_row))
+                .collect();
             writeln!(f, "most repeated: {}", each.join("; "))?;
         }
         for column in &self.columns {
-            let types: Vec<_> = column.types.iter().map(|(t, n)| format!("{n} {t}")).collect();
-            write!(f, "column {:?} as {}: {}", column.name, column.profile, types.join(", "))?;
+            let types: Vec<_> = column
+                .types
+                .iter()
+                .map(|(t, n)| format!("{n} {t}"))
+                .collect();
+            write!(
+                f,
+                "column {:?} as {}: {}",
+                column.name,
+                column.profile,
+                types.join(", ")
+            )?;
             if column.changed.count > 0 {
                 let rows: Vec<_> = column.changed.rows.iter().map(u64::to_string).collect();
-                write!(f, "; {} changed (rows {}", column.changed.count, rows.join(", "))?;
+                write!(
+                    f,
+                    "; {} changed (rows {}",
+                    column.changed.count,
+                    rows.join(", ")
+                )?;
                 let more = column.changed.count > column.changed.rows.len() as u64;
                 f.write_str(if more { ", …)" } else { ")" })?;
             }
@@ -320,4 +402,3 @@ impl fmt::Display for Check {
         Ok(())
     }
 }
-

@@ -67,13 +67,20 @@ pub(crate) fn projection(wanted: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let mut roots = wanted.to_vec();
     roots.sort_unstable();
     roots.dedup();
-    let places = wanted.iter().map(|w| roots.partition_point(|r| r < w)).collect();
+    let places = wanted
+        .iter()
+        .map(|w| roots.partition_point(|r| r < w))
+        .collect();
     (roots, places)
 }
 
 /// A file without rows is not something that anybody meant to match.
 pub(crate) fn require_rows(rows: u64) -> Result<()> {
-    if rows == 0 { Err(Error::new(ErrorKind::NoRows)) } else { Ok(()) }
+    if rows == 0 {
+        Err(Error::new(ErrorKind::NoRows))
+    } else {
+        Ok(())
+    }
 }
 
 /// Passes the rows of a batch to `sink`; `rows` counts them over all batches.
@@ -83,12 +90,22 @@ pub(crate) fn scan_batch<S: Sink>(
     rows: &mut u64,
     sink: &mut S,
 ) -> Result<()> {
-    let columns = places.iter().map(|p| Column::new(batch.column(*p))).collect::<Result<_>>()?;
-    let mut keys = KeyRow { columns, rendered: vec![(None, String::new()); places.len()], row: 0 };
+    let columns = places
+        .iter()
+        .map(|p| Column::new(batch.column(*p)))
+        .collect::<Result<_>>()?;
+    let mut keys = KeyRow {
+        columns,
+        rendered: vec![(None, String::new()); places.len()],
+        row: 0,
+    };
     for row in 0..batch.num_rows() {
         keys.go_to(row);
         *rows += 1;
-        let at = At { row: *rows, line: None };
+        let at = At {
+            row: *rows,
+            line: None,
+        };
         sink.row(at, &keys)?;
     }
     Ok(())
@@ -137,12 +154,18 @@ enum Values<'a> {
     /// A type that is rendered as text.
     Typed(Rendered<'a>),
     /// Rows refer to the values of another column.
-    Dictionary { row_values: Vec<usize>, values: Box<Column<'a>> },
+    Dictionary {
+        row_values: Vec<usize>,
+        values: Box<Column<'a>>,
+    },
 }
 
 impl<'a> Column<'a> {
     fn new(array: &'a ArrayRef) -> Result<Self> {
-        Ok(Column { array, values: values(array)? })
+        Ok(Column {
+            array,
+            values: values(array)?,
+        })
     }
 
     /// Appends the canonical text of a typed value; `None` for text, bytes and nulls.
@@ -208,7 +231,10 @@ where
     })
 }
 
-fn timestamps<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, per_second: i64) -> Values<'_> {
+fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
+    array: &ArrayRef,
+    per_second: i64,
+) -> Values<'_> {
     typed::<T>(array, move |ticks, out| {
         render::timestamp(ticks, per_second, out);
         Kind::Timestamp
@@ -305,9 +331,16 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
                 Values::Null
             } else {
                 let values = Box::new(Column::new(dictionary.values())?);
-                Values::Dictionary { row_values: dictionary.normalized_keys(), values }
+                Values::Dictionary {
+                    row_values: dictionary.normalized_keys(),
+                    values,
+                }
             }
         }
-        other => return Err(Error::new(ErrorKind::KeyType { found: other.to_string() })),
+        other => {
+            return Err(Error::new(ErrorKind::KeyType {
+                found: other.to_string(),
+            }));
+        }
     })
 }

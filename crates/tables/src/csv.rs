@@ -46,12 +46,20 @@ struct Record {
 
 impl<R: Read> Records<R> {
     pub(crate) fn new(input: R, delimiter: u8) -> Self {
-        let mut core =
-            ReaderBuilder::new().delimiter(delimiter).terminator(Terminator::Any(b'\n')).build();
+        let mut core = ReaderBuilder::new()
+            .delimiter(delimiter)
+            .terminator(Terminator::Any(b'\n'))
+            .build();
         // csv-core drops a byte-order mark from the first record that it sees. Ours need not be
         // the first of the file, so that one goes to waste.
         core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
-        Records { buffer: Buffer::new(input), delimiter, core, next_line: 1, record: Record::default() }
+        Records {
+            buffer: Buffer::new(input),
+            delimiter,
+            core,
+            next_line: 1,
+            record: Record::default(),
+        }
     }
 
     /// Consumes a byte-order mark.
@@ -96,7 +104,14 @@ impl<R: Read> Records<R> {
 
     /// Reads a record that has a quote on its first line.
     fn quoted(&mut self) -> Result<()> {
-        let Record { raw: raw_length, line, crlf, quoted, unquoted, ends } = &mut self.record;
+        let Record {
+            raw: raw_length,
+            line,
+            crlf,
+            quoted,
+            unquoted,
+            ends,
+        } = &mut self.record;
         if unquoted.is_empty() {
             unquoted.resize(1 << 10, 0);
         }
@@ -114,7 +129,8 @@ impl<R: Read> Records<R> {
                 continue;
             }
             let (result, n_in, n_out, n_ends) =
-                self.core.read_record(input, &mut unquoted[written..], &mut ends[fields..]);
+                self.core
+                    .read_record(input, &mut unquoted[written..], &mut ends[fields..]);
             if !ended {
                 read += n_in;
             }
@@ -171,26 +187,46 @@ impl<R: Read> Records<R> {
 fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
     let mut records = Records::new(source.text()?, source.delimiter());
     let mark = records.skip_byte_order_mark()?;
-    if records.next(true)? { Ok((records, mark)) } else { Err(Error::new(ErrorKind::Empty)) }
+    if records.next(true)? {
+        Ok((records, mark))
+    } else {
+        Err(Error::new(ErrorKind::Empty))
+    }
 }
 
 pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
     let (mut records, byte_order_mark) = open(source)?;
     let width = records.len();
-    let names: Vec<String> =
-        (0..width).map(|i| String::from_utf8_lossy(records.field(i)).into_owned()).collect();
+    let names: Vec<String> = (0..width)
+        .map(|i| String::from_utf8_lossy(records.field(i)).into_owned())
+        .collect();
     let columns = crate::columnar::find(&names, key)?;
-    let mut facts = TextFacts { byte_order_mark, ..TextFacts::default() };
+    let mut facts = TextFacts {
+        byte_order_mark,
+        ..TextFacts::default()
+    };
     let mut row = 0;
     while records.next(true).map_err(|e| e.at_row(row + 1, None))? {
         row += 1;
-        let at = At { row, line: Some(records.record.line) };
+        let at = At {
+            row,
+            line: Some(records.record.line),
+        };
         if records.len() != width {
-            let kind = ErrorKind::Ragged { expected: width, found: records.len() };
+            let kind = ErrorKind::Ragged {
+                expected: width,
+                found: records.len(),
+            };
             return Err(Error::new(kind).at_row(row, at.line));
         }
         facts.crlf_rows += u64::from(records.record.crlf);
-        sink.row(at, &Fields { records: &records, columns: &columns })?;
+        sink.row(
+            at,
+            &Fields {
+                records: &records,
+                columns: &columns,
+            },
+        )?;
     }
     if row == 0 {
         return Err(Error::new(ErrorKind::NoRows));

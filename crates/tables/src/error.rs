@@ -145,7 +145,9 @@ impl Error {
     }
 
     pub(crate) fn unsupported(found: impl Into<String>) -> Self {
-        Error::new(ErrorKind::UnsupportedInput { found: one_line(&found.into()) })
+        Error::new(ErrorKind::UnsupportedInput {
+            found: one_line(&found.into()),
+        })
     }
 
     pub(crate) fn in_path(mut self, path: &str) -> Self {
@@ -203,20 +205,29 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let column = self.0.place.column.as_deref();
         match &self.0.kind {
-            ErrorKind::MissingColumn { available } => Some(match column.and_then(|c| nearest(c, available)) {
-                Some(name) => format!("did you mean {name:?}?"),
-                None => format!("columns are: {}", list(available)),
-            }),
+            ErrorKind::MissingColumn { available } => {
+                Some(match column.and_then(|c| nearest(c, available)) {
+                    Some(name) => format!("did you mean {name:?}?"),
+                    None => format!("columns are: {}", list(available)),
+                })
+            }
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
-            ErrorKind::NoRows => Some("the first line is read as column names; data follows it".into()),
+            ErrorKind::NoRows => {
+                Some("the first line is read as column names; data follows it".into())
+            }
             ErrorKind::Ragged { .. } => {
                 Some("check the delimiter, and that fields holding it are in quotes".into())
             }
-            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => Some("save the file as UTF-8".into()),
-            ErrorKind::RowTooLong { .. } => Some("look for a quote that is opened and not closed".into()),
-            ErrorKind::KeyType { .. } => {
-                Some("keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes".into())
+            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => {
+                Some("save the file as UTF-8".into())
             }
+            ErrorKind::RowTooLong { .. } => {
+                Some("look for a quote that is opened and not closed".into())
+            }
+            ErrorKind::KeyType { .. } => Some(
+                "keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
+                    .into(),
+            ),
             ErrorKind::UnsupportedInput { .. } => {
                 Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
             }
@@ -268,7 +279,12 @@ fn edits(a: &str, b: &str) -> usize {
 /// Names as one line of bounded length.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 20;
-    let mut text = names.iter().take(SHOWN).map(|n| one_line(n)).collect::<Vec<_>>().join(", ");
+    let mut text = names
+        .iter()
+        .take(SHOWN)
+        .map(|n| one_line(n))
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > SHOWN {
         text.push_str(&format!(", and {} more", names.len() - SHOWN));
     }
@@ -312,7 +328,12 @@ impl fmt::Debug for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { path, row, line, column } = &self.0.place;
+        let Place {
+            path,
+            row,
+            line,
+            column,
+        } = &self.0.place;
         if let Some(path) = path {
             write!(f, "{}: ", one_line(path))?;
         }
@@ -343,13 +364,19 @@ impl fmt::Display for Error {
             ErrorKind::Corrupt { reason } => write!(f, "is damaged: {reason}"),
             ErrorKind::BadJson { reason } => write!(f, "is not a JSON object: {reason}"),
             ErrorKind::KeyType { found } => {
-                write!(f, "column {column:?} cannot be a key: it is of type {}", one_line(found))
+                write!(
+                    f,
+                    "column {column:?} cannot be a key: it is of type {}",
+                    one_line(found)
+                )
             }
             ErrorKind::UnsupportedInput { found } => write!(f, "cannot read {found}"),
             ErrorKind::Changed => f.write_str("changed while it was being used"),
             ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
             ErrorKind::OutputIsInput => f.write_str("the output is the input itself"),
-            ErrorKind::Unwritable(e) => write!(f, "cannot be written: {}", one_line(&e.to_string())),
+            ErrorKind::Unwritable(e) => {
+                write!(f, "cannot be written: {}", one_line(&e.to_string()))
+            }
             ErrorKind::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
         }
     }

@@ -112,7 +112,9 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
         })
     })?;
     while let Some(batch) = batches.next()? {
-        let Some(mask) = rows.mask(batch.num_rows())? else { continue };
+        let Some(mask) = rows.mask(batch.num_rows())? else {
+            continue;
+        };
         let kept = call(|| filter_record_batch(&batch, &mask))?;
         failure.watch(|| match &mut writer {
             Writer::File(writer) => writer.write(&kept),
@@ -140,10 +142,21 @@ impl Layout {
     fn read(source: &Source) -> Result<Self> {
         let mut input = source.handle()?;
         let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
-        let mut walk = Walk { input, size, compression: None };
+        let mut walk = Walk {
+            input,
+            size,
+            compression: None,
+        };
         let is_file = size >= 8 && walk.bytes(0, FILE_MAGIC.len() as u64)? == FILE_MAGIC;
-        if is_file { walk.file()? } else { walk.stream()? }
-        Ok(Layout { is_file, compression: walk.compression })
+        if is_file {
+            walk.file()?
+        } else {
+            walk.stream()?
+        }
+        Ok(Layout {
+            is_file,
+            compression: walk.compression,
+        })
     }
 }
 
@@ -159,14 +172,18 @@ impl Walk {
             return Err(read_error(IoKind::UnexpectedEof.into()));
         }
         let mut bytes = vec![0; length as usize];
-        self.input.seek(SeekFrom::Start(offset)).map_err(read_error)?;
+        self.input
+            .seek(SeekFrom::Start(offset))
+            .map_err(read_error)?;
         self.input.read_exact(&mut bytes).map_err(read_error)?;
         Ok(bytes)
     }
 
     fn length(&mut self, offset: u64) -> Result<i64> {
         let bytes = self.bytes(offset, 4)?;
-        Ok(bytes.try_into().map_or(-1, |b| i64::from(i32::from_le_bytes(b))))
+        Ok(bytes
+            .try_into()
+            .map_or(-1, |b| i64::from(i32::from_le_bytes(b))))
     }
 
     fn file(&mut self) -> Result<()> {
@@ -179,11 +196,21 @@ impl Walk {
             return Err(read_error(IoKind::UnexpectedEof.into()));
         };
         let footer = self.bytes(start, length)?;
-        let footer = quietly(|| root_as_footer(&footer)).map_err(wrong)?.map_err(wrong)?;
-        let blocks = footer.dictionaries().into_iter().chain(footer.recordBatches()).flatten();
+        let footer = quietly(|| root_as_footer(&footer))
+            .map_err(wrong)?
+            .map_err(wrong)?;
+        let blocks = footer
+            .dictionaries()
+            .into_iter()
+            .chain(footer.recordBatches())
+            .flatten();
         for block in blocks {
             let offset = unsigned(block.offset())?;
-            self.message(offset, unsigned(block.metaDataLength().into())?, unsigned(block.bodyLength())?)?;
+            self.message(
+                offset,
+                unsigned(block.metaDataLength().into())?,
+                unsigned(block.bodyLength())?,
+            )?;
         }
         Ok(())
     }
@@ -193,7 +220,11 @@ impl Walk {
         while offset < self.size {
             let first = self.length(offset)?;
             let prefix = if first == -1 { 8 } else { 4 };
-            let length = if first == -1 { self.length(offset + 4)? } else { first };
+            let length = if first == -1 {
+                self.length(offset + 4)?
+            } else {
+                first
+            };
             if length == 0 {
                 break;
             }
@@ -211,15 +242,21 @@ impl Walk {
         let Some(head) = head.get(prefix..) else {
             return Err(Error::corrupt("a message has no head"));
         };
-        let message = quietly(|| root_as_message(head)).map_err(wrong)?.map_err(wrong)?;
+        let message = quietly(|| root_as_message(head))
+            .map_err(wrong)?
+            .map_err(wrong)?;
         let body = body.max(unsigned(message.bodyLength())?);
         let start = offset + metadata;
         if start.checked_add(body).is_none_or(|end| end > self.size) {
             return Err(read_error(IoKind::UnexpectedEof.into()));
         }
         let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
-        let Some(batch) = message.header_as_record_batch().or(dictionary) else { return Ok(body) };
-        let Some(compression) = batch.compression() else { return Ok(body) };
+        let Some(batch) = message.header_as_record_batch().or(dictionary) else {
+            return Ok(body);
+        };
+        let Some(compression) = batch.compression() else {
+            return Ok(body);
+        };
         self.compression.get_or_insert(compression.codec());
         for buffer in batch.buffers().into_iter().flatten() {
             if buffer.length() < 8 {
@@ -227,7 +264,10 @@ impl Walk {
             }
             let place = start.saturating_add(unsigned(buffer.offset())?);
             let claim = self.bytes(place, 8)?;
-            if claim.try_into().is_ok_and(|b| i64::from_le_bytes(b) > MAX_BUFFER_BYTES) {
+            if claim
+                .try_into()
+                .is_ok_and(|b| i64::from_le_bytes(b) > MAX_BUFFER_BYTES)
+            {
                 return Err(Error::corrupt("a compressed buffer claims more than 1 GiB"));
             }
         }

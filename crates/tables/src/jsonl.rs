@@ -19,17 +19,25 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
     let mut buffer = Buffer::new(source.text()?);
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
-    let mut facts = TextFacts { byte_order_mark: mark > 0, ..TextFacts::default() };
+    let mut facts = TextFacts {
+        byte_order_mark: mark > 0,
+        ..TextFacts::default()
+    };
     let mut seen = vec![false; key.columns().len()];
     let mut first_names: Option<Vec<String>> = None;
     let (mut row, mut line) = (0, 0);
     loop {
         line += 1;
-        let Some(range) = buffer.line().map_err(|e| e.at_row(row + 1, Some(line)))? else { break };
+        let Some(range) = buffer.line().map_err(|e| e.at_row(row + 1, Some(line)))? else {
+            break;
+        };
         let (body, crlf) = strip_terminator(&buffer.pending()[range.clone()]);
         if !body.trim_ascii().is_empty() {
             row += 1;
-            let at = At { row, line: Some(line) };
+            let at = At {
+                row,
+                line: Some(line),
+            };
             let in_place = |e: Error| e.at_row(row, Some(line));
             facts.crlf_rows += u64::from(crlf);
             let fields = parse(body, key).map_err(in_place)?;
@@ -48,7 +56,9 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
     }
     if let Some(i) = seen.iter().position(|s| !s) {
         let available = first_names.unwrap_or_default();
-        return Err(Error::new(ErrorKind::MissingColumn { available }).in_column(&key.columns()[i].name));
+        return Err(
+            Error::new(ErrorKind::MissingColumn { available }).in_column(&key.columns()[i].name)
+        );
     }
     Ok(facts)
 }
@@ -96,7 +106,9 @@ impl Row for Fields<'_> {
 
 fn parse<'a>(line: &'a [u8], key: &KeySpec) -> Result<Fields<'a>> {
     let mut parser = serde_json::Deserializer::from_slice(line);
-    let raw = KeyFields(key).deserialize(&mut parser).and_then(|raw| parser.end().map(|()| raw));
+    let raw = KeyFields(key)
+        .deserialize(&mut parser)
+        .and_then(|raw| parser.end().map(|()| raw));
     let raw = raw.map_err(bad_json)?;
     let mut values = Vec::with_capacity(raw.len());
     for (column, raw) in key.columns().iter().zip(raw) {
@@ -116,13 +128,19 @@ fn bad_json(e: serde_json::Error) -> Error {
 /// A key value from its JSON text, which the parser has accepted. Integers of any size keep
 /// their digits.
 fn scalar(json: &str) -> Result<Scalar<'_>> {
-    let wrong = |found: &str| Error::new(ErrorKind::KeyType { found: found.to_owned() });
+    let wrong = |found: &str| {
+        Error::new(ErrorKind::KeyType {
+            found: found.to_owned(),
+        })
+    };
     match json.as_bytes() {
         [b'"', inner @ .., b'"'] => {
             if memchr::memchr(b'\\', inner).is_none() {
                 return Ok(Scalar::Text(Cow::Borrowed(&json[1..json.len() - 1])));
             }
-            serde_json::from_str(json).map(|s| Scalar::Text(Cow::Owned(s))).map_err(bad_json)
+            serde_json::from_str(json)
+                .map(|s| Scalar::Text(Cow::Owned(s)))
+                .map_err(bad_json)
         }
         b"null" => Ok(Scalar::Null),
         b"true" => Ok(Scalar::Boolean("true")),
@@ -219,10 +237,15 @@ mod tests {
     fn scalars() {
         for (line, expected) in [
             (r#"{"k":"a\"bé"}"#, Some("a\"bé")),
-            (r#" {"x":[{"k":1}],"k": 340282366920938463463374607431768211456 } "#,
-                Some("340282366920938463463374607431768211456")),
+            (
+                r#" {"x":[{"k":1}],"k": 340282366920938463463374607431768211456 } "#,
+                Some("340282366920938463463374607431768211456"),
+            ),
             (r#"{"k":-0}"#, Some("0")),
-            (r#"{"k":007e}"#.replace("007e", "true").as_str(), Some("true")),
+            (
+                r#"{"k":007e}"#.replace("007e", "true").as_str(),
+                Some("true"),
+            ),
             (r#"{"k":null}"#, None),
             (r#"{"x":1.5}"#, None),
             (r#"{"\u006b":"escaped name"}"#, Some("escaped name")),
@@ -235,8 +258,18 @@ mod tests {
     #[test]
     fn refusals() {
         for line in [
-            r#"{"k":1.5}"#, r#"{"k":1e3}"#, r#"{"k":{}}"#, r#"{"k":[1]}"#, r#"{"k":"\ud800"}"#,
-            r#"{"k":1"#, r#"{"k":1} x"#, r#"[1]"#, r#""k""#, r#"{"k":1,"k":1}"#, "nonsense", "{\"k\":01}",
+            r#"{"k":1.5}"#,
+            r#"{"k":1e3}"#,
+            r#"{"k":{}}"#,
+            r#"{"k":[1]}"#,
+            r#"{"k":"\ud800"}"#,
+            r#"{"k":1"#,
+            r#"{"k":1} x"#,
+            r#"[1]"#,
+            r#""k""#,
+            r#"{"k":1,"k":1}"#,
+            "nonsense",
+            "{\"k\":01}",
         ] {
             let error = parsed(line).unwrap_err();
             assert_eq!(error.exit_code(), 3, "{line}");

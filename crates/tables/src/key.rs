@@ -26,11 +26,17 @@ impl KeySpec {
     /// Usage: no column, an empty name, or a name given twice.
     pub fn new(columns: Vec<KeyColumn>) -> Result<Self> {
         if columns.is_empty() || columns.iter().any(|c| c.name.is_empty()) {
-            return Err(Error::usage("a key column has no name", "give column names, separated by commas"));
+            return Err(Error::usage(
+                "a key column has no name",
+                "give column names, separated by commas",
+            ));
         }
         for (i, column) in columns.iter().enumerate() {
             if columns[..i].iter().any(|c| c.name == column.name) {
-                return Err(Error::usage(format!("the key names column {:?} twice", column.name), ""));
+                return Err(Error::usage(
+                    format!("the key names column {:?} twice", column.name),
+                    "",
+                ));
             }
         }
         Ok(KeySpec { columns })
@@ -45,7 +51,10 @@ impl KeySpec {
     pub fn parse<S: AsRef<str>>(key: &str, normalize: &[S]) -> Result<Self> {
         let columns = key
             .split(',')
-            .map(|name| KeyColumn { name: name.to_owned(), profile: Profile::Exact })
+            .map(|name| KeyColumn {
+                name: name.to_owned(),
+                profile: Profile::Exact,
+            })
             .collect();
         let mut spec = KeySpec::new(columns)?;
         let mut seen: Vec<&str> = Vec::new();
@@ -63,7 +72,10 @@ impl KeySpec {
                 ));
             };
             if seen.contains(&name) {
-                return Err(Error::usage(format!("column {name:?} is normalised twice"), ""));
+                return Err(Error::usage(
+                    format!("column {name:?} is normalised twice"),
+                    "",
+                ));
             }
             seen.push(name);
             column.profile = profile.parse()?;
@@ -79,7 +91,10 @@ impl KeySpec {
     /// What the contract says of the key: one profile id a column, in order. Names of columns
     /// are not part of it; they are nobody else's business and may differ.
     pub fn normalization(&self) -> Vec<String> {
-        self.columns.iter().map(|c| c.profile.id().to_owned()).collect()
+        self.columns
+            .iter()
+            .map(|c| c.profile.id().to_owned())
+            .collect()
     }
 }
 
@@ -92,7 +107,12 @@ mod tests {
         let spec = KeySpec::parse("email,tel", &["tel=phone:gb", "email=email"]).unwrap();
         assert_eq!(spec.normalization(), ["email/1", "phone/1"]);
         assert_eq!(spec.columns()[1].profile.to_string(), "phone:GB");
-        assert_eq!(KeySpec::parse("id", &[] as &[&str]).unwrap().normalization(), ["exact/1"]);
+        assert_eq!(
+            KeySpec::parse("id", &[] as &[&str])
+                .unwrap()
+                .normalization(),
+            ["exact/1"]
+        );
     }
 
     #[test]

@@ -9,6 +9,45 @@
 //!  Source ──read_keys──▶ Keys.digests ──(protocol)──▶ matched ──write_matches──▶ Output
 //! ```
 
+//! ```
+//! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_matches_to};
+//!
+//! let table = b"email,city\nAnn@X.org,Rome\nbob@y.org,Oslo\n".to_vec();
+//! let source = Source::from_bytes("people.csv", table, SourceOptions::default())?;
+//! let keys = read_keys(&source, &KeySpec::parse("email", &["email=email"])?)?;
+//! assert_eq!(keys.digests().len(), 2);
+//!
+//! let mut rows = Vec::new();
+//! write_matches_to(&source, &keys, &keys.matched([0])?, &mut rows)?;
+//! assert_eq!(rows, b"email,city\nAnn@X.org,Rome\n");
+//! # Ok::<(), vesica_tables::Error>(())
+//! ```
+//!
+//! # When two keys are equal
+//!
+//! Both parties must turn equal values into equal bytes, whatever their files are. A key value
+//! becomes a text, the [`Profile`] of its column normalises that text, and the result's bytes
+//! are compared. Under [`Profile::Exact`] nothing is normalised.
+//!
+//! | value | its text |
+//! |---|---|
+//! | text: CSV fields, JSON strings, Parquet and Arrow strings, dictionaries of them | itself, byte for byte; it must be UTF-8 |
+//! | integers of any width; JSON integers of any size | decimal digits with `-` if negative: `7`, never `007` or `+7` |
+//! | decimals | all digits of the declared scale: `12.50` at scale 2 |
+//! | booleans | `true`, `false` |
+//! | dates | `2024-02-29` |
+//! | times of day | `22:13:20`, then `.250`, `.250001` or `.250000001` if there are fractions, whatever the unit |
+//! | timestamps | `2023-11-14T22:13:20Z`, fractions as above; with a zone converted to UTC, without one read as UTC |
+//! | 16-byte fixed-size binary, marked as UUID or not | `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case |
+//! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under `sha256-hex`; otherwise they must be UTF-8 text |
+//! | null, an absent JSON field, an empty text, and what normalises to nothing | blank: never matches |
+//! | floating-point numbers, lists, structs, maps, JSON objects and arrays | refused |
+//!
+//! So an integer column matches CSV text that is written as integers are, and a timestamp at
+//! midnight is not a date. White space around a text counts under `exact`; [`check()`] tells of
+//! it, and of leading zeros. A key of several columns is blank if any of its values is, and
+//! invalid if any is invalid under its profile; neither matches, and both are counted.
+
 #![forbid(unsafe_code)]
 
 mod check;

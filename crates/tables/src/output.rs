@@ -47,9 +47,16 @@ impl Output {
             let name = "standard output".to_owned();
             if !source.format().is_text() && io::stdout().is_terminal() {
                 let reason = format!("{} is not for a terminal", source.format());
-                return Err(Error::usage(reason, "name an output file, or redirect standard output"));
+                return Err(Error::usage(
+                    reason,
+                    "name an output file, or redirect standard output",
+                ));
             }
-            return Ok(Output { name, target: Target::Stdout, gzip: false });
+            return Ok(Output {
+                name,
+                target: Target::Stdout,
+                gzip: false,
+            });
         }
         let name = path.display().to_string();
         let (target, gzip) = create(path, &name, source).map_err(|e| e.in_path(&name))?;
@@ -112,11 +119,15 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(Target, bool)> {
     let format = source.format();
     match sniff::by_name(name) {
         Some(other) if other != format => {
-            let reason = format!("the name is of {other}, but results are {format} as the input is");
+            let reason =
+                format!("the name is of {other}, but results are {format} as the input is");
             return Err(Error::usage(reason, format!("name the output .{format}")));
         }
         _ if gzip && !format.is_text() => {
-            return Err(Error::usage(format!("{format} is not compressed by gzip"), "leave .gz away"));
+            return Err(Error::usage(
+                format!("{format} is not compressed by gzip"),
+                "leave .gz away",
+            ));
         }
         _ => {}
     }
@@ -133,17 +144,34 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(Target, bool)> {
             return Err(Error::new(ErrorKind::OutputIsInput));
         }
         if !existing.is_file() {
-            let file = OpenOptions::new().write(true).open(path).map_err(unwritable)?;
+            let file = OpenOptions::new()
+                .write(true)
+                .open(path)
+                .map_err(unwritable)?;
             return Ok((Target::Direct(file), gzip));
         }
     }
     // A symbolic link stays one: what it points to is replaced.
-    let path = if existing.is_some() { path.canonicalize().map_err(unwritable)? } else { path.to_owned() };
+    let path = if existing.is_some() {
+        path.canonicalize().map_err(unwritable)?
+    } else {
+        path.to_owned()
+    };
     // On Unix a fresh temporary file is readable by its owner only.
-    let file = Builder::new().prefix(".vesica-").suffix(".part").tempfile_in(directory(&path));
+    let file = Builder::new()
+        .prefix(".vesica-")
+        .suffix(".part")
+        .tempfile_in(directory(&path));
     let file = file.map_err(unwritable)?;
     let permissions = existing.as_ref().map(Metadata::permissions);
-    Ok((Target::Beside { file, path, permissions }, gzip))
+    Ok((
+        Target::Beside {
+            file,
+            path,
+            permissions,
+        },
+        gzip,
+    ))
 }
 
 fn directory(path: &Path) -> &Path {
@@ -161,7 +189,11 @@ fn commit(target: Target) -> io::Result<()> {
             let _ = file.sync_all();
             return Ok(());
         }
-        Target::Beside { file, path, permissions } => (file, path, permissions),
+        Target::Beside {
+            file,
+            path,
+            permissions,
+        } => (file, path, permissions),
     };
     file.as_file().sync_all()?;
     let permissions = permissions.map_or_else(|| default_permissions(directory(&path)), Ok)?;
@@ -183,5 +215,9 @@ fn default_permissions(directory: &Path) -> io::Result<Permissions> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(directory)?.as_file().metadata().map(|m| m.permissions())
+    builder
+        .tempfile_in(directory)?
+        .as_file()
+        .metadata()
+        .map(|m| m.permissions())
 }

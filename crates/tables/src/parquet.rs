@@ -62,7 +62,10 @@ fn reader(
 }
 
 fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
-    quietly(|| reader.next()).map_err(wrong)?.transpose().map_err(wrong)
+    quietly(|| reader.next())
+        .map_err(wrong)?
+        .transpose()
+        .map_err(wrong)
 }
 
 pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<()> {
@@ -82,11 +85,18 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
     let metadata = metadata(source)?;
     let mut reader = reader(source, &metadata, None)?;
     let failure = out.failure();
-    let (schema, options) = (metadata.schema().clone(), writer_options(metadata.metadata()));
+    let (schema, options) = (
+        metadata.schema().clone(),
+        writer_options(metadata.metadata()),
+    );
     let mut writer = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
     while let Some(batch) = next(&mut reader)? {
-        let Some(mask) = rows.mask(batch.num_rows())? else { continue };
-        let kept = quietly(|| filter_record_batch(&batch, &mask)).map_err(wrong)?.map_err(wrong)?;
+        let Some(mask) = rows.mask(batch.num_rows())? else {
+            continue;
+        };
+        let kept = quietly(|| filter_record_batch(&batch, &mask))
+            .map_err(wrong)?
+            .map_err(wrong)?;
         failure.watch(|| writer.write(&kept))?;
     }
     failure.watch(|| writer.finish())?;
@@ -97,10 +107,20 @@ const ARROW_SCHEMA: &str = "ARROW:schema";
 
 fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
     let file = source.file_metadata();
-    let entries = file.key_value_metadata().map(Vec::as_slice).unwrap_or_default();
+    let entries = file
+        .key_value_metadata()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let had_arrow_schema = entries.iter().any(|e| e.key == ARROW_SCHEMA);
-    let entries: Vec<_> = entries.iter().filter(|e| e.key != ARROW_SCHEMA).cloned().collect();
-    let codec = source.row_groups().first().and_then(|g| g.columns().first());
+    let entries: Vec<_> = entries
+        .iter()
+        .filter(|e| e.key != ARROW_SCHEMA)
+        .cloned()
+        .collect();
+    let codec = source
+        .row_groups()
+        .first()
+        .and_then(|g| g.columns().first());
     let properties = WriterProperties::builder()
         .set_compression(codec.map_or(Compression::UNCOMPRESSED, |c| c.compression()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
@@ -113,10 +133,13 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
     // field numbers. The long deprecated INT96 timestamps cannot be written; they come out as
     // nanosecond timestamps.
     let schema = file.schema_descr();
-    if schema.columns().iter().any(|c| c.physical_type() == PhysicalType::INT96) {
+    if schema
+        .columns()
+        .iter()
+        .any(|c| c.physical_type() == PhysicalType::INT96)
+    {
         options
     } else {
         options.with_parquet_schema(schema.clone())
     }
 }
-

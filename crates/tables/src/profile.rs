@@ -103,7 +103,10 @@ impl FromStr for Profile {
             )),
             _ => match name.strip_prefix("phone:") {
                 Some(region) => Ok(Profile::Phone(region.parse()?)),
-                None => Err(Error::usage(format!("no normalisation profile is called {name:?}"), NAMES)),
+                None => Err(Error::usage(
+                    format!("no normalisation profile is called {name:?}"),
+                    NAMES,
+                )),
             },
         }
     }
@@ -163,10 +166,14 @@ fn text(value: &str) -> Normalized<'_> {
     // Unicode's compatibility caseless match (D146) folds twice, since compatibility
     // decomposition can bring out characters that have case.
     let visible: String = value.chars().filter(|c| !is_invisible(*c)).collect();
-    let once = nfkc.normalize(&fold.fold_string(&nfd.normalize(&visible))).into_owned();
+    let once = nfkc
+        .normalize(&fold.fold_string(&nfd.normalize(&visible)))
+        .into_owned();
     let twice = nfkc.normalize(&fold.fold_string(&once)).into_owned();
     match collapse(Cow::Owned(twice)) {
-        Normalized::Valid(canonical) if canonical == value => Normalized::Valid(Cow::Borrowed(value)),
+        Normalized::Valid(canonical) if canonical == value => {
+            Normalized::Valid(Cow::Borrowed(value))
+        }
         other => other,
     }
 }
@@ -199,7 +206,11 @@ fn collapse(value: Cow<'_, str>) -> Normalized<'_> {
         }
         out.push_str(word);
     }
-    if out.is_empty() { Normalized::Blank } else { Normalized::Valid(Cow::Owned(out)) }
+    if out.is_empty() {
+        Normalized::Blank
+    } else {
+        Normalized::Valid(Cow::Owned(out))
+    }
 }
 
 fn email(value: &str) -> Normalized<'_> {
@@ -224,7 +235,9 @@ fn email(value: &str) -> Normalized<'_> {
             Cow::Borrowed(local)
         }
     } else {
-        let folded = const { CaseMapper::new() }.fold_string(&nfc(local)).into_owned();
+        let folded = const { CaseMapper::new() }
+            .fold_string(&nfc(local))
+            .into_owned();
         Cow::Owned(nfc(&folded).into_owned())
     };
     // RFC 5321, section 4.5.3.1.1.
@@ -241,9 +254,7 @@ fn email(value: &str) -> Normalized<'_> {
         return Normalized::Invalid;
     };
     let canonical_len = local.len() + 1 + domain.len();
-    if canonical_len == trimmed.len()
-        && trimmed.starts_with(&*local)
-        && trimmed.ends_with(&*domain)
+    if canonical_len == trimmed.len() && trimmed.starts_with(&*local) && trimmed.ends_with(&*domain)
     {
         return Normalized::Valid(Cow::Borrowed(trimmed));
     }
@@ -264,7 +275,9 @@ fn phone(value: &str, region: Region) -> Normalized<'_> {
     // controls must not be able to stop the run.
     let parsed = quietly(|| {
         let number = phonenumber::parse(Some(region.0), &*plain).ok()?;
-        number.is_valid().then(|| format!("+{}{}", number.code().value(), number.national()))
+        number
+            .is_valid()
+            .then(|| format!("+{}{}", number.code().value(), number.national()))
     });
     match parsed {
         Ok(Some(e164)) if e164 == value => Normalized::Valid(Cow::Borrowed(value)),

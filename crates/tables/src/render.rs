@@ -22,7 +22,11 @@ pub(crate) fn date(days: i64, out: &mut String) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
     let year = era * 400 + year_of_era + i128::from(month <= 2);
     let _ = if (0..=9999).contains(&year) {
         write!(out, "{year:04}-{month:02}-{day:02}")
@@ -129,10 +133,16 @@ mod tests {
             (1_700_000_000_250_000, 1_000_000),
             (1_700_000_000_250_000_000, 1_000_000_000),
         ] {
-            assert_eq!(text(|o| timestamp(ticks, per_second, o)), "2023-11-14T22:13:20.250Z");
+            assert_eq!(
+                text(|o| timestamp(ticks, per_second, o)),
+                "2023-11-14T22:13:20.250Z"
+            );
         }
         assert_eq!(text(|o| timestamp(-1, 1, o)), "1969-12-31T23:59:59Z");
-        assert_eq!(text(|o| timestamp(-1, 1_000_000_000, o)), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(
+            text(|o| timestamp(-1, 1_000_000_000, o)),
+            "1969-12-31T23:59:59.999999999Z"
+        );
         text(|o| timestamp(i64::MIN, 1, o));
     }
 
@@ -150,6 +160,9 @@ mod tests {
             assert_eq!(text(|o| decimal(unscaled, scale, o)), expected);
         }
         let bytes: Vec<u8> = (0..16).map(|i| i * 17).collect();
-        assert_eq!(text(|o| uuid(&bytes, o)), "00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(
+            text(|o| uuid(&bytes, o)),
+            "00112233-4455-6677-8899-aabbccddeeff"
+        );
     }
 }

@@ -24,7 +24,11 @@ pub(crate) struct Found {
 
 pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Result<Found> {
     let mut sample = Vec::new();
-    input.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample).map_err(read_error)?;
+    input
+        .by_ref()
+        .take(SAMPLE_BYTES)
+        .read_to_end(&mut sample)
+        .map_err(read_error)?;
     if sample.is_empty() {
         return Err(Error::new(ErrorKind::Empty));
     }
@@ -34,16 +38,23 @@ pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Res
         let compressed = std::mem::take(&mut sample);
         let rest = BufReader::new(compressed.as_slice().chain(input));
         // Damage shows again, with its place, when the table is read.
-        let read = MultiGzDecoder::new(rest).take(SAMPLE_BYTES).read_to_end(&mut sample);
+        let read = MultiGzDecoder::new(rest)
+            .take(SAMPLE_BYTES)
+            .read_to_end(&mut sample);
         whole = read.is_ok() && (sample.len() as u64) < SAMPLE_BYTES;
         if read.is_ok() && sample.is_empty() {
             return Err(Error::new(ErrorKind::Empty));
         }
     }
     let told = by_content(&sample)?;
-    let format = asked.or(told).or_else(|| by_name(name)).unwrap_or_else(|| guess_text(&sample));
+    let format = asked
+        .or(told)
+        .or_else(|| by_name(name))
+        .unwrap_or_else(|| guess_text(&sample));
     if gzip && !format.is_text() {
-        return Err(Error::unsupported(format!("{format} inside gzip; decompress it first")));
+        return Err(Error::unsupported(format!(
+            "{format} inside gzip; decompress it first"
+        )));
     }
     if format.is_text() {
         for (mark, encoding) in [(&b"\xff\xfe"[..], "UTF-16"), (b"\xfe\xff", "UTF-16")] {
@@ -52,7 +63,12 @@ pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Res
             }
         }
     }
-    Ok(Found { format, gzip, sample, whole })
+    Ok(Found {
+        format,
+        gzip,
+        sample,
+        whole,
+    })
 }
 
 /// By bytes that leave no doubt.
@@ -63,17 +79,19 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
         (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
         (b"FEA1", "a Feather file of version 1"),
         (b"SQLite format 3\0", "an SQLite database"),
-        (b"\x28\xb5\x2f\xfd", "a file compressed by zstd; decompress it first"),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "a file compressed by zstd; decompress it first",
+        ),
     ] {
         if sample.starts_with(magic) {
             return Err(Error::unsupported(found));
         }
     }
+    let arrow_file = sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0]);
     Ok(if sample.starts_with(b"PAR1") {
         Some(Format::Parquet)
-    } else if sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0]) {
-        Some(Format::Arrow)
-    } else if sample.starts_with(ipc::STREAM_MAGIC) {
+    } else if arrow_file || sample.starts_with(ipc::STREAM_MAGIC) {
         Some(Format::Arrow)
     } else {
         None
@@ -108,7 +126,11 @@ pub(crate) fn is_tsv(name: &str) -> bool {
 
 fn guess_text(sample: &[u8]) -> Format {
     let text = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
-    if text.trim_ascii_start().starts_with(b"{") { Format::Jsonl } else { Format::Csv }
+    if text.trim_ascii_start().starts_with(b"{") {
+        Format::Jsonl
+    } else {
+        Format::Csv
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,12 @@ impl Source {
         if !metadata.is_file() {
             return Source::from_reader(&name, file, options);
         }
-        Source::build(name, Backing::Path(path.to_owned()), Stamp::of(&metadata), options)
+        Source::build(
+            name,
+            Backing::Path(path.to_owned()),
+            Stamp::of(&metadata),
+            options,
+        )
     }
 
     /// A table from a reader, which is copied to a private temporary file. `name` is what errors
@@ -159,7 +164,8 @@ impl Source {
     /// As [`Source::open`].
     pub fn from_reader(name: &str, mut input: impl Read, options: SourceOptions) -> Result<Self> {
         let spool = || {
-            let unwritable = |e| Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input");
+            let unwritable =
+                |e| Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input");
             let mut file = tempfile::tempfile().map_err(unwritable)?;
             let mut chunk = vec![0; 256 << 10];
             loop {
@@ -184,19 +190,31 @@ impl Source {
     /// # Errors
     /// As [`Source::open`].
     pub fn from_bytes(name: &str, bytes: Vec<u8>, options: SourceOptions) -> Result<Self> {
-        let stamp = Stamp { length: bytes.len() as u64, modified: None, identity: None };
-        Source::build(name.to_owned(), Backing::Bytes(bytes.into()), stamp, options)
+        let stamp = Stamp {
+            length: bytes.len() as u64,
+            modified: None,
+            identity: None,
+        };
+        Source::build(
+            name.to_owned(),
+            Backing::Bytes(bytes.into()),
+            stamp,
+            options,
+        )
     }
 
-    fn build(
-        name: String,
-        backing: Backing,
-        stamp: Stamp,
-        options: SourceOptions,
-    ) -> Result<Self> {
-        let mut source =
-            Source { name, backing, stamp, format: Format::Csv, gzip: false, delimiter: b',' };
-        source.detect(options).map_err(|e| e.in_path(&source.name))?;
+    fn build(name: String, backing: Backing, stamp: Stamp, options: SourceOptions) -> Result<Self> {
+        let mut source = Source {
+            name,
+            backing,
+            stamp,
+            format: Format::Csv,
+            gzip: false,
+            delimiter: b',',
+        };
+        source
+            .detect(options)
+            .map_err(|e| e.in_path(&source.name))?;
         Ok(source)
     }
 
@@ -256,7 +274,11 @@ impl Source {
             // Nobody else can reach these.
             Backing::Spool(_) | Backing::Bytes(_) => return Ok(()),
         };
-        if now == self.stamp { Ok(()) } else { Err(Error::new(ErrorKind::Changed)) }
+        if now == self.stamp {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Changed))
+        }
     }
 
     /// Whether `metadata` is of the file itself.
@@ -281,7 +303,10 @@ impl Source {
     pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
         let handle = self.handle()?;
         Ok(if self.gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, handle)))
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(
+                64 << 10,
+                handle,
+            )))
         } else {
             Box::new(handle)
         })
@@ -343,7 +368,9 @@ impl ChunkReader for Handle {
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         // The length is the file's word; memory is taken only for bytes that are there.
-        let end = start.checked_add(length as u64).filter(|end| *end <= self.len());
+        let end = start
+            .checked_add(length as u64)
+            .filter(|end| *end <= self.len());
         let Some(end) = end else {
             return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
         };

@@ -23,7 +23,13 @@ pub(crate) struct Buffer<R> {
 
 impl<R: Read> Buffer<R> {
     pub(crate) fn new(input: R) -> Self {
-        Buffer { input, bytes: vec![0; FIRST_BUFFER], start: 0, end: 0, at_end: false }
+        Buffer {
+            input,
+            bytes: vec![0; FIRST_BUFFER],
+            start: 0,
+            end: 0,
+            at_end: false,
+        }
     }
 
     /// What is there.
@@ -53,7 +59,9 @@ impl<R: Read> Buffer<R> {
             }
             if self.end * 2 > self.bytes.len() {
                 if self.bytes.len() >= MAX_ROW_BYTES {
-                    return Err(Error::new(ErrorKind::RowTooLong { limit: MAX_ROW_BYTES }));
+                    return Err(Error::new(ErrorKind::RowTooLong {
+                        limit: MAX_ROW_BYTES,
+                    }));
                 }
                 self.bytes.resize(self.bytes.len() * 2, 0);
             }
@@ -81,7 +89,11 @@ impl<R: Read> Buffer<R> {
                 break;
             }
         }
-        Ok(if self.pending().starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 })
+        Ok(if self.pending().starts_with(BYTE_ORDER_MARK) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        })
     }
 
     /// The next line with its terminator, as a range of [`Buffer::pending`] from 0; `None` at

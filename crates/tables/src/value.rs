@@ -5,7 +5,6 @@
 //! little-endian bytes, so that ("ab", "c") differs from ("a", "bc").
 
 use blake3::Hasher;
-use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
@@ -57,7 +56,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The canonical bytes were appended; `changed` if they differ from the value's own text.
-    Valid { changed: bool },
+    Valid {
+        changed: bool,
+    },
     Blank,
     Invalid,
 }
@@ -91,7 +92,9 @@ impl<'a> Value<'a> {
         Ok(match profile.normalize(text) {
             Normalized::Valid(canonical) => {
                 out.extend_from_slice(canonical.as_bytes());
-                Verdict::Valid { changed: *canonical != *text }
+                Verdict::Valid {
+                    changed: *canonical != *text,
+                }
             }
             Normalized::Blank => Verdict::Blank,
             Normalized::Invalid => Verdict::Invalid,
@@ -101,7 +104,10 @@ impl<'a> Value<'a> {
 
 pub(crate) fn hex_pair(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+    [
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]
 }
 
 /// The key values of one row.
@@ -120,13 +126,18 @@ pub(crate) enum Item {
 /// Turns rows into items, one buffer for all of them.
 pub(crate) struct Canonical<'k> {
     key: &'k KeySpec,
-    context: ContextKey,
+    /// Reset for each row: making one takes longer than hashing a short key.
+    hasher: Hasher,
     bytes: Vec<u8>,
 }
 
 impl<'k> Canonical<'k> {
     pub(crate) fn new(key: &'k KeySpec) -> Self {
-        Canonical { key, context: hash_derive_key_context(CONTEXT), bytes: Vec::new() }
+        Canonical {
+            key,
+            hasher: Hasher::new_derive_key(CONTEXT),
+            bytes: Vec::new(),
+        }
     }
 
     /// The item of one row. A blank value anywhere makes the whole key blank, as a null does in
@@ -159,9 +170,12 @@ impl<'k> Canonical<'k> {
         } else if invalid {
             Item::Invalid
         } else {
-            let mut hasher = Hasher::new_from_context_key(&self.context);
-            hasher.update(&self.bytes);
-            Item::Digest { digest: *hasher.finalize().as_bytes(), changed: any_changed }
+            self.hasher.reset();
+            self.hasher.update(&self.bytes);
+            Item::Digest {
+                digest: *self.hasher.finalize().as_bytes(),
+                changed: any_changed,
+            }
         })
     }
 }
@@ -181,7 +195,10 @@ mod tests {
     fn digest(texts: &[&str]) -> [u8; 32] {
         let names = ["a", "b", "c"][..texts.len()].join(",");
         let key = KeySpec::parse(&names, &[] as &[&str]).unwrap();
-        match Canonical::new(&key).item(&Texts(texts), |_, _, _| {}).unwrap() {
+        match Canonical::new(&key)
+            .item(&Texts(texts), |_, _, _| {})
+            .unwrap()
+        {
             Item::Digest { digest, .. } => digest,
             _ => panic!("no item"),
         }
@@ -209,9 +226,21 @@ mod tests {
         ));
         assert_eq!(out, raw);
         out.clear();
-        assert!(Value::Bytes(&raw).canonical(&Profile::Sha256Hex, &mut out).is_ok());
+        assert!(
+            Value::Bytes(&raw)
+                .canonical(&Profile::Sha256Hex, &mut out)
+                .is_ok()
+        );
         assert_eq!(out, "f".repeat(64).as_bytes());
-        assert!(Value::Bytes(&raw).canonical(&Profile::Text, &mut out).is_err());
-        assert!(Value::Text(&raw).canonical(&Profile::Exact, &mut out).is_err());
+        assert!(
+            Value::Bytes(&raw)
+                .canonical(&Profile::Text, &mut out)
+                .is_err()
+        );
+        assert!(
+            Value::Text(&raw)
+                .canonical(&Profile::Exact, &mut out)
+                .is_err()
+        );
     }
 }

@@ -26,7 +26,9 @@ pub fn write_matches(
     output: &mut Output,
 ) -> Result<u64> {
     let name = output.name().to_owned();
-    output.write(|out| write_matches_to(source, keys, matched, out)).map_err(|e| e.in_path(&name))
+    output
+        .write(|out| write_matches_to(source, keys, matched, out))
+        .map_err(|e| e.in_path(&name))
 }
 
 /// The same as [`write_matches`], to any writer and without compressing text.
@@ -40,12 +42,27 @@ pub fn write_matches_to(
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     if matched.len() != keys.digests().len() {
-        let reason = format!("{} matches for {} items", matched.len(), keys.digests().len());
+        let reason = format!(
+            "{} matches for {} items",
+            matched.len(),
+            keys.digests().len()
+        );
         return Err(Error::usage(reason, ""));
     }
-    let named = |e: Error| if matches!(e.kind(), ErrorKind::Unwritable(_)) { e } else { e.in_path(source.name()) };
+    let named = |e: Error| {
+        if matches!(e.kind(), ErrorKind::Unwritable(_)) {
+            e
+        } else {
+            e.in_path(source.name())
+        }
+    };
     source.verify_unchanged().map_err(named)?;
-    let rows = Selection { keys, matched, next: 0, written: 0 };
+    let rows = Selection {
+        keys,
+        matched,
+        next: 0,
+        written: 0,
+    };
     let mut out = Watched::new(out);
     let result = match source.format() {
         Format::Csv => csv::copy(source, rows, &mut out),
@@ -86,7 +103,8 @@ impl Selection<'_> {
     }
 
     pub(crate) fn write(&self, out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
-        out.write_all(bytes).map_err(|e| Error::new(ErrorKind::Unwritable(e)))
+        out.write_all(bytes)
+            .map_err(|e| Error::new(ErrorKind::Unwritable(e)))
     }
 
     /// All rows of the first pass have been seen; returns how many were kept.
@@ -111,7 +129,10 @@ pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl<'a> Watched<'a> {
     fn new(out: &'a mut (dyn Write + Send)) -> Self {
-        Watched { out, failure: Failure::default() }
+        Watched {
+            out,
+            failure: Failure::default(),
+        }
     }
 
     pub(crate) fn failure(&self) -> Failure {
@@ -120,8 +141,14 @@ impl<'a> Watched<'a> {
 
     fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(e) = &result {
-            let copy = e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
-            self.failure.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(copy);
+            let copy = e
+                .raw_os_error()
+                .map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
+            self.failure
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(copy);
         }
         result
     }

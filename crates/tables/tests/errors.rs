@@ -26,9 +26,20 @@ fn place(error: &Error) -> (Option<u64>, Option<u64>, Option<&str>) {
 
 fn small() -> RecordBatch {
     batch(&[
-        ("id", Arc::new(Int32Array::from_iter_values(0..40)) as ArrayRef),
-        ("float", Arc::new(Float64Array::from_iter_values((0..40).map(f64::from)))),
-        ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>((0..40).map(|i| Some([Some(i)]))))),
+        (
+            "id",
+            Arc::new(Int32Array::from_iter_values(0..40)) as ArrayRef,
+        ),
+        (
+            "float",
+            Arc::new(Float64Array::from_iter_values((0..40).map(f64::from))),
+        ),
+        (
+            "list",
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
+                (0..40).map(|i| Some([Some(i)])),
+            )),
+        ),
     ])
 }
 
@@ -50,9 +61,18 @@ fn columns() {
     let missing = fails("t.csv", text, "email");
     assert_eq!(missing.to_string(), "t.csv: no column is called \"email\"");
     assert_eq!(missing.hint().unwrap(), "did you mean \"e-mail\"?");
-    assert_eq!(fails("t.csv", text, "country").hint().unwrap(), "columns are: id, e-mail, x, x");
-    assert!(matches!(fails("t.csv", text, "x").kind(), ErrorKind::AmbiguousColumn));
-    for (name, bytes) in [("t.parquet", parquet(&small())), ("t.arrow", arrow_file(&small()))] {
+    assert_eq!(
+        fails("t.csv", text, "country").hint().unwrap(),
+        "columns are: id, e-mail, x, x"
+    );
+    assert!(matches!(
+        fails("t.csv", text, "x").kind(),
+        ErrorKind::AmbiguousColumn
+    ));
+    for (name, bytes) in [
+        ("t.parquet", parquet(&small())),
+        ("t.arrow", arrow_file(&small())),
+    ] {
         let missing = fails(name, bytes.clone(), "ID");
         assert_eq!(missing.hint().unwrap(), "did you mean \"id\"?");
         for column in ["float", "list"] {
@@ -68,28 +88,48 @@ fn columns() {
 #[test]
 fn empty_tables() {
     for name in ["t.csv", "t.parquet", "t.jsonl", "t.arrow"] {
-        assert!(matches!(fails(name, "", "id").kind(), ErrorKind::Empty), "{name}");
+        assert!(
+            matches!(fails(name, "", "id").kind(), ErrorKind::Empty),
+            "{name}"
+        );
     }
-    assert!(matches!(fails("t.csv", gzip(b""), "id").kind(), ErrorKind::Empty));
-    assert!(matches!(fails("t.csv", "\n\r\n", "id").kind(), ErrorKind::Empty));
-    assert!(matches!(fails("t.jsonl", "\n \n", "id").kind(), ErrorKind::Empty));
+    assert!(matches!(
+        fails("t.csv", gzip(b""), "id").kind(),
+        ErrorKind::Empty
+    ));
+    assert!(matches!(
+        fails("t.csv", "\n\r\n", "id").kind(),
+        ErrorKind::Empty
+    ));
+    assert!(matches!(
+        fails("t.jsonl", "\n \n", "id").kind(),
+        ErrorKind::Empty
+    ));
     for text in ["id,x", "id,x\n", "id,x\r\n\r\n"] {
         let error = fails("t.csv", text, "id");
         assert_eq!(error.to_string(), "t.csv: has no data rows");
         assert!(error.hint().is_some());
     }
     let none = small().slice(0, 0);
-    for (name, bytes) in
-        [("t.parquet", parquet(&none)), ("t.arrow", arrow_file(&none)), ("t.arrows", arrow_stream(&none))]
-    {
-        assert!(matches!(fails(name, bytes, "id").kind(), ErrorKind::NoRows), "{name}");
+    for (name, bytes) in [
+        ("t.parquet", parquet(&none)),
+        ("t.arrow", arrow_file(&none)),
+        ("t.arrows", arrow_stream(&none)),
+    ] {
+        assert!(
+            matches!(fails(name, bytes, "id").kind(), ErrorKind::NoRows),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn broken_rows() {
     let ragged = fails("t.csv", "id,x\n1,\"a\nb\"\n\n2,3,4\n", "id");
-    assert_eq!(ragged.to_string(), "t.csv: row 2 (line 5): has 3 fields where the header has 2");
+    assert_eq!(
+        ragged.to_string(),
+        "t.csv: row 2 (line 5): has 3 fields where the header has 2"
+    );
     let ragged = fails("t.csv", "id,x,y\n1,2,3\n2\n", "id");
     assert_eq!(place(&ragged), (Some(2), Some(3), None));
     let open = fails("t.csv", "id,x\n1,2\n3,\"4\n5,6\n", "id");
@@ -98,30 +138,52 @@ fn broken_rows() {
     let bad = fails("t.csv", b"id,x\na,\xff\n\xff,b\n".to_vec(), "id");
     assert_eq!(place(&bad), (Some(2), Some(3), Some("id")));
     assert!(matches!(bad.kind(), ErrorKind::NotUtf8));
-    assert!(keys("t.csv", b"id,x\na,\xff\n".to_vec(), "id").is_ok(), "only keys must be UTF-8");
+    assert!(
+        keys("t.csv", b"id,x\na,\xff\n".to_vec(), "id").is_ok(),
+        "only keys must be UTF-8"
+    );
 
     for line in ["{\"id\":1.5}", "{\"id\":[]}", "{\"id\":{}}", "{\"id\":1e5}"] {
         let error = fails("t.jsonl", format!("{{\"id\":1}}\n\n{line}\n"), "id");
         assert_eq!(place(&error), (Some(2), Some(3), Some("id")), "{line}");
         assert!(matches!(error.kind(), ErrorKind::KeyType { .. }));
     }
-    for line in ["{\"id\":1", "[1]", "{\"id\":1}{\"id\":2}", "{\"id\":1,\"id\":2}", "{\"id\":\"\\ud800\"}"] {
+    for line in [
+        "{\"id\":1",
+        "[1]",
+        "{\"id\":1}{\"id\":2}",
+        "{\"id\":1,\"id\":2}",
+        "{\"id\":\"\\ud800\"}",
+    ] {
         let error = fails("t.jsonl", format!("{{\"id\":1}}\n{line}\n"), "id");
-        assert_eq!((error.place().row, error.place().line), (Some(2), Some(2)), "{line}");
+        assert_eq!(
+            (error.place().row, error.place().line),
+            (Some(2), Some(2)),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn other_kinds_of_files() {
-    let utf16: Vec<u8> = "\u{feff}id,x\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert!(matches!(fails("t.csv", utf16, "id").kind(), ErrorKind::OtherEncoding("UTF-16")));
+    let utf16: Vec<u8> = "\u{feff}id,x\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    assert!(matches!(
+        fails("t.csv", utf16, "id").kind(),
+        ErrorKind::OtherEncoding("UTF-16")
+    ));
     for (name, bytes) in [
         ("t.xlsx", b"PK\x03\x04....".to_vec()),
         ("t.parquet.gz", gzip(&parquet(&small()))),
         ("t.parquet", b"PARE....PARE".to_vec()),
     ] {
         let error = fails(name, bytes, "id");
-        assert!(matches!(error.kind(), ErrorKind::UnsupportedInput { .. }), "{error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
+            "{error}"
+        );
     }
     fails("t.parquet", "id,x\n1,2\n", "id");
     fails("t.arrow", "id,x\n1,2\n", "id");
@@ -132,14 +194,24 @@ fn other_kinds_of_files() {
 fn files_that_break_off() {
     let text: String = (0..5000).map(|i| format!("{i},{}\n", i * 7919)).collect();
     let zipped = gzip(format!("id,x\n{text}").as_bytes());
-    let (parquet, arrow, stream) = (parquet(&small()), arrow_file(&small()), arrow_stream(&small()));
-    for (name, whole) in
-        [("t.csv.gz", &zipped), ("t.parquet", &parquet), ("t.arrow", &arrow), ("t.arrows", &stream)]
-    {
+    let (parquet, arrow, stream) = (
+        parquet(&small()),
+        arrow_file(&small()),
+        arrow_stream(&small()),
+    );
+    for (name, whole) in [
+        ("t.csv.gz", &zipped),
+        ("t.parquet", &parquet),
+        ("t.arrow", &arrow),
+        ("t.arrows", &stream),
+    ] {
         assert!(keys(name, whole.clone(), "id").is_ok());
         for cut in [12, whole.len() / 2, whole.len() - 9] {
             let error = fails(name, &whole[..cut], "id");
-            assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{name} {cut}: {error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Corrupt { .. }),
+                "{name} {cut}: {error}"
+            );
         }
     }
 }
@@ -147,7 +219,10 @@ fn files_that_break_off() {
 #[test]
 fn a_delimiter_must_be_possible() {
     for delimiter in [b'"', b'\n', b'\r', 0xff, 0] {
-        let options = SourceOptions { delimiter: Some(delimiter), ..SourceOptions::default() };
+        let options = SourceOptions {
+            delimiter: Some(delimiter),
+            ..SourceOptions::default()
+        };
         let error = Source::from_bytes("t.csv", b"a,b\n".to_vec(), options).unwrap_err();
         assert_eq!(error.exit_code(), 2);
     }
@@ -155,7 +230,9 @@ fn a_delimiter_must_be_possible() {
 
 /// Everything that can be done with a table; it may fail but not panic.
 fn exercise(name: &str, bytes: Vec<u8>) {
-    let Ok(source) = Source::from_bytes(name, bytes, SourceOptions::default()) else { return };
+    let Ok(source) = Source::from_bytes(name, bytes, SourceOptions::default()) else {
+        return;
+    };
     let spec = KeySpec::parse("id", &["id=text"]).unwrap();
     let _ = check(&source, &spec);
     if let Ok(keys) = read_keys(&source, &spec) {

@@ -19,7 +19,10 @@ use vesica_tables::{Format, Keys, Source, SourceOptions, check};
 
 /// Items of a one-column table of this array in each columnar format.
 fn items_of(array: ArrayRef) -> Keys {
-    let batch = batch(&[("other", Arc::new(Int32Array::from(vec![1; array.len()]))), ("k", array)]);
+    let batch = batch(&[
+        ("other", Arc::new(Int32Array::from(vec![1; array.len()]))),
+        ("k", array),
+    ]);
     let all: Vec<Keys> = [
         ("t.parquet", parquet(&batch)),
         ("t.arrow", arrow_file(&batch)),
@@ -39,7 +42,10 @@ fn items_of(array: ArrayRef) -> Keys {
 fn items_of_text(texts: &[Option<&str>]) -> Keys {
     let mut text = "k;other\n".to_owned();
     for t in texts {
-        text.push_str(&format!("\"{}\";x\n", t.unwrap_or_default().replace('"', "\"\"")));
+        text.push_str(&format!(
+            "\"{}\";x\n",
+            t.unwrap_or_default().replace('"', "\"\"")
+        ));
     }
     keys("t.csv", text, "k").unwrap()
 }
@@ -57,14 +63,62 @@ fn integers_of_every_width() {
     let texts = [Some("7"), None, Some("0"), Some("7"), Some("100")];
     let numbers = [Some(7i64), None, Some(0), Some(7), Some(100)];
     assert_same(Arc::new(Int64Array::from(numbers.to_vec())), &texts);
-    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i32)).collect::<Int32Array>()), &texts);
-    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i16)).collect::<Int16Array>()), &texts);
-    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as i8)).collect::<Int8Array>()), &texts);
-    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as u8)).collect::<UInt8Array>()), &texts);
-    assert_same(Arc::new(numbers.iter().map(|n| n.map(|n| n as u64)).collect::<UInt64Array>()), &texts);
-    assert_same(Arc::new(Int64Array::from(vec![i64::MIN])), &[Some("-9223372036854775808")]);
-    assert_same(Arc::new(UInt64Array::from(vec![u64::MAX])), &[Some("18446744073709551615")]);
-    let decimal = Decimal128Array::from(vec![700i128, 0]).with_precision_and_scale(10, 2).unwrap();
+    assert_same(
+        Arc::new(
+            numbers
+                .iter()
+                .map(|n| n.map(|n| n as i32))
+                .collect::<Int32Array>(),
+        ),
+        &texts,
+    );
+    assert_same(
+        Arc::new(
+            numbers
+                .iter()
+                .map(|n| n.map(|n| n as i16))
+                .collect::<Int16Array>(),
+        ),
+        &texts,
+    );
+    assert_same(
+        Arc::new(
+            numbers
+                .iter()
+                .map(|n| n.map(|n| n as i8))
+                .collect::<Int8Array>(),
+        ),
+        &texts,
+    );
+    assert_same(
+        Arc::new(
+            numbers
+                .iter()
+                .map(|n| n.map(|n| n as u8))
+                .collect::<UInt8Array>(),
+        ),
+        &texts,
+    );
+    assert_same(
+        Arc::new(
+            numbers
+                .iter()
+                .map(|n| n.map(|n| n as u64))
+                .collect::<UInt64Array>(),
+        ),
+        &texts,
+    );
+    assert_same(
+        Arc::new(Int64Array::from(vec![i64::MIN])),
+        &[Some("-9223372036854775808")],
+    );
+    assert_same(
+        Arc::new(UInt64Array::from(vec![u64::MAX])),
+        &[Some("18446744073709551615")],
+    );
+    let decimal = Decimal128Array::from(vec![700i128, 0])
+        .with_precision_and_scale(10, 2)
+        .unwrap();
     assert_same(Arc::new(decimal), &[Some("7.00"), Some("0.00")]);
 }
 
@@ -74,28 +128,55 @@ fn texts_and_dictionaries() {
     assert_same(Arc::new(StringArray::from(texts.to_vec())), &texts);
     assert_same(Arc::new(LargeStringArray::from(texts.to_vec())), &texts);
     assert_same(Arc::new(StringViewArray::from(texts.to_vec())), &texts);
-    assert_same(Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>()), &texts);
+    assert_same(
+        Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>()),
+        &texts,
+    );
     let bytes: Vec<_> = texts.iter().map(|t| t.map(str::as_bytes)).collect();
     assert_same(Arc::new(BinaryArray::from(bytes.clone())), &texts);
     assert_same(Arc::new(LargeBinaryArray::from(bytes)), &texts);
-    assert_same(Arc::new(BooleanArray::from(vec![true, false])), &[Some("true"), Some("false")]);
+    assert_same(
+        Arc::new(BooleanArray::from(vec![true, false])),
+        &[Some("true"), Some("false")],
+    );
 }
 
 #[test]
 fn dates_times_and_uuids() {
-    assert_same(Arc::new(Date32Array::from(vec![19_782, -1])), &[Some("2024-02-29"), Some("1969-12-31")]);
-    assert_same(Arc::new(Date64Array::from(vec![19_782 * 86_400_000])), &[Some("2024-02-29")]);
+    assert_same(
+        Arc::new(Date32Array::from(vec![19_782, -1])),
+        &[Some("2024-02-29"), Some("1969-12-31")],
+    );
+    assert_same(
+        Arc::new(Date64Array::from(vec![19_782 * 86_400_000])),
+        &[Some("2024-02-29")],
+    );
     let instant = [Some("2023-11-14T22:13:20Z")];
-    assert_same(Arc::new(TimestampSecondArray::from(vec![1_700_000_000])), &instant);
-    assert_same(Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_000])), &instant);
+    assert_same(
+        Arc::new(TimestampSecondArray::from(vec![1_700_000_000])),
+        &instant,
+    );
+    assert_same(
+        Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_000])),
+        &instant,
+    );
     let zoned = TimestampNanosecondArray::from(vec![1_700_000_000_000_000_000]);
     assert_same(Arc::new(zoned.with_timezone("+02:00")), &instant);
-    assert_same(Arc::new(Time32SecondArray::from(vec![3_661])), &[Some("01:01:01")]);
-    assert_same(Arc::new(Time64MicrosecondArray::from(vec![1_500])), &[Some("00:00:00.001500")]);
+    assert_same(
+        Arc::new(Time32SecondArray::from(vec![3_661])),
+        &[Some("01:01:01")],
+    );
+    assert_same(
+        Arc::new(Time64MicrosecondArray::from(vec![1_500])),
+        &[Some("00:00:00.001500")],
+    );
     let mut uuids = FixedSizeBinaryBuilder::new(16);
     uuids.append_value([0xab; 16]).unwrap();
     uuids.append_null();
-    assert_same(Arc::new(uuids.finish()), &[Some("abababab-abab-abab-abab-abababababab"), None]);
+    assert_same(
+        Arc::new(uuids.finish()),
+        &[Some("abababab-abab-abab-abab-abababababab"), None],
+    );
 }
 
 #[test]
@@ -122,8 +203,18 @@ fn a_blank_in_any_column_blanks_the_key_and_order_matters() {
         ("a", Arc::new(StringArray::from(vec!["1", "2"]))),
     ];
     let columnar = batch(&columns);
-    assert_eq!(keys("t.parquet", parquet(&columnar), "a,b").unwrap().digests(), ab.digests());
-    assert_eq!(keys("t.arrow", arrow_file(&columnar), "a,b").unwrap().digests(), ab.digests());
+    assert_eq!(
+        keys("t.parquet", parquet(&columnar), "a,b")
+            .unwrap()
+            .digests(),
+        ab.digests()
+    );
+    assert_eq!(
+        keys("t.arrow", arrow_file(&columnar), "a,b")
+            .unwrap()
+            .digests(),
+        ab.digests()
+    );
 }
 
 #[test]
@@ -133,17 +224,24 @@ fn text_results_are_the_input_s_bytes() {
     assert_eq!(table.csv_delimiter(), Some(b';'));
     let expected = "\u{feff}k;\"va;lue\"\r\n1;\"a\r\nb\"\r\n1;x\r\n3; y";
     assert_eq!(filtered(&table, "k", |i| i != 1), expected.as_bytes());
-    assert_eq!(filtered(&table, "k", |_| false), "\u{feff}k;\"va;lue\"\r\n".as_bytes());
+    assert_eq!(
+        filtered(&table, "k", |_| false),
+        "\u{feff}k;\"va;lue\"\r\n".as_bytes()
+    );
     let zipped = source("t.csv.gz", gzip(input.as_bytes()));
     assert_eq!(filtered(&zipped, "k", |i| i != 1), expected.as_bytes());
 
     let json = "{\"k\": 1, \"x\": 1.50}\r\n\n {\"k\":2}\n{\"x\":[ ],\"k\":\"1\"}";
     let expected = "{\"k\": 1, \"x\": 1.50}\r\n{\"x\":[ ],\"k\":\"1\"}";
-    assert_eq!(filtered(&source("t.jsonl", json), "k", |i| i == 0), expected.as_bytes());
+    assert_eq!(
+        filtered(&source("t.jsonl", json), "k", |i| i == 0),
+        expected.as_bytes()
+    );
 }
 
 fn rich_batch() -> RecordBatch {
-    let metadata: std::collections::HashMap<_, _> = [("origin".to_owned(), "test".to_owned())].into();
+    let metadata: std::collections::HashMap<_, _> =
+        [("origin".to_owned(), "test".to_owned())].into();
     let mut uuids = FixedSizeBinaryBuilder::new(16);
     for i in 0..20u8 {
         uuids.append_value([i; 16]).unwrap();
@@ -154,18 +252,28 @@ fn rich_batch() -> RecordBatch {
     let columns: Vec<ArrayRef> = vec![
         Arc::new((0..20).map(|i| i % 10).collect::<Int16Array>()),
         Arc::new(uuids.finish()),
-        Arc::new((0..20).map(|i| Some(if i % 2 == 0 { "even" } else { "odd" })).collect::<DictionaryArray<Int8Type>>()),
+        Arc::new(
+            (0..20)
+                .map(|i| Some(if i % 2 == 0 { "even" } else { "odd" }))
+                .collect::<DictionaryArray<Int8Type>>(),
+        ),
         Arc::new((0..20).map(f64::from).collect::<Float64Array>()),
         Arc::new(list),
         Arc::new(TimestampMicrosecondArray::from_iter_values(0..20).with_timezone("UTC")),
-        Arc::new(LargeStringArray::from_iter((0..20).map(|i| (i != 4).then(|| "v".repeat(i))))),
+        Arc::new(LargeStringArray::from_iter(
+            (0..20).map(|i| (i != 4).then(|| "v".repeat(i))),
+        )),
     ];
     let fields: Vec<Field> = columns
         .iter()
         .enumerate()
         .map(|(i, c)| Field::new(format!("c{i}"), c.data_type().clone(), true))
         .collect();
-    RecordBatch::try_new(Arc::new(Schema::new_with_metadata(fields, metadata)), columns).unwrap()
+    RecordBatch::try_new(
+        Arc::new(Schema::new_with_metadata(fields, metadata)),
+        columns,
+    )
+    .unwrap()
 }
 
 fn concat(batches: impl Iterator<Item = RecordBatch>, schema: &Arc<Schema>) -> RecordBatch {
@@ -198,12 +306,22 @@ fn columnar_results_keep_types_metadata_and_order() {
     let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
     assert_eq!(builder.schema(), before.schema());
     assert_eq!(builder.parquet_schema(), before.parquet_schema());
-    let codec = |b: &ParquetRecordBatchReaderBuilder<Bytes>| b.metadata().row_group(0).column(0).compression();
+    let codec = |b: &ParquetRecordBatchReaderBuilder<Bytes>| {
+        b.metadata().row_group(0).column(0).compression()
+    };
     assert_eq!(codec(&builder), codec(&before));
-    let kv = |b: &ParquetRecordBatchReaderBuilder<Bytes>| b.metadata().file_metadata().key_value_metadata().map(Vec::len);
+    let kv = |b: &ParquetRecordBatchReaderBuilder<Bytes>| {
+        b.metadata()
+            .file_metadata()
+            .key_value_metadata()
+            .map(Vec::len)
+    };
     assert_eq!(kv(&builder), kv(&before));
     let schema = builder.schema().clone();
-    assert_eq!(concat(builder.build().unwrap().map(Result::unwrap), &schema), expected);
+    assert_eq!(
+        concat(builder.build().unwrap().map(Result::unwrap), &schema),
+        expected
+    );
 }
 
 #[test]
@@ -211,9 +329,20 @@ fn no_match_is_an_empty_table() {
     let batch = rich_batch();
     let out = filtered(&source("t.parquet", parquet(&batch)), "c0", |_| false);
     let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
-    assert_eq!((builder.metadata().file_metadata().num_rows(), builder.schema().fields().len()), (0, 7));
+    assert_eq!(
+        (
+            builder.metadata().file_metadata().num_rows(),
+            builder.schema().fields().len()
+        ),
+        (0, 7)
+    );
     let out = filtered(&source("t.arrow", arrow_file(&batch)), "c0", |_| false);
-    assert_eq!(FileReader::try_new(Cursor::new(out), None).unwrap().schema(), batch.schema());
+    assert_eq!(
+        FileReader::try_new(Cursor::new(out), None)
+            .unwrap()
+            .schema(),
+        batch.schema()
+    );
 }
 
 #[test]
@@ -230,9 +359,15 @@ fn formats_are_told_by_their_bytes_and_may_be_overridden() {
         assert_eq!(source(name, bytes).format(), format, "{name}");
     }
     assert_eq!(source("x.tsv", "a,b\n1,2\n").csv_delimiter(), Some(b'\t'));
-    let options = SourceOptions { format: Some(Format::Csv), delimiter: Some(b':') };
+    let options = SourceOptions {
+        format: Some(Format::Csv),
+        delimiter: Some(b':'),
+    };
     let forced = Source::from_bytes("x.jsonl", b"a:b\n1:2\n".to_vec(), options).unwrap();
-    assert_eq!((forced.format(), forced.csv_delimiter()), (Format::Csv, Some(b':')));
+    assert_eq!(
+        (forced.format(), forced.csv_delimiter()),
+        (Format::Csv, Some(b':'))
+    );
     assert!("xml".parse::<Format>().is_err());
 }
 
@@ -242,8 +377,18 @@ fn a_dry_run_counts_what_a_run_would() {
     let table = source("t.csv", text);
     let spec = vesica_tables::KeySpec::parse("e", &["e=email"]).unwrap();
     let report = check(&table, &spec).unwrap();
-    assert_eq!(report.counts, *vesica_tables::read_keys(&table, &spec).unwrap().counts());
-    assert_eq!((report.counts.items, report.counts.invalid, report.counts.changed), (1, 3, 1));
+    assert_eq!(
+        report.counts,
+        *vesica_tables::read_keys(&table, &spec).unwrap().counts()
+    );
+    assert_eq!(
+        (
+            report.counts.items,
+            report.counts.invalid,
+            report.counts.changed
+        ),
+        (1, 3, 1)
+    );
     assert!(report.byte_order_mark);
     assert_eq!(report.crlf_rows, 6);
     assert_eq!(report.columns[0].invalid.rows, [1, 3, 5]);
@@ -251,7 +396,10 @@ fn a_dry_run_counts_what_a_run_would() {
     let ids = check(&table, &key("id")).unwrap();
     assert_eq!(ids.columns[0].leading_zeros.rows, [1]);
     assert_eq!(ids.columns[0].blank.rows, [3]);
-    assert!(ids.warnings.iter().any(|w| w.contains("leading zero")), "{ids}");
+    assert!(
+        ids.warnings.iter().any(|w| w.contains("leading zero")),
+        "{ids}"
+    );
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["rows"], 6);
     assert_eq!(json["format"], "csv");

@@ -37,8 +37,14 @@ fn a_result_is_committed_or_leaves_nothing() {
 
     let mut output = Output::create(&target, &source).unwrap();
     let part = directory.path().join(&names(directory.path())[0]);
-    assert_eq!(fs::metadata(&part).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(write_matches(&source, &keys, &[true, false], &mut output).unwrap(), 2);
+    assert_eq!(
+        fs::metadata(&part).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(
+        write_matches(&source, &keys, &[true, false], &mut output).unwrap(),
+        2
+    );
     drop(output);
     assert_eq!(names(directory.path()), ["in.csv"]);
 
@@ -74,7 +80,9 @@ fn text_is_compressed_if_the_name_says_so() {
     write_matches(&source, &keys, &[false, true], &mut output).unwrap();
     output.commit().unwrap();
     let mut text = String::new();
-    GzDecoder::new(fs::File::open(&target).unwrap()).read_to_string(&mut text).unwrap();
+    GzDecoder::new(fs::File::open(&target).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(text, "id,x\n2,b\n");
 }
 
@@ -96,7 +104,10 @@ fn refused_outputs() {
     ] {
         let error = Output::create(&target, &source).unwrap_err();
         assert_eq!(error.exit_code(), code, "{error}");
-        assert!(error.to_string().starts_with(&target.display().to_string()), "{error}");
+        assert!(
+            error.to_string().starts_with(&target.display().to_string()),
+            "{error}"
+        );
     }
     assert_eq!(names(directory.path()), before);
     assert!(Output::create(&directory.path().join("out"), &source).is_ok());
@@ -119,13 +130,21 @@ fn a_full_disk_is_a_resource_limit() {
         let mut output = Output::create(full, &source).unwrap();
         let error = write_matches(&source, &keys, &[true; 1000], &mut output).unwrap_err();
         assert_eq!(error.exit_code(), 7, "{error}");
-        assert!(error.to_string().starts_with("/dev/full: cannot be written"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("/dev/full: cannot be written"),
+            "{error}"
+        );
         assert!(error.hint().is_some());
     }
     let source = source("t.csv", "id\n1\n");
     let keys = read_keys(&source, &key("id")).unwrap();
     let mut output = Output::create(Path::new("/dev/null"), &source).unwrap();
-    assert_eq!(write_matches(&source, &keys, &[true], &mut output).unwrap(), 1);
+    assert_eq!(
+        write_matches(&source, &keys, &[true], &mut output).unwrap(),
+        1
+    );
     output.commit().unwrap();
 }
 
@@ -145,7 +164,10 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
         assert!(error.to_string().starts_with(&path.display().to_string()));
     }
     fs::remove_file(&path).unwrap();
-    assert!(matches!(read_keys(&source, &key("id")).unwrap_err().kind(), ErrorKind::Changed));
+    assert!(matches!(
+        read_keys(&source, &key("id")).unwrap_err().kind(),
+        ErrorKind::Changed
+    ));
 
     // Keys of another table do not fit either.
     let other = common::source("o.csv", "id\n1\n");
@@ -159,13 +181,15 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
 #[test]
 fn what_cannot_be_read_twice_is_copied() {
     let text = "id,x\n1,a\n2,b\n";
-    let source = Source::from_reader("pipe.csv", text.as_bytes(), SourceOptions::default()).unwrap();
+    let source =
+        Source::from_reader("pipe.csv", text.as_bytes(), SourceOptions::default()).unwrap();
     assert_eq!(filtered(&source, "id", |i| i == 1), b"id,x\n2,b\n");
     assert_eq!(filtered(&source, "id", |i| i == 0), b"id,x\n1,a\n");
     let numbers = arrow_array::Int32Array::from_iter_values(0..10);
     let batch = batch(&[("id", std::sync::Arc::new(numbers) as arrow_array::ArrayRef)]);
     let bytes = parquet(&batch);
-    let source = Source::from_reader("standard input", bytes.as_slice(), SourceOptions::default()).unwrap();
+    let source =
+        Source::from_reader("standard input", bytes.as_slice(), SourceOptions::default()).unwrap();
     assert_eq!(source.format(), Format::Parquet);
     assert!(!filtered(&source, "id", |i| i == 0).is_empty());
 }

@@ -5,7 +5,11 @@ fn records(text: &[u8], delimiter: u8) -> Result<Vec<Vec<Vec<u8>>>> {
     let mut records = Records::new(text, delimiter);
     let mut all = Vec::new();
     while records.next(true)? {
-        all.push((0..records.len()).map(|i| records.field(i).to_vec()).collect());
+        all.push(
+            (0..records.len())
+                .map(|i| records.field(i).to_vec())
+                .collect(),
+        );
     }
     Ok(all)
 }
@@ -24,8 +28,15 @@ fn by_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> {
 #[test]
 fn quotes_terminators_and_blank_lines() {
     let text = b"a,\"b \"\"x\"\"\nc\",d\r\n\r\n\n1,,\"\"\r\n\"last\",2,3";
-    let expected = [vec!["a", "b \"x\"\nc", "d"], vec!["1", "", ""], vec!["last", "2", "3"]];
-    assert_eq!(records(text, b',').unwrap(), expected.map(|r| r.map_bytes()));
+    let expected = [
+        vec!["a", "b \"x\"\nc", "d"],
+        vec!["1", "", ""],
+        vec!["last", "2", "3"],
+    ];
+    assert_eq!(
+        records(text, b',').unwrap(),
+        expected.map(|r| r.map_bytes())
+    );
     let mut all = Records::new(&text[..], b',');
     let mut raw = Vec::new();
     let mut lines = Vec::new();
@@ -60,7 +71,10 @@ fn rows_longer_than_the_buffer() {
     let text = format!("a,b\n\"{long}\n\",{long}\n{long},2\n");
     let all = records(text.as_bytes(), b',').unwrap();
     assert_eq!(all.len(), 3);
-    assert_eq!(all[1], [format!("{long}\n").into_bytes(), long.clone().into_bytes()]);
+    assert_eq!(
+        all[1],
+        [format!("{long}\n").into_bytes(), long.clone().into_bytes()]
+    );
     let endless = std::io::Read::chain(&b"\""[..], std::io::repeat(b'x'));
     let error = Records::new(endless, b',').next(true).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::RowTooLong { .. }));
@@ -77,7 +91,11 @@ fn delimiters() {
         ("\"a;b\",c\n\"1;;;\",2\n", b','),
         ("", b','),
     ] {
-        assert_eq!(char::from(guess_delimiter(text.as_bytes(), true)), char::from(expected), "{text:?}");
+        assert_eq!(
+            char::from(guess_delimiter(text.as_bytes(), true)),
+            char::from(expected),
+            "{text:?}"
+        );
     }
     let cut = guess_delimiter(b"a;b;c\n1;2;3\n4;5", false);
     assert_eq!(cut, b';');

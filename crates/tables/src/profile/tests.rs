@@ -17,11 +17,20 @@ struct Vector {
 
 #[test]
 fn known_answers() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/normalization.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vectors/normalization.json"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     let Vectors { vectors } = serde_json::from_str(&text).unwrap();
     assert!(vectors.len() >= 70);
-    for Vector { profile, input, result, output } in vectors {
+    for Vector {
+        profile,
+        input,
+        result,
+        output,
+    } in vectors
+    {
         let expected = match (result.as_str(), output) {
             ("valid", Some(output)) => Normalized::Valid(Cow::Owned(output)),
             ("blank", None) => Normalized::Blank,
@@ -40,7 +49,16 @@ fn names_and_versions() {
         assert_eq!(profile.to_string(), name);
         assert!(name.starts_with(profile.id().strip_suffix("/1").unwrap()));
     }
-    for name in ["", "Email", "email/1", "phone", "phone:", "phone:GBR", "phone:ZZ", "sha256"] {
+    for name in [
+        "",
+        "Email",
+        "email/1",
+        "phone",
+        "phone:",
+        "phone:GBR",
+        "phone:ZZ",
+        "sha256",
+    ] {
         let error = name.parse::<Profile>().unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.hint().is_some());

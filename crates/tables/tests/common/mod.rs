@@ -45,7 +45,9 @@ pub(crate) fn arrow_stream(batch: &RecordBatch) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = StreamWriter::try_new(&mut out, &batch.schema()).unwrap();
     for start in (0..batch.num_rows()).step_by(5) {
-        writer.write(&batch.slice(start, 5.min(batch.num_rows() - start))).unwrap();
+        writer
+            .write(&batch.slice(start, 5.min(batch.num_rows() - start)))
+            .unwrap();
     }
     writer.finish().unwrap();
     out
