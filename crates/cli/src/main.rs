@@ -1,3 +1,43 @@
-//! The `vesica` command.
+//! The `vesica` command: private set intersection between two tables.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod bench;
+mod beside;
+mod check;
+mod demo;
+mod exchange;
+mod failure;
+mod keygen;
+mod progress;
+mod signals;
+mod summary;
+
+use std::process::ExitCode;
+
+use args::Command;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let command = match args::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(args::Stop::Shown) => return ExitCode::SUCCESS,
+        Err(args::Stop::Failed(failure)) => return failure.report(),
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo => demo::run(),
+        Command::Keygen(options) => keygen::run(&options),
+        Command::Receive(options) => exchange::receive(&options),
+        Command::Send(options) => exchange::send(&options),
+        Command::Check(options) => check::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::BenchParty => bench::party(),
+    }
+}

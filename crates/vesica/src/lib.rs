@@ -1,1 +1,48 @@
-//! Placeholder.
+//! Private set intersection between two tables.
+//!
+//! Two parties each hold a table. The receiver learns which of its rows have a key that the
+//! sender's table also has; the sender learns how many distinct keys the receiver has, and
+//! nothing else. Everything runs over TLS between two identities that pin each other.
+//!
+//! One side receives, the other sends; either may listen. This is the whole of the receiver's
+//! program:
+//!
+//! ```no_run
+//! use vesica::{Endpoint, Identity, KeySpec, Party, Silent, Source, SourceOptions, receive_table};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let me = Identity::load("charity.key".as_ref())?.identity;
+//!     println!("the other side needs this: {}", me.fingerprint());
+//!     let peer = std::env::args().nth(1).ok_or("give the peer's fingerprint")?.parse()?;
+//!
+//!     let donors = Source::open("donors.csv".as_ref(), SourceOptions::default())?;
+//!     let key = KeySpec::parse("email", &["email=email"])?;
+//!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
+//!     let report = receive_table(&party, &donors, &key, "shared.csv".as_ref(), &mut Silent)?;
+//!     println!("{} keys in common", report.matches.unwrap_or(0));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The sender's program ends in [`send_table`] instead, and may say [`Endpoint::Listen`].
+//! Both return the [`Report`] of the run; both fail with an [`Error`] that knows its exit code
+//! and, where something helps, what to do.
+#![forbid(unsafe_code)]
+
+mod error;
+mod observer;
+mod party;
+
+pub use error::Error;
+pub use observer::{Observer, Silent};
+pub use party::{Party, Terms, receive_table, send_table};
+
+pub use vesica_session::{
+    ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
+    FingerprintError, Identity, Interrupt, Link, Loaded, Protocol, ProtocolRequest, Report, Reveal,
+    Role, Security,
+};
+pub use vesica_tables::{
+    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,
+    SourceOptions, check,
+};

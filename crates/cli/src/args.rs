@@ -1,0 +1,374 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use vesica::{
+    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Security, Source, SourceOptions,
+};
+use vesica_psi::Protocol;
+use vesica_session::Link;
+
+use crate::failure::Failure;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "vesica",
+    version,
+    about = "Private set intersection between two tables",
+    long_about = "Private set intersection between two tables: the receiver learns which of its \
+                  rows have a key that the sender's table also has, the sender learns only how \
+                  many distinct keys the receiver has.",
+    after_help = "Exit codes: 0 done, 2 usage, 3 the input data, 4 the network or the peer went \
+                  away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
+                  resource limit.",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs the main job on sample data: two parties, two processes, TLS on this machine
+    Demo,
+    /// Makes an identity and prints its fingerprint
+    Keygen(Keygen),
+    /// Learns which of its rows the sender's table also has, and writes them
+    Receive(Receive),
+    /// Helps the receiver; learns only how many distinct keys it has
+    Send(Send),
+    /// Tells what a run would see of a table, without a peer
+    Check(Check),
+    /// Measures a protocol between two processes on this machine
+    Bench(Bench),
+    /// One party of a benchmark; started by `bench`
+    #[command(hide = true)]
+    BenchParty,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Keygen {
+    /// File for the new identity; never overwritten
+    #[arg(long, value_name = "FILE", default_value = "vesica.key")]
+    pub(crate) out: PathBuf,
+}
+
+/// Which table, and which of its columns.
+#[derive(Debug, Args)]
+pub(crate) struct Table {
+    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Key columns, separated by commas; both sides name corresponding columns in the same order
+    #[arg(long, value_name = "COL[,COL…]")]
+    key: String,
+    /// How a key column is normalised: email, phone:REGION, text, sha256-hex or exact (default);
+    /// may be given once a column
+    #[arg(long, value_name = "COL=PROFILE")]
+    normalize: Vec<String>,
+    /// Format of the table; detected if not given
+    #[arg(long, value_name = "csv|parquet|jsonl|arrow")]
+    format: Option<String>,
+    /// Delimiter of CSV, one character or `tab`; detected if not given
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
+}
+
+impl Table {
+    pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
+        Ok(KeySpec::parse(&self.key, &self.normalize)?)
+    }
+
+    pub(crate) fn options(&self) -> Result<SourceOptions, Failure> {
+        Ok(SourceOptions {
+            format: match &self.format {
+                Some(name) => Some(name.parse::<Format>()?),
+                None => None,
+            },
+            delimiter: self.delimiter,
+        })
+    }
+
+    pub(crate) fn open(&self) -> Result<Source, Failure> {
+        Ok(Source::open(&self.input, self.options()?)?)
+    }
+}
+
+/// Who the peer is, where it is met, and on which terms.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
+pub(crate) struct Meeting {
+    /// Wait for the peer at HOST:PORT; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Connect to the peer at HOST:PORT, again and again until the timeout
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<String>,
+    /// This side's identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// The peer's fingerprint, vs1:…
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) peer: Fingerprint,
+    /// What the receiver learns
+    #[arg(long, value_enum, default_value_t = Reveal::Matches)]
+    reveal: Reveal,
+    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2 or dh
+    #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request)]
+    pub(crate) protocol: ProtocolRequest,
+    /// The weakest security to accept
+    #[arg(long, value_enum, default_value_t = Strength::Malicious)]
+    security: Strength,
+    /// Statistical security in bits, 40 to 128
+    #[arg(long, value_name = "BITS", default_value_t = 40)]
+    pub(crate) lambda: u32,
+    /// Longest wait for the peer to come, and longest silence of the peer afterwards
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// Write a report of the run as JSON
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) report: Option<PathBuf>,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
+}
+
+impl Meeting {
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
+        match (&self.listen, &self.connect) {
+            (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
+            (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
+            _ => Err(Failure::usage("give either --listen or --connect")),
+        }
+    }
+
+    pub(crate) fn security(&self) -> Security {
+        match self.security {
+            Strength::Malicious => Security::Malicious,
+            Strength::SemiHonest => Security::SemiHonest,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Receive {
+    #[command(flatten)]
+    pub(crate) table: Table,
+    #[command(flatten)]
+    pub(crate) link: Meeting,
+    /// File for the matching rows, in the format of the input; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    #[command(flatten)]
+    pub(crate) table: Table,
+    #[command(flatten)]
+    pub(crate) link: Meeting,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) table: Table,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2 or dh
+    #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick")]
+    pub(crate) protocol: Option<Protocol>,
+    /// Items of the receiver, as 65536 or 2^16
+    #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
+    pub(crate) receiver_size: Option<u64>,
+    /// Items of the sender
+    #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
+    pub(crate) sender_size: Option<u64>,
+    /// Emulated link: lan, 100mbps, 10mbps, 50mbps-80ms or 1mbps-80ms
+    #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network)]
+    pub(crate) network: String,
+    /// Threads of each party; the protocols that exist run on one
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
+    pub(crate) threads: u32,
+    /// Measured runs, of which medians are given; one more warms up
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// What carries the frames
+    #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
+    pub(crate) transport: Carrier,
+    /// Seed of the random items
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only measure fixed-key AES-128 on one core, in blocks a second
+    #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
+    pub(crate) yardstick: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reveal {
+    /// Which of its own rows the sender also has
+    Matches,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Strength {
+    /// The peer may do anything
+    Malicious,
+    /// The peer follows the protocol and looks at what it sees
+    SemiHonest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressMode {
+    /// A bar on a terminal, plain lines elsewhere
+    Auto,
+    /// A line for every step
+    Plain,
+    /// Nothing
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Carrier {
+    /// Plaintext TCP on this machine's loopback
+    Tcp,
+    /// TLS 1.3 over it, as real runs use
+    Tls,
+}
+
+/// Why there is no command to run.
+pub(crate) enum Stop {
+    /// Help or the version was asked for and has been shown.
+    Shown,
+    Failed(Failure),
+}
+
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
+    let error = match Cli::try_parse_from(args) {
+        Ok(cli) => return Ok(cli.command),
+        Err(error) => error,
+    };
+    let shows = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if shows {
+        return match error.print() {
+            Ok(()) => Err(Stop::Shown),
+            Err(e) => Err(Stop::Failed(Failure::new(
+                crate::failure::RESOURCE,
+                format!("standard output cannot be written: {e}"),
+            ))),
+        };
+    }
+    Err(Stop::Failed(usage_failure(&error)))
+}
+
+/// What clap says in a paragraph, in one line.
+fn usage_failure(error: &clap::Error) -> Failure {
+    let hint = "`vesica --help` and `vesica COMMAND --help` show what there is";
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("no command given").hint(hint);
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let paragraph = text.split("\n\n").next().unwrap_or(text);
+    Failure::usage(paragraph).hint(hint)
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => Err("a delimiter is one ASCII character, or the word tab".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let problem = "a timeout is a number of seconds, more than 0 and at most 1000000";
+    let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
+    if seconds > 0.0 && seconds <= 1e6 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(problem.into())
+    }
+}
+
+fn protocol(name: &str) -> Result<Protocol, String> {
+    Protocol::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Protocol::ALL.iter().map(|p| p.name()).collect();
+        format!("protocols are: {}", names.join(", "))
+    })
+}
+
+fn protocol_request(name: &str) -> Result<ProtocolRequest, String> {
+    match name {
+        "auto" => Ok(ProtocolRequest::Auto),
+        _ => protocol(name)
+            .map(ProtocolRequest::Named)
+            .map_err(|e| format!("{e}, or auto")),
+    }
+}
+
+fn network(name: &str) -> Result<String, String> {
+    match Link::from_name(name) {
+        Some(_) => Ok(name.to_owned()),
+        None => {
+            let names: Vec<_> = Link::NAMED.iter().map(|(n, _)| *n).collect();
+            Err(format!("networks are: {}", names.join(", ")))
+        }
+    }
+}
+
+/// Most items of a benchmark's party.
+const MAX_SIZE: u64 = 1 << 28;
+
+fn size(text: &str) -> Result<u64, String> {
+    let value = match text.strip_prefix("2^") {
+        Some(power) => power
+            .parse::<u32>()
+            .ok()
+            .and_then(|power| 1u64.checked_shl(power)),
+        None => text.parse().ok(),
+    };
+    value
+        .filter(|n| *n <= MAX_SIZE)
+        .ok_or_else(|| "a size is a number up to 2^28, as 65536 or 2^16".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_delimiters_and_timeouts() {
+        assert_eq!(size("2^20"), Ok(1 << 20));
+        assert_eq!(size("0"), Ok(0));
+        assert!(size("2^64").is_err() && size("2^29").is_err() && size("-1").is_err());
+        assert_eq!(delimiter("tab"), Ok(b'\t'));
+        assert_eq!(delimiter(";"), Ok(b';'));
+        assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("0").is_err() && seconds("nan").is_err() && seconds("1e300").is_err());
+    }
+}

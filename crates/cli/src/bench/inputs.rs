@@ -1,0 +1,103 @@
+//! Random inputs whose intersection is known: 128-bit items, half of the smaller set shared.
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+use super::talk::{Part, Setup};
+
+/// How many items both sets hold.
+pub(super) fn shared(setup: &Setup) -> u64 {
+    setup.receiver_size.min(setup.sender_size) / 2
+}
+
+/// Digests of one party's items, in a random order.
+pub(super) fn digests(setup: &Setup) -> Vec<[u8; 32]> {
+    let shared = shared(setup);
+    let mut common = generator(setup, 0);
+    let mut own = generator(setup, own_stream(setup.part));
+    let mut digests: Vec<[u8; 32]> = (0..size(setup))
+        .map(|i| {
+            let mut item = [0; 16];
+            if i < shared { &mut common } else { &mut own }.fill_bytes(&mut item);
+            *blake3::hash(&item).as_bytes()
+        })
+        .collect();
+    shuffle(&mut digests, setup);
+    digests
+}
+
+/// The indices into [`digests`] of what both sets hold, ascending.
+pub(super) fn expected(setup: &Setup) -> Vec<u32> {
+    let shared = shared(setup);
+    let mut is_shared: Vec<bool> = (0..size(setup)).map(|i| i < shared).collect();
+    shuffle(&mut is_shared, setup);
+    (0u32..)
+        .zip(is_shared)
+        .filter_map(|(i, shared)| shared.then_some(i))
+        .collect()
+}
+
+fn size(setup: &Setup) -> u64 {
+    match setup.part {
+        Part::Receiver => setup.receiver_size,
+        Part::Sender => setup.sender_size,
+    }
+}
+
+fn own_stream(part: Part) -> u64 {
+    match part {
+        Part::Receiver => 1,
+        Part::Sender => 2,
+    }
+}
+
+fn generator(setup: &Setup, stream: u64) -> ChaCha20Rng {
+    let mut rng = ChaCha20Rng::seed_from_u64(setup.seed);
+    rng.set_stream(stream);
+    rng
+}
+
+/// Fisher and Yates; the same permutation for the same party, whatever is permuted.
+fn shuffle<T>(values: &mut [T], setup: &Setup) {
+    let mut rng = generator(setup, 2 + own_stream(setup.part));
+    for i in (1..values.len()).rev() {
+        // The bias of reducing 64 bits is far below what a benchmark could notice.
+        let j = rng.next_u64() % (i as u64 + 1);
+        values.swap(i, j as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use vesica_psi::Protocol;
+
+    use super::*;
+    use crate::args::Carrier;
+
+    #[test]
+    fn what_is_expected_is_the_intersection() {
+        for (receiver_size, sender_size) in [(0, 5), (1, 1), (7, 100), (100, 7), (64, 64)] {
+            let setup = |part| Setup {
+                part,
+                protocol: Protocol::Dh,
+                receiver_size,
+                sender_size,
+                network: "lan".into(),
+                carrier: Carrier::Tcp,
+                seed: 9,
+                peer: String::new(),
+            };
+            let mine = digests(&setup(Part::Receiver));
+            let theirs: HashSet<_> = digests(&setup(Part::Sender)).into_iter().collect();
+            let plain: Vec<u32> = (0..mine.len() as u32)
+                .filter(|i| theirs.contains(&mine[*i as usize]))
+                .collect();
+            assert_eq!(mine.len() as u64, receiver_size);
+            assert_eq!(theirs.len() as u64, sender_size);
+            assert_eq!(plain, expected(&setup(Part::Receiver)));
+            assert_eq!(plain.len() as u64, receiver_size.min(sender_size) / 2);
+        }
+    }
+}

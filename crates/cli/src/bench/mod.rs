@@ -1,0 +1,108 @@
+//! `vesica bench`: a protocol between two processes on this machine, measured.
+//!
+//! The parent starts two children and talks to each over its standard input and output, a JSON
+//! object a line ([`talk`]). For every run the sender listens, the receiver connects, both agree
+//! on a contract, and from there to the result is what counts.
+
+mod inputs;
+mod machine;
+mod party;
+mod result;
+mod talk;
+
+use std::io::Write;
+
+use vesica_psi::Protocol;
+
+use crate::args::{Bench, Carrier};
+use crate::failure::{Failure, RESOURCE};
+
+use result::{Runs, show};
+use talk::{Child, Done, Order, Part, Say, Setup};
+
+pub(crate) use party::run as party;
+
+pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
+    let text = match (options.protocol, options.receiver_size, options.sender_size) {
+        (Some(protocol), Some(receiver_size), Some(sender_size)) if !options.yardstick => {
+            measure(options, protocol, receiver_size, sender_size)?
+        }
+        _ => yardstick(options.json),
+    };
+    writeln!(std::io::stdout(), "{text}")
+        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
+}
+
+fn yardstick(json: bool) -> String {
+    let speed = machine::aes_blocks_per_second();
+    if json {
+        serde_json::json!({
+            "yardstick_aes_blocks_per_second": speed,
+            "machine": machine::describe(),
+        })
+        .to_string()
+    } else {
+        format!("{speed} fixed-key AES-128 blocks a second on one core")
+    }
+}
+
+fn measure(
+    options: &Bench,
+    protocol: Protocol,
+    receiver_size: u64,
+    sender_size: u64,
+) -> Result<String, Failure> {
+    if options.transport == Carrier::Tcp && !options.json {
+        let _ = writeln!(
+            std::io::stderr(),
+            "WARNING: PLAINTEXT. This benchmark runs over TCP without encryption and without \
+             checking anybody, between two processes of this machine and on random items only; \
+             --transport tls measures what real runs use"
+        );
+    }
+    let speed = machine::aes_blocks_per_second();
+    let setup = |part, peer| Setup {
+        part,
+        protocol,
+        receiver_size,
+        sender_size,
+        network: options.network.clone(),
+        carrier: options.transport,
+        seed: options.seed,
+        peer,
+    };
+    let (mut receiver, receiver_print) = Child::start()?;
+    let (mut sender, sender_print) = Child::start()?;
+    receiver.tell(&setup(Part::Receiver, sender_print))?;
+    sender.tell(&setup(Part::Sender, receiver_print))?;
+    let mut runs = Runs::default();
+    // The first run is the warm-up: page faults, kernels chosen, frequencies up.
+    for number in 0..=options.runs {
+        let pair = one_run(&mut receiver, &mut sender)?;
+        if number > 0 {
+            runs.push(pair);
+        }
+    }
+    receiver.finish();
+    sender.finish();
+    show(
+        options,
+        protocol,
+        (receiver_size, sender_size),
+        speed,
+        &runs,
+    )
+}
+
+/// Both sides' view of one run.
+fn one_run(receiver: &mut Child, sender: &mut Child) -> Result<(Done, Done), Failure> {
+    sender.tell(&Order::Listen)?;
+    let Say::Listening { address } = sender.hear()? else {
+        return Err(talk::out_of_turn());
+    };
+    receiver.tell(&Order::Connect { address })?;
+    match (receiver.hear()?, sender.hear()?) {
+        (Say::Done(receiver), Say::Done(sender)) => Ok((receiver, sender)),
+        _ => Err(talk::out_of_turn()),
+    }
+}

@@ -1,0 +1,169 @@
+//! What the parent of a benchmark and its two children say to each other: JSON, an object a line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use vesica_psi::Protocol;
+
+use crate::args::Carrier;
+use crate::failure::{Failure, RESOURCE};
+
+/// A party's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Part {
+    Receiver,
+    Sender,
+}
+
+/// The first line to a child: what to measure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Setup {
+    pub(super) part: Part,
+    pub(super) protocol: Protocol,
+    pub(super) receiver_size: u64,
+    pub(super) sender_size: u64,
+    pub(super) network: String,
+    pub(super) carrier: Carrier,
+    pub(super) seed: u64,
+    /// Fingerprint of the other child.
+    pub(super) peer: String,
+}
+
+/// A line to a child: do one run. The end of its input ends the child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    Listen,
+    Connect { address: String },
+}
+
+/// A line from a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Say {
+    /// Its first line, before it is told anything.
+    Here {
+        fingerprint: String,
+    },
+    Listening {
+        address: String,
+    },
+    Done(Done),
+    Failed {
+        code: u8,
+        line: String,
+        hint: Option<String>,
+    },
+}
+
+/// Traffic and time of a phase of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Phase {
+    pub(super) phase: String,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    pub(super) seconds: f64,
+}
+
+/// One run as one party saw it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Done {
+    /// From the agreed contract to the result.
+    pub(super) total: f64,
+    /// What of it needs neither items nor the peer.
+    pub(super) offline: f64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    pub(super) phases: Vec<Phase>,
+    /// Items in common; the sender does not know.
+    pub(super) matches: Option<u64>,
+    /// Most memory that the process has held so far; `None` where the system does not tell.
+    pub(super) peak_memory_bytes: Option<u64>,
+}
+
+/// A child process that is one party. Dropped, it is ended.
+pub(super) struct Child {
+    process: std::process::Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Starts a party; gives its fingerprint as well.
+    pub(super) fn start() -> Result<(Child, String), Failure> {
+        let cannot = |e: std::io::Error| {
+            Failure::new(
+                RESOURCE,
+                format!("a party of the benchmark cannot be started: {e}"),
+            )
+        };
+        let mut process = std::env::current_exe()
+            .and_then(|me| {
+                Command::new(me)
+                    .arg("bench-party")
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .spawn()
+            })
+            .map_err(cannot)?;
+        let (to, from) = match (process.stdin.take(), process.stdout.take()) {
+            (Some(to), Some(from)) => (Some(to), BufReader::new(from)),
+            _ => return Err(ended()),
+        };
+        let mut child = Child { process, to, from };
+        match child.hear()? {
+            Say::Here { fingerprint } => Ok((child, fingerprint)),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    pub(super) fn tell(&mut self, what: &impl Serialize) -> Result<(), Failure> {
+        let to = self.to.as_mut().ok_or_else(ended)?;
+        write_line(to, what).map_err(|_| ended())
+    }
+
+    pub(super) fn hear(&mut self) -> Result<Say, Failure> {
+        match read_line(&mut self.from) {
+            Some(Say::Failed { code, line, hint }) => Err(Failure { code, line, hint }),
+            Some(say) => Ok(say),
+            None => Err(ended()),
+        }
+    }
+
+    /// Lets the process end by itself.
+    pub(super) fn finish(mut self) {
+        self.to = None;
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // A process that has ended by itself is past being ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Writes `what` as a line.
+pub(super) fn write_line(to: &mut impl Write, what: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+/// The next line; `None` when there is none or it says nothing that we know.
+pub(super) fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
+    let mut line = String::new();
+    from.read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+fn ended() -> Failure {
+    Failure::new(RESOURCE, "a party of the benchmark ended unexpectedly")
+}
+
+pub(super) fn out_of_turn() -> Failure {
+    Failure::new(RESOURCE, "a party of the benchmark spoke out of turn")
+}

@@ -1,0 +1,96 @@
+//! `vesica receive` and `vesica send`
+
+use std::io::Write;
+use std::path::Path;
+
+use vesica::{
+    ConnectOptions, Identity, KeySpec, Party, Report, Role, Source, Terms, receive_table,
+    send_table,
+};
+
+use crate::args::{Meeting, Receive, Send, Table};
+use crate::beside::Beside;
+use crate::failure::{Failure, RESOURCE};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::summary::summary;
+
+pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
+    if let Some(report) = &options.link.report
+        && same_file(report, &options.output)
+    {
+        return Err(Failure::usage(
+            "the report and the output are the same file",
+        ));
+    }
+    run(
+        &options.table,
+        &options.link,
+        Role::Receiver,
+        |party, source, key, progress| receive_table(party, source, key, &options.output, progress),
+    )
+}
+
+pub(crate) fn send(options: &Send) -> Result<(), Failure> {
+    run(
+        &options.table,
+        &options.link,
+        Role::Sender,
+        |party, source, key, progress| send_table(party, source, key, progress),
+    )
+}
+
+fn run(
+    table: &Table,
+    link: &Meeting,
+    role: Role,
+    job: impl FnOnce(&Party<'_>, &Source, &KeySpec, &mut Progress) -> Result<Report, vesica::Error>,
+) -> Result<(), Failure> {
+    let key = table.key()?;
+    let signals = Signals::install()?;
+    let loaded = Identity::load(&link.identity)?;
+    if let Some(warning) = loaded.warning {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+    let party = Party {
+        identity: &loaded.identity,
+        peer: link.peer,
+        endpoint: link.endpoint()?,
+        connect: ConnectOptions {
+            timeout: link.timeout,
+            interrupt: signals.interrupt().clone(),
+            ..ConnectOptions::default()
+        },
+        terms: Terms {
+            protocol: link.protocol,
+            security: link.security(),
+            lambda: link.lambda,
+            ..Terms::default()
+        },
+    };
+    party.terms.check()?;
+    let mut progress = Progress::new(link.progress, signals);
+    let source = table.open()?;
+    if let Some(report) = &link.report
+        && same_file(report, &table.input)
+    {
+        return Err(Failure::usage("the report and the input are the same file"));
+    }
+    let report_file = link.report.as_deref().map(Beside::create).transpose()?;
+    let report = job(&party, &source, &key, &mut progress)?;
+    progress.finish();
+    if let Some(file) = report_file {
+        let mut json = serde_json::to_vec_pretty(&report)
+            .map_err(|e| Failure::new(RESOURCE, format!("the report is not JSON: {e}")))?;
+        json.push(b'\n');
+        file.commit(&json)?;
+    }
+    let _ = std::io::stderr().write_all(summary(role, &report, &progress).as_bytes());
+    Ok(())
+}
+
+/// Whether two paths name one file that exists, or are the same words.
+fn same_file(a: &Path, b: &Path) -> bool {
+    a == b
+        || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
+}

@@ -1,0 +1,75 @@
+//! How the command fails: one line of what is wrong, one of what to do, an exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Exit code of a bad command line.
+pub(crate) const USAGE: u8 = 2;
+/// Exit code of the network, of a peer that went away, and of Ctrl-C.
+pub(crate) const NETWORK: u8 = 4;
+/// Exit code of a limit of this machine.
+pub(crate) const RESOURCE: u8 = 7;
+
+/// Why the command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) line: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, line: impl Into<String>) -> Failure {
+        Failure {
+            code,
+            line: line.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn usage(line: impl Into<String>) -> Failure {
+        Failure::new(USAGE, line)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints the line and the hint; gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let mut text = format!("vesica: {}\n", one_line(&self.line));
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("hint: {}\n", one_line(hint)));
+        }
+        // With standard error gone, the exit code is all that is left to say it with.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<vesica::Error> for Failure {
+    fn from(error: vesica::Error) -> Failure {
+        Failure {
+            code: error.exit_code(),
+            line: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<vesica::TableError> for Failure {
+    fn from(error: vesica::TableError) -> Failure {
+        vesica::Error::from(error).into()
+    }
+}
+
+impl From<vesica::SessionError> for Failure {
+    fn from(error: vesica::SessionError) -> Failure {
+        vesica::Error::from(error).into()
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,74 @@
+//! Ctrl-C, and a polite `kill`.
+//!
+//! The first one asks the run to stop: it tells the peer, removes what it has begun to write and
+//! ends with an error. Before there is anything to tell or to remove, and on the second one, the
+//! process ends at once.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vesica::Interrupt;
+
+use crate::failure::{Failure, NETWORK, RESOURCE};
+
+/// What a signal does at the moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Signals {
+    interrupt: Interrupt,
+    /// Whether the run notices the flag soon.
+    listens: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Takes the signals over. Until [`Signals::stop_in_order`], each ends the process at once.
+    pub(crate) fn install() -> Result<Signals, Failure> {
+        let signals = Signals {
+            interrupt: Interrupt::new(),
+            listens: Arc::default(),
+        };
+        let handler = signals.clone();
+        ctrlc::set_handler(move || handler.arrived())
+            .map_err(|e| Failure::new(RESOURCE, format!("Ctrl-C cannot be handled: {e}")))?;
+        Ok(signals)
+    }
+
+    /// From now on the first signal raises the flag.
+    pub(crate) fn stop_in_order(&self) {
+        self.listens.store(true, Ordering::SeqCst);
+    }
+
+    /// The flag that a signal raises.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn arrived(&self) {
+        if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
+            self.interrupt.raise();
+            return;
+        }
+        remove_temporaries();
+        let _ = writeln!(std::io::stderr(), "vesica: interrupted");
+        std::process::exit(i32::from(NETWORK));
+    }
+}
+
+/// Removes the results that this process has open and has not finished, as well as it can: no
+/// destructor runs when a process ends at once. They are found through the process's open files.
+fn remove_temporaries() {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    for entry in open.flatten() {
+        let Ok(path) = std::fs::read_link(entry.path()) else {
+            continue;
+        };
+        let ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| {
+            n.starts_with(".vesica-") && (n.ends_with(".part") || n.ends_with(".tmp"))
+        });
+        if ours {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

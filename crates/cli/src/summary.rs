@@ -1,0 +1,57 @@
+//! What a finished run says.
+
+use std::fmt::Write;
+
+use vesica::{Report, Role, Security};
+
+use crate::progress::Progress;
+
+/// The summary for standard error, several lines.
+pub(crate) fn summary(role: Role, report: &Report, progress: &Progress) -> String {
+    let counts = &progress.counts;
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<15} {value}");
+    };
+    line("rows read", report.rows.to_string());
+    let without_key = counts.blanks + counts.invalid;
+    if without_key > 0 {
+        line(
+            "without a key",
+            format!(
+                "{without_key} ({} blank, {} invalid; they never match)",
+                counts.blanks, counts.invalid
+            ),
+        );
+    }
+    line("distinct items", report.items.to_string());
+    line("peer's items", report.peer_items.to_string());
+    if let Some(matches) = report.matches {
+        line("matches", matches.to_string());
+    }
+    if role == Role::Receiver {
+        line("rows written", progress.rows_written.to_string());
+    }
+    line("protocol", report.protocol.name().to_owned());
+    line("security", security_name(report.security).to_owned());
+    line(
+        "bytes",
+        format!(
+            "{} sent, {} received",
+            report.bytes_sent, report.bytes_received
+        ),
+    );
+    line("seconds", format!("{:.3}", report.seconds));
+    if let Some(peer) = report.peer {
+        line("peer", peer.to_string());
+    }
+    text
+}
+
+pub(crate) fn security_name(security: Security) -> &'static str {
+    match security {
+        Security::Malicious => "malicious",
+        Security::SemiHonest => "semi-honest",
+    }
+}

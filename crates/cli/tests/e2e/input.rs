@@ -1,0 +1,153 @@
+//! Bad input: the exit code, one clear line, nothing left behind.
+
+use crate::support::{Arguments, Place};
+
+/// Runs a receiver and a sender on an input that both must refuse before they look for a peer.
+#[track_caller]
+fn refused(place: &Place, arguments: &Arguments, code: i32, words: &str) {
+    let before = place.names();
+    let nobody = "--connect 127.0.0.1:1";
+    place
+        .receiver(&arguments.clone().output("out.csv"), nobody)
+        .wait()
+        .expect_failure(code, words);
+    place
+        .sender(arguments, nobody)
+        .wait()
+        .expect_failure(code, words);
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn tables_that_cannot_be_read() {
+    let place = Place::new();
+    place.write("empty.csv", "");
+    place.write("header.csv", "id,name\n");
+    place.write("ragged.csv", "id,name\n1,a\n2,b,c\n3,d\n");
+    place.write("latin.csv", b"id,name\n1,a\nM\xfcller,b\n");
+    place.write("good.csv", "id,name\n1,a\n");
+    for (input, key, code, words) in [
+        ("missing.csv", "id", 3, "missing.csv: no such file"),
+        (".", "id", 3, "directory"),
+        ("empty.csv", "id", 3, "empty.csv: is empty"),
+        ("header.csv", "id", 3, "header.csv: has no data rows"),
+        ("ragged.csv", "id", 3, "row 2"),
+        ("latin.csv", "id", 3, "UTF-8"),
+        ("good.csv", "nmae", 3, "no column is called \"nmae\""),
+        ("good.csv", "id,id", 2, "twice"),
+    ] {
+        refused(&place, &Arguments::new(input, key), code, words);
+    }
+    let ended = place.run("check --input good.csv --key nmae");
+    assert!(
+        ended.err.contains("hint: did you mean \"name\"?"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn requests_that_cannot_be() {
+    let place = Place::new();
+    place.write("good.csv", "id,name\n1,a\n");
+    let good = || Arguments::new("good.csv", "id");
+    for (with, words) in [
+        ("--normalize id=nonsense", "nonsense"),
+        ("--normalize name=text", "not part of the key"),
+        ("--protocol vole", "protocols are: compact-dh"),
+        ("--protocol dh", "semi-honest"),
+        ("--protocol compact-dh-sh1", "semi-honest"),
+        ("--security none", "none"),
+        ("--reveal size", "size"),
+        ("--lambda 20", "20"),
+        ("--timeout 0", "timeout"),
+        ("--format xlsx", "xlsx"),
+        ("--delimiter ab", "delimiter"),
+        ("--both", "--both"),
+        ("--report good.csv", "same file"),
+        ("--report nowhere/report.json", "cannot be written"),
+        ("--peer vs1:abc", "vs1:"),
+        ("--listen 127.0.0.1:0", "--listen"),
+    ] {
+        refused(&place, &good().with(with), 2, words);
+    }
+}
+
+#[test]
+fn identities_that_are_none() {
+    let place = Place::new();
+    place.write("good.csv", "id\n1\n");
+    place.write("bad.key", "not a key");
+    let peer = place.sender;
+    for (key, words) in [("missing.key", "missing.key"), ("bad.key", "bad.key")] {
+        let ended = place.run(&format!(
+            "receive --input good.csv --key id --listen 127.0.0.1:0 --identity {key} --peer {peer}"
+        ));
+        ended.expect_failure(2, words);
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_written() {
+    let place = Place::new();
+    place.write("good.csv", "id,name\n1,a\n");
+    let before = place.names();
+    for (output, words) in [
+        ("nowhere/out.csv", "cannot be written"),
+        (".", "directory"),
+        ("good.csv", "the input itself"),
+        ("out.parquet", "parquet"),
+    ] {
+        place
+            .receiver(
+                &Arguments::new("good.csv", "id").output(output),
+                "--connect 127.0.0.1:1",
+            )
+            .wait()
+            .expect_failure(2, words);
+    }
+    assert_eq!(place.names(), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_may_not_be_written_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.write("good.csv", "id\n1\n");
+    let closed = place.path("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
+    // Who may write everywhere, as root may, would see another error than this test is about.
+    if std::fs::write(closed.join("probe"), "").is_ok() {
+        eprintln!("skipped: this user may write to read-only directories");
+        return;
+    }
+    place
+        .receiver(
+            &Arguments::new("good.csv", "id").output("closed/out.csv"),
+            "--connect 127.0.0.1:1",
+        )
+        .wait()
+        .expect_failure(2, "cannot be written");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n");
+    place.write("theirs.csv", "id\n1\n");
+    let before = place.names();
+    let pair = crate::support::exchange(
+        &place,
+        &Arguments::new("ours.csv", "id")
+            .output("/dev/full")
+            .with("--report report.json"),
+        &Arguments::new("theirs.csv", "id"),
+    );
+    pair.receiver.expect_failure(7, "/dev/full");
+    // The protocol was over: the sender has done its part.
+    pair.sender.expect_success();
+    assert_eq!(place.names(), before);
+}

@@ -1,0 +1,9 @@
+//! The real binary, two processes, TLS on this machine.
+
+mod commands;
+mod input;
+mod peers;
+mod support;
+mod tables;
+#[cfg(feature = "heavy")]
+mod word_lists;

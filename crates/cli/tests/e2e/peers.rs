@@ -1,0 +1,311 @@
+//! Peers that are wrong, gone, silent, of another opinion, or not peers at all.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::support::{Arguments, Place, Running, csv_of, exchange};
+
+const LISTEN: &str = "--listen 127.0.0.1:0";
+
+/// Two tables whose intersection takes long enough to be disturbed.
+fn long_place() -> (Place, Arguments, Arguments) {
+    let place = Place::new();
+    let rows = |from: u32| -> Vec<Vec<String>> {
+        (from..from + 20_000).map(|i| vec![i.to_string()]).collect()
+    };
+    place.write("ours.csv", csv_of(&["id"], &rows(0)));
+    place.write("theirs.csv", csv_of(&["id"], &rows(10_000)));
+    (
+        place,
+        Arguments::new("ours.csv", "id").output("out.csv"),
+        Arguments::new("theirs.csv", "id"),
+    )
+}
+
+fn short_place() -> (Place, Arguments, Arguments) {
+    let place = Place::new();
+    place.write("ours.csv", "id,mail\n1,a@example.com\n2,b@example.com\n");
+    place.write("theirs.csv", "id,mail\n1,a@example.com\n3,c@example.com\n");
+    (
+        place,
+        Arguments::new("ours.csv", "id").output("out.csv"),
+        Arguments::new("theirs.csv", "id"),
+    )
+}
+
+#[test]
+fn another_peer_than_the_pinned_one() {
+    let (place, receiver, sender) = short_place();
+    let before = place.names();
+    let other = Place::new();
+    let wrong = format!("--peer {}", other.sender);
+
+    // The receiver has pinned somebody else.
+    let mut listening = place.sender(&sender, LISTEN);
+    let connecting = place.receiver(&receiver.clone().with(&wrong), &listening.endpoint());
+    let ended = connecting.wait();
+    ended.expect_failure(5, "wrong peer");
+    assert!(
+        ended.err.contains(&place.sender.to_string()),
+        "{}",
+        ended.err
+    );
+    listening.wait().expect_failure(5, "refused");
+
+    // The listening sender has.
+    let mut listening = place.sender(&sender.with(&wrong), LISTEN);
+    let connecting = place.receiver(&receiver, &listening.endpoint());
+    connecting.wait().expect_failure(5, "refused");
+    listening.wait().expect_failure(5, "wrong peer");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn nobody_there() {
+    let (place, receiver, sender) = short_place();
+    let before = place.names();
+    // A port that was free a moment ago, and on which nobody listens any more.
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let start = Instant::now();
+    let timeout = "--timeout 1";
+    place
+        .receiver(&receiver.with(timeout), &format!("--connect {free}"))
+        .wait()
+        .expect_failure(4, &free.to_string());
+    place
+        .sender(&sender.with(timeout), LISTEN)
+        .wait()
+        .expect_failure(4, "");
+    assert!(start.elapsed() < Duration::from_secs(8));
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn addresses_that_are_taken_or_none() {
+    let (place, receiver, sender) = short_place();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    place
+        .sender(&sender, &format!("--listen {taken}"))
+        .wait()
+        .expect_failure(4, "taken");
+    place
+        .receiver(&receiver.with("--timeout 1"), "--connect nonsense")
+        .wait()
+        .expect_failure(4, "nonsense");
+    assert!(!place.names().contains(&"out.csv".to_owned()));
+}
+
+#[test]
+fn contracts_that_differ() {
+    let (place, receiver, sender) = short_place();
+    let before = place.names();
+    let both = |receiver: &Arguments, sender: &Arguments, field: &str| {
+        let pair = exchange(&place, receiver, sender);
+        pair.receiver.expect_failure(6, field);
+        pair.sender.expect_failure(6, field);
+    };
+    let with = |to: &Arguments, words: &str| to.clone().with(words);
+    both(
+        &with(&receiver, "--security semi-honest --protocol dh"),
+        &with(&sender, "--security semi-honest --protocol compact-dh-sh1"),
+        "protocol",
+    );
+    both(
+        &with(&receiver, "--security semi-honest"),
+        &sender,
+        "security",
+    );
+    both(&receiver, &with(&sender, "--lambda 64"), "lambda");
+    both(&receiver, &with(&sender, "--normalize id=text"), "normali");
+    both(
+        &Arguments::new("ours.csv", "id,mail").output("out.csv"),
+        &sender,
+        "key",
+    );
+    assert_eq!(place.names(), before);
+
+    // Two receivers.
+    let mut first = place.receiver(&receiver, LISTEN);
+    let endpoint = first.endpoint();
+    let words = format!(
+        "receive --input theirs.csv --key id --identity sender.key --peer {} {endpoint}",
+        place.receiver
+    );
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    Running::start(place.command(&words))
+        .wait()
+        .expect_failure(6, "role");
+    first.wait().expect_failure(6, "role");
+    assert_eq!(place.names(), before);
+}
+
+/// Ends the process without a word, as a crash or a power cut would.
+fn kill(mut party: Running) {
+    party.process.kill().unwrap();
+    party.process.wait().unwrap();
+}
+
+#[test]
+fn a_peer_killed_before_it_is_met() {
+    let (place, receiver, sender) = short_place();
+    let before = place.names();
+    let mut sender = place.sender(&sender, LISTEN);
+    let endpoint = sender.endpoint();
+    kill(sender);
+    place
+        .receiver(&receiver.with("--timeout 1"), &endpoint)
+        .wait()
+        .expect_failure(4, "");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn a_peer_killed_after_the_handshake_or_in_the_middle() {
+    for mark in ["connected to ", "phase: "] {
+        let (place, receiver, sender) = long_place();
+        let before = place.names();
+        // The sender goes away.
+        let mut listening = place.sender(&sender, LISTEN);
+        let endpoint = listening.endpoint();
+        let connecting = place.receiver(&receiver, &endpoint);
+        listening.wait_for(mark);
+        kill(listening);
+        connecting.wait().expect_failure(4, "");
+        assert_eq!(place.names(), before, "{mark}");
+
+        // The receiver goes away; what a killed process leaves is not in its hands.
+        let mut listening = place.sender(&sender, LISTEN);
+        let mut connecting = place.receiver(&receiver, &listening.endpoint());
+        connecting.wait_for(mark);
+        kill(connecting);
+        listening.wait().expect_failure(4, "");
+        assert!(!place.names().contains(&"out.csv".to_owned()), "{mark}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_peer_that_stalls() {
+    use nix::sys::signal::Signal;
+    let (place, receiver, sender) = long_place();
+    let before = place.names();
+    let mut listening = place.sender(&sender, LISTEN);
+    let connecting = place.receiver(&receiver.with("--timeout 2"), &listening.endpoint());
+    listening.wait_for("connected to ");
+    listening.signal(Signal::SIGSTOP);
+    let start = Instant::now();
+    connecting.wait().expect_failure(4, "2 s");
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(place.names(), before);
+    listening.signal(Signal::SIGCONT);
+    let ended = listening.wait();
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_on_either_side() {
+    use nix::sys::signal::Signal;
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (place, receiver, sender) = long_place();
+        let before = place.names();
+        // The receiver is stopped.
+        let mut listening = place.sender(&sender, LISTEN);
+        let mut connecting = place.receiver(&receiver, &listening.endpoint());
+        connecting.wait_for("connected to ");
+        connecting.signal(signal);
+        connecting.wait().expect_failure(4, "interrupted");
+        listening.wait().expect_failure(4, "interrupted");
+        assert_eq!(place.names(), before);
+
+        // The sender is.
+        let mut listening = place.sender(&sender, LISTEN);
+        let connecting = place.receiver(&receiver, &listening.endpoint());
+        listening.wait_for("connected to ");
+        listening.signal(signal);
+        listening.wait().expect_failure(4, "interrupted");
+        connecting.wait().expect_failure(4, "interrupted");
+        assert_eq!(place.names(), before);
+
+        // Whoever waits is.
+        let mut waiting = place.receiver(&receiver, LISTEN);
+        waiting.wait_for("listening on ");
+        waiting.signal(signal);
+        waiting.wait().expect_failure(4, "interrupted");
+        assert_eq!(place.names(), before);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_leaves_nothing() {
+    use nix::sys::signal::Signal;
+    let (place, receiver, _) = long_place();
+    let before = place.names();
+    // A listener of which nobody ever accepts: the run sits in its TLS handshake.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut waiting = place.receiver(
+        &receiver.with("--report report.json"),
+        &format!("--connect {address}"),
+    );
+    waiting.wait_for("connecting to ");
+    assert_ne!(
+        place.names(),
+        before,
+        "the output is opened before the peer is met"
+    );
+    waiting.signal(Signal::SIGINT);
+    waiting.signal(Signal::SIGINT);
+    let ended = waiting.wait();
+    ended.expect_failure(4, "interrupted");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn garbage_does_not_get_in_and_does_not_end_the_wait() {
+    let (place, receiver, sender) = short_place();
+    let mut listening = place.sender(&sender, LISTEN);
+    let endpoint = listening.endpoint();
+    let address = endpoint.strip_prefix("--connect ").unwrap();
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[]] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // It may hang up before it has read everything.
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let connecting = place.receiver(&receiver, &endpoint);
+    connecting.wait().expect_success();
+    let ended = listening.wait();
+    ended.expect_success();
+    assert!(ended.err.contains("turned away"), "{}", ended.err);
+    assert_eq!(place.read("out.csv"), "id,mail\n1,a@example.com\n");
+}
+
+#[test]
+fn garbage_from_whom_we_connect_to() {
+    let (place, receiver, _) = short_place();
+    let before = place.names();
+    let fake = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = fake.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in fake.incoming().flatten() {
+            let mut stream = stream;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let ended = place
+        .receiver(
+            &receiver.with("--timeout 2"),
+            &format!("--connect {address}"),
+        )
+        .wait();
+    ended.expect_failure(4, "");
+    assert_eq!(place.names(), before);
+}

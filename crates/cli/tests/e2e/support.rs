@@ -1,0 +1,305 @@
+//! Running the binary, and what a run must leave behind.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use vesica::{Fingerprint, Identity};
+
+/// Longest time that any process of these tests may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory with two identities, `receiver.key` and `sender.key`.
+pub(crate) struct Place {
+    directory: TempDir,
+    pub(crate) receiver: Fingerprint,
+    pub(crate) sender: Fingerprint,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let identity = |name: &str| {
+            let identity = Identity::generate().unwrap();
+            identity.save(&directory.path().join(name)).unwrap();
+            identity.fingerprint()
+        };
+        let (receiver, sender) = (identity("receiver.key"), identity("sender.key"));
+        Place {
+            directory,
+            receiver,
+            sender,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// Every file, hidden ones too, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn command(&self, words: &[String]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vesica"));
+        command
+            .args(words)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the binary with these words, as a shell would split them, to its end.
+    pub(crate) fn run(&self, words: &str) -> Ended {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        Running::start(self.command(&words)).wait()
+    }
+
+    /// Starts the receiver at an endpoint such as `--listen 127.0.0.1:0`.
+    pub(crate) fn receiver(&self, arguments: &Arguments, endpoint: &str) -> Running {
+        self.party("receive", arguments, endpoint, "receiver.key", self.sender)
+    }
+
+    /// Starts the sender at an endpoint.
+    pub(crate) fn sender(&self, arguments: &Arguments, endpoint: &str) -> Running {
+        self.party("send", arguments, endpoint, "sender.key", self.receiver)
+    }
+
+    fn party(
+        &self,
+        command: &str,
+        arguments: &Arguments,
+        endpoint: &str,
+        key: &str,
+        peer: Fingerprint,
+    ) -> Running {
+        let mut words = vec![command.to_owned()];
+        words.extend(arguments.words.iter().cloned());
+        words.extend(endpoint.split(' ').map(str::to_owned));
+        words.extend(["--identity".to_owned(), key.to_owned()]);
+        if !words.iter().any(|w| w == "--peer") {
+            words.extend(["--peer".to_owned(), peer.to_string()]);
+        }
+        let mut command = self.command(&words);
+        if let Some(input) = &arguments.stdin {
+            command.stdin(Stdio::piped());
+            let mut running = Running::start(command);
+            let mut stdin = running.process.stdin.take().unwrap();
+            stdin.write_all(input.as_bytes()).unwrap();
+            return running;
+        }
+        Running::start(command)
+    }
+}
+
+/// The options of one side but for where and with whom.
+#[derive(Clone)]
+pub(crate) struct Arguments {
+    words: Vec<String>,
+    stdin: Option<String>,
+}
+
+impl Arguments {
+    pub(crate) fn new(input: &str, key: &str) -> Arguments {
+        let words = ["--input", input, "--key", key, "--progress", "plain"];
+        Arguments {
+            words: words.map(str::to_owned).to_vec(),
+            stdin: None,
+        }
+    }
+
+    pub(crate) fn output(self, name: &str) -> Arguments {
+        self.with(&format!("--output {name}"))
+    }
+
+    /// More options, as a shell would split them.
+    pub(crate) fn with(mut self, words: &str) -> Arguments {
+        self.words
+            .extend(words.split_whitespace().map(str::to_owned));
+        self
+    }
+
+    pub(crate) fn stdin(mut self, input: &str) -> Arguments {
+        self.stdin = Some(input.to_owned());
+        self
+    }
+}
+
+/// A process under way.
+pub(crate) struct Running {
+    pub(crate) process: Child,
+    lines: Receiver<String>,
+    seen: String,
+    out: JoinHandle<Vec<u8>>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Running {
+        let mut process = command.spawn().unwrap();
+        let errors = BufReader::new(process.stderr.take().unwrap());
+        let mut out = process.stdout.take().unwrap();
+        let (to, lines) = channel();
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                if to.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let out = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            out.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        Running {
+            process,
+            lines,
+            seen: String::new(),
+            out,
+        }
+    }
+
+    /// Waits for a line on standard error that begins so; gives the rest of it.
+    pub(crate) fn wait_for(&mut self, start: &str) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    self.seen.push_str(&line);
+                    self.seen.push('\n');
+                    if let Some(rest) = line.strip_prefix(start) {
+                        return rest.to_owned();
+                    }
+                }
+                Err(_) => panic!("no line {start:?} in:\n{}", self.seen),
+            }
+        }
+    }
+
+    /// Where it listens, as the option for the other side.
+    pub(crate) fn endpoint(&mut self) -> String {
+        format!("--connect {}", self.wait_for("listening on "))
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let id = nix::unistd::Pid::from_raw(self.process.id().try_into().unwrap());
+        nix::sys::signal::kill(id, signal).unwrap();
+    }
+
+    pub(crate) fn wait(mut self) -> Ended {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(Duration::from_millis(50)) {
+                Ok(line) => self.seen.push_str(&(line + "\n")),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                    self.process.kill().unwrap();
+                    panic!("still running after a minute:\n{}", self.seen);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        let code = self.process.wait().unwrap().code();
+        Ended {
+            code,
+            out: self.out.join().unwrap(),
+            err: self.seen,
+        }
+    }
+}
+
+/// A process that has ended; `code` is `None` if a signal ended it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_success(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        assert!(!self.err.contains("vesica: "), "{}", self.err);
+    }
+
+    /// Expects this exit code, one line `vesica: …` with these words in it, at most one hint,
+    /// and nothing on standard output.
+    #[track_caller]
+    pub(crate) fn expect_failure(&self, code: i32, words: &str) {
+        assert_eq!(self.code, Some(code), "{}", self.err);
+        assert!(self.out.is_empty(), "{:?}", self.text());
+        let of = |start: &str| -> Vec<&str> {
+            self.err.lines().filter(|l| l.starts_with(start)).collect()
+        };
+        let failures = of("vesica: ");
+        assert_eq!(failures.len(), 1, "{}", self.err);
+        assert!(
+            failures[0].contains(words),
+            "{words:?} not in {}",
+            failures[0]
+        );
+        assert!(of("hint: ").len() <= 1, "{}", self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+    }
+}
+
+/// Both sides of a run.
+pub(crate) struct Pair {
+    pub(crate) receiver: Ended,
+    pub(crate) sender: Ended,
+}
+
+impl Pair {
+    #[track_caller]
+    pub(crate) fn expect_success(&self) {
+        self.receiver.expect_success();
+        self.sender.expect_success();
+        assert!(self.sender.out.is_empty());
+    }
+}
+
+/// Runs both sides, the sender listening.
+pub(crate) fn exchange(place: &Place, receiver: &Arguments, sender: &Arguments) -> Pair {
+    let mut sender = place.sender(sender, "--listen 127.0.0.1:0");
+    let receiver = place.receiver(receiver, &sender.endpoint());
+    Pair {
+        receiver: receiver.wait(),
+        sender: sender.wait(),
+    }
+}
+
+/// CSV without anything that needs quotes.
+pub(crate) fn csv_of<S: AsRef<str>>(header: &[&str], rows: &[Vec<S>]) -> String {
+    let mut text = header.join(",") + "\n";
+    for row in rows {
+        let fields: Vec<&str> = row.iter().map(AsRef::as_ref).collect();
+        text.push_str(&fields.join(","));
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,355 @@
+//! The main job over every kind of table, against a plain intersection computed here.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::support::{Arguments, Place, csv_of, exchange};
+
+/// Rows `id,note` with keys spread over a range, some twice, some blank.
+fn rows(count: u64, seed: u64, range: u64) -> Vec<Vec<String>> {
+    let mut state = seed;
+    (0..count)
+        .map(|i| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let key = match i % 50 {
+                7 => String::new(),
+                _ => format!("k{}", (state >> 33) % range),
+            };
+            vec![format!("n{i}"), key, format!("note {i}")]
+        })
+        .collect()
+}
+
+/// The rows of `ours` whose key column `theirs` has too; blanks match nothing.
+fn plain(
+    ours: &[Vec<String>],
+    column: usize,
+    theirs: &[Vec<String>],
+    other: usize,
+) -> Vec<Vec<String>> {
+    let keys: HashSet<&str> = theirs.iter().map(|row| row[other].as_str()).collect();
+    let kept = |row: &&Vec<String>| !row[column].is_empty() && keys.contains(row[column].as_str());
+    ours.iter().filter(kept).cloned().collect()
+}
+
+const HEADER: [&str; 3] = ["n", "key", "note"];
+
+#[test]
+fn csv_equals_a_plain_intersection() {
+    let place = Place::new();
+    let (ours, theirs) = (rows(300, 1, 400), rows(200, 2, 400));
+    place.write("ours.csv", csv_of(&HEADER, &ours));
+    place.write("theirs.csv", csv_of(&HEADER, &theirs));
+    let pair = exchange(
+        &place,
+        &Arguments::new("ours.csv", "key").output("out.csv"),
+        &Arguments::new("theirs.csv", "key").with("--report report.json"),
+    );
+    pair.expect_success();
+    let expected = plain(&ours, 1, &theirs, 1);
+    assert!(expected.len() > 50 && expected.len() < 250);
+    assert_eq!(place.read("out.csv"), csv_of(&HEADER, &expected));
+
+    // Both say what they may say.
+    for (party, words) in [
+        (
+            &pair.receiver,
+            ["rows read       300", "matches  ", "rows written"],
+        ),
+        (
+            &pair.sender,
+            [
+                "rows read       200",
+                "protocol        compact-dh",
+                "malicious",
+            ],
+        ),
+    ] {
+        for word in words {
+            assert!(party.err.contains(word), "{word:?} not in {}", party.err);
+        }
+    }
+    assert!(
+        !pair.sender.err.contains("matches  "),
+        "{}",
+        pair.sender.err
+    );
+    assert!(pair.sender.err.contains(&place.receiver.to_string()));
+    let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+    assert!(report["matches"].is_null());
+}
+
+#[test]
+fn every_protocol_and_its_report() {
+    let (ours, theirs) = (rows(60, 3, 80), rows(90, 4, 80));
+    let expected = plain(&ours, 1, &theirs, 1);
+    assert!(expected.len() > 10);
+    for (protocol, security) in [
+        ("compact-dh", "malicious"),
+        ("compact-dh-sh1", "semi-honest"),
+        ("compact-dh-sh2", "semi-honest"),
+        ("dh", "semi-honest"),
+    ] {
+        let place = Place::new();
+        place.write("ours.csv", csv_of(&HEADER, &ours));
+        place.write("theirs.csv", csv_of(&HEADER, &theirs));
+        let terms = format!("--protocol {protocol} --security {security}");
+        let pair = exchange(
+            &place,
+            &Arguments::new("ours.csv", "key")
+                .output("out.csv")
+                .with(&terms)
+                .with("--report report.json"),
+            &Arguments::new("theirs.csv", "key").with(&terms),
+        );
+        pair.expect_success();
+        assert_eq!(
+            place.read("out.csv"),
+            csv_of(&HEADER, &expected),
+            "{protocol}"
+        );
+
+        let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+        let keys: Vec<&str> = report
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let mut named = vec![
+            "protocol",
+            "security",
+            "reveal",
+            "rows",
+            "items",
+            "duplicates",
+            "peer_items",
+            "matches",
+            "bytes_sent",
+            "bytes_received",
+            "seconds",
+            "phases",
+            "peer",
+            "contract",
+        ];
+        named.sort_unstable();
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, named);
+        let distinct = |rows: &[Vec<String>]| -> usize {
+            let keys = rows.iter().map(|r| r[1].as_str());
+            keys.filter(|k| !k.is_empty()).collect::<HashSet<_>>().len()
+        };
+        assert_eq!(report["protocol"], protocol);
+        assert_eq!(report["security"], security);
+        assert_eq!(report["reveal"], "matches");
+        assert_eq!(report["rows"], 60);
+        assert_eq!(report["items"], distinct(&ours));
+        assert_eq!(report["duplicates"], 60 - 2 - distinct(&ours));
+        assert_eq!(report["peer_items"], distinct(&theirs));
+        assert_eq!(report["matches"], distinct(&expected));
+        assert_eq!(report["peer"], place.sender.to_string());
+        assert_eq!(report["contract"]["protocol"], protocol);
+        assert!(report["seconds"].as_f64().unwrap() > 0.0);
+        assert!(report["bytes_sent"].as_u64().unwrap() > 60 * 8);
+        let phases = report["phases"].as_array().unwrap();
+        let sum: u64 = phases
+            .iter()
+            .map(|p| p["bytes_sent"].as_u64().unwrap())
+            .sum();
+        assert_eq!(report["bytes_sent"], sum);
+    }
+}
+
+#[test]
+fn parquet_integers_match_text() {
+    let place = Place::new();
+    let ids: Vec<i64> = (0..200).map(|i| (i * 37) % 1000 - 100).collect();
+    let names: Vec<String> = ids.iter().map(|i| format!("name {i}")).collect();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, false),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(ids.clone())),
+        Arc::new(StringArray::from(names)),
+    ];
+    let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+    let file = File::create(place.path("ours.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let theirs: Vec<Vec<String>> = (-50..400).step_by(3).map(|i| vec![i.to_string()]).collect();
+    place.write("theirs.csv", csv_of(&["number"], &theirs));
+
+    exchange(
+        &place,
+        &Arguments::new("ours.parquet", "id").output("out.parquet"),
+        &Arguments::new("theirs.csv", "number"),
+    )
+    .expect_success();
+    let file = File::open(place.path("out.parquet")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    assert_eq!(reader.schema().fields(), schema.fields());
+    let mut found = Vec::new();
+    for batch in reader.build().unwrap() {
+        let batch = batch.unwrap();
+        let ids = batch
+            .column(0)
+            .as_any()
+            .downcast_ref::<Int64Array>()
+            .unwrap();
+        let names = batch
+            .column(1)
+            .as_any()
+            .downcast_ref::<StringArray>()
+            .unwrap();
+        for i in 0..ids.len() {
+            assert_eq!(names.value(i), format!("name {}", ids.value(i)));
+            found.push(ids.value(i));
+        }
+    }
+    let shared: Vec<i64> = ids
+        .into_iter()
+        .filter(|i| (-50..400).contains(i) && (i + 50) % 3 == 0)
+        .collect();
+    assert!(shared.len() > 10);
+    assert_eq!(found, shared);
+}
+
+#[test]
+fn json_lines_and_arrow() {
+    let place = Place::new();
+    let line = |i: u32| format!("{{\"id\": {i}, \"tags\": [\"a\", {i}], \"x\": null}}\n");
+    let ours: String = (0..60).map(line).collect();
+    place.write("ours.jsonl", ours);
+    let ids: Vec<i64> = (0..90).map(|i| i * 2).collect();
+    let schema = Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, false)]));
+    let batch =
+        RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(ids))]).unwrap();
+    let file = File::create(place.path("theirs.arrow")).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+
+    exchange(
+        &place,
+        &Arguments::new("ours.jsonl", "id").output("out.jsonl"),
+        &Arguments::new("theirs.arrow", "key"),
+    )
+    .expect_success();
+    let expected: String = (0..60).step_by(2).map(line).collect();
+    assert_eq!(place.read("out.jsonl"), expected);
+
+    // And the other way round.
+    exchange(
+        &place,
+        &Arguments::new("theirs.arrow", "key").output("out.arrow"),
+        &Arguments::new("ours.jsonl", "id"),
+    )
+    .expect_success();
+    let file = File::open(place.path("out.arrow")).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    assert_eq!(reader.schema(), schema);
+    let found: Vec<i64> = reader
+        .flat_map(|batch| {
+            let batch = batch.unwrap();
+            let ids = batch
+                .column(0)
+                .as_any()
+                .downcast_ref::<Int64Array>()
+                .unwrap();
+            ids.values().to_vec()
+        })
+        .collect();
+    assert_eq!(found, (0..60).step_by(2).collect::<Vec<_>>());
+}
+
+#[test]
+fn standard_input_and_output_while_the_receiver_listens() {
+    let place = Place::new();
+    let (ours, theirs) = (rows(40, 5, 60), rows(40, 6, 60));
+    let before = place.names();
+    let mut receiver = place.receiver(
+        &Arguments::new("-", "key").stdin(&csv_of(&HEADER, &ours)),
+        "--listen 127.0.0.1:0",
+    );
+    let sender = place.sender(
+        &Arguments::new("-", "key").stdin(&csv_of(&HEADER, &theirs)),
+        &receiver.endpoint(),
+    );
+    let (receiver, sender) = (receiver.wait(), sender.wait());
+    receiver.expect_success();
+    sender.expect_success();
+    let expected = plain(&ours, 1, &theirs, 1);
+    assert!(!expected.is_empty());
+    assert_eq!(receiver.text(), csv_of(&HEADER, &expected));
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn several_key_columns_and_a_delimiter() {
+    let place = Place::new();
+    place.write("ours.csv", "first;last;x\nab;c;1\na;bc;2\nd;e;3\n;e;4\n");
+    place.write("theirs.csv", "surname,name\nc,ab\ne,d\nbc,other\n");
+    exchange(
+        &place,
+        &Arguments::new("ours.csv", "first,last")
+            .output("out.csv")
+            .with("--delimiter ; --format csv"),
+        &Arguments::new("theirs.csv", "name,surname"),
+    )
+    .expect_success();
+    assert_eq!(place.read("out.csv"), "first;last;x\nab;c;1\nd;e;3\n");
+}
+
+#[test]
+fn addresses_are_normalised_and_rows_stay_as_they_were() {
+    let place = Place::new();
+    place.write(
+        "ours.csv",
+        "id,email\n1, Ada@Example.COM\n2,bela@example.org\n3,\"cleo@example.org\"\n4,not an address\n",
+    );
+    place.write(
+        "theirs.csv",
+        "email,y\nADA@example.com,1\nCLEO@EXAMPLE.ORG ,2\n",
+    );
+    let normalize = "--normalize email=email";
+    exchange(
+        &place,
+        &Arguments::new("ours.csv", "email")
+            .output("out.csv")
+            .with(normalize),
+        &Arguments::new("theirs.csv", "email").with(normalize),
+    )
+    .expect_success();
+    assert_eq!(
+        place.read("out.csv"),
+        "id,email\n1, Ada@Example.COM\n3,\"cleo@example.org\"\n"
+    );
+}
+
+#[test]
+fn an_existing_output_is_replaced_and_an_empty_result_is_a_table() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n");
+    place.write("theirs.csv", "id\n3\n");
+    place.write("out.csv", "old\n");
+    exchange(
+        &place,
+        &Arguments::new("ours.csv", "id")
+            .output("out.csv")
+            .with("--lambda 64"),
+        &Arguments::new("theirs.csv", "id").with("--lambda 64"),
+    )
+    .expect_success();
+    assert_eq!(place.read("out.csv"), "id\n");
+}

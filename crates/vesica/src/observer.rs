@@ -1,0 +1,67 @@
+//! Watching a job.
+
+use std::net::SocketAddr;
+
+use vesica_session::{Connection, Endpoint, Progress};
+use vesica_tables::Counts;
+
+/// Hears how a job goes on, in this order. Called on the thread that runs the job; every method
+/// does nothing unless it is overridden.
+pub trait Observer {
+    /// The keys of the table have been read.
+    fn read(&mut self, counts: &Counts) {
+        let _ = counts;
+    }
+
+    /// The listening side waits for its peer at this address.
+    fn listening(&mut self, address: SocketAddr) {
+        let _ = address;
+    }
+
+    /// The connecting side tries to reach its peer.
+    fn connecting(&mut self, endpoint: &Endpoint) {
+        let _ = endpoint;
+    }
+
+    /// The peer is there and is who it should be.
+    fn connected(&mut self, connection: &Connection) {
+        let _ = connection;
+    }
+
+    /// A phase of the protocol begins.
+    fn phase(&mut self, name: &'static str) {
+        let _ = name;
+    }
+
+    /// Bytes sent and received so far, framing included.
+    fn bytes(&mut self, sent: u64, received: u64) {
+        let _ = (sent, received);
+    }
+
+    /// The protocol is over and the receiver begins to write its matching rows.
+    fn writing(&mut self) {}
+
+    /// The result is in its place and holds this many rows.
+    fn wrote(&mut self, rows: u64) {
+        let _ = rows;
+    }
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// An [`Observer`] as the session knows it.
+pub(crate) struct Phases<'a>(pub(crate) &'a mut dyn Observer);
+
+impl Progress for Phases<'_> {
+    fn phase(&mut self, name: &'static str) {
+        self.0.phase(name);
+    }
+
+    fn bytes(&mut self, sent: u64, received: u64) {
+        self.0.bytes(sent, received);
+    }
+}
