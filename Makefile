@@ -53,7 +53,7 @@ fuzz:
 	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SECONDS)
 
 fuzz-smoke:
-	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SMOKE_SECONDS) --fresh
+	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SMOKE_SECONDS) --fresh --driver any
 
 fuzz-seeds:
 	@$(PYTHON) scripts/fuzz.py seeds

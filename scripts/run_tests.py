@@ -60,7 +60,8 @@ def main() -> int:
 
     python = [sys.executable, "-B"]
     scripts = str(ROOT / "scripts")
-    fuzz = [*python, f"{scripts}/fuzz.py", "run", "--fresh", "--seconds", str(options.fuzz_seconds)]
+    fuzz = [*python, f"{scripts}/fuzz.py", "run", "--fresh", "--driver", "any"]
+    fuzz += ["--seconds", str(options.fuzz_seconds)]
     stages = [
         ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
         ("cargo test", [CARGO, "test", "--workspace", "--locked", "--no-fail-fast"]),

@@ -1,0 +1,270 @@
+//! Writes the seeds: small valid inputs of every target, from which fuzzing starts.
+//!
+//! `make_seeds DIR` writes `DIR/TARGET/NAME`. The same version writes the same bytes, except for
+//! the identity, which is left alone if it is there.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Int64Array, RecordBatch,
+    StringArray, TimestampMicrosecondArray,
+};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, MetadataVersion};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use vesica_session::{
+    Fingerprint, Hello, Identity, Learns, Payload, Protocol, ProtocolRequest, Reveal, Role,
+    Security,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+struct Seeds(PathBuf);
+
+impl Seeds {
+    fn put(&self, target: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        let folder = self.0.join(target);
+        fs::create_dir_all(&folder)?;
+        Ok(fs::write(folder.join(name), bytes)?)
+    }
+
+    /// A table behind the byte that chooses its key.
+    fn table(&self, target: &str, name: &str, choice: u8, file: &[u8]) -> Result<()> {
+        self.put(target, name, &[&[choice], file].concat())?;
+        self.put("detect", &format!("{target}-{name}"), file)
+    }
+}
+
+fn main() -> Result<()> {
+    let folder = std::env::args().nth(1).ok_or("give the folder")?;
+    let seeds = Seeds(PathBuf::from(folder));
+    wire(&seeds)?;
+    session(&seeds)?;
+    psi(&seeds)?;
+    text(&seeds)?;
+    columnar(&seeds)
+}
+
+fn frame(code: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_le_bytes();
+    [&[code], &length[..], payload].concat()
+}
+
+fn wire(seeds: &Seeds) -> Result<()> {
+    let two = [frame(32, b"first"), frame(32, b"second")].concat();
+    seeds.put("frames", "two", &[&[63, 32, 255], &two[..]].concat())?;
+    seeds.put("frames", "drip", &[&[0, 32, 6], &two[..]].concat())?;
+    let abort = frame(1, b"\x02the two sides disagree");
+    seeds.put("frames", "abort", &[&[63, 32, 255], &abort[..]].concat())?;
+    let huge = [32, 0xff, 0xff, 0xff, 0xff];
+    seeds.put("frames", "huge", &[&[63, 32, 255], &huge[..]].concat())
+}
+
+fn session(seeds: &Seeds) -> Result<()> {
+    let hello = |role, protocol| Hello {
+        role,
+        protocol,
+        security: Security::Malicious,
+        kappa: 128,
+        lambda: 40,
+        reveal: Reveal::Matches,
+        learns: Learns::Receiver,
+        normalization: vec!["email/1".into()],
+        payload: Payload::None,
+        items: 3,
+    };
+    let named = ProtocolRequest::Named(Protocol::CompactDh);
+    for (name, ours, hello) in [
+        ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
+        ("sender", 0, hello(Role::Sender, named)),
+    ] {
+        let bytes = hello.encode();
+        seeds.put("hello", name, &bytes)?;
+        let length = (bytes.len() as u16).to_be_bytes();
+        // Then the nonce's 64 bytes, and the empty last frame.
+        let script = [&[ours], &length[..], &bytes, &[0, 64], &[5; 64], &[0, 0]].concat();
+        seeds.put("agree", name, &script)?;
+    }
+    let fingerprint = Fingerprint::of_public_key(b"a key").to_string();
+    seeds.put("fingerprint", "lower", fingerprint.as_bytes())?;
+    let spaced = format!(" {}\n", fingerprint.to_ascii_uppercase());
+    seeds.put("fingerprint", "upper", spaced.as_bytes())?;
+    if !seeds.0.join("identity/fresh").exists() {
+        seeds.put(
+            "identity",
+            "fresh",
+            Identity::generate()?.to_pem().as_bytes(),
+        )?;
+    }
+    Ok(())
+}
+
+fn psi(seeds: &Seeds) -> Result<()> {
+    for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
+        // Two items each, one item, none.
+        for (size, sizes) in [("two", 0b010_010), ("one", 0b001_001), ("none", 0)] {
+            for (fill, byte) in [("zeros", 0), ("ones", 1), ("high", 0xee)] {
+                let mut script = vec![i as u8, sizes, 255];
+                // Whatever the first message is, the frames behind it are as long as allowed too.
+                for _ in 0..6 {
+                    script.extend([byte; 32]);
+                }
+                let name = format!("{}-{size}-{fill}", protocol.name());
+                seeds.put("psi_receive", &name, &script)?;
+                seeds.put("psi_send", &name, &script)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text(seeds: &Seeds) -> Result<()> {
+    let gzip = |bytes: &[u8]| -> Result<Vec<u8>> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(bytes)?;
+        Ok(gzip.finish()?)
+    };
+    let plain = b"k,v\na,1\nb,2\na,3\n,4\n";
+    let quoted = "\u{feff}k;v\r\n\"a;\"\"b\"\r\n;2\"\r\nÅ;\"3\n4\"\r\n";
+    seeds.table("csv", "plain", 0, plain)?;
+    seeds.table("csv", "two-columns", 1, plain)?;
+    seeds.table("csv", "quoted", 0, quoted.as_bytes())?;
+    seeds.table("csv", "tabs", 2, b"k\tv\nA \t1\n\nb\t2")?;
+    seeds.table(
+        "csv",
+        "emails",
+        4,
+        "k\nA@B.example\nx@bücher.example\nno\n".as_bytes(),
+    )?;
+    seeds.table(
+        "csv",
+        "phones",
+        6,
+        b"k\n020 7946 0000\n+44 20 7946 0000\n12\n",
+    )?;
+    seeds.table("csv", "gzip", 0, &gzip(plain)?)?;
+    let lines = b"{\"k\":\"a\",\"v\":1}\n{\"v\":[{}],\"k\":17}\n\n{\"k\":null}\r\n{\"k\":true,\"v\":\"\\u00e9\"}";
+    seeds.table("jsonl", "plain", 0, lines)?;
+    seeds.table("jsonl", "two-columns", 1, lines)?;
+    seeds.table("jsonl", "gzip", 0, &gzip(lines)?)?;
+
+    for (choice, name, value) in [
+        (0, "exact", " As it is "),
+        (1, "text", "  Stra\u{df}e\u{a0}\u{200b}\u{fb01}n  E\u{301} "),
+        (2, "email", "J\u{fc}rgen.M+tag@B\u{fc}cher.Example."),
+        (2, "email-quoted", "\"a@b\"@example.org"),
+        (3, "phone", "(020) 7946 0000 ext. 5"),
+        (3, "phone-abroad", "+49 30 901820"),
+        (
+            4,
+            "sha256",
+            "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855",
+        ),
+    ] {
+        seeds.put("profiles", name, &[&[choice], value.as_bytes()].concat())?;
+    }
+    seeds.put("keyspec", "plain", b"id")?;
+    seeds.put(
+        "keyspec",
+        "profiles",
+        b"email,tel,n\ntel=phone:gb\nemail=email\nn=sha256-hex",
+    )
+}
+
+fn columnar(seeds: &Seeds) -> Result<()> {
+    let keys: Vec<(&str, ArrayRef)> = vec![
+        (
+            "text",
+            Arc::new(StringArray::from(vec![
+                Some("a"),
+                None,
+                Some("b"),
+                Some("a"),
+            ])),
+        ),
+        (
+            "integer",
+            Arc::new(Int64Array::from(vec![Some(1), Some(-2), None, Some(1)])),
+        ),
+        (
+            "bytes",
+            Arc::new(BinaryArray::from(vec![&b"a"[..], b"", b"\xff", b"a"])),
+        ),
+        (
+            "boolean",
+            Arc::new(BooleanArray::from(vec![true, false, true, true])),
+        ),
+        ("date", Arc::new(Date32Array::from(vec![0, 19_782, -1, 0]))),
+        (
+            "decimal",
+            Arc::new(Decimal128Array::from(vec![1250, -5, 0, 1]).with_precision_and_scale(9, 2)?),
+        ),
+        (
+            "instant",
+            Arc::new(TimestampMicrosecondArray::from(vec![0, 1, -1, 0]).with_timezone("UTC")),
+        ),
+    ];
+    for (name, key) in keys {
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["x", "y", "", "z"]));
+        let batch = RecordBatch::try_from_iter([("k", key), ("v", values)])?;
+        parquet_files(seeds, name, &batch)?;
+        arrow_files(seeds, name, &batch)?;
+    }
+    Ok(())
+}
+
+fn parquet_files(seeds: &Seeds, name: &str, batch: &RecordBatch) -> Result<()> {
+    let write = |compression| -> Result<Vec<u8>> {
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_created_by("seed".into())
+            .build();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties))?;
+        writer.write(batch)?;
+        writer.close()?;
+        Ok(file)
+    };
+    seeds.table("parquet", name, 0, &write(Compression::UNCOMPRESSED)?)?;
+    if name == "text" {
+        seeds.table("parquet", "snappy", 1, &write(Compression::SNAPPY)?)?;
+        seeds.table(
+            "parquet",
+            "zstd",
+            0,
+            &write(Compression::ZSTD(ZstdLevel::try_new(1)?))?,
+        )?;
+    }
+    Ok(())
+}
+
+fn arrow_files(seeds: &Seeds, name: &str, batch: &RecordBatch) -> Result<()> {
+    let plain = || IpcWriteOptions::try_new(8, false, MetadataVersion::V5);
+    let file = |options| -> Result<Vec<u8>> {
+        let mut file = Vec::new();
+        let mut writer = FileWriter::try_new_with_options(&mut file, &batch.schema(), options)?;
+        writer.write(batch)?;
+        writer.finish()?;
+        drop(writer);
+        Ok(file)
+    };
+    seeds.table("arrow", &format!("{name}-file"), 0, &file(plain()?)?)?;
+    if name == "text" {
+        let lz4 = plain()?.try_with_compression(Some(CompressionType::LZ4_FRAME))?;
+        seeds.table("arrow", "lz4", 0, &file(lz4)?)?;
+        let mut stream = Vec::new();
+        let mut writer = StreamWriter::try_new(&mut stream, &batch.schema())?;
+        writer.write(batch)?;
+        writer.finish()?;
+        drop(writer);
+        seeds.table("arrow", "stream", 1, &stream)?;
+    }
+    Ok(())
+}
