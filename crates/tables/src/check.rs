@@ -291,7 +291,7 @@ fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {
             );
             warn(
                 &column.unusual_uuids,
-                "UUIDs in upper case or braces, differing from UUID columns; text folds case",
+                "written as UUIDs in upper case or braces, differing from UUID columns; text folds case",
             );
         }
         let types = column.types.keys().filter(|t| **t != "null").count();

@@ -68,6 +68,15 @@ impl Output {
         &self.name
     }
 
+    /// The private file that an unfinished result is in, if there is one. A program that is
+    /// ended by a signal never drops its values; its handler must remove this file itself.
+    pub fn partial_path(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Beside { file, .. } => Some(file.path()),
+            Target::Stdout | Target::Direct(_) => None,
+        }
+    }
+
     /// Puts the finished file in its place: flushed to the disk, then renamed.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub enum Profile {
     /// invisible characters (soft hyphen, zero-width space, word joiner, byte-order mark)
     /// removed, white space trimmed and each run of it collapsed to one space.
     Text,
-    /// An e-mail address: trimmed; the local part in NFC and case folded; the domain in
+    /// An e-mail address: invisible characters removed, trimmed; the local part in NFC and case folded; the domain in
     /// lower-case ASCII by IDNA (UTS #46), without a trailing dot. Dots and `+tags` of the local
     /// part are kept, because only some providers ignore them.
     Email,
@@ -55,6 +55,16 @@ pub enum Normalized<'a> {
     Blank,
     /// Not a value of this kind; an invalid key never matches.
     Invalid,
+}
+
+impl Normalized<'_> {
+    fn into_owned(self) -> Normalized<'static> {
+        match self {
+            Normalized::Valid(text) => Normalized::Valid(Cow::Owned(text.into_owned())),
+            Normalized::Blank => Normalized::Blank,
+            Normalized::Invalid => Normalized::Invalid,
+        }
+    }
 }
 
 impl Profile {
@@ -213,7 +223,23 @@ fn collapse(value: Cow<'_, str>) -> Normalized<'_> {
     }
 }
 
+/// The text without invisible characters, which come along when it is copied from a web page.
+fn visible(value: &str) -> Cow<'_, str> {
+    if value.is_ascii() || !value.contains(is_invisible) {
+        Cow::Borrowed(value)
+    } else {
+        Cow::Owned(value.chars().filter(|c| !is_invisible(*c)).collect())
+    }
+}
+
 fn email(value: &str) -> Normalized<'_> {
+    match visible(value) {
+        Cow::Borrowed(value) => visible_email(value),
+        Cow::Owned(value) => visible_email(&value).into_owned(),
+    }
+}
+
+fn visible_email(value: &str) -> Normalized<'_> {
     let trimmed = value.trim();
     if trimmed.is_empty() {
         return Normalized::Blank;
@@ -270,7 +296,8 @@ fn phone(value: &str, region: Region) -> Normalized<'_> {
     if trimmed.len() > 250 {
         return Normalized::Invalid;
     }
-    let plain = const { ComposingNormalizerBorrowed::new_nfkc() }.normalize(trimmed);
+    let visible = visible(trimmed);
+    let plain = const { ComposingNormalizerBorrowed::new_nfkc() }.normalize(&visible);
     // The parser has panicked on odd input before (RUSTSEC-2024-0369): a value that a user
     // controls must not be able to stop the run.
     let parsed = quietly(|| {
