@@ -64,10 +64,12 @@ def main():
     for name, email in donors:
         date = f"2025-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
         rows.append([name, written(rng, email), date, f"{rng.choice([5, 10, 20, 25, 50, 100])}.00"])
-    # Two donors gave twice, and one left no address.
-    rows.append([*rows[3][:2], "2025-12-30", "15.00"])
-    rows.append([*rows[60][:2], "2025-12-31", "30.00"])
-    rows[100][1] = ""
+    # Two donors who are customers gave twice, and one donor who is none left no address.
+    is_customer = [person in customers for person in donors]
+    twice = [row for row, customer in zip(rows, is_customer) if customer][3:5]
+    rows[is_customer.index(False)][1] = ""
+    rows.append([*twice[0][:2], "2025-12-30", "15.00"])
+    rows.append([twice[1][0], twice[1][1].upper(), "2025-12-31", "30.00"])
     write("donors.csv", ["donor", "email", "last_gift", "amount_eur"], rows)
 
     rows = []

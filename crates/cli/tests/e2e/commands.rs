@@ -172,7 +172,7 @@ fn bench_prints_what_it_promises() {
         assert!(seconds("offline") <= seconds("total"));
         let bytes = |key: &str| result["bytes"][key].as_u64().unwrap();
         assert!(bytes("receiver_to_sender") >= 3200, "{result}");
-        assert!(bytes("sender_to_receiver") >= 128 * 8, "{result}");
+        assert!(bytes("sender_to_receiver") >= 128 * 6, "{result}");
         let phases = result["phases"].as_array().unwrap();
         let sum = |key: &str| -> u64 { phases.iter().map(|p| p[key].as_u64().unwrap()).sum() };
         assert_eq!(sum("bytes_sent"), bytes("receiver_to_sender"));

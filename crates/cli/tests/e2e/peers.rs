@@ -166,7 +166,7 @@ fn a_peer_killed_before_it_is_met() {
 
 #[test]
 fn a_peer_killed_after_the_handshake_or_in_the_middle() {
-    for mark in ["connected to ", "phase: "] {
+    for mark in ["connected to ", "phase: oprf"] {
         let (place, receiver, sender) = long_place();
         let before = place.names();
         // The sender goes away.
