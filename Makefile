@@ -47,7 +47,7 @@ bench-kernels:
 	$(CARGO) bench --workspace --locked
 
 docs:
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --lib --no-deps --locked
 
 fuzz:
 	@$(PYTHON) scripts/fuzz.py run --seconds $(FUZZ_SECONDS)

@@ -53,7 +53,7 @@ def main() -> int:
         (
             "rustdoc",
             lambda: run(
-                [CARGO, "doc", *workspace, "--no-deps"],
+                [CARGO, "doc", *workspace, "--lib", "--no-deps"],
                 env={"RUSTDOCFLAGS": "-Dwarnings"},
             ),
         ),
