@@ -208,10 +208,11 @@ impl Exponent {
         raise(&times_eight(&eight_times), points)
     }
 
-    /// u(e⁻¹·P) for points of order ℓ.
+    /// u(e⁻¹·P) for points of order ℓ; components of low order are taken away, so that 0 results exactly
+    /// if P had low order.
     pub fn remove(&self, points: &[Bytes32]) -> Vec<Bytes32> {
-        let inverse = Zeroizing::new(self.scalar.invert());
-        raise(&Zeroizing::new(inverse.to_bytes()), points)
+        let inverse = Zeroizing::new((*self.scalar * Scalar::from(8u8)).invert());
+        raise(&times_eight(&inverse), points)
     }
 }
 

@@ -4,14 +4,18 @@
 //! receiver learns which of its items the sender holds; the sender learns nothing but sizes.
 #![forbid(unsafe_code)]
 
+mod masks;
+
 use rand_core::CryptoRng;
+pub use vesica_oprf::Item;
+use vesica_oprf::compact_dh::{self, Variant};
+use vesica_oprf::dh;
 use vesica_wire::{Channel, Error};
 
-/// One item of a set: the salted 256-bit hash of a canonical key. Sets hold each item once.
-pub type Item = [u8; 32];
-
 /// What an adversary may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Security {
     /// Follows the protocol and looks at what it sees.
@@ -83,15 +87,35 @@ pub struct Params {
 }
 
 /// What a receiver can compute before it knows its items or its peer. Consumed by one run.
-pub struct Prepared(());
+pub struct Prepared(Offline);
+
+enum Offline {
+    CompactDh(compact_dh::Prepared),
+    Nothing,
+}
+
+/// The figure of RT21 behind a protocol name.
+fn variant(protocol: Protocol) -> Option<Variant> {
+    match protocol {
+        Protocol::CompactDh => Some(Variant::Malicious),
+        Protocol::CompactDhSh1 => Some(Variant::SemiHonest1),
+        Protocol::CompactDhSh2 => Some(Variant::SemiHonest2),
+        Protocol::Dh => None,
+    }
+}
 
 /// The receiver's offline phase for `items` items. Needs no peer.
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
-    let _ = (protocol, items, rng);
-    Prepared(())
+    Prepared(match variant(protocol) {
+        Some(_) => Offline::CompactDh(compact_dh::Prepared::new(items, rng)),
+        None => Offline::Nothing,
+    })
 }
 
 /// Runs the receiver; returns the indices into `items` that the sender also holds, ascending.
+///
+/// # Panics
+/// If `items` or `prepared` do not fit `params`, or items repeat.
 pub fn receive(
     channel: &mut dyn Channel,
     params: &Params,
@@ -99,17 +123,43 @@ pub fn receive(
     prepared: Prepared,
     rng: &mut dyn CryptoRng,
 ) -> Result<Vec<u32>, Error> {
-    let _ = (channel, params, items, prepared, rng);
-    todo!()
+    assert_eq!(items.len(), params.receiver_size);
+    let session = &params.session;
+    channel.begin_phase("oprf");
+    let own = match (variant(params.protocol), prepared.0) {
+        (Some(variant), Offline::CompactDh(prepared)) => {
+            compact_dh::receive(channel, variant, session, items, prepared, rng)?
+        }
+        (None, Offline::Nothing) => dh::receive(channel, session, items, rng)?,
+        _ => panic!("prepared for another protocol"),
+    };
+    channel.begin_phase("masks");
+    masks::receive_and_match(channel, params.sender_size, &own, masks::width(params))
 }
 
 /// Runs the sender.
+///
+/// # Panics
+/// If `items` does not fit `params`.
 pub fn send(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<(), Error> {
-    let _ = (channel, params, items, rng);
-    todo!()
+    assert_eq!(items.len(), params.sender_size);
+    let session = &params.session;
+    channel.begin_phase("oprf");
+    let masks = match variant(params.protocol) {
+        Some(variant) => {
+            compact_dh::send(channel, variant, session, items, params.receiver_size, rng)?
+        }
+        None => dh::send(channel, session, items, params.receiver_size, rng)?,
+    };
+    channel.begin_phase("masks");
+    masks::send(channel, &masks, masks::width(params))?;
+    channel.flush()
 }
+
+#[cfg(test)]
+mod tests;

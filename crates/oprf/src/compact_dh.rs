@@ -1,0 +1,288 @@
+//! PSI from key agreement and one polynomial, for small sets.
+//!
+//! **Paper.** M. Rosulek, N. Trieu, *Compact and Malicious Private Set Intersection for Small Sets*, CCS
+//! 2021 (RT21), figures 4 ([`Variant::Malicious`]), 5 ([`Variant::SemiHonest1`]) and 6
+//! ([`Variant::SemiHonest2`]).
+//!
+//! **Adversary.** Figure 4: malicious, in the random-oracle and ideal-permutation model, under the oracle
+//! Diffie-Hellman assumption. Figures 5 and 6: semi-honest; figure 5 under CDH with the ideal permutation,
+//! figure 6 under oracle Diffie-Hellman without it.
+//!
+//! **What is revealed.** The number of coefficients tells the sender the receiver's set size. A malicious
+//! receiver may hold up to n′ > n items; for n = 2^10, n′ ≤ 8n + 4 unless it makes 2^107 hash queries
+//! (lemma 10).
+//!
+//! **Deviations.**
+//! - Elligator is applied to points of the whole curve (see [`vesica_primitives::curve`]). The paper's
+//!   points of the prime-order subgroup are distinguishable from random strings and would hand the
+//!   receiver's set to the sender.
+//! - The polynomial has at least two coefficients; a receiver with fewer points adds random ones. With a
+//!   single coefficient it would be constant, every item of the sender's would be answered under one key
+//!   that the receiver knows, and the receiver could test any guess at the sender's set.
+//! - All variants place item y at H₁(y), not at y itself, so that items of any length are field elements.
+//! - All variants refuse a constant polynomial, not figure 4 alone.
+//! - The semi-honest variants hash the item along with the agreed secret, as figure 4 does: it costs
+//!   nothing and binds the mask to the run.
+//! - Coefficients belong to the X_j basis of [`vesica_primitives::polynomial`].
+
+use rand_core::CryptoRng;
+use vesica_primitives::curve::{BadPoint, EncodedKeys, PlainKey};
+use vesica_primitives::oracle::Oracle;
+use vesica_primitives::permutation::IdealPermutation;
+use vesica_primitives::polynomial::{
+    Element, element_from_bytes, element_to_bytes, evaluate, interpolate,
+};
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+
+use crate::{Item, Mask};
+
+/// Frame with the sender's public key.
+pub const KEY: Kind = Kind {
+    code: 32,
+    name: "key-agreement message",
+};
+
+/// Frames with the receiver's polynomial.
+pub const POLYNOMIAL: Kind = Kind {
+    code: 33,
+    name: "polynomial",
+};
+
+/// Which figure of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Figure 4.
+    Malicious,
+    /// Figure 5: no random oracle needed.
+    SemiHonest1,
+    /// Figure 6: no ideal permutation, one more coefficient.
+    SemiHonest2,
+}
+
+impl Variant {
+    /// Coefficients of the polynomial for `n` items.
+    pub fn coefficients(self, n: usize) -> usize {
+        let points = match self {
+            Variant::Malicious | Variant::SemiHonest1 => n,
+            Variant::SemiHonest2 => n + 1,
+        };
+        points.max(2)
+    }
+
+    /// The permutation between polynomial values and key-agreement messages, where the figure has one.
+    fn permutation(self) -> Option<IdealPermutation> {
+        match self {
+            Variant::Malicious | Variant::SemiHonest1 => Some(IdealPermutation::default()),
+            Variant::SemiHonest2 => None,
+        }
+    }
+}
+
+/// The oracles of one run.
+struct Oracles {
+    h1: Oracle,
+    h2: Oracle,
+}
+
+impl Oracles {
+    fn new(session: &[u8; 32]) -> Self {
+        Oracles {
+            h1: Oracle::new("vesica/1 compact-dh H1", session),
+            h2: Oracle::new("vesica/1 compact-dh H2", session),
+        }
+    }
+
+    fn points(&self, items: &[Item]) -> Vec<Element> {
+        items
+            .iter()
+            .map(|item| element_from_bytes(&self.h1.hash(&[item])))
+            .collect()
+    }
+
+    fn masks(&self, items: &[Item], secrets: &[[u8; 32]]) -> Vec<Mask> {
+        items
+            .iter()
+            .zip(secrets)
+            .map(|(item, secret)| self.h2.hash(&[item, secret]))
+            .collect()
+    }
+}
+
+/// The receiver's offline phase: its key-agreement messages, which depend on neither items nor peer.
+pub struct Prepared(EncodedKeys);
+
+impl Prepared {
+    /// Messages for `n` items.
+    pub fn new(n: usize, rng: &mut dyn CryptoRng) -> Self {
+        Prepared(EncodedKeys::generate(n, rng))
+    }
+}
+
+/// The receiver, waiting for the sender's public key.
+pub struct Receiver {
+    oracles: Oracles,
+    keys: EncodedKeys,
+    items: Vec<Item>,
+}
+
+impl Receiver {
+    /// Figure 4, step 3: the polynomial through (H₁(y), Π⁻¹(message of y)).
+    ///
+    /// # Panics
+    /// If `prepared` was made for another number of items, or items repeat.
+    pub fn new(
+        variant: Variant,
+        session: &[u8; 32],
+        items: &[Item],
+        prepared: Prepared,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Vec<Element>) {
+        let Prepared(keys) = prepared;
+        assert_eq!(keys.len(), items.len(), "prepared for another set size");
+        let oracles = Oracles::new(session);
+        let mut points = oracles.points(items);
+        let permutation = variant.permutation();
+        let mut values: Vec<Element> = keys
+            .representatives()
+            .iter()
+            .map(|message| match &permutation {
+                Some(pi) => element_from_bytes(&pi.invert(message)),
+                None => element_from_bytes(message),
+            })
+            .collect();
+        let mut random = || {
+            let mut bytes = [0; 32];
+            rng.fill_bytes(&mut bytes);
+            element_from_bytes(&bytes)
+        };
+        // Figure 6, step 3: P(0) is random.
+        if variant == Variant::SemiHonest2 {
+            points.push([0; 4]);
+            values.push(random());
+        }
+        while points.len() < variant.coefficients(items.len()) {
+            points.push(random());
+            values.push(random());
+        }
+        // Oracle outputs repeat, or meet the reserved points, with probability below 2^-190 for 2^32 items.
+        let polynomial = interpolate(&points, &values).expect("items are distinct");
+        let receiver = Receiver {
+            oracles,
+            keys,
+            items: items.to_vec(),
+        };
+        (receiver, polynomial)
+    }
+
+    /// Figure 4, step 6, left of the comparison: F of the receiver's items, in order.
+    pub fn masks(self, public: &[u8; 32]) -> Result<Vec<Mask>, Misbehaviour> {
+        let secrets = self
+            .keys
+            .agree(public)
+            .map_err(|bad| Misbehaviour::BadValue {
+                what: KEY.name,
+                problem: match bad {
+                    BadPoint::NotCanonical => "not a canonical field element",
+                    BadPoint::NotOnCurve => "not a point of the curve",
+                    BadPoint::LowOrder => "a point of low order",
+                },
+            })?;
+        Ok(self.oracles.masks(&self.items, &secrets))
+    }
+}
+
+/// The sender, waiting for the polynomial.
+pub struct Sender {
+    variant: Variant,
+    oracles: Oracles,
+    key: PlainKey,
+}
+
+impl Sender {
+    /// Figure 4, steps 1 and 2: the sender and its public key.
+    pub fn new(variant: Variant, session: &[u8; 32], rng: &mut dyn CryptoRng) -> (Self, [u8; 32]) {
+        let key = PlainKey::generate(rng);
+        let public = *key.public();
+        let sender = Sender {
+            variant,
+            oracles: Oracles::new(session),
+            key,
+        };
+        (sender, public)
+    }
+
+    /// Figure 4, steps 4 and 5: F of the sender's items, in order.
+    ///
+    /// # Panics
+    /// If an item meets the reserved points of the polynomial arithmetic (probability 2^-215 an item).
+    pub fn masks(self, polynomial: &[Element], items: &[Item]) -> Result<Vec<Mask>, Misbehaviour> {
+        // Step 4. A sum rather than a search, since nothing here may depend on coefficients.
+        let beyond_constant = polynomial
+            .iter()
+            .skip(1)
+            .flatten()
+            .fold(0, |any, word| any | word);
+        if beyond_constant == 0 {
+            return Err(Misbehaviour::BadValue {
+                what: POLYNOMIAL.name,
+                problem: "constant",
+            });
+        }
+        let points = self.oracles.points(items);
+        let values = evaluate(polynomial, &points).expect("items are distinct");
+        let permutation = self.variant.permutation();
+        let messages: Vec<[u8; 32]> = values
+            .iter()
+            .map(|value| match &permutation {
+                Some(pi) => pi.apply(&element_to_bytes(value)),
+                None => element_to_bytes(value),
+            })
+            .collect();
+        let secrets = self.key.agree(&messages);
+        Ok(self.oracles.masks(items, &secrets))
+    }
+}
+
+/// Runs the receiver over a channel: one flow each way, since the key agreement has one round.
+pub fn receive(
+    channel: &mut dyn Channel,
+    variant: Variant,
+    session: &[u8; 32],
+    items: &[Item],
+    prepared: Prepared,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Mask>, Error> {
+    let (receiver, polynomial) = Receiver::new(variant, session, items, prepared, rng);
+    let rows: Vec<[u8; 32]> = polynomial.iter().map(element_to_bytes).collect();
+    send_rows(channel, POLYNOMIAL, rows.as_flattened(), 32)?;
+    let mut public = [0; 32];
+    recv_rows(channel, KEY, 32, 1, |row| {
+        public.copy_from_slice(row);
+        Ok(())
+    })?;
+    Ok(receiver.masks(&public)?)
+}
+
+/// Runs the sender over a channel, for a receiver of `receiver_size` items.
+pub fn send(
+    channel: &mut dyn Channel,
+    variant: Variant,
+    session: &[u8; 32],
+    items: &[Item],
+    receiver_size: usize,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Mask>, Error> {
+    let (sender, public) = Sender::new(variant, session, rng);
+    send_rows(channel, KEY, &public, 32)?;
+    let mut polynomial = Vec::new();
+    let count = variant.coefficients(receiver_size);
+    recv_rows(channel, POLYNOMIAL, 32, count, |rows| {
+        let (rows, _) = rows.as_chunks::<32>();
+        polynomial.extend(rows.iter().map(element_from_bytes));
+        Ok(())
+    })?;
+    Ok(sender.masks(&polynomial, items)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The classic protocol from Diffie-Hellman.
+//!
+//! **Paper.** B. Huberman, M. Franklin, T. Hogg, *Enhancing privacy and trust in electronic communities*,
+//! EC 1999; the baseline of RT21.
+//!
+//! **Adversary.** Semi-honest, under DDH in the random-oracle model.
+//!
+//! **What is revealed.** The number of blinded items tells the sender the receiver's set size.
+//!
+//! **Deviations.**
+//! - The receiver takes its own exponent off the sender's answer instead of putting it on the sender's
+//!   items: F(x) = H(x, h(x)^a). The number of multiplications and, for equal sizes, of bytes is that of
+//!   the original; the sender's items travel as short masks, and the protocol becomes an OPRF like the
+//!   others here.
+//! - h maps to half of the curve (RFC 9380, encode-to-curve). The simulator needs only to sample a point
+//!   with known exponent together with a string that maps to it, which inverse Elligator gives.
+//! - Points are u-coordinates, and exponents are multiples of 8, so that components of low order vanish.
+
+use rand_core::CryptoRng;
+use vesica_primitives::curve::{Exponent, is_canonical, map_to_curve};
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+
+use crate::{Item, Mask};
+
+/// Frames with the receiver's blinded items.
+pub const BLINDED: Kind = Kind {
+    code: 35,
+    name: "blinded items",
+};
+
+/// Frames with the sender's answers to them.
+pub const ANSWERS: Kind = Kind {
+    code: 36,
+    name: "answers to blinded items",
+};
+
+/// Points in one frame.
+const CHUNK: usize = 4096;
+
+/// Frames that the receiver sends ahead of the answers: keeps both sides busy and what is under way below
+/// the bounded queues of a channel.
+const AHEAD: usize = 8;
+
+/// h of each item: the domain names the run.
+fn points(session: &[u8; 32], items: &[Item]) -> Vec<[u8; 32]> {
+    let domain = [
+        b"vesica/1 dh curve25519_XMD:SHA-512_ELL2_NU_ ",
+        session.as_slice(),
+    ]
+    .concat();
+    map_to_curve(items.iter().map(<[u8; 32]>::as_slice), &domain)
+}
+
+fn masks(session: &[u8; 32], items: &[Item], raised: &[[u8; 32]]) -> Vec<Mask> {
+    let h = Oracle::new("vesica/1 dh mask", session);
+    items
+        .iter()
+        .zip(raised)
+        .map(|(item, point)| h.hash(&[item, point]))
+        .collect()
+}
+
+/// The points of a frame, each the one encoding of a field element.
+fn parse_points(kind: Kind, rows: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
+    let (points, _) = rows.as_chunks::<32>();
+    if points.iter().all(is_canonical) {
+        return Ok(points.to_vec());
+    }
+    Err(Misbehaviour::BadValue {
+        what: kind.name,
+        problem: "not a canonical field element",
+    })
+}
+
+/// Refuses results that are the point at infinity: only a point of low order leads there.
+fn refuse_low_order(kind: Kind, results: &[[u8; 32]]) -> Result<(), Misbehaviour> {
+    if results.contains(&[0; 32]) {
+        return Err(Misbehaviour::BadValue {
+            what: kind.name,
+            problem: "a point of low order",
+        });
+    }
+    Ok(())
+}
+
+/// The receiver with its blinding exponent.
+pub struct Receiver {
+    exponent: Exponent,
+}
+
+impl Receiver {
+    /// The receiver and its blinded items h(y)^b, in order.
+    pub fn new(
+        session: &[u8; 32],
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Vec<[u8; 32]>) {
+        let exponent = Exponent::generate(rng);
+        let blinded = exponent.raise(&points(session, items));
+        (Receiver { exponent }, blinded)
+    }
+
+    /// h(y)^a from the answers to some items. Fails on encodings and points that no honest sender sends.
+    pub fn unblind(&self, answers: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
+        let unblinded = self.exponent.remove(&parse_points(ANSWERS, answers)?);
+        refuse_low_order(ANSWERS, &unblinded)?;
+        Ok(unblinded)
+    }
+}
+
+/// The sender with the key of the function.
+pub struct Sender {
+    exponent: Exponent,
+}
+
+impl Sender {
+    /// A sender with a fresh key.
+    pub fn new(rng: &mut dyn CryptoRng) -> Self {
+        Sender {
+            exponent: Exponent::generate(rng),
+        }
+    }
+
+    /// F of the sender's items, in order.
+    pub fn masks(&self, session: &[u8; 32], items: &[Item]) -> Vec<Mask> {
+        let raised = self.exponent.raise_twice_cleared(&points(session, items));
+        masks(session, items, &raised)
+    }
+
+    /// The answers to some blinded items. Fails on encodings and points that no honest receiver sends.
+    pub fn answer(&self, blinded: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
+        let answers = self.exponent.raise(&parse_points(BLINDED, blinded)?);
+        refuse_low_order(BLINDED, &answers)?;
+        Ok(answers)
+    }
+}
+
+/// Runs the receiver over a channel.
+pub fn receive(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Mask>, Error> {
+    let (receiver, blinded) = Receiver::new(session, items, rng);
+    let mut unblinded = Vec::with_capacity(items.len());
+    let mut ahead = blinded.chunks(CHUNK);
+    for chunk in ahead.by_ref().take(AHEAD) {
+        send_rows(channel, BLINDED, chunk.as_flattened(), 32)?;
+    }
+    for chunk in blinded.chunks(CHUNK) {
+        if let Some(next) = ahead.next() {
+            send_rows(channel, BLINDED, next.as_flattened(), 32)?;
+        }
+        recv_rows(channel, ANSWERS, 32, chunk.len(), |rows| {
+            unblinded.extend(receiver.unblind(rows)?);
+            Ok(())
+        })?;
+    }
+    Ok(masks(session, items, &unblinded))
+}
+
+/// Runs the sender over a channel, for a receiver of `receiver_size` items.
+pub fn send(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+    receiver_size: usize,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Mask>, Error> {
+    let sender = Sender::new(rng);
+    // While the receiver blinds its own.
+    let masks = sender.masks(session, items);
+    let mut left = receiver_size;
+    while left > 0 {
+        let count = left.min(CHUNK);
+        let mut answers = Vec::with_capacity(count);
+        recv_rows(channel, BLINDED, 32, count, |rows| {
+            answers.extend(sender.answer(rows)?);
+            Ok(())
+        })?;
+        send_rows(channel, ANSWERS, answers.as_flattened(), 32)?;
+        left -= count;
+    }
+    Ok(masks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curve25519_dalek::constants::EIGHT_TORSION;
+    use rand_chacha::ChaCha12Rng;
+    use rand_core::SeedableRng;
+
+    const SESSION: [u8; 32] = [3; 32];
+
+    fn items(range: std::ops::Range<u8>) -> Vec<Item> {
+        range.map(|i| [i; 32]).collect()
+    }
+
+    fn rng(seed: u64) -> ChaCha12Rng {
+        ChaCha12Rng::seed_from_u64(seed)
+    }
+
+    #[test]
+    fn masks_agree_on_shared_items_only() {
+        let (ours, theirs) = (items(0..30), items(20..90));
+        let (receiver, blinded) = Receiver::new(&SESSION, &ours, &mut rng(1));
+        let sender = Sender::new(&mut rng(2));
+        let answers = sender.answer(blinded.as_flattened()).unwrap();
+        let unblinded = receiver.unblind(answers.as_flattened()).unwrap();
+        let own = masks(&SESSION, &ours, &unblinded);
+        let sent = sender.masks(&SESSION, &theirs);
+        for (y, mask) in ours.iter().zip(&own) {
+            let place = theirs.iter().position(|x| x == y);
+            assert_eq!(sent.iter().position(|m| m == mask), place);
+        }
+        // Another run, the same key: nothing in common.
+        let other = sender.masks(&[4; 32], &theirs);
+        assert!(own.iter().all(|mask| !other.contains(mask)));
+    }
+
+    #[test]
+    fn bad_points_are_refused_on_both_sides() {
+        let (receiver, _) = Receiver::new(&SESSION, &items(0..1), &mut rng(1));
+        let sender = Sender::new(&mut rng(2));
+        let torsion = EIGHT_TORSION.map(|t| (t.to_montgomery().to_bytes(), "a point of low order"));
+        let unreduced = ([0xff; 32], "not a canonical field element");
+        for (point, expected) in torsion.into_iter().chain([unreduced]) {
+            for refused in [sender.answer(&point), receiver.unblind(&point)] {
+                match refused {
+                    Err(Misbehaviour::BadValue { problem, .. }) => assert_eq!(problem, expected),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
