@@ -109,6 +109,19 @@ fn outputs_that_cannot_be_written() {
     assert_eq!(place.names(), before);
 }
 
+/// A file system that takes no new files, from root neither.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_that_takes_no_files() {
+    let place = Place::new();
+    place.write("good.csv", "id\n1\n");
+    let to_proc = Arguments::new("good.csv", "id").output("/proc/vesica-out.csv");
+    place
+        .receiver(&to_proc, "--connect 127.0.0.1:1")
+        .wait()
+        .expect_failure(2, "/proc/vesica-out.csv: cannot be written");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_directory_that_may_not_be_written_to() {

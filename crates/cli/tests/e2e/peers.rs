@@ -241,6 +241,31 @@ fn ctrl_c_on_either_side() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn ctrl_c_while_the_table_is_read() {
+    use nix::sys::signal::Signal;
+    use std::process::Stdio;
+    let place = Place::new();
+    let before = place.names();
+    let words = format!(
+        "receive --input - --key id --output out.csv --progress plain --identity receiver.key \
+         --listen 127.0.0.1:0 --peer {}",
+        place.sender
+    );
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    let mut command = place.command(&words);
+    // Somebody who types a table and thinks better of it.
+    command.stdin(Stdio::piped());
+    let mut typing = Running::start(command);
+    let stdin = typing.process.stdin.take();
+    typing.wait_for("reading the table");
+    typing.signal(Signal::SIGINT);
+    typing.wait().expect_failure(4, "interrupted");
+    assert_eq!(place.names(), before);
+    drop(stdin);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_ctrl_c_ends_at_once_and_leaves_nothing() {
@@ -261,6 +286,8 @@ fn a_second_ctrl_c_ends_at_once_and_leaves_nothing() {
         "the output is opened before the peer is met"
     );
     waiting.signal(Signal::SIGINT);
+    // Two that are pending at once are one; and the run itself ends soon.
+    std::thread::sleep(Duration::from_millis(30));
     waiting.signal(Signal::SIGINT);
     let ended = waiting.wait();
     ended.expect_failure(4, "interrupted");

@@ -1,0 +1,135 @@
+//! The public API, both sides, over TLS on this machine.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use vesica::{
+    ConnectOptions, Connection, Counts, Endpoint, Error, Identity, Interrupt, KeySpec, Observer,
+    Party, Protocol, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms,
+    receive_table, send_table,
+};
+
+/// Writes down what it hears; tells where the party listens.
+struct Diary {
+    heard: Vec<&'static str>,
+    address: Sender<SocketAddr>,
+}
+
+impl Observer for Diary {
+    fn read(&mut self, counts: &Counts) {
+        assert_eq!(counts.items, 3);
+        self.heard.push("read");
+    }
+    fn listening(&mut self, address: SocketAddr) {
+        self.heard.push("listening");
+        self.address.send(address).unwrap();
+    }
+    fn connected(&mut self, connection: &Connection) {
+        assert!(connection.peer.is_some());
+        self.heard.push("connected");
+    }
+    fn phase(&mut self, _: &'static str) {
+        if self.heard.last() != Some(&"phase") {
+            self.heard.push("phase");
+        }
+    }
+    fn writing(&mut self) {
+        self.heard.push("writing");
+    }
+    fn wrote(&mut self, rows: u64) {
+        assert_eq!(rows, 2);
+        self.heard.push("wrote");
+    }
+}
+
+fn table(text: &str) -> Source {
+    Source::from_bytes("table.csv", text.into(), SourceOptions::default()).unwrap()
+}
+
+#[test]
+fn both_sides_of_a_job() {
+    let (charity, shop) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("shared.csv");
+    let (address, listens) = channel();
+    let (charity, shop, output_path) = (&charity, &shop, &output);
+    let (received, sent, heard) = thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            let party = Party::new(
+                charity,
+                shop.fingerprint(),
+                Endpoint::Listen("127.0.0.1:0".into()),
+            );
+            let mut diary = Diary {
+                heard: Vec::new(),
+                address,
+            };
+            let key = KeySpec::parse("mail", &["mail=email"]).unwrap();
+            let donors = table("mail,n\nA@example.com,1\nb@example.com,2\nc@example.com ,3\n");
+            let report = receive_table(&party, &donors, &key, output_path, &mut diary);
+            (report.unwrap(), diary.heard)
+        });
+        let sender = scope.spawn(move || {
+            let address = listens.recv().unwrap().to_string();
+            let party = Party::new(shop, charity.fingerprint(), Endpoint::Connect(address));
+            let key = KeySpec::parse("m", &["m=email"]).unwrap();
+            let customers =
+                table("m\nC@example.com\na@example.com\nd@example.com\na@example.com\n");
+            send_table(&party, &customers, &key, &mut Silent).unwrap()
+        });
+        let (received, heard) = receiver.join().unwrap();
+        (received, sender.join().unwrap(), heard)
+    });
+    assert_eq!(
+        std::fs::read_to_string(&output).unwrap(),
+        "mail,n\nA@example.com,1\nc@example.com ,3\n"
+    );
+    assert_eq!(received.matches, Some(2));
+    assert_eq!(sent.matches, None);
+    assert_eq!((sent.rows, sent.items, sent.duplicates), (4, 3, 1));
+    assert_eq!(received.contract, sent.contract);
+    assert_eq!(received.security, Security::Malicious);
+    assert_eq!(
+        heard,
+        [
+            "read",
+            "listening",
+            "connected",
+            "phase",
+            "writing",
+            "wrote"
+        ]
+    );
+}
+
+#[test]
+fn a_job_that_cannot_be_fails_before_anything_happens() {
+    let me = Identity::generate().unwrap();
+    let key = KeySpec::parse("id", &[] as &[&str]).unwrap();
+    let nobody = Endpoint::Connect("127.0.0.1:1".into());
+    let source = table("id\n1\n");
+    let mut party = Party {
+        terms: Terms {
+            protocol: ProtocolRequest::Named(Protocol::Dh),
+            ..Terms::default()
+        },
+        ..Party::new(&me, me.fingerprint(), nobody)
+    };
+    let fail = |party: &Party<'_>, output: &str| -> Error {
+        receive_table(party, &source, &key, Path::new(output), &mut Silent).unwrap_err()
+    };
+    assert_eq!(fail(&party, "out.csv").exit_code(), 2);
+
+    party.terms = Terms::default();
+    assert_eq!(fail(&party, "/nowhere/out.csv").exit_code(), 2);
+
+    let interrupt = Interrupt::new();
+    interrupt.raise();
+    party.connect = ConnectOptions {
+        interrupt,
+        ..ConnectOptions::default()
+    };
+    assert_eq!(fail(&party, "/nowhere/out.csv").exit_code(), 4);
+}
