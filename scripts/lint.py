@@ -48,6 +48,7 @@ def main() -> int:
         ),
         ("layers", lambda: run([*python, str(here / "check_layers.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
+        ("lock files", lambda: run([*python, str(here / "check_locks.py")])),
         ("Python", python_checks),
         ("clippy", lambda: run([CARGO, "clippy", *workspace, "--all-targets", "--", "-Dwarnings"])),
         (

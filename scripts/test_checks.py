@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 import check_layers
+import check_locks
 import check_msrv
 import run_tests
 
@@ -104,6 +105,19 @@ class MinimumRust(unittest.TestCase):
         ]
         found = check_msrv.too_new(packages, "1.89")
         self.assertEqual([line.split()[0] for line in found], ["patch", "new"])
+
+
+class Locks(unittest.TestCase):
+    def test_versions_that_differ_are_found(self) -> None:
+        def lock(*packages: tuple[str, str]) -> str:
+            parts = (f'[[package]]\nname = "{n}"\nversion = "{v}"\n' for n, v in packages)
+            return "version = 4\n\n" + "\n".join(parts)
+
+        root = lock(("a", "1.0.0"), ("b", "1.0.0"), ("b", "2.0.0"))
+        same = lock(("a", "1.0.0"), ("b", "2.0.0"), ("only-here", "3.0.0"))
+        self.assertEqual(check_locks.differences(root, same), [])
+        (problem,) = check_locks.differences(root, lock(("a", "1.0.1")))
+        self.assertIn("a 1.0.1", problem)
 
 
 class Tally(unittest.TestCase):

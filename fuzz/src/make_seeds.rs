@@ -107,18 +107,34 @@ fn session(seeds: &Seeds) -> Result<()> {
 }
 
 fn psi(seeds: &Seeds) -> Result<()> {
+    // Strings of 32 bytes: a point of low order, the base point, one that is not canonical, and
+    // one that may be anything.
+    let mut base = [0; 32];
+    base[0] = 9;
+    let any: [u8; 32] = std::array::from_fn(|i| 7 * i as u8 + 3);
+    let fills = [
+        ("zeros", [0; 32]),
+        ("base", base),
+        ("high", [0xee; 32]),
+        ("any", any),
+    ];
     for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
-        // Two items each, one item, none.
-        for (size, sizes) in [("two", 0b010_010), ("one", 0b001_001), ("none", 0)] {
-            for (fill, byte) in [("zeros", 0), ("ones", 1), ("high", 0xee)] {
-                let mut script = vec![i as u8, sizes, 255];
-                // Whatever the first message is, the frames behind it are as long as allowed too.
-                for _ in 0..6 {
-                    script.extend([byte; 32]);
-                }
-                let name = format!("{}-{size}-{fill}", protocol.name());
+        for items in [0, 1, 2] {
+            for (fill, bytes) in fills {
+                let name = format!("{}-{items}-{fill}", protocol.name());
+                let start = [i as u8, items << 3 | items];
+                // A sender reads one frame: a polynomial or blinded items, as many as it asks for.
+                // The strings differ, lest the polynomial be constant.
+                let many: Vec<u8> = (0..8).flat_map(|j| bytes.map(|b| b ^ j)).collect();
+                seeds.put("psi_send", &name, &[&start[..], &[255], &many].concat())?;
+                // A receiver reads a key or its blinded items, and then masks.
+                let first = match protocol {
+                    Protocol::Dh => usize::from(items),
+                    _ => 1,
+                };
+                let first = bytes.repeat(first);
+                let script = [&start[..], &[255], &first, &[255], &many].concat();
                 seeds.put("psi_receive", &name, &script)?;
-                seeds.put("psi_send", &name, &script)?;
             }
         }
     }
