@@ -127,7 +127,8 @@ pub(crate) struct Meeting {
     /// Statistical security in bits, 40 to 128
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     pub(crate) lambda: u32,
-    /// Longest wait for the peer to come, and longest silence of the peer afterwards
+    /// Longest wait for the peer to come, and longest silence of the peer afterwards, which has to
+    /// cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// Write a report of the run as JSON

@@ -1,6 +1,7 @@
 //! Small files that appear whole or not at all.
 
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -11,53 +12,119 @@ use crate::failure::{Failure, RESOURCE, USAGE};
 /// leaves nothing.
 #[derive(Debug)]
 pub(crate) struct Beside {
-    file: NamedTempFile,
-    path: PathBuf,
+    name: PathBuf,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// A temporary file, and what it is to replace.
+    Temporary(NamedTempFile, PathBuf),
+    /// A device or a pipe, which must not be replaced.
+    Direct(File),
 }
 
 impl Beside {
     /// Opens the temporary file, so that a path that cannot be written is known early.
     pub(crate) fn create(path: &Path) -> Result<Beside, Failure> {
-        let cannot = |problem: &str| {
+        let target = open(path).map_err(|e| {
+            let code = match e.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => RESOURCE,
+                _ => USAGE,
+            };
+            let problem = e.kind();
             Failure::new(
-                USAGE,
+                code,
                 format!("{}: cannot be written: {problem}", path.display()),
             )
-        };
-        if path.is_dir() || path.file_name().is_none() {
-            return Err(cannot("it is a directory"));
-        }
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let file = tempfile::Builder::new()
-            .prefix(".vesica-")
-            .suffix(".tmp")
-            .tempfile_in(directory)
-            .map_err(|e| cannot(&e.kind().to_string()))?;
+        })?;
         Ok(Beside {
-            file,
-            path: path.to_owned(),
+            name: path.to_owned(),
+            target,
         })
     }
 
     /// Writes the content and puts the file in its place.
-    pub(crate) fn commit(mut self, content: &[u8]) -> Result<(), Failure> {
-        let outcome = self
-            .file
-            .write_all(content)
-            .and_then(|()| self.file.as_file().sync_all());
-        let failed = |e: std::io::Error, path: &Path| {
-            Failure::new(
-                RESOURCE,
-                format!("{}: cannot be written: {e}", path.display()),
-            )
+    pub(crate) fn commit(self, content: &[u8]) -> Result<(), Failure> {
+        let outcome = match self.target {
+            Target::Direct(mut file) => file.write_all(content),
+            Target::Temporary(mut file, path) => file
+                .write_all(content)
+                .and_then(|()| file.as_file().sync_all())
+                .and_then(|()| file.persist(path).map(drop).map_err(|e| e.error)),
         };
-        outcome.map_err(|e| failed(e, &self.path))?;
-        self.file
-            .persist(&self.path)
-            .map(drop)
-            .map_err(|e| failed(e.error, &self.path))
+        outcome.map_err(|e| {
+            let name = self.name.display();
+            Failure::new(RESOURCE, format!("{name}: cannot be written: {e}"))
+        })
+    }
+}
+
+fn open(path: &Path) -> io::Result<Target> {
+    let path = match path.metadata() {
+        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => {
+            let file = OpenOptions::new().write(true).open(path)?;
+            return Ok(Target::Direct(file));
+        }
+        // A symbolic link stays one: what it points to is replaced.
+        Ok(_) => path.canonicalize()?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(e) => return Err(e),
+    };
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let file = tempfile::Builder::new()
+        .prefix(".vesica-")
+        .suffix(".tmp")
+        .tempfile_in(directory)?;
+    Ok(Target::Temporary(file, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.json");
+        let count = || directory.path().read_dir().unwrap().count();
+        drop(Beside::create(&path).unwrap());
+        assert_eq!(count(), 0);
+        for content in ["one", "two"] {
+            let beside = Beside::create(&path).unwrap();
+            assert_ne!(
+                std::fs::read_to_string(&path).ok().as_deref(),
+                Some(content)
+            );
+            beside.commit(content.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(count(), 1);
+        assert_eq!(Beside::create(directory.path()).unwrap_err().code, USAGE);
+        let nowhere = directory.path().join("nowhere/report.json");
+        assert_eq!(Beside::create(&nowhere).unwrap_err().code, USAGE);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_is_written_and_not_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+        let full = Beside::create("/dev/full".as_ref()).unwrap();
+        assert_eq!(full.commit(b"x").unwrap_err().code, RESOURCE);
+        Beside::create("/dev/null".as_ref())
+            .unwrap()
+            .commit(b"x")
+            .unwrap();
+        assert!(
+            Path::new("/dev/null")
+                .metadata()
+                .unwrap()
+                .file_type()
+                .is_char_device()
+        );
     }
 }
