@@ -127,6 +127,9 @@ pub(crate) struct Meeting {
     /// Statistical security in bits, 40 to 128
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     pub(crate) lambda: u32,
+    /// Most distinct keys that the peer may bring; what it brings bounds what it can learn or cost
+    #[arg(long, value_name = "N", value_parser = size, default_value = "2^28")]
+    pub(crate) max_peer_items: u64,
     /// Longest wait for the peer to come, and longest silence of the peer afterwards, which has to
     /// cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
@@ -335,7 +338,7 @@ fn network(name: &str) -> Result<String, String> {
     }
 }
 
-/// Most items of a benchmark's party.
+/// Most items of any party.
 const MAX_SIZE: u64 = 1 << 28;
 
 fn size(text: &str) -> Result<u64, String> {

@@ -65,7 +65,7 @@ fn run(
             protocol: link.protocol,
             security: link.security(),
             lambda: link.lambda,
-            ..Terms::default()
+            max_peer_items: link.max_peer_items,
         },
     };
     party.terms.check()?;

@@ -144,6 +144,16 @@ fn contracts_that_differ() {
     assert_eq!(place.names(), before);
 }
 
+#[test]
+fn a_peer_that_brings_too_much() {
+    let (place, receiver, sender) = short_place();
+    let before = place.names();
+    let pair = exchange(&place, &receiver, &sender.with("--max-peer-items 1"));
+    pair.sender.expect_failure(7, "2 items");
+    pair.receiver.expect_failure(7, "2 items");
+    assert_eq!(place.names(), before);
+}
+
 /// Ends the process without a word, as a crash or a power cut would.
 fn kill(mut party: Running) {
     party.process.kill().unwrap();
