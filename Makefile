@@ -31,7 +31,7 @@ test:
 	@$(PYTHON) scripts/run_tests.py --fuzz-seconds $(FUZZ_SMOKE_SECONDS)
 
 test-heavy:
-	$(CARGO) test --release --workspace --locked --no-fail-fast -- --ignored
+	$(CARGO) test --release --locked --package vesica-cli --features heavy word_lists
 
 lint:
 	@$(PYTHON) scripts/lint.py

@@ -8,8 +8,8 @@ pub type Element = [u64; 4];
 
 fn multiply_64(a: u64, b: u64) -> u64 {
     (0..64).rev().fold(0, |product: u64, bit| {
-        let doubled = product << 1 ^ (product >> 63) * 0x1b;
-        doubled ^ a * (b >> bit & 1)
+        let doubled = (product << 1) ^ ((product >> 63) * 0x1b);
+        doubled ^ (a * (b >> bit & 1))
     })
 }
 

@@ -2,8 +2,8 @@
 
 fn times(a: u8, b: u8) -> u8 {
     (0..8).fold(0, |sum, bit| {
-        let shifted = (0..bit).fold(a, |x, _| x << 1 ^ (x >> 7) * 0x1b);
-        sum ^ shifted * (b >> bit & 1)
+        let shifted = (0..bit).fold(a, |x, _| (x << 1) ^ ((x >> 7) * 0x1b));
+        sum ^ (shifted * (b >> bit & 1))
     })
 }
 

@@ -88,7 +88,7 @@ impl Rijndael256 {
                 t.rotate_left(1);
                 t = substitute(t);
                 t[0] ^= round_constant;
-                round_constant = round_constant << 1 ^ (round_constant >> 7) * 0x1b;
+                round_constant = (round_constant << 1) ^ ((round_constant >> 7) * 0x1b);
             } else if i % 8 == 4 {
                 t = substitute(t);
             }

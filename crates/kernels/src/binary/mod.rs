@@ -127,7 +127,7 @@ pub fn cantor_basis() -> &'static [u64; 64] {
                 }
             }
             rows.push((image, source));
-            rows.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+            rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.0));
         }
         let mut basis = [1u64; 64];
         for i in 1..64 {

@@ -8,7 +8,7 @@ fn slow64(x: u64, y: u64) -> u64 {
     let mut product = 0;
     for bit in (0..64).rev() {
         let carry = product >> 63;
-        product = product << 1 ^ carry * REDUCTION;
+        product = (product << 1) ^ (carry * REDUCTION);
         if y >> bit & 1 == 1 {
             product ^= x;
         }
