@@ -26,9 +26,13 @@ use vesica_kernels::binary::{
 /// Index of α in the Cantor basis: outside every V_k in use.
 const COSET: u64 = 1 << 40;
 
-/// Below 2^this many points or coefficients the quadratic algorithm is faster (`cargo bench -p
+/// Up to 2^this many points or coefficients, evaluation without a tree is faster (`cargo bench -p
 /// vesica-primitives`).
-const LOG_QUADRATIC: u32 = 4;
+const LOG_DIRECT: u32 = 6;
+
+/// Levels at the bottom of a tree that are evaluated directly: the points are known by then, and each
+/// level skipped saves an inversion.
+const LOG_LEAF: u32 = 4;
 
 /// Points evaluated through one tree: bounds the memory of an evaluation.
 const LOG_BATCH: u32 = 16;
@@ -84,7 +88,7 @@ pub fn evaluate(coefficients: &[Element], points: &[Element]) -> Result<Vec<Elem
     let log = log_ceil(coefficients.len())
         .min(log_ceil(points.len()))
         .min(LOG_BATCH);
-    if log <= LOG_QUADRATIC {
+    if log <= LOG_DIRECT {
         return Ok(evaluate_directly(coefficients, points));
     }
     let mut values = Vec::with_capacity(points.len());
@@ -107,7 +111,7 @@ fn evaluate_batch(
     let mut blocks: Vec<Vec<Element>> = coefficients.chunks(1 << log).map(<[_]>::to_vec).collect();
     // A short last block, as one point more than a power of two leaves, is not worth a tree.
     let short = blocks
-        .pop_if(|last| last.len() <= 1 << LOG_QUADRATIC)
+        .pop_if(|last| last.len() <= 1 << LOG_DIRECT)
         .map(|last| evaluate_directly(&last, points));
     for block in &mut blocks {
         block.resize(1 << log, [0; 4]);
@@ -261,7 +265,7 @@ impl Tree {
 
     /// The values at all points of polynomials of 2^log coefficients each.
     fn evaluate(&self, mut polynomials: Vec<Vec<Element>>) -> Result<Vec<Vec<Element>>, Error> {
-        let leaf = self.log.min(LOG_QUADRATIC);
+        let leaf = self.log.min(LOG_LEAF);
         for k in (leaf..self.log).rev() {
             let mut inverses = self.first[k as usize].clone();
             if !invert_all(Backend::Best, &mut inverses) {

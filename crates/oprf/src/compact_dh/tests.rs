@@ -1,10 +1,12 @@
 use super::*;
 use curve25519_dalek::MontgomeryPoint;
 use curve25519_dalek::constants::EIGHT_TORSION;
+use proptest::prelude::*;
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 use vesica_kernels::Backend;
 use vesica_kernels::curve25519::decode;
+use vesica_reference::compact_dh as reference;
 
 const VARIANTS: [Variant; 3] = [
     Variant::Malicious,
@@ -33,6 +35,119 @@ fn misbehaviour<T>(result: Result<T, Misbehaviour>) -> (&'static str, &'static s
         Err(Misbehaviour::BadValue { what, problem }) => (what, problem),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("accepted"),
+    }
+}
+
+/// A source of randomness that gives out what it was given.
+struct Script(Vec<u8>);
+
+impl rand_core::TryRng for Script {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        unreachable!("keys are made from bytes")
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        unreachable!("keys are made from bytes")
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        bytes.copy_from_slice(&self.0.drain(..bytes.len()).collect::<Vec<u8>>());
+        Ok(())
+    }
+}
+
+impl rand_core::TryCryptoRng for Script {}
+
+fn reference_variant(variant: Variant) -> reference::Variant {
+    match variant {
+        Variant::Malicious => reference::Variant::Malicious,
+        Variant::SemiHonest1 => reference::Variant::SemiHonest1,
+        Variant::SemiHonest2 => reference::Variant::SemiHonest2,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// The sender's whole computation, on polynomials that no receiver made.
+    #[test]
+    fn the_sender_matches_the_reference(
+        secret in prop::collection::vec(any::<u8>(), 64),
+        session: [u8; 32],
+        polynomial in prop::collection::vec(any::<Element>(), 2..6),
+        items in prop::collection::hash_set(any::<Item>(), 0..4),
+    ) {
+        let items: Vec<Item> = items.into_iter().collect();
+        for variant in VARIANTS {
+            let (sender, public) = Sender::new(variant, &session, &mut Script(secret.clone()));
+            let masks = sender.masks(&polynomial, &items).unwrap();
+            let expected =
+                reference::sender(reference_variant(variant), &session, &secret, &polynomial, &items);
+            prop_assert_eq!((public, masks), expected);
+        }
+    }
+
+    /// Every point that the receiver puts on its polynomial leads the reference sender to the receiver's mask.
+    #[test]
+    fn the_receiver_matches_the_reference(
+        secret in prop::collection::vec(any::<u8>(), 64),
+        count in 0u32..6,
+        seed: u64,
+    ) {
+        let ours = items(0..count);
+        for variant in VARIANTS {
+            let prepared = Prepared::new(ours.len(), &mut rng(seed));
+            let (receiver, polynomial) =
+                Receiver::new(variant, &SESSION, &ours, prepared, &mut rng(seed ^ 1));
+            let (public, masks) =
+                reference::sender(reference_variant(variant), &SESSION, &secret, &polynomial, &ours);
+            prop_assert_eq!(receiver.masks(&public).unwrap(), masks);
+        }
+    }
+}
+
+/// Published answers of the sender, and messages that must be refused.
+#[test]
+fn known_answers() {
+    let text = include_str!("../../../../vectors/compact-dh.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let bytes = |value: &serde_json::Value| -> Vec<u8> {
+        let text = value.as_str().unwrap();
+        (0..text.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
+            .collect()
+    };
+    let strings = |value: &serde_json::Value| -> Vec<[u8; 32]> {
+        let list = value.as_array().unwrap();
+        list.iter().map(|v| bytes(v).try_into().unwrap()).collect()
+    };
+    let good = vectors["sender"].as_array().unwrap();
+    assert_eq!(good.len(), VARIANTS.len());
+    for (variant, case) in VARIANTS.into_iter().zip(good) {
+        let session = strings(&serde_json::json!([case["session"]]))[0];
+        let coefficients = strings(&case["polynomial"]);
+        let polynomial: Vec<Element> = coefficients.iter().map(element_from_bytes).collect();
+        let mut secret = Script(bytes(&case["secret"]));
+        let (sender, public) = Sender::new(variant, &session, &mut secret);
+        let masks = sender.masks(&polynomial, &strings(&case["items"])).unwrap();
+        assert_eq!(public.to_vec(), bytes(&case["public"]), "{variant:?}");
+        assert_eq!(masks, strings(&case["masks"]), "{variant:?}");
+    }
+    for case in vectors["bad_polynomials"].as_array().unwrap() {
+        let coefficients = strings(&case["polynomial"]);
+        let polynomial: Vec<Element> = coefficients.iter().map(element_from_bytes).collect();
+        let (sender, _) = Sender::new(Variant::Malicious, &SESSION, &mut rng(3));
+        let (_, problem) = misbehaviour(sender.masks(&polynomial, &items(0..5)));
+        assert_eq!(problem, case["problem"].as_str().unwrap());
+    }
+    for case in vectors["bad_keys"].as_array().unwrap() {
+        let (receiver, _) = start(Variant::Malicious, &items(0..3));
+        let public = strings(&serde_json::json!([case["public"]]))[0];
+        let (_, problem) = misbehaviour(receiver.masks(&public));
+        assert_eq!(problem, case["problem"].as_str().unwrap());
     }
 }
 
