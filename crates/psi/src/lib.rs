@@ -24,6 +24,16 @@ pub enum Security {
     Malicious,
 }
 
+impl Security {
+    /// The name in commands, contracts and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Security::SemiHonest => "semi-honest",
+            Security::Malicious => "malicious",
+        }
+    }
+}
+
 /// The protocols, by the names that the command and the contract use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,6 +70,17 @@ impl Protocol {
     /// The protocol of that name.
     pub fn from_name(name: &str) -> Option<Protocol> {
         Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Most items that either side may hold.
+    ///
+    /// RT21's polynomial takes 64·n·log₂ n bytes to work on, 1.3 GB at its limit; classic DH takes some
+    /// 150 bytes an item.
+    pub fn max_items(self) -> u64 {
+        match self {
+            Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => 1 << 20,
+            Protocol::Dh => 1 << 28,
+        }
     }
 
     /// The strongest adversary that the protocol withstands.

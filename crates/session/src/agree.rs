@@ -77,18 +77,20 @@ fn exchange(
         normalization: job.normalization.clone(),
         items,
     };
-    if u32::try_from(items).is_err() {
-        return Err(WireError::Resource(format!(
-            "a set of {items} items is more than the {} that one run can hold",
-            u32::MAX
-        )));
-    }
     channel.send(HELLO, ours.encode())?;
     // An abort overtakes what is queued; the peer must read this first, to find the field itself.
     channel.flush()?;
     let theirs = Hello::decode(&channel.recv(HELLO, MAX_HELLO)?)?;
     let contract = ours.agree(&theirs)?;
-    let most = job.max_peer_items.min(u64::from(u32::MAX));
+    let limit = contract.protocol.max_items();
+    if items > limit {
+        return Err(WireError::Resource(format!(
+            "the {} brings {items} items; {} takes at most {limit}",
+            job.role,
+            contract.protocol.name(),
+        )));
+    }
+    let most = job.max_peer_items.min(limit);
     if theirs.items > most {
         return Err(WireError::Resource(format!(
             "the {} brings {} items; this run allows {most}",

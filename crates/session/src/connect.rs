@@ -394,6 +394,10 @@ fn attempt(address: &str, deadline: Instant, interrupt: &Interrupt) -> Result<At
 fn try_addresses(name: &str, limit: Duration) -> Attempt {
     let addresses = match name.to_socket_addrs() {
         Ok(addresses) => addresses,
+        // A name that cannot be looked up now may be known before the timeout.
+        Err(e) if e.kind() != io::ErrorKind::InvalidInput => {
+            return Attempt::Failed(format!("cannot look up the name: {e}"));
+        }
         Err(e) => return Attempt::Hopeless(format!("bad address: {e}")),
     };
     let mut problem = "the name has no address".to_owned();

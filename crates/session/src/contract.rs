@@ -127,14 +127,6 @@ pub fn auto_protocol() -> Protocol {
     Protocol::CompactDh
 }
 
-/// The name of a security level in contracts.
-pub(crate) fn security_name(security: Security) -> &'static str {
-    match security {
-        Security::SemiHonest => "semi-honest",
-        Security::Malicious => "malicious",
-    }
-}
-
 /// The first message of each side: the job as it understands it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -301,11 +293,7 @@ impl Hello {
 
     /// The protocol that both want, which must be as secure as both ask for.
     fn protocol(&self, theirs: &Hello) -> Result<Protocol, WireError> {
-        same(
-            "security",
-            security_name(self.security),
-            security_name(theirs.security),
-        )?;
+        same("security", self.security.name(), theirs.security.name())?;
         let protocol = match (self.protocol, theirs.protocol) {
             (ProtocolRequest::Auto, ProtocolRequest::Auto) => auto_protocol(),
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))

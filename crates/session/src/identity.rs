@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,14 +38,18 @@ pub struct Loaded {
     pub warning: Option<String>,
 }
 
+fn resource(problem: String) -> Error {
+    Error::Run(vesica_wire::Error::Resource(problem))
+}
+
 impl Identity {
     /// Makes a fresh identity from the operating system's randomness.
     ///
-    /// Fails with [`Error::Usage`] when the operating system has none to give.
+    /// Fails with [`Error::Run`], a resource, when the operating system has none to give.
     pub fn generate() -> Result<Identity, Error> {
         let mut seed = Zeroizing::new([0u8; 32]);
         getrandom::fill(seed.as_mut())
-            .map_err(|e| Error::Usage(format!("no randomness from the operating system: {e}")))?;
+            .map_err(|e| resource(format!("no randomness from the operating system: {e}")))?;
         let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
         pkcs8.extend_from_slice(&PKCS8_PREFIX);
         pkcs8.extend_from_slice(seed.as_ref());
@@ -94,16 +98,23 @@ impl Identity {
 
     /// Writes the identity to a new file that only its owner may read (mode 0600).
     ///
-    /// Fails with [`Error::IdentityFile`]; a file that exists is never overwritten.
+    /// Fails with [`Error::IdentityFile`], and with [`Error::Run`], a resource, on a full disk; a file
+    /// that exists is never overwritten.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let fail = |e: std::io::Error| Error::IdentityFile {
-            path: path.to_owned(),
-            problem: match e.kind() {
-                std::io::ErrorKind::AlreadyExists => {
+        let fail = |e: std::io::Error| {
+            let problem = match e.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    return resource(format!("cannot write {}: {e}", path.display()));
+                }
+                ErrorKind::AlreadyExists => {
                     "the file exists, and an identity is never overwritten".into()
                 }
                 _ => e.to_string(),
-            },
+            };
+            Error::IdentityFile {
+                path: path.to_owned(),
+                problem,
+            }
         };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

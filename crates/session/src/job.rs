@@ -8,7 +8,7 @@ use vesica_psi::Security;
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 use zeroize::Zeroizing;
 
-use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION, security_name};
+use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::items::all_distinct;
 use crate::{
     Agreement, Connection, Error, Fingerprint, ProtocolRequest, Report, Reveal, Role, agree,
@@ -59,7 +59,7 @@ impl Job {
         if let ProtocolRequest::Named(protocol) = self.protocol
             && protocol.security() < self.security
         {
-            let runs = security_name(protocol.security());
+            let runs = protocol.security().name();
             return usage(format!(
                 "protocol {} runs {runs} and needs --security {runs}",
                 protocol.name(),

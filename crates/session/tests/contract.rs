@@ -229,6 +229,17 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         "{b:?}"
     );
     assert_eq!((a.exit_code(), b.exit_code()), (7, 7));
+    // Nor does a protocol take more than it can work on, whatever this side allows.
+    let (mut a, mut b) = pair(5000);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let items = Protocol::CompactDh.max_items() + 1;
+            let error = agree(&mut a, &job(Role::Sender), items, None, None).unwrap_err();
+            assert_eq!(error.exit_code(), 7);
+        });
+        let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();
+        assert_eq!(error.exit_code(), 7);
+    });
     // A set that no run can hold never gets as far.
     let (mut a, mut b) = pair(5000);
     thread::scope(|scope| {

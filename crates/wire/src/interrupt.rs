@@ -21,11 +21,6 @@ impl Interrupt {
         Self::default()
     }
 
-    /// The flag that somebody else (a signal handler) raises.
-    pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
-        Self(flag)
-    }
-
     /// Asks everything that shares the flag to stop.
     pub fn raise(&self) {
         self.0.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What two parties exchange, and how: frames with a kind and a bounded length, counted by phase.
+//! What two parties exchange, and how: frames with a kind and a bounded length, their bytes counted by phase.
 //!
 //! Protocol code sees only [`Channel`]. It blocks, it is full duplex, every receive has a deadline,
 //! and nothing that a peer sends makes it allocate more than the caller allowed.
@@ -38,7 +38,7 @@ pub struct Kind {
     pub name: &'static str,
 }
 
-/// Bytes and frames of one phase of a run, as seen by one party.
+/// Bytes and seconds of one phase of a run, as seen by one party.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PhaseTraffic {
     /// Name given to [`Channel::begin_phase`].
@@ -125,14 +125,16 @@ pub fn recv_rows(
     while left > 0 {
         let most = left.min(MAX_FRAME / row_len);
         let frame = channel.recv(kind, most * row_len)?;
-        if frame.is_empty() || !frame.len().is_multiple_of(row_len) {
+        // Exactly the frames of `send_rows`: a peer that sends a row at a time, each just before the
+        // deadline, would hold this side for ever.
+        if frame.len() != most * row_len {
             return Err(Misbehaviour::WrongLength {
                 what: kind.name,
                 bytes: frame.len(),
             }
             .into());
         }
-        left -= frame.len() / row_len;
+        left -= most;
         sink(&frame)?;
     }
     Ok(())

@@ -129,6 +129,23 @@ fn rows_travel_whole() {
     });
 }
 
+/// Rows one by one, each within the deadline, could go on for ever.
+#[test]
+fn rows_in_frames_of_another_size_are_refused() {
+    for frame in [0, 30, 30 * 99, 30 * 100 - 1] {
+        let (mut a, mut b) = memory_pair();
+        a.send(DATA, vec![0; frame]).unwrap();
+        let error = recv_rows(&mut b, DATA, 30, 100, |_| Ok(())).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::PeerMisbehaved(Misbehaviour::WrongLength { what: "data", bytes }) if bytes == frame
+            ),
+            "{frame}: {error}"
+        );
+    }
+}
+
 #[test]
 fn oversize_is_refused_before_it_is_read() {
     both(ChannelOptions::default, |mut a, mut b| {
