@@ -13,7 +13,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests, then a few seconds of every fuzz target'
-	@echo 'make test-heavy  the tests that are too slow for every day, optimised'
+	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
@@ -31,7 +31,7 @@ test:
 	@$(PYTHON) scripts/run_tests.py --fuzz-seconds $(FUZZ_SMOKE_SECONDS)
 
 test-heavy:
-	$(CARGO) test --release --locked --package vesica-cli --features heavy word_lists
+	$(CARGO) test --release --locked --package vesica-cli -- --ignored
 
 lint:
 	@$(PYTHON) scripts/lint.py

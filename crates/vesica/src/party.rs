@@ -151,7 +151,8 @@ impl<'a> Party<'a> {
 /// met, and appears under its name only once it is complete.
 ///
 /// # Errors
-/// Any [`Error`]; no output file is left then, and the peer has been told why.
+/// Any [`Error`]; no output file is left then. A peer that was met has been told, unless its part was
+/// already complete: writing the rows is this side's own business.
 pub fn receive_table(
     party: &Party<'_>,
     source: &Source,
@@ -164,10 +165,8 @@ pub fn receive_table(
     let mut output = Output::create(output, source)?;
     let outcome = party.exchange(&job, &keys, observer)?;
     observer.writing();
-    let mut matched = vec![false; keys.digests().len()];
-    for index in outcome.matches.unwrap_or_default() {
-        matched[index as usize] = true;
-    }
+    let matches = outcome.matches.unwrap_or_default();
+    let matched = keys.matched(matches.into_iter().map(|index| index as usize))?;
     let rows = write_matches(source, &keys, &matched, &mut output)?;
     party.check_interrupt()?;
     output.commit()?;
@@ -179,7 +178,7 @@ pub fn receive_table(
 /// which of its own keys are in `source`, and how many distinct keys that holds.
 ///
 /// # Errors
-/// Any [`Error`]; the peer has been told why.
+/// Any [`Error`]; a peer that was met has been told.
 pub fn send_table(
     party: &Party<'_>,
     source: &Source,
