@@ -48,7 +48,7 @@ pub fn sender(
         oracle(
             "vesica/1 compact-dh H2",
             session,
-            &[x.as_slice(), &secret].concat(),
+            &[x.as_slice(), &secret, &message].concat(),
         )
     });
     (public, masks.collect())

@@ -42,6 +42,14 @@ pub fn elligator(representative: &[u8; 32]) -> [u8; 32] {
     to_bytes(if is_square { &w } else { &other })
 }
 
+/// Whether `u` is −A/(1 + 2r²) for the representative r: the value that Elligator 2 tries first.
+pub fn is_first_elligator_value(representative: &[u8; 32], u: &[u8; 32]) -> bool {
+    let mut r = *representative;
+    r[31] &= 0x3f;
+    let r = BigUint::from_bytes_le(&r);
+    (BigUint::from_bytes_le(u) * (1u8 + 2u8 * &r * &r) + A) % p() == BigUint::ZERO
+}
+
 /// u(scalar · P) by the ladder of RFC 7748, section 5.
 pub fn multiply(scalar: &BigUint, u: &[u8; 32]) -> [u8; 32] {
     let m = p();

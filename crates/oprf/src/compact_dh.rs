@@ -5,12 +5,12 @@
 //! ([`Variant::SemiHonest2`]).
 //!
 //! **Adversary.** Figure 4: malicious, in the random-oracle and ideal-permutation model, under the oracle
-//! Diffie-Hellman assumption. Figures 5 and 6: semi-honest; figure 5 under CDH with the ideal permutation,
-//! figure 6 under oracle Diffie-Hellman without it.
+//! Diffie-Hellman assumption. Figures 5 and 6: semi-honest, in the random-oracle model; figure 5 under CDH
+//! with the ideal permutation, figure 6 under oracle Diffie-Hellman without it.
 //!
 //! **What is revealed.** The number of coefficients tells the sender the receiver's set size. A malicious
 //! receiver may hold up to n′ > n items; for n = 2^10, n′ ≤ 8n + 4 unless it makes 2^107 hash queries
-//! (lemma 10).
+//! (lemma 10), and one that declares fewer than two items may hold two.
 //!
 //! **Deviations.**
 //! - Elligator is applied to points of the whole curve (see [`vesica_primitives::curve`]). The paper's
@@ -21,8 +21,12 @@
 //!   that the receiver knows, and the receiver could test any guess at the sender's set.
 //! - All variants place item y at H₁(y), not at y itself, so that items of any length are field elements.
 //! - All variants refuse a constant polynomial, not figure 4 alone.
-//! - The semi-honest variants hash the item along with the agreed secret, as figure 4 does: it costs
-//!   nothing and binds the mask to the run.
+//! - H₂ takes the key-agreement message along with item and secret. Several strings lead to one secret
+//!   (two bits of a string are ignored, a point has two encodings, components of low order are cleared),
+//!   which the paper's definition 3 does not allow for; with the string in the hash they lead to
+//!   different masks.
+//! - The semi-honest variants hash the same three, where the paper sends a hash of the secret alone: it
+//!   costs nothing and binds the mask to the run.
 //! - Coefficients belong to the X_j basis of [`vesica_primitives::polynomial`].
 
 use rand_core::CryptoRng;
@@ -53,7 +57,7 @@ pub const POLYNOMIAL: Kind = Kind {
 pub enum Variant {
     /// Figure 4.
     Malicious,
-    /// Figure 5: no random oracle needed.
+    /// Figure 5.
     SemiHonest1,
     /// Figure 6: no ideal permutation, one more coefficient.
     SemiHonest2,
@@ -99,11 +103,12 @@ impl Oracles {
             .collect()
     }
 
-    fn masks(&self, items: &[Item], secrets: &[[u8; 32]]) -> Vec<Mask> {
+    fn masks(&self, items: &[Item], secrets: &[[u8; 32]], messages: &[[u8; 32]]) -> Vec<Mask> {
         items
             .iter()
             .zip(secrets)
-            .map(|(item, secret)| self.h2.hash(&[item, secret]))
+            .zip(messages)
+            .map(|((item, secret), message)| self.h2.hash(&[item, secret, message]))
             .collect()
     }
 }
@@ -187,7 +192,8 @@ impl Receiver {
                     BadPoint::LowOrder => "a point of low order",
                 },
             })?;
-        Ok(self.oracles.masks(&self.items, &secrets))
+        let messages = self.keys.representatives();
+        Ok(self.oracles.masks(&self.items, &secrets, messages))
     }
 }
 
@@ -229,7 +235,7 @@ impl Sender {
             });
         }
         let points = self.oracles.points(items);
-        let values = evaluate(polynomial, &points).expect("items are distinct");
+        let values = evaluate(polynomial, &points).expect("hashes avoid the reserved points");
         let permutation = self.variant.permutation();
         let messages: Vec<[u8; 32]> = values
             .iter()
@@ -239,7 +245,7 @@ impl Sender {
             })
             .collect();
         let secrets = self.key.agree(&messages);
-        Ok(self.oracles.masks(items, &secrets))
+        Ok(self.oracles.masks(items, &secrets, &messages))
     }
 }
 

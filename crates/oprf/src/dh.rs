@@ -101,7 +101,8 @@ impl Receiver {
         (Receiver { exponent }, blinded)
     }
 
-    /// h(y)^a from the answers to some items. Fails on encodings and points that no honest sender sends.
+    /// h(y)^a from the answers to some items. Fails on encodings that are not canonical and on points of
+    /// low order; on the twist, where no honest answer lies, nothing more is at stake than on the curve.
     pub fn unblind(&self, answers: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
         let unblinded = self.exponent.remove(&parse_points(ANSWERS, answers)?);
         refuse_low_order(ANSWERS, &unblinded)?;
@@ -128,7 +129,7 @@ impl Sender {
         masks(session, items, &raised)
     }
 
-    /// The answers to some blinded items. Fails on encodings and points that no honest receiver sends.
+    /// The answers to some blinded items. Fails as [`Receiver::unblind`] does.
     pub fn answer(&self, blinded: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
         let answers = self.exponent.raise(&parse_points(BLINDED, blinded)?);
         refuse_low_order(BLINDED, &answers)?;

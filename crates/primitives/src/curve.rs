@@ -84,7 +84,8 @@ impl EncodedKeys {
                 &mut found,
             );
             for i in (0..tries).filter(|i| found[*i] == 1).take(missing) {
-                secrets.push(*times_eight(&Scalar::from_bytes_mod_order(scalars[i])));
+                let k = Zeroizing::new(Scalar::from_bytes_mod_order(scalars[i]));
+                secrets.push(*times_eight(&k));
                 let mut representative = encoded[i];
                 representative[31] |= bits[i] & 0xc0;
                 representatives.push(representative);
@@ -204,14 +205,15 @@ impl Exponent {
 
     /// u(64·e·P): what the other party's [`Exponent::raise`] of points raised by `raise` comes to, less its exponent.
     pub fn raise_twice_cleared(&self, points: &[Bytes32]) -> Vec<Bytes32> {
-        let eight_times = *self.scalar * Scalar::from(8u8);
+        let eight_times = Zeroizing::new(*self.scalar * Scalar::from(8u8));
         raise(&times_eight(&eight_times), points)
     }
 
     /// u(e⁻¹·P) for points of order ℓ; components of low order are taken away, so that 0 results exactly
     /// if P had low order.
     pub fn remove(&self, points: &[Bytes32]) -> Vec<Bytes32> {
-        let inverse = Zeroizing::new((*self.scalar * Scalar::from(8u8)).invert());
+        let eight_times = Zeroizing::new(*self.scalar * Scalar::from(8u8));
+        let inverse = Zeroizing::new(eight_times.invert());
         raise(&times_eight(&inverse), points)
     }
 }
@@ -380,6 +382,48 @@ mod tests {
         counts
     }
 
+    /// Which of the two formulas of inverse Elligator a string came from shows to whoever decodes it: it
+    /// is decided by the sign of v, which must therefore be random.
+    #[test]
+    fn encoded_keys_come_from_both_signs_evenly() {
+        let n = 4000usize;
+        let keys = EncodedKeys::generate(n, &mut rng(10));
+        let first = from_the_first_formula(keys.representatives());
+        // Six standard deviations of a fair coin.
+        assert!(first.abs_diff(n / 2) < 190, "{first} of {n}");
+
+        // One sign alone gives one formula alone, which is what the count above would show.
+        for sign in [0, 1] {
+            let scalars: Vec<Bytes32> = (0..64).map(|i| [i + 1; 32]).collect();
+            let (mut encoded, mut found) = (vec![[0; 32]; 64], vec![0; 64]);
+            kernel::multiply_and_encode(
+                Backend::Best,
+                &scalars,
+                &FULL_ORDER_BASE,
+                &[sign; 64],
+                &mut encoded,
+                &mut found,
+            );
+            let found: Vec<Bytes32> = (0..64)
+                .filter(|i| found[*i] == 1)
+                .map(|i| encoded[i])
+                .collect();
+            let first = from_the_first_formula(&found);
+            assert!(first == 0 || first == found.len(), "{first}");
+            assert!(found.len() > 10);
+        }
+    }
+
+    /// Counts the strings r that decode to −A/(1 + 2r²) itself.
+    fn from_the_first_formula(representatives: &[Bytes32]) -> usize {
+        let mut points = vec![[0; 32]; representatives.len()];
+        kernel::decode(Backend::Best, representatives, &mut points);
+        let pairs = points.iter().zip(representatives);
+        pairs
+            .filter(|(u, r)| vesica_reference::curve::is_first_elligator_value(r, u))
+            .count()
+    }
+
     #[test]
     fn bits_of_encodings_are_unbiased() {
         let n = 8000u32;
@@ -439,7 +483,7 @@ mod tests {
 
     /// RFC 9380 fixes the suite on the Edwards curve by way of this map; dalek implements it.
     #[test]
-    fn hashing_matches_dalek_and_the_rfc() {
+    fn hashing_matches_dalek() {
         let domain = b"QUUX-V01-CS02-with-curve25519_XMD:SHA-512_ELL2_NU_";
         for message in [
             b"".as_slice(),

@@ -1,5 +1,7 @@
 //! Random oracles: BLAKE3 keyed with a hash of the run and the oracle's name.
 
+use zeroize::Zeroizing;
+
 /// One random oracle of one run. Two oracles that differ in the run or in the label are independent.
 #[derive(Clone)]
 pub struct Oracle {
@@ -17,7 +19,7 @@ impl Oracle {
     /// 32 bytes for an input of fixed-size parts; inputs of one oracle must all have the same layout.
     pub fn hash(&self, parts: &[&[u8]]) -> [u8; 32] {
         // Inputs are a block or less here, where one contiguous slice is BLAKE3's fastest path.
-        let mut buffer = [0u8; 128];
+        let mut buffer = Zeroizing::new([0u8; 128]);
         let mut length = 0;
         for part in parts {
             buffer[length..length + part.len()].copy_from_slice(part);

@@ -45,7 +45,7 @@ fn shortened(mask: &Mask, width: usize) -> Mask {
     })
 }
 
-/// Sends the sender's masks.
+/// Sends the sender's masks. Sorting takes variable time, on this side's machine alone.
 pub(crate) fn send(channel: &mut dyn Channel, masks: &[Mask], width: usize) -> Result<(), Error> {
     let mut masks: Vec<Mask> = masks.iter().map(|m| shortened(m, width)).collect();
     masks.sort_unstable();
@@ -57,6 +57,7 @@ pub(crate) fn send(channel: &mut dyn Channel, masks: &[Mask], width: usize) -> R
 }
 
 /// Receives `count` masks; returns the indices of the receiver's own masks among them, ascending.
+/// Takes variable time, on this side's machine alone.
 pub(crate) fn receive_and_match(
     channel: &mut dyn Channel,
     count: usize,

@@ -41,6 +41,46 @@ fn the_chosen_backend_is_named() {
     println!("binary backend: {}", backend_name());
 }
 
+/// Machines that have the wide kernels never choose the narrow ones, which most others run.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_narrow_kernels_agree_with_the_portable_ones() {
+    if !x86::available() {
+        println!("SKIPPED: this machine has no PCLMULQDQ");
+        return;
+    }
+    let transform = Transform::new(12);
+    let data: Vec<Element> = (1..=1u64 << 12)
+        .map(|i| [i, slow64(i, !i), !i, slow64(i, i)])
+        .collect();
+    let factor = 0x0123_4567_89ab_cdef;
+    let (mut narrow, mut portable) = (data.clone(), data.clone());
+    transform.forward(Backend::Portable, &mut portable, 12, 5 << 12);
+    multiply_assign(Backend::Portable, &mut portable, &data);
+    scale_assign(Backend::Portable, &mut portable, factor);
+    // SAFETY: the features have just been found.
+    unsafe {
+        x86::narrow::forward(&mut narrow, 12, &transform.twiddles, 5 << 12);
+        x86::narrow::multiply_assign(&mut narrow, &data);
+        x86::narrow::scale_assign(&mut narrow, factor);
+    }
+    assert_eq!(narrow, portable);
+    let sum = inner_product(Backend::Portable, &portable, &data);
+    assert!(invert_all(Backend::Portable, &mut portable));
+    transform.inverse(Backend::Portable, &mut portable, 11, 3 << 12);
+    let (mut ours, mut theirs) = (vec![[0; 4]; 64], vec![[0; 4]; 64]);
+    evaluate_blocks(Backend::Portable, &data, 6, 0, &data[..64], &mut theirs);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(x86::narrow::inner_product(&narrow, &data), sum);
+        assert!(x86::narrow::invert_all(&mut narrow));
+        x86::narrow::inverse(&mut narrow, 11, &transform.twiddles, 3 << 12);
+        x86::narrow::evaluate_blocks(&data, 6, 0, &data[..64], &mut ours);
+    }
+    assert_eq!(narrow, portable);
+    assert_eq!(ours, theirs);
+}
+
 proptest! {
     #[test]
     fn products_match_the_definition(a: [u64; 4], b: [u64; 4], f: u64) {

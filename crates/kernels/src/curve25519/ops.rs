@@ -2,6 +2,7 @@
 
 use super::field::Lanes;
 use super::{Bytes32, CHUNK};
+use zeroize::Zeroizing;
 
 /// The curve's coefficient A.
 const A: u32 = 486_662;
@@ -80,8 +81,8 @@ pub(super) fn is_zero_or_one<F: Lanes>(x: F) -> u8 {
 
 /// For each scalar bit, highest first, a mask with that bit of every lane.
 #[inline(always)]
-fn bit_masks(scalars: &[Bytes32]) -> [u8; 256] {
-    let mut masks = [0u8; 256];
+fn bit_masks(scalars: &[Bytes32]) -> Zeroizing<[u8; 256]> {
+    let mut masks = Zeroizing::new([0u8; 256]);
     for byte in 0..32 {
         let mut x = 0u64;
         for (lane, s) in scalars.iter().enumerate() {
@@ -155,7 +156,7 @@ fn store<F: Lanes>(x: F, out: &mut [Bytes32]) {
 /// Runs the ladder over batches; `masks_of` gives the scalar bits of lanes `from .. to`.
 #[inline(always)]
 fn multiply_with<F: Lanes>(
-    masks_of: impl Fn(usize, usize) -> [u8; 256],
+    masks_of: impl Fn(usize, usize) -> Zeroizing<[u8; 256]>,
     points: &[Bytes32],
     out: &mut [Bytes32],
 ) {
@@ -186,8 +187,8 @@ pub(super) fn multiply_by_one_scalar<F: Lanes>(
     points: &[Bytes32],
     out: &mut [Bytes32],
 ) {
-    let masks = bit_masks(&[*scalar; 8]);
-    multiply_with::<F>(|_, _| masks, points, out);
+    let masks = bit_masks(&*Zeroizing::new([*scalar; 8]));
+    multiply_with::<F>(|_, _| masks.clone(), points, out);
 }
 
 #[inline(always)]

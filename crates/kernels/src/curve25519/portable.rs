@@ -27,7 +27,7 @@ fn reduced(wide: [u128; 5]) -> Field {
         *limb = sum as u64 & MASK51;
         carry = sum >> 51;
     }
-    // The top carry is below 2^58, so 19 of it do not fit 64 bits with certainty: widen once more.
+    // What 2^255 carries comes back as 19, and may leave one more bit for the next limb.
     let first = u128::from(l[0]) + 19 * carry;
     l[0] = first as u64 & MASK51;
     l[1] += (first >> 51) as u64;

@@ -187,6 +187,30 @@ fn edge_cases_of_points_and_encodings() {
         );
         assert_eq!(found, [0]);
     }
+    // The ends of the range of encodings, as points and as field elements.
+    let mut ends = vec![[0; 32], p, p_minus_1, [0xff; 32]];
+    for (value, at) in [(1u8, 0), (0x7f, 31), (0x80, 31)] {
+        let mut end = [0; 32];
+        end[at] = value;
+        ends.push(end);
+        let mut near_p = p;
+        near_p[0] = near_p[0].wrapping_add(value);
+        ends.push(near_p);
+    }
+    let scalars = vec![[0x5a; 32]; ends.len()];
+    let mut outputs = Vec::new();
+    for backend in BACKENDS {
+        let (mut multiplied, mut mapped) = (ends.clone(), ends.clone());
+        multiply(backend, &scalars, &ends, &mut multiplied);
+        map_to_curve(backend, &ends, &mut mapped);
+        assert!(mapped.iter().all(is_on_curve));
+        outputs.push((multiplied, mapped));
+    }
+    assert_eq!(outputs[0], outputs[1]);
+    for (end, got) in ends.iter().zip(&outputs[0].0) {
+        let bits = (0..256).rev().map(|i| 0x5a >> (i % 8) & 1 == 1);
+        assert_eq!(*got, MontgomeryPoint(*end).mul_bits_be(bits).to_bytes());
+    }
     // u = 2 lies on the twist.
     let mut two = [0; 32];
     two[0] = 2;
