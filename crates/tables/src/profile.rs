@@ -301,10 +301,16 @@ fn phone(value: &str, region: Region) -> Normalized<'_> {
     // The parser has panicked on odd input before (RUSTSEC-2024-0369): a value that a user
     // controls must not be able to stop the run.
     let parsed = quietly(|| {
-        let number = phonenumber::parse(Some(region.0), &*plain).ok()?;
-        number
-            .is_valid()
-            .then(|| format!("+{}{}", number.code().value(), number.national()))
+        let e164 = |text: &str| {
+            let number = phonenumber::parse(Some(region.0), text).ok()?;
+            number
+                .is_valid()
+                .then(|| format!("+{}{}", number.code().value(), number.national()))
+        };
+        // The parser makes numbers of some odd texts that it does not read back; what is not its own
+        // canonical form could not be relied upon to match.
+        e164(&plain)
+            .filter(|canonical| *canonical == *plain || e164(canonical).as_ref() == Some(canonical))
     });
     match parsed {
         Ok(Some(e164)) if e164 == value => Normalized::Valid(Cow::Borrowed(value)),
