@@ -28,6 +28,11 @@ CASES = (
 )
 
 
+def mebibytes(count: int | None) -> str:
+    """The count in MiB; a dash where the system does not tell."""
+    return "-" if count is None else str(count >> 20)
+
+
 def measure(case: str, options: argparse.Namespace) -> bool:
     protocol, receiver, sender = case.split(":")
     command = [str(target_dir() / "release" / "vesica"), "bench", "--json"]
@@ -43,7 +48,7 @@ def measure(case: str, options: argparse.Namespace) -> bool:
         f"{protocol:15} {receiver:>8} {sender:>8}"
         f" {seconds['offline']:10.4f} {seconds['online']:10.4f} {seconds['total']:10.4f}"
         f" {sent['receiver_to_sender']:12} {sent['sender_to_receiver']:12}"
-        f" {memory['receiver'] >> 20:6} {memory['sender'] >> 20:6}"
+        f" {mebibytes(memory['receiver']):>6} {mebibytes(memory['sender']):>6}"
     )
     return True
 

@@ -85,7 +85,7 @@ pub enum ErrorKind {
     },
     /// A JSON line that is not one JSON object.
     BadJson {
-        /// What the parser said.
+        /// In which way; never a value of the line.
         reason: String,
     },
     /// A key column of a type whose values have no exact text (floats) or no single one
@@ -282,7 +282,7 @@ fn list(names: &[String]) -> String {
     let mut text = names
         .iter()
         .take(SHOWN)
-        .map(|n| one_line(n))
+        .map(|n| format!("{n:?}"))
         .collect::<Vec<_>>()
         .join(", ");
     if names.len() > SHOWN {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Write;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -118,12 +119,20 @@ fn parse<'a>(line: &'a [u8], key: &KeySpec) -> Result<Fields<'a>> {
     Ok(Fields { values })
 }
 
+/// The parser's own words are never passed on: they can hold values of the table.
 fn bad_json(e: serde_json::Error) -> Error {
-    // The parser sees one line at a time, so its own "line 1" would mislead.
-    let text = e.to_string();
-    let reason = text.replace(" at line 1 column ", " at character ");
+    let reason = match e.classify() {
+        Category::Data if e.to_string().starts_with(TWICE) => TWICE.to_owned(),
+        Category::Data => "the line holds another kind of value".to_owned(),
+        Category::Syntax | Category::Eof | Category::Io => {
+            format!("broken JSON at column {}", e.column())
+        }
+    };
     Error::new(ErrorKind::BadJson { reason })
 }
+
+/// Why an object is refused that has a field of the key more than once.
+const TWICE: &str = "a field of the key occurs twice";
 
 /// A key value from its JSON text, which the parser has accepted. Integers of any size keep
 /// their digits.
@@ -181,8 +190,7 @@ impl<'de> Visitor<'de> for KeyFields<'_> {
                 continue;
             };
             if values[i].replace(map.next_value::<&RawValue>()?).is_some() {
-                let name = &self.0.columns()[i].name;
-                return Err(A::Error::custom(format!("{name:?} occurs twice")));
+                return Err(A::Error::custom(TWICE));
             }
         }
         Ok(values)
@@ -274,6 +282,16 @@ mod tests {
             let error = parsed(line).unwrap_err();
             assert_eq!(error.exit_code(), 3, "{line}");
             assert!(!error.to_string().contains("line 1"), "{error}");
+        }
+        for line in [
+            r#""alice@example.com""#,
+            r#"{"k":"alice@example.com\ud800"}"#,
+            r#"{"k":"alice@example.com","k":"alice@example.com"}"#,
+            r#"{"k":"alice@example.com" alice@example.com"#,
+            "alice@example.com",
+        ] {
+            let text = parsed(line).unwrap_err().to_string();
+            assert!(!text.contains("alice"), "{text}");
         }
         let deep = format!("{{\"k\":{}", "[".repeat(100_000));
         assert!(parsed(&deep).is_err());

@@ -63,7 +63,13 @@ fn columns() {
     assert_eq!(missing.hint().unwrap(), "did you mean \"e-mail\"?");
     assert_eq!(
         fails("t.csv", text, "country").hint().unwrap(),
-        "columns are: id, e-mail, x, x"
+        r#"columns are: "id", "e-mail", "x", "x""#
+    );
+    assert_eq!(
+        fails("t.csv", "\x1b[31mEVIL,y\n1,2\n", "country")
+            .hint()
+            .unwrap(),
+        r#"columns are: "\u{1b}[31mEVIL", "y""#
     );
     assert!(matches!(
         fails("t.csv", text, "x").kind(),
