@@ -1,7 +1,7 @@
 //! `vesica receive` and `vesica send`
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use vesica::{
     ConnectOptions, Identity, KeySpec, Party, Report, Role, Source, Terms, receive_table,
@@ -16,6 +16,11 @@ use crate::signals::Signals;
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
+    if same_file(&options.link.identity, &options.output) {
+        return Err(Failure::usage(
+            "the identity and the output are the same file",
+        ));
+    }
     if let Some(report) = &options.link.report
         && same_file(report, &options.output)
     {
@@ -46,6 +51,13 @@ fn run(
     role: Role,
     job: impl FnOnce(&Party<'_>, &Source, &KeySpec, &mut Progress) -> Result<Report, vesica::Error>,
 ) -> Result<(), Failure> {
+    if let Some(report) = &link.report
+        && same_file(report, &link.identity)
+    {
+        return Err(Failure::usage(
+            "the report and the identity are the same file",
+        ));
+    }
     let key = table.key()?;
     let signals = Signals::install()?;
     let loaded = Identity::load(&link.identity)?;
@@ -89,8 +101,40 @@ fn run(
     Ok(())
 }
 
-/// Whether two paths name one file that exists, or are the same words.
+/// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never
+/// replaced, so that two uses of one are fine.
 fn same_file(a: &Path, b: &Path) -> bool {
-    a == b
-        || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file())
+    match (place(a), place(b)) {
+        (Some(a), Some(b)) => a == b && (a.is_file() || !a.exists()),
+        _ => a == b,
+    }
+}
+
+/// The path without links and detours. What does not exist has at least a directory that does.
+fn place(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        Some(parent.canonicalize().ok()?.join(path.file_name()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_by_two_names() {
+        assert!(same_file("new.csv".as_ref(), "./new.csv".as_ref()));
+        assert!(same_file("Cargo.toml".as_ref(), "./Cargo.toml".as_ref()));
+        assert!(same_file(
+            "src/new.csv".as_ref(),
+            "src/../src/new.csv".as_ref()
+        ));
+        assert!(same_file("nowhere/x".as_ref(), "nowhere/x".as_ref()));
+        assert!(!same_file("new.csv".as_ref(), "src/new.csv".as_ref()));
+        assert!(!same_file("Cargo.toml".as_ref(), "new.csv".as_ref()));
+    }
 }

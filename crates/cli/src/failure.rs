@@ -70,6 +70,18 @@ impl From<vesica::SessionError> for Failure {
     }
 }
 
+/// The text as one line that cannot steer a terminal.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_line_cannot_steer_a_terminal() {
+        assert_eq!(one_line("a\n\x1b[31mEVIL\t\u{9b}b"), "a [31mEVIL b");
+    }
 }

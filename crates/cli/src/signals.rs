@@ -46,6 +46,10 @@ impl Signals {
     fn arrived(&self) {
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
             self.interrupt.raise();
+            let _ = writeln!(
+                std::io::stderr(),
+                "stopping; press Ctrl-C again to end at once"
+            );
             return;
         }
         remove_temporaries();

@@ -52,7 +52,7 @@ fn measure(
     receiver_size: u64,
     sender_size: u64,
 ) -> Result<String, Failure> {
-    if options.transport == Carrier::Tcp && !options.json {
+    if options.transport == Carrier::Tcp {
         let _ = writeln!(
             std::io::stderr(),
             "WARNING: PLAINTEXT. This benchmark runs over TCP without encryption and without \

@@ -122,27 +122,31 @@ fn a_file_system_that_takes_no_files() {
         .expect_failure(2, "/proc/vesica-out.csv: cannot be written");
 }
 
-#[cfg(unix)]
 #[test]
-fn a_directory_that_may_not_be_written_to() {
-    use std::os::unix::fs::PermissionsExt;
+fn no_file_is_used_for_two_things() {
     let place = Place::new();
     place.write("good.csv", "id\n1\n");
-    let closed = place.path("closed");
-    std::fs::create_dir(&closed).unwrap();
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
-    // Who may write everywhere, as root may, would see another error than this test is about.
-    if std::fs::write(closed.join("probe"), "").is_ok() {
-        eprintln!("skipped: this user may write to read-only directories");
-        return;
+    let before = place.names();
+    let keys = (place.read("receiver.key"), place.read("sender.key"));
+    let good = Arguments::new("good.csv", "id");
+    let nowhere = "--connect 127.0.0.1:1";
+    for words in [
+        "--output receiver.key",
+        "--output ./receiver.key",
+        "--output out.csv --report ./receiver.key",
+        "--output new.csv --report ./new.csv",
+    ] {
+        place
+            .receiver(&good.clone().with(words), nowhere)
+            .wait()
+            .expect_failure(2, "are the same file");
     }
     place
-        .receiver(
-            &Arguments::new("good.csv", "id").output("closed/out.csv"),
-            "--connect 127.0.0.1:1",
-        )
+        .sender(&good.with("--report ./sender.key"), nowhere)
         .wait()
-        .expect_failure(2, "cannot be written");
+        .expect_failure(2, "the report and the identity are the same file");
+    assert_eq!(keys, (place.read("receiver.key"), place.read("sender.key")));
+    assert_eq!(place.names(), before);
 }
 
 #[cfg(target_os = "linux")]

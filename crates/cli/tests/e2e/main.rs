@@ -5,5 +5,4 @@ mod input;
 mod peers;
 mod support;
 mod tables;
-#[cfg(feature = "heavy")]
 mod word_lists;

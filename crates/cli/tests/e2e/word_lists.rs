@@ -1,5 +1,5 @@
 //! Two real word lists. Needs the Debian packages `wamerican-small` and `wbritish-small`; run with
-//! `cargo test --release -p vesica-cli --features heavy word_lists`.
+//! `cargo test --release --locked -p vesica-cli -- --ignored word_lists`.
 
 use std::collections::HashSet;
 
@@ -16,6 +16,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs the Debian packages wamerican-small and wbritish-small"]
 fn american_and_british_english() {
     let (american, british) = (
         words("american-english-small"),
