@@ -1,6 +1,6 @@
 //! Small files that appear whole or not at all.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,7 @@ impl Beside {
             Target::Direct(mut file) => file.write_all(content),
             Target::Temporary(mut file, path) => file
                 .write_all(content)
+                .and_then(|()| file.as_file().set_permissions(permissions(&path)?))
                 .and_then(|()| file.as_file().sync_all())
                 .and_then(|()| file.persist(path).map(drop).map_err(|e| e.error)),
         };
@@ -72,15 +73,35 @@ fn open(path: &Path) -> io::Result<Target> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(e) => return Err(e),
     };
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     let file = tempfile::Builder::new()
         .prefix(".vesica-")
         .suffix(".tmp")
-        .tempfile_in(directory)?;
+        .tempfile_in(directory(&path))?;
     Ok(Target::Temporary(file, path))
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Those of the file that is replaced; without one, those that the process gives to new files,
+/// which can only be seen on a new file.
+fn permissions(path: &Path) -> io::Result<Permissions> {
+    if let Ok(there) = path.metadata() {
+        return Ok(there.permissions());
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".vesica-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    let probe = builder.tempfile_in(directory(path))?;
+    probe.as_file().metadata().map(|m| m.permissions())
 }
 
 #[cfg(test)]
@@ -107,6 +128,21 @@ mod tests {
         assert_eq!(Beside::create(directory.path()).unwrap_err().code, USAGE);
         let nowhere = directory.path().join("nowhere/report.json");
         assert_eq!(Beside::create(&nowhere).unwrap_err().code, USAGE);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_has_the_permissions_of_its_place() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let (path, fresh) = (directory.path().join("a"), directory.path().join("b"));
+        let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o777;
+        std::fs::write(&fresh, "").unwrap();
+        Beside::create(&path).unwrap().commit(b"x").unwrap();
+        assert_eq!(mode(&path), mode(&fresh));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        Beside::create(&path).unwrap().commit(b"y").unwrap();
+        assert_eq!(mode(&path), 0o640);
     }
 
     #[cfg(target_os = "linux")]

@@ -77,11 +77,12 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
         ),
     )?;
     let received = receiver.finish()?;
+    // A charity that failed may never have met the shop, which would wait on; it is ended then.
+    received.check()?;
     let sent = sender.finish()?;
     if signals.interrupt().is_raised() {
         return Err(Failure::new(NETWORK, "interrupted"));
     }
-    received.check()?;
     sent.check()?;
 
     let path = directory.join("shared.csv");
