@@ -210,6 +210,9 @@ pub(crate) struct Bench {
     /// What carries the frames
     #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
     pub(crate) transport: Carrier,
+    /// What the parties are; threads share one peak of memory, which is then not given
+    #[arg(long, value_enum, default_value_t = Parties::Processes)]
+    pub(crate) parties: Parties,
     /// Seed of the random items
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -252,6 +255,14 @@ pub(crate) enum Carrier {
     Tcp,
     /// TLS 1.3 over it, as real runs use
     Tls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Parties {
+    /// Two processes
+    Processes,
+    /// Two threads of one process, each pinned to a core
+    Threads,
 }
 
 /// Why there is no command to run.

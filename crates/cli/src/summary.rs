@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vesica::{Report, Role, Security};
+use vesica::{Report, Role};
 
 use crate::progress::Progress;
 
@@ -34,7 +34,7 @@ pub(crate) fn summary(role: Role, report: &Report, progress: &Progress) -> Strin
         line("rows written", progress.rows_written.to_string());
     }
     line("protocol", report.protocol.name().to_owned());
-    line("security", security_name(report.security).to_owned());
+    line("security", report.security.name().to_owned());
     line(
         "bytes",
         format!(
@@ -47,11 +47,4 @@ pub(crate) fn summary(role: Role, report: &Report, progress: &Progress) -> Strin
         line("peer", peer.to_string());
     }
     text
-}
-
-pub(crate) fn security_name(security: Security) -> &'static str {
-    match security {
-        Security::Malicious => "malicious",
-        Security::SemiHonest => "semi-honest",
-    }
 }

@@ -1,7 +1,8 @@
-//! `vesica bench`: a protocol between two processes on this machine, measured.
+//! `vesica bench`: a protocol between two parties on this machine, measured.
 //!
 //! The parent starts two children and talks to each over its standard input and output, a JSON
-//! object a line ([`talk`]). For every run the sender listens, the receiver connects, both agree
+//! object a line ([`talk`]); where asked, the parties are two pinned threads of this process instead
+//! ([`threads`]). For every run the sender listens, the receiver connects, both agree
 //! on a contract, and from there to the result is what counts.
 
 mod inputs;
@@ -9,16 +10,18 @@ mod machine;
 mod party;
 mod result;
 mod talk;
+mod threads;
 
 use std::io::Write;
 
 use vesica_psi::Protocol;
 
-use crate::args::{Bench, Carrier};
+use crate::args::{Bench, Carrier, Parties};
 use crate::failure::{Failure, RESOURCE};
 
 use result::{Runs, show};
 use talk::{Child, Done, Order, Part, Say, Setup};
+use threads::Pair;
 
 pub(crate) use party::run as party;
 
@@ -56,7 +59,7 @@ fn measure(
         let _ = writeln!(
             std::io::stderr(),
             "WARNING: PLAINTEXT. This benchmark runs over TCP without encryption and without \
-             checking anybody, between two processes of this machine and on random items only; \
+             checking anybody, between two parties on this machine and with random items only; \
              --transport tls measures what real runs use"
         );
     }
@@ -71,20 +74,22 @@ fn measure(
         seed: options.seed,
         peer,
     };
-    let (mut receiver, receiver_print) = Child::start()?;
-    let (mut sender, sender_print) = Child::start()?;
-    receiver.tell(&setup(Part::Receiver, sender_print))?;
-    sender.tell(&setup(Part::Sender, receiver_print))?;
-    let mut runs = Runs::default();
-    // The first run is the warm-up: page faults, kernels chosen, frequencies up.
-    for number in 0..=options.runs {
-        let pair = one_run(&mut receiver, &mut sender)?;
-        if number > 0 {
-            runs.push(pair);
+    let runs = match options.parties {
+        Parties::Processes => {
+            let (mut receiver, receiver_print) = Child::start()?;
+            let (mut sender, sender_print) = Child::start()?;
+            receiver.tell(&setup(Part::Receiver, sender_print))?;
+            sender.tell(&setup(Part::Sender, receiver_print))?;
+            let runs = repeat(options.runs, || one_run(&mut receiver, &mut sender))?;
+            receiver.finish();
+            sender.finish();
+            runs
         }
-    }
-    receiver.finish();
-    sender.finish();
+        Parties::Threads => {
+            let pair = Pair::new(setup)?;
+            repeat(options.runs, || pair.one_run())?
+        }
+    };
     show(
         options,
         protocol,
@@ -94,7 +99,20 @@ fn measure(
     )
 }
 
-/// Both sides' view of one run.
+/// Measures `count` runs, after one that warms up: page faults, kernels chosen, frequencies up.
+fn repeat(
+    count: u32,
+    mut one_run: impl FnMut() -> Result<(Done, Done), Failure>,
+) -> Result<Runs, Failure> {
+    one_run()?;
+    let mut runs = Runs::default();
+    for _ in 0..count {
+        runs.push(one_run()?);
+    }
+    Ok(runs)
+}
+
+/// Both sides' view of one run between two children.
 fn one_run(receiver: &mut Child, sender: &mut Child) -> Result<(Done, Done), Failure> {
     sender.tell(&Order::Listen)?;
     let Say::Listening { address } = sender.hear()? else {

@@ -47,7 +47,17 @@ fn serve(orders: &Receiver<String>) -> Result<(), Failure> {
         return Ok(());
     };
     while let Some(order) = hear::<Order>(orders)? {
-        let connection = meet(&setup, &identity, &order)?;
+        let place = match order {
+            Order::Listen => {
+                let listener = Listener::bind("127.0.0.1:0")?;
+                say(&Say::Listening {
+                    address: listener.local_addr().to_string(),
+                })?;
+                Place::Listen(listener)
+            }
+            Order::Connect { address } => Place::Connect(address),
+        };
+        let connection = meet(&setup, &identity, place)?;
         let done = one_run(&setup, connection)?;
         say(&Say::Done(done))?;
     }
@@ -89,7 +99,17 @@ fn say(what: &Say) -> Result<(), Failure> {
         .map_err(|e| Failure::new(RESOURCE, format!("the benchmark's parent is gone: {e}")))
 }
 
-fn meet(setup: &Setup, identity: &Identity, order: &Order) -> Result<Connection, Failure> {
+/// Where a party meets the other.
+pub(super) enum Place {
+    Listen(Listener),
+    Connect(String),
+}
+
+pub(super) fn meet(
+    setup: &Setup,
+    identity: &Identity,
+    place: Place,
+) -> Result<Connection, Failure> {
     let transport = match setup.carrier {
         Carrier::Tcp => Transport::PlaintextForBenchmarksOnly,
         Carrier::Tls => Transport::Tls {
@@ -106,23 +126,13 @@ fn meet(setup: &Setup, identity: &Identity, order: &Order) -> Result<Connection,
         link: Link::from_name(&setup.network)
             .ok_or_else(|| Failure::usage(format!("no network is called {}", setup.network)))?,
     };
-    match order {
-        Order::Listen => {
-            let listener = Listener::bind("127.0.0.1:0")?;
-            say(&Say::Listening {
-                address: listener.local_addr().to_string(),
-            })?;
-            Ok(listener.accept(&transport, &options)?)
-        }
-        Order::Connect { address } => Ok(connect(
-            &Endpoint::Connect(address.clone()),
-            &transport,
-            &options,
-        )?),
-    }
+    Ok(match place {
+        Place::Listen(listener) => listener.accept(&transport, &options)?,
+        Place::Connect(address) => connect(&Endpoint::Connect(address), &transport, &options)?,
+    })
 }
 
-fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done, Failure> {
+pub(super) fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done, Failure> {
     let digests = inputs::digests(setup);
     let role = match setup.part {
         Part::Receiver => Role::Receiver,

@@ -10,7 +10,6 @@ use super::machine;
 use super::talk::{Done, Phase};
 use crate::args::Bench;
 use crate::failure::{Failure, RESOURCE};
-use crate::summary::security_name;
 
 /// The measured runs, the receiver's view first.
 #[derive(Debug, Default)]
@@ -126,7 +125,7 @@ fn table(m: &Measured) -> String {
     let all = m.bytes.receiver_to_sender + m.bytes.sender_to_receiver;
     line(
         "protocol",
-        format!("{} ({})", m.protocol.name(), security_name(m.security)),
+        format!("{} ({})", m.protocol.name(), m.security.name()),
     );
     line(
         "receiver, sender",

@@ -186,6 +186,22 @@ fn bench_prints_what_it_promises() {
     }
 }
 
+/// Threads share one peak of memory; all else is as between processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn bench_between_pinned_threads() {
+    let place = Place::new();
+    let ended = place.run(
+        "bench --protocol compact-dh --receiver-size 20 --sender-size 30 --runs 1 --json \
+         --parties threads --transport tls",
+    );
+    ended.expect_success();
+    let result: Value = serde_json::from_slice(&ended.out).unwrap();
+    assert_eq!(result["matches"], 10);
+    assert!(result["peak_memory_bytes"]["receiver"].is_null());
+    assert!(result["seconds"]["total"].as_f64().unwrap() > 0.0);
+}
+
 #[test]
 fn bench_for_people() {
     let place = Place::new();
