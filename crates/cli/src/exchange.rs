@@ -1,16 +1,15 @@
 //! `vesica receive` and `vesica send`
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, KeySpec, Party, Report, Role, Source, Terms, receive_table,
-    send_table,
+    ConnectOptions, Identity, KeySpec, Party, Report, Role, Source, Terms, WholeFile,
+    receive_table, send_table,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
-use crate::beside::Beside;
-use crate::failure::{Failure, RESOURCE};
+use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::summary::summary;
@@ -88,17 +87,35 @@ fn run(
     {
         return Err(Failure::usage("the report and the input are the same file"));
     }
-    let report_file = link.report.as_deref().map(Beside::create).transpose()?;
+    let report_file = match &link.report {
+        Some(path) => {
+            let file = WholeFile::create(path).map_err(|e| unwritable(path, &e))?;
+            Some((path, file))
+        }
+        None => None,
+    };
     let report = job(&party, &source, &key, &mut progress)?;
     progress.finish();
-    if let Some(file) = report_file {
+    if let Some((path, mut file)) = report_file {
         let mut json = serde_json::to_vec_pretty(&report)
             .map_err(|e| Failure::new(RESOURCE, format!("the report is not JSON: {e}")))?;
         json.push(b'\n');
-        file.commit(&json)?;
+        file.write_all(&json)
+            .and_then(|()| file.commit())
+            .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
     let _ = std::io::stderr().write_all(summary(role, &report, &progress).as_bytes());
     Ok(())
+}
+
+/// A report that cannot be written: a full disk is a limit, anything else a bad request.
+fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
+    let code = match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RESOURCE,
+        _ => USAGE,
+    };
+    let line = format!("{}: cannot be written: {}", path.display(), e.kind());
+    Failure::new(code, line)
 }
 
 /// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never

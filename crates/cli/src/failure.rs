@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit code of a bad command line.
 pub(crate) const USAGE: u8 = 2;
@@ -36,8 +37,13 @@ impl Failure {
         self
     }
 
-    /// Prints the line and the hint; gives the exit code.
+    /// Prints the line and the hint, unless another thread has said why the process ends; gives the
+    /// exit code.
     pub(crate) fn report(&self) -> ExitCode {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if SAID.swap(true, Ordering::SeqCst) {
+            return ExitCode::from(self.code);
+        }
         let mut text = format!("vesica: {}\n", one_line(&self.line));
         if let Some(hint) = &self.hint {
             text.push_str(&format!("hint: {}\n", one_line(hint)));

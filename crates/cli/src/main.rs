@@ -3,7 +3,6 @@
 
 mod args;
 mod bench;
-mod beside;
 mod check;
 mod demo;
 mod exchange;

@@ -53,7 +53,8 @@ impl Signals {
             return;
         }
         remove_temporaries();
-        let _ = writeln!(std::io::stderr(), "vesica: interrupted");
+        // The run may be ending by itself at this moment, and one line is enough.
+        let _ = Failure::new(NETWORK, "interrupted").report();
         std::process::exit(i32::from(NETWORK));
     }
 }
@@ -68,9 +69,10 @@ fn remove_temporaries() {
         let Ok(path) = std::fs::read_link(entry.path()) else {
             continue;
         };
-        let ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| {
-            n.starts_with(".vesica-") && (n.ends_with(".part") || n.ends_with(".tmp"))
-        });
+        let ours = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .is_some_and(|n| n.starts_with(".vesica-") && n.ends_with(".part"));
         if ours {
             let _ = std::fs::remove_file(path);
         }

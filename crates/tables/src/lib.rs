@@ -68,6 +68,7 @@ mod sniff;
 mod source;
 mod text;
 mod value;
+mod whole;
 mod write;
 
 pub use check::{Check, ColumnCheck, Finding, Repeated, check};
@@ -77,4 +78,5 @@ pub use keys::{Counts, Keys, read_keys};
 pub use output::Output;
 pub use profile::{Normalized, Profile, Region};
 pub use source::{Format, Source, SourceOptions};
+pub use whole::WholeFile;
 pub use write::{write_matches, write_matches_to};

@@ -1,16 +1,15 @@
 //! Result files that appear whole or not at all.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sniff;
 use crate::source::Source;
+use crate::whole::WholeFile;
 
 /// A result that is not in its place until [`Output::commit`]. It is written beside, under a
 /// private name, and removed if it is dropped before.
@@ -24,14 +23,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Target {
     Stdout,
-    /// A device or a pipe, which cannot be replaced.
-    Direct(File),
-    Beside {
-        file: NamedTempFile,
-        path: PathBuf,
-        /// Those of a file that is to be replaced.
-        permissions: Option<Permissions>,
-    },
+    File(WholeFile),
 }
 
 impl Output {
@@ -59,7 +51,8 @@ impl Output {
             });
         }
         let name = path.display().to_string();
-        let (target, gzip) = create(path, &name, source).map_err(|e| e.in_path(&name))?;
+        let (file, gzip) = create(path, &name, source).map_err(|e| e.in_path(&name))?;
+        let target = Target::File(file);
         Ok(Output { name, target, gzip })
     }
 
@@ -68,22 +61,17 @@ impl Output {
         &self.name
     }
 
-    /// The private file that an unfinished result is in, if there is one. A program that is
-    /// ended by a signal never drops its values; its handler must remove this file itself.
-    pub fn partial_path(&self) -> Option<&Path> {
-        match &self.target {
-            Target::Beside { file, .. } => Some(file.path()),
-            Target::Stdout | Target::Direct(_) => None,
-        }
-    }
-
     /// Puts the finished file in its place: flushed to the disk, then renamed.
     ///
     /// # Errors
     /// Resource: the disk is full. Usage: the directory is gone. Nothing is left then.
     pub fn commit(self) -> Result<()> {
         let name = self.name;
-        commit(self.target).map_err(|e| unwritable(e).in_path(&name))
+        let committed = match self.target {
+            Target::Stdout => io::stdout().flush(),
+            Target::File(file) => file.commit(),
+        };
+        committed.map_err(|e| unwritable(e).in_path(&name))
     }
 
     /// Lets `f` write, buffered and compressed as the output asks.
@@ -93,8 +81,7 @@ impl Output {
     ) -> Result<T> {
         match &mut self.target {
             Target::Stdout => through(io::stdout(), self.gzip, f),
-            Target::Direct(file) => through(file, self.gzip, f),
-            Target::Beside { file, .. } => through(file.as_file_mut(), self.gzip, f),
+            Target::File(file) => through(file, self.gzip, f),
         }
     }
 }
@@ -123,7 +110,7 @@ fn unwritable(e: io::Error) -> Error {
     Error::new(ErrorKind::Unwritable(e))
 }
 
-fn create(path: &Path, name: &str, source: &Source) -> Result<(Target, bool)> {
+fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)> {
     let (_, gzip) = sniff::split_gz(name);
     let format = source.format();
     match sniff::by_name(name) {
@@ -140,93 +127,13 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(Target, bool)> {
         }
         _ => {}
     }
-    let existing = match std::fs::metadata(path) {
-        Ok(metadata) => Some(metadata),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(unwritable(e)),
-    };
-    if let Some(existing) = &existing {
+    if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
             return Err(Error::usage("is a directory", "name a file in it"));
         }
-        if source.is_same_file(existing) {
+        if source.is_same_file(&existing) {
             return Err(Error::new(ErrorKind::OutputIsInput));
         }
-        if !existing.is_file() {
-            let file = OpenOptions::new()
-                .write(true)
-                .open(path)
-                .map_err(unwritable)?;
-            return Ok((Target::Direct(file), gzip));
-        }
     }
-    // A symbolic link stays one: what it points to is replaced.
-    let path = if existing.is_some() {
-        path.canonicalize().map_err(unwritable)?
-    } else {
-        path.to_owned()
-    };
-    // On Unix a fresh temporary file is readable by its owner only.
-    let file = Builder::new()
-        .prefix(".vesica-")
-        .suffix(".part")
-        .tempfile_in(directory(&path));
-    let file = file.map_err(unwritable)?;
-    let permissions = existing.as_ref().map(Metadata::permissions);
-    Ok((
-        Target::Beside {
-            file,
-            path,
-            permissions,
-        },
-        gzip,
-    ))
-}
-
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-fn commit(target: Target) -> io::Result<()> {
-    let (file, path, permissions) = match target {
-        Target::Stdout => return io::stdout().flush(),
-        Target::Direct(file) => {
-            // Devices and pipes have nothing to synchronise, and say so.
-            let _ = file.sync_all();
-            return Ok(());
-        }
-        Target::Beside {
-            file,
-            path,
-            permissions,
-        } => (file, path, permissions),
-    };
-    file.as_file().sync_all()?;
-    let permissions = permissions.map_or_else(|| default_permissions(directory(&path)), Ok)?;
-    file.as_file().set_permissions(permissions)?;
-    file.persist(&path).map_err(|e| e.error)?;
-    // The rename itself is safe once the directory is on the disk. Not every file system can do
-    // this, and the result is complete either way.
-    let _ = File::open(directory(&path)).and_then(|d| d.sync_all());
-    Ok(())
-}
-
-/// The permissions that a new file gets from the process's mask, which can only be seen on a
-/// new file.
-fn default_permissions(directory: &Path) -> io::Result<Permissions> {
-    let mut builder = Builder::new();
-    builder.prefix(".vesica-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    builder
-        .tempfile_in(directory)?
-        .as_file()
-        .metadata()
-        .map(|m| m.permissions())
+    Ok((WholeFile::create(path).map_err(unwritable)?, gzip))
 }

@@ -44,5 +44,5 @@ pub use vesica_session::{
 };
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,
-    SourceOptions, check,
+    SourceOptions, WholeFile, check,
 };
