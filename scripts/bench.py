@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", default=CASES, metavar="PROTOCOL:N:N")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--network", default="lan")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     say(
         f"{'protocol':15} {'receiver':>8} {'sender':>8}"
         f" {'offline s':>10} {'online s':>10} {'total s':>10}"

@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not use or keep fuzz/corpus")
     parser.add_argument("--driver", choices=("libfuzzer", "plain", "any"), default="libfuzzer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at a time")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
 
     if options.action == "seeds":
         programs = build(["make_seeds"], plain=True)
