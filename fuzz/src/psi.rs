@@ -12,8 +12,11 @@ fn run(bytes: &[u8], party: fn(&mut Script<'_>, &Params, &[Item])) {
     let [protocol, sizes, script @ ..] = bytes else {
         return;
     };
+    let protocol = Protocol::ALL[usize::from(*protocol) % Protocol::ALL.len()];
     let params = Params {
-        protocol: Protocol::ALL[usize::from(*protocol) % Protocol::ALL.len()],
+        protocol,
+        security: protocol.security(),
+        both: false,
         lambda: 40,
         receiver_size: usize::from(sizes & 7),
         sender_size: usize::from(sizes >> 3 & 7),

@@ -2,12 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`block`] | 128-bit blocks, AES as generator and as hash |
 //! | [`curve`] | Curve25519 keys whose public half looks like a random string, and hashing to the curve |
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 with a fixed key, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256) |
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod curve;
 pub mod oracle;
 pub mod permutation;

@@ -46,15 +46,18 @@ pub enum Protocol {
     CompactDhSh2,
     /// Huberman, Franklin and Hogg 1999.
     Dh,
+    /// Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022.
+    Vole,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 4] = [
+    pub const ALL: [Protocol; 5] = [
         Protocol::CompactDh,
         Protocol::CompactDhSh1,
         Protocol::CompactDhSh2,
         Protocol::Dh,
+        Protocol::Vole,
     ];
 
     /// The name in commands and contracts.
@@ -64,6 +67,7 @@ impl Protocol {
             Protocol::CompactDhSh1 => "compact-dh-sh1",
             Protocol::CompactDhSh2 => "compact-dh-sh2",
             Protocol::Dh => "dh",
+            Protocol::Vole => "vole",
         }
     }
 
@@ -79,15 +83,24 @@ impl Protocol {
     pub fn max_items(self) -> u64 {
         match self {
             Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => 1 << 20,
-            Protocol::Dh => 1 << 28,
+            Protocol::Dh | Protocol::Vole => 1 << 28,
         }
     }
 
     /// The strongest adversary that the protocol withstands.
     pub fn security(self) -> Security {
         match self {
-            Protocol::CompactDh => Security::Malicious,
-            _ => Security::SemiHonest,
+            Protocol::CompactDh | Protocol::Vole => Security::Malicious,
+            Protocol::CompactDhSh1 | Protocol::CompactDhSh2 | Protocol::Dh => Security::SemiHonest,
+        }
+    }
+
+    /// The adversary that a run withstands whose parties ask for `asked`: `vole` has a cheaper form
+    /// for peers who are trusted to follow it, the others have one form each.
+    pub fn runs(self, asked: Security) -> Security {
+        match self {
+            Protocol::Vole => asked,
+            _ => self.security(),
         }
     }
 }
@@ -97,6 +110,10 @@ impl Protocol {
 pub struct Params {
     /// Which protocol to run.
     pub protocol: Protocol,
+    /// The adversary to withstand: [`Protocol::runs`] of what was asked for.
+    pub security: Security,
+    /// Whether the receiver tells the sender the matches.
+    pub both: bool,
     /// Statistical security in bits.
     pub lambda: u32,
     /// Items in the receiver's set.
@@ -121,7 +138,7 @@ fn variant(protocol: Protocol) -> Option<Variant> {
         Protocol::CompactDh => Some(Variant::Malicious),
         Protocol::CompactDhSh1 => Some(Variant::SemiHonest1),
         Protocol::CompactDhSh2 => Some(Variant::SemiHonest2),
-        Protocol::Dh => None,
+        Protocol::Dh | Protocol::Vole => None,
     }
 }
 
@@ -158,7 +175,8 @@ pub fn receive(
     masks::receive_and_match(channel, params.sender_size, &own, masks::width(params))
 }
 
-/// Runs the sender.
+/// Runs the sender; returns the indices into `items` that the receiver says it also holds,
+/// ascending, where the parties have agreed that both learn them.
 ///
 /// # Panics
 /// If `items` does not fit `params`.
@@ -167,7 +185,7 @@ pub fn send(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<(), Error> {
+) -> Result<Option<Vec<u32>>, Error> {
     assert_eq!(items.len(), params.sender_size);
     let session = &params.session;
     channel.begin_phase("oprf");
@@ -179,7 +197,8 @@ pub fn send(
     };
     channel.begin_phase("masks");
     masks::send(channel, &masks, masks::width(params))?;
-    channel.flush()
+    channel.flush()?;
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const GROUP: usize = 8;
 /// Semi-honest: λ + ⌈log₂(n_s·n_r)⌉, so that some pair of different items collides with probability at
 /// most 2^-λ (section A.1).
 pub(crate) fn width(params: &Params) -> usize {
-    match params.protocol.security() {
+    match params.security {
         Security::Malicious => 256,
         Security::SemiHonest => {
             let pairs = params.receiver_size.max(1) as u128 * params.sender_size.max(1) as u128;
@@ -153,6 +153,8 @@ mod tests {
     fn params(protocol: Protocol, lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
         Params {
             protocol,
+            security: protocol.security(),
+            both: false,
             lambda,
             receiver_size,
             sender_size,

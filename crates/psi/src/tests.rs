@@ -20,6 +20,8 @@ fn items(range: std::ops::Range<u32>) -> Vec<Item> {
 fn params(protocol: Protocol, receiver: &[Item], sender: &[Item]) -> Params {
     Params {
         protocol,
+        security: protocol.security(),
+        both: false,
         lambda: 40,
         receiver_size: receiver.len(),
         sender_size: sender.len(),
@@ -40,7 +42,7 @@ fn run_over<R: Channel + Send, S: Channel + Send>(
     thread::scope(|scope| {
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
-            let result = send(&mut sending, params, theirs, &mut rng);
+            let result = send(&mut sending, params, theirs, &mut rng).map(drop);
             if let Err(error) = &result {
                 sending.abort(error);
             }

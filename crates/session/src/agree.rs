@@ -105,6 +105,8 @@ fn exchange(
     Ok(Agreement {
         params: Params {
             protocol: contract.protocol,
+            security: contract.protocol.runs(contract.security),
+            both: false,
             lambda: contract.lambda,
             receiver_size: size(contract.receiver_size)?,
             sender_size: size(contract.sender_size)?,

@@ -97,7 +97,7 @@ pub struct Outcome {
 }
 
 /// Hears how a run goes on. Called on the thread that runs the job.
-pub trait Progress {
+pub trait Progress: Send {
     /// A phase begins.
     fn phase(&mut self, name: &'static str);
 

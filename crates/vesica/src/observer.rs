@@ -7,7 +7,7 @@ use vesica_tables::Counts;
 
 /// Hears how a job goes on, in this order. Called on the thread that runs the job; every method
 /// does nothing unless it is overridden.
-pub trait Observer {
+pub trait Observer: Send {
     /// The keys of the table have been read.
     fn read(&mut self, counts: &Counts) {
         let _ = counts;

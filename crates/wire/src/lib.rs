@@ -52,7 +52,7 @@ pub struct PhaseTraffic {
 }
 
 /// A connection to one peer.
-pub trait Channel {
+pub trait Channel: Send {
     /// Queues one frame of at most [`MAX_FRAME`] bytes; blocks while the bounded queue is full, until the deadline.
     fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error>;
 

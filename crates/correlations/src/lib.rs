@@ -1,0 +1,2 @@
+//! What two parties prepare before anything depends on items: oblivious transfers and vector OLE.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! How a set becomes one message.
+#![forbid(unsafe_code)]
