@@ -1,2 +1,44 @@
 //! How a set becomes one message.
+//!
+//! An oblivious key-value store ([`Okvs`], Garimella, Pinkas, Rosulek, Trieu and Yanai, CRYPTO 2021)
+//! hides which keys it was made from when its values are random: every slot of an encoding of random
+//! values is uniform.
 #![forbid(unsafe_code)]
+
+use vesica_primitives::block::{Block, Prg};
+
+/// Encoding failed, which distinct keys make happen with probability at most 2^-λ, or keys repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the keys cannot be encoded: some are equal, or an event of negligible probability happened"
+)]
+pub struct EncodingFailed;
+
+/// A linear key-value store: a key selects slots, and its value is their XOR.
+///
+/// Keys are 128-bit strings that look uniform: hashes of salted items. A value is `W` words of 64 bits.
+pub trait Okvs: Sync {
+    /// Slots of an encoding: what goes over the wire is this many values.
+    fn size(&self) -> usize;
+
+    /// An encoding under which each key has its value; slots that no key determines come from `filler`.
+    /// The time depends on the keys, not on the values.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`]; never tries again.
+    ///
+    /// # Panics
+    /// If there is not one value a key, or there are more keys than the store was made for.
+    fn encode<const W: usize>(
+        &self,
+        keys: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed>;
+
+    /// Writes the value of key i to `out[i]`. The keys may be any, and any number.
+    ///
+    /// # Panics
+    /// If `encoding` is not [`size`](Okvs::size) long, or `keys` and `out` differ in length.
+    fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]);
+}
