@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use vesica_kernels::{Backend, binary, curve25519};
+use vesica_kernels::{Backend, binary, curve25519, transpose};
 
 fn curve(c: &mut Criterion) {
     let n = 1024usize;
@@ -58,5 +58,21 @@ fn fields(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, curve, fields);
+fn bits(c: &mut Criterion) {
+    let n = 1usize << 20;
+    let columns: Vec<u8> = (0..16 * n).map(|i| (i * i >> 7) as u8).collect();
+    let mut rows = vec![0; n];
+    let mut group = c.benchmark_group("transpose, 2^20 rows");
+    group
+        .throughput(Throughput::Bytes(columns.len() as u64))
+        .sample_size(20);
+    for backend in [Backend::Best, Backend::Portable] {
+        group.bench_function(format!("transpose128/{backend:?}"), |b| {
+            b.iter(|| transpose::transpose128(backend, black_box(&columns), &mut rows));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, curve, fields, bits);
 criterion_main!(benches);

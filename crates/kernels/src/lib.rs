@@ -9,9 +9,11 @@
 //! |---|---|---|
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
+//! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
 pub mod binary;
 pub mod curve25519;
+pub mod transpose;
 
 /// Which version of a kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +25,10 @@ pub enum Backend {
 }
 
 /// Kernel and chosen version, for reports and for tests that must not skip a backend silently.
-pub fn backends() -> [(&'static str, &'static str); 2] {
+pub fn backends() -> [(&'static str, &'static str); 3] {
     [
         ("curve25519", curve25519::backend_name()),
         ("binary", binary::backend_name()),
+        ("transpose", transpose::backend_name()),
     ]
 }
