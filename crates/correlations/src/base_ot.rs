@@ -1,0 +1,1 @@
+//! Base oblivious transfers from key agreement on Curve25519.

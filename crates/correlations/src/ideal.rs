@@ -1,0 +1,1 @@
+//! Correlations from a trusted third party, for tests and benchmarks only.

@@ -1,0 +1,1 @@
+//! Many oblivious transfers from 128.
