@@ -60,7 +60,7 @@ fn fields(c: &mut Criterion) {
 
 fn bits(c: &mut Criterion) {
     let n = 1usize << 20;
-    let columns: Vec<u8> = (0..16 * n).map(|i| (i * i >> 7) as u8).collect();
+    let columns: Vec<u8> = (0..16 * n).map(|i| ((i * i) >> 7) as u8).collect();
     let mut rows = vec![0; n];
     let mut group = c.benchmark_group("transpose, 2^20 rows");
     group

@@ -17,8 +17,12 @@ pub(super) fn wide_available() -> bool {
         && is_x86_feature_detected!("gfni")
 }
 
-/// Bytes of a column in a tile of the wide version: a cache line.
-const TILE: usize = 64;
+/// Bytes of a column in a tile of the wide version. Several cache lines, because each column is in
+/// another page of memory, and tiles of all columns stay in the first-level cache.
+const TILE: usize = 4 * LINE;
+
+/// Bytes of a cache line and of a register.
+const LINE: usize = 64;
 
 /// `columns` and `rows` as in [`super::transpose128`].
 ///
@@ -28,18 +32,30 @@ const TILE: usize = 64;
 pub(super) unsafe fn transpose_wide(columns: &[u8], rows: &mut [u128]) {
     let stride = rows.len() / 8;
     // tile[g][q]: columns 8g … 8g + 7 of 64 rows from 64q on, one byte a row.
-    let mut tile = [[_mm512_setzero_si512(); 8]; 16];
+    let mut tile = [[_mm512_setzero_si512(); TILE / 8]; 16];
     for (index, rows) in rows.chunks_mut(8 * TILE).enumerate() {
         let bytes = rows.len() / 8;
-        let mask = u64::MAX >> (TILE - bytes);
         for (group, squares) in tile.iter_mut().enumerate() {
-            let loaded = from_fn(|c| {
-                let start = (8 * group + c) * stride + index * TILE;
-                let column = &columns[start..][..bytes];
-                // SAFETY: the mask allows `bytes` bytes, which the slice has.
-                unsafe { _mm512_maskz_loadu_epi8(mask, column.as_ptr().cast()) }
-            });
-            *squares = transpose_squares(loaded);
+            let start = 8 * group * stride + index * TILE;
+            for (line, squares) in squares.chunks_exact_mut(8).enumerate() {
+                let offset = line * LINE;
+                if offset >= bytes {
+                    break;
+                }
+                for c in 0..8 {
+                    // The same line of the next tile, which the machine cannot foresee.
+                    let next = start + c * stride + offset + TILE;
+                    _mm_prefetch::<_MM_HINT_T1>(columns.as_ptr().wrapping_add(next).cast());
+                }
+                let bytes = (bytes - offset).min(LINE);
+                let mask = u64::MAX >> (LINE - bytes);
+                let loaded = from_fn(|c| {
+                    let column = &columns[start + c * stride + offset..][..bytes];
+                    // SAFETY: the mask allows `bytes` bytes, which the slice has.
+                    unsafe { _mm512_maskz_loadu_epi8(mask, column.as_ptr().cast()) }
+                });
+                squares.copy_from_slice(&transpose_squares(loaded));
+            }
         }
         for (q, rows) in rows.chunks_exact_mut(64).enumerate() {
             let out = transpose_bytes(from_fn(|group| tile[group][q]));
@@ -138,9 +154,9 @@ fn transpose_bytes(v: [__m512i; 16]) -> [__m512i; 16] {
 pub(super) unsafe fn transpose_narrow(columns: &[u8], rows: &mut [u128]) {
     let stride = rows.len() / 8;
     for (block, rows) in rows.chunks_exact_mut(128).enumerate() {
-        // quarters[i][w]: columns 32w … 32w + 31 of row i.
-        let mut quarters = [[0u32; 4]; 128];
-        for w in 0..4 {
+        // quarters[w][i]: columns 32w … 32w + 31 of row i.
+        let mut quarters = [[0u32; 128]; 4];
+        for (w, quarter) in quarters.iter_mut().enumerate() {
             let half = |column: usize| -> __m128i {
                 let bytes = &columns[column * stride + 16 * block..][..16];
                 // SAFETY: the slice has 16 readable bytes.
@@ -149,13 +165,13 @@ pub(super) unsafe fn transpose_narrow(columns: &[u8], rows: &mut [u128]) {
             let loaded = from_fn(|c| _mm256_set_m128i(half(32 * w + 16 + c), half(32 * w + c)));
             for (p, mut bytes) in transpose_bytes_narrow(loaded).into_iter().enumerate() {
                 for bit in (0..8).rev() {
-                    quarters[8 * p + bit][w] = _mm256_movemask_epi8(bytes) as u32;
+                    quarter[8 * p + bit] = _mm256_movemask_epi8(bytes) as u32;
                     bytes = _mm256_slli_epi16::<1>(bytes);
                 }
             }
         }
-        for (row, [a, b, c, d]) in rows.iter_mut().zip(quarters) {
-            let [a, b, c, d] = [a, b, c, d].map(u128::from);
+        for (i, row) in rows.iter_mut().enumerate() {
+            let [a, b, c, d] = quarters.map(|quarter| u128::from(quarter[i]));
             *row = a | b << 32 | c << 64 | d << 96;
         }
     }
