@@ -1,6 +1,7 @@
 //! Slow, obvious versions of what the engine does fast. Imports nothing of ours.
 #![forbid(unsafe_code)]
 
+pub mod base_ot;
 pub mod compact_dh;
 pub mod curve;
 pub mod field;

@@ -1,1 +1,242 @@
-//! Base oblivious transfers from key agreement on Curve25519.
+//! Base oblivious transfers from key agreement on Curve25519: few, from nothing, in one round.
+//!
+//! **Paper.** I. McQuoid, M. Rosulek, L. Roy, *Batching Base Oblivious Transfers*, ASIACRYPT 2021: one
+//! key-agreement message of the sender's for the whole batch, and for each transfer a programmable-once
+//! public function φ of the receiver's. φ has the shape of D. Masny, P. Rindal, *Endemic Oblivious
+//! Transfer*, CCS 2019, over 256-bit strings with exclusive or:
+//!
+//! - φ = (r_0, r_1), and φ at b is r_b ⊕ H(b, i, r_{1−b}) for transfer number i;
+//! - to make φ at c a wanted string B: r_{1−c} is random, r_c = B ⊕ H(c, i, r_{1−c}).
+//!
+//! The receiver makes φ at its choice c its own key-agreement message B; the key of choice b is a hash of
+//! what the sender's secret and the string φ at b agree on. The two flows do not depend on each other.
+//!
+//! **Adversary.** Malicious on either side, in the random-oracle model, under the oracle Diffie-Hellman
+//! assumption on Curve25519.
+//!
+//! - *Against the sender.* φ at 0 and φ at 1 cannot both be chosen: of H(0, i, r_1) and H(1, i, r_0) one
+//!   is asked last, and its answer makes φ there a uniform string, with whose unknown exponent the
+//!   receiver would have to agree on a secret. A choice of φ that leads to a point of low order is
+//!   possible at one place only, like that of any other message that the receiver knows the secret of.
+//! - *Against the receiver.* Both strings of φ are uniform up to 2^-127, whatever c is, since B is (see
+//!   [`vesica_primitives::curve`]). The sender's key is refused when it has low order or is not
+//!   canonical, which has nothing to do with c. Receivers' secrets are multiples of 8: a component of low
+//!   order in the sender's key changes nothing.
+//!
+//! **What it gives.** Endemic transfers (Masny and Rindal, section 3): keys are random for parties that
+//! follow the protocol; a malicious sender may influence both keys and a malicious receiver the key of
+//! its choice, by trying messages. No party learns more than it should. Extensions ask for no more.
+//!
+//! **Deviations.**
+//! - The key hash takes all that was said: a digest of session, batch size and the sender's message, then
+//!   i, b and φ. The paper asks for a tag i. So a φ repeated for another transfer gives unrelated keys,
+//!   and several strings that lead to one secret (see [`crate::base_ot::Receiver`]) give several keys.
+//! - The key-agreement messages are points of the whole curve, not of the subgroup, for the strings of φ
+//!   to be uniform.
+
+use rand_core::CryptoRng;
+use subtle::{Choice, ConditionallySelectable};
+use vesica_primitives::block::Block;
+use vesica_primitives::curve::{BadPoint, Bytes32, EncodedKeys, PlainKey};
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use zeroize::Zeroizing;
+
+use crate::choices::Choices;
+
+/// Frame with the sender's public key.
+pub const KEY: Kind = Kind {
+    code: 40,
+    name: "base-transfer key",
+};
+
+/// Frames with the receiver's functions.
+pub const FUNCTIONS: Kind = Kind {
+    code: 41,
+    name: "base-transfer functions",
+};
+
+/// Bytes of one function on the wire.
+const FUNCTION_BYTES: usize = 64;
+
+/// One φ: (r_0, r_1).
+pub type Function = [Bytes32; 2];
+
+/// H of one run.
+struct FunctionOracle(Oracle);
+
+impl FunctionOracle {
+    fn new(session: &[u8; 32]) -> Self {
+        FunctionOracle(Oracle::new("vesica/1 base-ot function", session))
+    }
+
+    /// string ⊕ H(b, i, other): from φ to its value at b, and back.
+    fn crossed(&self, b: u8, i: usize, string: &Bytes32, other: &Bytes32) -> Bytes32 {
+        let mask = self.0.hash(&[&[b], &(i as u64).to_le_bytes(), other]);
+        std::array::from_fn(|k| string[k] ^ mask[k])
+    }
+}
+
+/// The hash that makes keys, which knows session, batch size and the sender's message.
+struct KeyOracle(Oracle);
+
+impl KeyOracle {
+    fn new(session: &[u8; 32], count: usize, public: &Bytes32) -> Self {
+        let batch = Oracle::new("vesica/1 base-ot batch", session)
+            .hash(&[&(count as u64).to_le_bytes(), public]);
+        KeyOracle(Oracle::new("vesica/1 base-ot key", &batch))
+    }
+
+    fn key(&self, b: u8, i: usize, function: &Function, secret: &Bytes32) -> Block {
+        let index = (i as u64).to_le_bytes();
+        let [r0, r1] = function;
+        let key = Zeroizing::new(self.0.hash(&[&[b], &index, r0, r1, secret]));
+        Block::from_le_bytes(std::array::from_fn(|k| key[k]))
+    }
+}
+
+/// The sender, waiting for the functions.
+pub struct Sender {
+    session: [u8; 32],
+    key: PlainKey,
+}
+
+impl Sender {
+    /// The sender and its message.
+    pub fn new(session: &[u8; 32], rng: &mut dyn CryptoRng) -> (Self, Bytes32) {
+        let key = PlainKey::generate(rng);
+        let public = *key.public();
+        let session = *session;
+        (Sender { session, key }, public)
+    }
+
+    /// Both keys of every transfer. Every string is a function: there is nothing to refuse.
+    pub fn keys(self, functions: &[Function]) -> Zeroizing<Vec<[Block; 2]>> {
+        let oracle = FunctionOracle::new(&self.session);
+        let hash = KeyOracle::new(&self.session, functions.len(), self.key.public());
+        let values: Vec<[Bytes32; 2]> = functions
+            .iter()
+            .enumerate()
+            .map(|(i, [r0, r1])| [oracle.crossed(0, i, r0, r1), oracle.crossed(1, i, r1, r0)])
+            .collect();
+        let secrets = self.key.agree(values.as_flattened());
+        let mut keys = Zeroizing::new(Vec::with_capacity(functions.len()));
+        let (secrets, _) = secrets.as_chunks::<2>();
+        for (i, (function, [s0, s1])) in functions.iter().zip(secrets).enumerate() {
+            keys.push([hash.key(0, i, function, s0), hash.key(1, i, function, s1)]);
+        }
+        keys
+    }
+}
+
+/// The receiver, waiting for the sender's message.
+///
+/// Its own messages are strings of which several decode to one point: two bits of a string are ignored,
+/// and two field elements stand for one point. The keys depend on the string.
+pub struct Receiver {
+    session: [u8; 32],
+    choices: Choices,
+    keys: EncodedKeys,
+    functions: Vec<Function>,
+}
+
+impl Receiver {
+    /// The receiver and its functions, one a choice bit.
+    pub fn new(
+        session: &[u8; 32],
+        choices: Choices,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Vec<Function>) {
+        let oracle = FunctionOracle::new(session);
+        let keys = EncodedKeys::generate(choices.len(), rng);
+        let mut others = vec![[0; 32]; choices.len()];
+        rng.fill_bytes(others.as_flattened_mut());
+        let functions: Vec<Function> = others
+            .iter()
+            .zip(keys.representatives())
+            .enumerate()
+            .map(|(i, (other, message))| {
+                let c = choices.get(i);
+                let programmed = oracle.crossed(c.unwrap_u8(), i, message, other);
+                [select(&programmed, other, c), select(other, &programmed, c)]
+            })
+            .collect();
+        let receiver = Receiver {
+            session: *session,
+            choices,
+            keys,
+            functions: functions.clone(),
+        };
+        (receiver, functions)
+    }
+
+    /// The key of every choice. Fails if no honest sender sends `public`.
+    pub fn keys(self, public: &Bytes32) -> Result<Zeroizing<Vec<Block>>, Misbehaviour> {
+        let secrets = self
+            .keys
+            .agree(public)
+            .map_err(|bad| Misbehaviour::BadValue {
+                what: KEY.name,
+                problem: match bad {
+                    BadPoint::NotCanonical => "not a canonical field element",
+                    BadPoint::NotOnCurve => "not a point of the curve",
+                    BadPoint::LowOrder => "a point of low order",
+                },
+            })?;
+        let hash = KeyOracle::new(&self.session, self.choices.len(), public);
+        let mut keys = Zeroizing::new(Vec::with_capacity(secrets.len()));
+        for (i, (function, secret)) in self.functions.iter().zip(secrets.iter()).enumerate() {
+            let c = self.choices.get(i).unwrap_u8();
+            keys.push(hash.key(c, i, function, secret));
+        }
+        Ok(keys)
+    }
+}
+
+/// `one` if the choice is 1, else `zero`, in constant time.
+fn select(zero: &Bytes32, one: &Bytes32, choice: Choice) -> Bytes32 {
+    std::array::from_fn(|k| u8::conditional_select(&zero[k], &one[k], choice))
+}
+
+/// Runs the sender of `count` transfers over a channel; both keys of each.
+///
+/// `session` is new for every batch of a run and for every direction: two batches of one session that
+/// name the same key would give related keys.
+pub fn send(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    count: usize,
+    rng: &mut dyn CryptoRng,
+) -> Result<Zeroizing<Vec<[Block; 2]>>, Error> {
+    let (sender, public) = Sender::new(session, rng);
+    send_rows(channel, KEY, &public, 32)?;
+    let mut functions: Vec<Function> = Vec::with_capacity(count);
+    recv_rows(channel, FUNCTIONS, FUNCTION_BYTES, count, |rows| {
+        let (strings, _) = rows.as_chunks::<32>();
+        let (pairs, _) = strings.as_chunks::<2>();
+        functions.extend_from_slice(pairs);
+        Ok(())
+    })?;
+    Ok(sender.keys(&functions))
+}
+
+/// Runs the receiver over a channel: the key of each of its choices. On `session` see [`send`].
+pub fn receive(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    choices: Choices,
+    rng: &mut dyn CryptoRng,
+) -> Result<Zeroizing<Vec<Block>>, Error> {
+    let (receiver, functions) = Receiver::new(session, choices, rng);
+    let rows = functions.as_flattened().as_flattened();
+    send_rows(channel, FUNCTIONS, rows, FUNCTION_BYTES)?;
+    let mut public = [0; 32];
+    recv_rows(channel, KEY, 32, 1, |row| {
+        public.copy_from_slice(row);
+        Ok(())
+    })?;
+    Ok(receiver.keys(&public)?)
+}
+
+#[cfg(test)]
+mod tests;

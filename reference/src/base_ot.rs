@@ -1,0 +1,46 @@
+//! The sender of the base transfers, step by step: two strings, two secrets, two keys.
+
+use crate::curve;
+use num_bigint::BigUint;
+
+fn oracle(label: &str, key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    *blake3::keyed_hash(&blake3::derive_key(label, key), &parts.concat()).as_bytes()
+}
+
+fn xor(a: &[u8; 32], b: &[u8; 32]) -> [u8; 32] {
+    std::array::from_fn(|i| a[i] ^ b[i])
+}
+
+/// φ at `b`, for transfer number `i`.
+pub fn evaluate(session: &[u8; 32], i: u64, function: &[[u8; 32]; 2], b: u8) -> [u8; 32] {
+    let (own, other) = (&function[usize::from(b)], &function[usize::from(1 - b)]);
+    let parts: [&[u8]; 3] = [&[b], &i.to_le_bytes(), other];
+    xor(own, &oracle("vesica/1 base-ot function", session, &parts))
+}
+
+/// The sender's public key and both keys of each transfer, from the 64 bytes that its exponent is reduced
+/// from.
+pub fn sender(
+    session: &[u8; 32],
+    secret: &[u8],
+    functions: &[[[u8; 32]; 2]],
+) -> ([u8; 32], Vec<[[u8; 16]; 2]>) {
+    let mut base = [0; 32];
+    base[0] = 9;
+    let a = BigUint::from_bytes_le(secret) % (curve::group_order() / 8u8);
+    let public = curve::multiply(&a, &base);
+    let count = (functions.len() as u64).to_le_bytes();
+    let batch = oracle("vesica/1 base-ot batch", session, &[&count, &public]);
+    let mut keys = Vec::new();
+    for (i, function) in (0u64..).zip(functions) {
+        keys.push([0u8, 1].map(|b| {
+            let point = curve::elligator(&evaluate(session, i, function, b));
+            let agreed = curve::multiply(&(&a * 8u8), &point);
+            let [r0, r1] = function;
+            let parts: [&[u8]; 5] = [&[b], &i.to_le_bytes(), r0, r1, &agreed];
+            let key = oracle("vesica/1 base-ot key", &batch, &parts);
+            std::array::from_fn(|k| key[k])
+        }));
+    }
+    (public, keys)
+}
