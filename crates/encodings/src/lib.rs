@@ -5,6 +5,8 @@
 //! values is uniform.
 #![forbid(unsafe_code)]
 
+pub mod three_hash;
+
 use vesica_primitives::block::{Block, Prg};
 
 /// Encoding failed, which distinct keys make happen with probability at most 2^-λ, or keys repeat.

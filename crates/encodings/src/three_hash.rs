@@ -1,0 +1,431 @@
+//! Three-hash store: a key selects three slots of its bin and a short random combination of the bin's
+//! dense slots.
+//!
+//! Source: Raghuraman and Rindal, "Blazing Fast PSI from Improved OKVS and Subfield VOLE" (CCS 2022),
+//! RR22 below: rows of weight three, clusters small enough for the cache with separate binary dense
+//! columns, and triangulation by peeling. One step differs: the rows that peeling leaves over are solved
+//! exactly, by elimination over all their columns, where RR22 moves some of them into a gap that only
+//! the dense columns solve. So encoding fails only if the rows of a bin are linearly dependent or
+//! the bin overflows, both of which have provable bounds (see [`parameters`]).
+
+mod core;
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+use rayon::prelude::*;
+use vesica_primitives::block::{Block, Cipher, Prg};
+
+use crate::{EncodingFailed, Okvs};
+use parameters::Parameters;
+
+/// Keys hashed together.
+const BATCH: usize = 128;
+
+/// Keys that a thread sorts at least, so that threads are worth their while.
+const MIN_CHUNK: usize = 1 << 13;
+
+/// Keys of one chunk of a decoding that fall into each bin, about: enough for tables to pay off.
+const CHUNK_PER_BIN: usize = 1 << 12;
+
+/// Cipher blocks that the row of a key is made of: one for the sparse part, two for the dense part.
+const BLOCKS: usize = 3;
+
+/// The store for a number of keys, with hash functions of one session.
+///
+/// A value of a key outside the set is random-looking. Encoding takes time that depends on the keys.
+pub struct ThreeHash {
+    items: usize,
+    parameters: Parameters,
+    ciphers: [Cipher; BLOCKS],
+}
+
+/// What a key selects, and where the key stands in its chunk. The dense part is `16·D` bits.
+#[derive(Clone, Copy)]
+struct Row<const D: usize> {
+    index: u32,
+    slots: [u16; 3],
+    dense: [u16; D],
+}
+
+/// The rows of a chunk of keys, sorted by bin.
+struct Sorted<const D: usize> {
+    rows: Vec<Row<D>>,
+    /// Where the rows of each bin start, and the number of rows.
+    starts: Vec<usize>,
+}
+
+impl<const D: usize> Sorted<D> {
+    fn bin(&self, bin: usize) -> &[Row<D>] {
+        &self.rows[self.starts[bin]..self.starts[bin + 1]]
+    }
+}
+
+/// All sums of each group of dense slots: eight slots a group for short values, four for long ones,
+/// so that the tables stay in the first-level cache.
+struct Tables<const W: usize> {
+    sums: Vec<[u64; W]>,
+}
+
+impl<const W: usize> Tables<W> {
+    const BITS: usize = if W <= 2 { 8 } else { 4 };
+
+    fn new() -> Self {
+        Tables { sums: Vec::new() }
+    }
+
+    /// Prepares lookups of rows with `16·D` bits; slots beyond the last count as zero.
+    fn fill<const D: usize>(&mut self, dense: &[[u64; W]]) {
+        let zero = [0; W];
+        self.sums.clear();
+        for group in 0..16 * D / Self::BITS {
+            let base = self.sums.len();
+            self.sums.push(zero);
+            for bit in 0..Self::BITS {
+                let slot = dense.get(group * Self::BITS + bit).unwrap_or(&zero);
+                for low in 0..1 << bit {
+                    self.sums.push(xor(&self.sums[base + low], slot));
+                }
+            }
+        }
+    }
+
+    /// The sum of the dense slots that a row selects, added to `value`.
+    #[inline]
+    fn add<const D: usize>(&self, row: &Row<D>, mut value: [u64; W]) -> [u64; W] {
+        let (width, per_word) = (1 << Self::BITS, 16 / Self::BITS);
+        for (word, sums) in row
+            .dense
+            .iter()
+            .zip(self.sums.chunks_exact(width * per_word))
+        {
+            for (group, sums) in sums.chunks_exact(width).enumerate() {
+                let which = *word as usize >> (group * Self::BITS) & (width - 1);
+                value = xor(&value, &sums[which]);
+            }
+        }
+        value
+    }
+}
+
+#[inline]
+fn xor<const W: usize>(a: &[u64; W], b: &[u64; W]) -> [u64; W] {
+    std::array::from_fn(|i| a[i] ^ b[i])
+}
+
+/// Buffers of one bin's encoding, used again for the next.
+struct Scratch<const W: usize> {
+    /// A slot's number of rows left (high half) and the XOR of their numbers (low half).
+    cells: Vec<u32>,
+    slots: Vec<[u16; 3]>,
+    queue: Vec<u16>,
+    /// Peeled rows in order: row, the slot that it determines, its other slots.
+    order: Vec<[u16; 4]>,
+    targets: Vec<[u64; W]>,
+    tables: Tables<W>,
+    blocks: Vec<Block>,
+}
+
+impl<const W: usize> Scratch<W> {
+    fn new() -> Self {
+        Scratch {
+            cells: Vec::new(),
+            slots: Vec::new(),
+            queue: Vec::new(),
+            order: Vec::new(),
+            targets: Vec::new(),
+            tables: Tables::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Orders the rows in `slots` so that each determines a slot that no later row uses. Rows that
+    /// cannot be ordered (the 2-core) are left out.
+    fn peel(&mut self, width: usize) {
+        self.cells.clear();
+        self.cells.resize(width, 0);
+        let cells = &mut self.cells[..];
+        for (row, slots) in self.slots.iter().enumerate() {
+            for slot in slots {
+                let cell = &mut cells[*slot as usize];
+                *cell = (*cell + (1 << 16)) ^ row as u32;
+            }
+        }
+        // A slot enters the queue when its number of rows becomes one: at most once. The spare place
+        // takes what is written without being kept.
+        self.queue.clear();
+        self.queue.resize(width + 1, 0);
+        let queue = &mut self.queue[..];
+        let mut tail = 0;
+        for (slot, cell) in cells.iter().enumerate() {
+            queue[tail] = slot as u16;
+            tail += (cell >> 16 == 1) as usize;
+        }
+        self.order.clear();
+        self.order.reserve(self.slots.len());
+        let mut head = 0;
+        while head < tail {
+            let pivot = queue[head];
+            head += 1;
+            let cell = cells[pivot as usize];
+            if cell >> 16 != 1 {
+                continue;
+            }
+            let row = cell as u16;
+            let [a, b, c] = self.slots[row as usize];
+            self.order.push([
+                row,
+                pivot,
+                if pivot == a { b } else { a },
+                if pivot == c { b } else { c },
+            ]);
+            for slot in [a, b, c] {
+                let cell = &mut cells[slot as usize];
+                *cell = (*cell - (1 << 16)) ^ row as u32;
+                queue[tail] = slot;
+                tail += (*cell >> 16 == 1) as usize;
+            }
+        }
+    }
+}
+
+impl ThreeHash {
+    /// The store of at most `items` keys whose encoding fails with probability at most 2^-λ. Both
+    /// parties get the same from the same arguments, on any machine. `session` binds the hash functions
+    /// to a run.
+    ///
+    /// # Panics
+    /// If λ is above 128, or `items` above 2^40.
+    pub fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
+        ThreeHash {
+            items,
+            parameters: Parameters::new(items, lambda),
+            ciphers: [
+                "vesica three-hash store, sparse",
+                "vesica three-hash store, dense 1",
+                "vesica three-hash store, dense 2",
+            ]
+            .map(|label| Cipher::public(label, session)),
+        }
+    }
+
+    /// Bins, which are encoded independently.
+    pub fn bins(&self) -> usize {
+        self.parameters.bins
+    }
+
+    fn bin_of(&self, key: &Block) -> usize {
+        scale((key >> 64) as u64, self.parameters.bins)
+    }
+
+    /// Hashes keys and sorts their rows by bin.
+    fn sort<const D: usize>(&self, keys: &[Block]) -> Sorted<D> {
+        let mut starts = vec![0; self.parameters.bins + 1];
+        for key in keys {
+            starts[self.bin_of(key) + 1] += 1;
+        }
+        for bin in 1..starts.len() {
+            starts[bin] += starts[bin - 1];
+        }
+        let mut next = starts.clone();
+        let mut rows = vec![
+            Row {
+                index: 0,
+                slots: [0; 3],
+                dense: [0; D]
+            };
+            keys.len()
+        ];
+        let mut blocks = [[0; BATCH]; BLOCKS];
+        // As many dense blocks as the row needs.
+        let used = 1 + D.div_ceil(8);
+        for (batch, keys) in keys.chunks(BATCH).enumerate() {
+            for (blocks, cipher) in blocks[..used].iter_mut().zip(&self.ciphers) {
+                let blocks = &mut blocks[..keys.len()];
+                blocks.copy_from_slice(keys);
+                cipher.feed_forward(blocks);
+            }
+            for (i, key) in keys.iter().enumerate() {
+                let place = &mut next[self.bin_of(key)];
+                rows[*place] = Row {
+                    index: (batch * BATCH + i) as u32,
+                    slots: distinct(blocks[0][i], self.parameters.sparse as u32),
+                    dense: self.parameters.mask(std::array::from_fn(|word| {
+                        (blocks[1 + word / 8][i] >> (16 * (word % 8))) as u16
+                    })),
+                };
+                *place += 1;
+            }
+        }
+        Sorted { rows, starts }
+    }
+
+    fn encode_rows<const W: usize, const D: usize>(
+        &self,
+        keys: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        let chunk = keys
+            .len()
+            .div_ceil(rayon::current_num_threads())
+            .max(MIN_CHUNK);
+        let chunks: Vec<(Sorted<D>, &[[u64; W]])> = keys
+            .par_chunks(chunk)
+            .zip(values.par_chunks(chunk))
+            .map(|(keys, values)| (self.sort(keys), values))
+            .collect();
+        let mut seeds = vec![0; self.parameters.bins];
+        filler.fill(&mut seeds);
+        let mut encoding = vec![[0; W]; self.size()];
+        encoding
+            .par_chunks_exact_mut(self.parameters.width())
+            .zip(seeds)
+            .enumerate()
+            .try_for_each_init(Scratch::new, |scratch, (bin, (slots, seed))| {
+                self.encode_bin(&chunks, bin, slots, Prg::new(seed), scratch)
+            })?;
+        Ok(encoding)
+    }
+
+    fn encode_bin<const W: usize, const D: usize>(
+        &self,
+        chunks: &[(Sorted<D>, &[[u64; W]])],
+        bin: usize,
+        out: &mut [[u64; W]],
+        mut filler: Prg,
+        scratch: &mut Scratch<W>,
+    ) -> Result<(), EncodingFailed> {
+        scratch.slots.clear();
+        for (sorted, _) in chunks {
+            scratch
+                .slots
+                .extend(sorted.bin(bin).iter().map(|row| row.slots));
+        }
+        if scratch.slots.len() > self.parameters.load {
+            return Err(EncodingFailed);
+        }
+        scratch.peel(self.parameters.sparse);
+
+        // Slots that no row determines keep these values.
+        scratch.blocks.resize(BATCH, 0);
+        let mut words = [0; 2 * BATCH];
+        for slots in out.chunks_mut(2 * BATCH / W) {
+            filler.fill(&mut scratch.blocks);
+            for (two, block) in words.chunks_exact_mut(2).zip(&scratch.blocks) {
+                two.copy_from_slice(&[*block as u64, (*block >> 64) as u64]);
+            }
+            for (slot, words) in slots.iter_mut().zip(words.chunks_exact(W)) {
+                slot.copy_from_slice(words);
+            }
+        }
+        if scratch.order.len() < scratch.slots.len() {
+            core::solve(self.parameters.sparse, chunks, bin, &scratch.order, out)?;
+        }
+
+        let (sparse, dense) = out.split_at_mut(self.parameters.sparse);
+        scratch.tables.fill::<D>(dense);
+        scratch.targets.clear();
+        for (sorted, values) in chunks {
+            scratch.targets.extend(
+                sorted
+                    .bin(bin)
+                    .iter()
+                    .map(|row| scratch.tables.add(row, values[row.index as usize])),
+            );
+        }
+        for [row, pivot, first, second] in scratch.order.iter().rev() {
+            let others = xor(&sparse[*first as usize], &sparse[*second as usize]);
+            sparse[*pivot as usize] = xor(&scratch.targets[*row as usize], &others);
+        }
+        Ok(())
+    }
+
+    fn decode_rows<const W: usize, const D: usize>(
+        &self,
+        encoding: &[[u64; W]],
+        keys: &[Block],
+        out: &mut [[u64; W]],
+    ) {
+        let chunk = keys
+            .len()
+            .div_ceil(rayon::current_num_threads())
+            .min(self.parameters.bins * CHUNK_PER_BIN)
+            .max(MIN_CHUNK);
+        keys.par_chunks(chunk)
+            .zip(out.par_chunks_mut(chunk))
+            .for_each_init(Tables::<W>::new, |tables, (keys, out)| {
+                let sorted = self.sort::<D>(keys);
+                for (bin, slots) in encoding.chunks_exact(self.parameters.width()).enumerate() {
+                    let rows = sorted.bin(bin);
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    let (sparse, dense) = slots.split_at(self.parameters.sparse);
+                    tables.fill::<D>(dense);
+                    for row in rows {
+                        let [a, b, c] = row.slots.map(|slot| &sparse[slot as usize]);
+                        out[row.index as usize] = tables.add(row, xor(&xor(a, b), c));
+                    }
+                }
+            });
+    }
+}
+
+impl Okvs for ThreeHash {
+    fn size(&self) -> usize {
+        self.parameters.bins * self.parameters.width()
+    }
+
+    fn encode<const W: usize>(
+        &self,
+        keys: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        assert!(
+            keys.len() == values.len() && keys.len() <= self.items,
+            "one value a key, and no more keys than announced"
+        );
+        match self.parameters.dense.div_ceil(16) {
+            0..=3 => self.encode_rows::<W, 3>(keys, values, filler),
+            4..=5 => self.encode_rows::<W, 5>(keys, values, filler),
+            _ => self.encode_rows::<W, 9>(keys, values, filler),
+        }
+    }
+
+    fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {
+        assert!(
+            encoding.len() == self.size() && keys.len() == out.len(),
+            "an encoding of this store, and one value a key"
+        );
+        match self.parameters.dense.div_ceil(16) {
+            0..=3 => self.decode_rows::<W, 3>(encoding, keys, out),
+            4..=5 => self.decode_rows::<W, 5>(encoding, keys, out),
+            _ => self.decode_rows::<W, 9>(encoding, keys, out),
+        }
+    }
+}
+
+/// A number below `bound` from 64 uniform bits; no number is likelier than another by more than a
+/// factor of 1 + bound/2^64.
+#[inline]
+fn scale(bits: u64, bound: usize) -> usize {
+    ((bits as u128 * bound as u128) >> 64) as usize
+}
+
+/// Three distinct slots below `bound` from 96 bits of a block: each choice is likely to a factor of
+/// 1 + 3·bound/2^32.
+#[inline]
+fn distinct(block: Block, bound: u32) -> [u16; 3] {
+    let below =
+        |shift: u32, bound: u32| ((block >> shift) as u32 as u64 * bound as u64 >> 32) as u32;
+    let a = below(0, bound);
+    // Skip the slots that are taken, smaller one first.
+    let b = below(32, bound - 1);
+    let b = b + (b >= a) as u32;
+    let c = below(64, bound - 2);
+    let c = c + (c >= a.min(b)) as u32;
+    let c = c + (c >= a.max(b)) as u32;
+    [a as u16, b as u16, c as u16]
+}
