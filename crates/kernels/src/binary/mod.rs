@@ -1,4 +1,4 @@
-//! GF(2^64) and the tower GF(2^256) over it, with additive Fourier transforms.
+//! GF(2^64) and the towers GF(2^128) and GF(2^256) over it, with additive Fourier transforms.
 //!
 //! - GF(2^64) is GF(2)\[x\] modulo x^64 + x^4 + x^3 + x + 1; bit i of a word is the coefficient of x^i.
 //! - GF(2^128) is GF(2^64)\[u\] modulo u² + x·u + 1.
@@ -109,6 +109,38 @@ pub fn evaluate_blocks(
         backend,
         evaluate_blocks(coefficients, log_size, log_shared, points, out)
     )
+}
+
+/// The product in GF(2^128): an element is c0 + c1·u, c0 in the low 64 bits.
+pub fn multiply128(backend: Backend, a: u128, b: u128) -> u128 {
+    dispatch!(backend, multiply128(a, b))
+}
+
+/// Σ a\[i\]·b\[i\] in GF(2^128).
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn inner_product128(backend: Backend, a: &[u128], b: &[u128]) -> u128 {
+    assert_eq!(a.len(), b.len());
+    dispatch!(backend, inner_product128(a, b))
+}
+
+/// `out[i] += factor·x[i]` in GF(2^128).
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn add_scaled128(backend: Backend, out: &mut [u128], factor: u128, x: &[u128]) {
+    assert_eq!(out.len(), x.len());
+    dispatch!(backend, add_scaled128(out, factor, x))
+}
+
+/// `out[i] += factor·x[i]` with the x\[i\] in the subfield GF(2^64).
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn add_scaled64(backend: Backend, out: &mut [u128], factor: u128, x: &[u64]) {
+    assert_eq!(out.len(), x.len());
+    dispatch!(backend, add_scaled64(out, factor, x))
 }
 
 /// The Cantor basis β_0 … β_63 of GF(2^64).

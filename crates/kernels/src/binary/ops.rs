@@ -9,6 +9,13 @@ pub(super) trait Arithmetic {
     /// Product with an element of GF(2^64).
     fn scale(a: Element, factor: u64) -> Element;
 
+    /// A product in GF(2^128) before its reduction; sums of such are reduced once.
+    type Wide: Copy + Default;
+    /// `sum` plus the unreduced product.
+    fn accumulate128(sum: Self::Wide, a: u128, b: u128) -> Self::Wide;
+    /// The element that a sum of products stands for.
+    fn reduce128(sum: Self::Wide) -> u128;
+
     /// `a += t·b`, then `b += a`.
     #[inline(always)]
     fn butterflies(a: &mut [Element], b: &mut [Element], t: u64) {
@@ -57,6 +64,41 @@ pub(super) fn inner_product<A: Arithmetic>(a: &[Element], b: &[Element]) -> Elem
     a.iter()
         .zip(b)
         .fold([0; 4], |sum, (a, b)| add(sum, A::multiply(*a, *b)))
+}
+
+#[inline(always)]
+pub(super) fn multiply128<A: Arithmetic>(a: u128, b: u128) -> u128 {
+    A::reduce128(A::accumulate128(A::Wide::default(), a, b))
+}
+
+#[inline(always)]
+pub(super) fn inner_product128<A: Arithmetic>(a: &[u128], b: &[u128]) -> u128 {
+    // Two sums, so that neither waits for the other.
+    let mut sums = [A::Wide::default(); 2];
+    let (a2, a1) = a.as_chunks::<2>();
+    let (b2, b1) = b.as_chunks::<2>();
+    for (a, b) in a2.iter().zip(b2) {
+        sums[0] = A::accumulate128(sums[0], a[0], b[0]);
+        sums[1] = A::accumulate128(sums[1], a[1], b[1]);
+    }
+    for (a, b) in a1.iter().zip(b1) {
+        sums[0] = A::accumulate128(sums[0], *a, *b);
+    }
+    A::reduce128(sums[0]) ^ A::reduce128(sums[1])
+}
+
+#[inline(always)]
+pub(super) fn add_scaled128<A: Arithmetic>(out: &mut [u128], factor: u128, x: &[u128]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out ^= multiply128::<A>(factor, *x);
+    }
+}
+
+#[inline(always)]
+pub(super) fn add_scaled64<A: Arithmetic>(out: &mut [u128], factor: u128, x: &[u64]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out ^= multiply128::<A>(factor, u128::from(*x));
+    }
 }
 
 /// a^(2^256 − 2), by a chain that doubles the length of a run of ones.

@@ -38,6 +38,20 @@ fn multiply128(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 pub(super) struct Portable;
 
 impl Arithmetic for Portable {
+    type Wide = u128;
+
+    #[inline(always)]
+    fn accumulate128(sum: u128, a: u128, b: u128) -> u128 {
+        let halves = |v: u128| [v as u64, (v >> 64) as u64];
+        let [low, high] = multiply128(halves(a), halves(b));
+        sum ^ u128::from(low) ^ (u128::from(high) << 64)
+    }
+
+    #[inline(always)]
+    fn reduce128(sum: u128) -> u128 {
+        sum
+    }
+
     #[inline(always)]
     fn multiply(a: Element, b: Element) -> Element {
         let xor = |p: [u64; 2], q: [u64; 2]| [p[0] ^ q[0], p[1] ^ q[1]];

@@ -186,3 +186,33 @@ fn the_tower_is_a_field() {
         assert_eq!(power == w, i == 256, "after {i} squarings");
     }
 }
+
+proptest! {
+    #[test]
+    fn products_in_gf_2_128_are_those_of_the_tower(
+        a in prop::collection::vec(any::<u128>(), 0..9), factor: u128, seed: u128
+    ) {
+        let slow = |a: u128, b: u128| {
+            let element = |v: u128| [v as u64, (v >> 64) as u64, 0, 0];
+            let p = slow256(element(a), element(b));
+            u128::from(p[0]) | u128::from(p[1]) << 64
+        };
+        let b: Vec<u128> = a.iter().map(|v| v.wrapping_mul(seed | 1).wrapping_add(seed)).collect();
+        let small: Vec<u64> = b.iter().map(|v| *v as u64).collect();
+        for backend in BACKENDS {
+            let expected = a.iter().zip(&b).fold(0, |sum, (a, b)| sum ^ slow(*a, *b));
+            prop_assert_eq!(inner_product128(backend, &a, &b), expected);
+            let mut out = a.clone();
+            add_scaled128(backend, &mut out, factor, &b);
+            for ((out, a), b) in out.iter().zip(&a).zip(&b) {
+                prop_assert_eq!(*out, a ^ slow(factor, *b));
+            }
+            let mut out = a.clone();
+            add_scaled64(backend, &mut out, factor, &small);
+            for ((out, a), b) in out.iter().zip(&a).zip(&small) {
+                prop_assert_eq!(*out, a ^ slow(factor, u128::from(*b)));
+            }
+        }
+        prop_assert_eq!(multiply128(Backend::Best, factor, seed), slow(factor, seed));
+    }
+}

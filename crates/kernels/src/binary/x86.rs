@@ -32,6 +32,10 @@ macro_rules! instantiate {
                     coefficients: &[Element], log_size: u32, log_shared: u32,
                     points: &[Element], out: &mut [Element]
                 );
+                fn multiply128(a: u128, b: u128) -> u128;
+                fn inner_product128(a: &[u128], b: &[u128]) -> u128;
+                fn add_scaled128(out: &mut [u128], factor: u128, x: &[u128]);
+                fn add_scaled64(out: &mut [u128], factor: u128, x: &[u64]);
                 fn forward(data: &mut [Element], log_size: u32, twiddles: &[u64], coset: u64);
                 fn inverse(data: &mut [Element], log_size: u32, twiddles: &[u64], coset: u64);
             );
@@ -112,7 +116,55 @@ fn multiply128(a: __m128i, b: __m128i) -> (__m128i, __m128i) {
     }
 }
 
+/// Three sums of products of 64-bit words: of the low ones, the high ones, and the sums of both.
+#[derive(Clone, Copy)]
+pub(super) struct Unreduced([__m128i; 3]);
+
+impl Default for Unreduced {
+    #[inline(always)]
+    fn default() -> Self {
+        // SAFETY: SSE2 is part of every x86-64.
+        Unreduced([unsafe { _mm_setzero_si128() }; 3])
+    }
+}
+
+#[inline(always)]
+fn block(a: u128) -> __m128i {
+    // SAFETY: SSE2 is part of every x86-64; both types are 128 plain bits.
+    unsafe { std::mem::transmute::<u128, __m128i>(a) }
+}
+
 impl Arithmetic for Narrow {
+    type Wide = Unreduced;
+
+    #[inline(always)]
+    fn accumulate128(Unreduced([low, high, cross]): Unreduced, a: u128, b: u128) -> Unreduced {
+        let (a, b) = (block(a), block(b));
+        // SAFETY: see `Narrow`.
+        unsafe {
+            let a_sum = _mm_xor_si128(a, _mm_unpackhi_epi64(a, a));
+            let b_sum = _mm_xor_si128(b, _mm_unpackhi_epi64(b, b));
+            Unreduced([
+                _mm_xor_si128(low, _mm_clmulepi64_si128::<0x00>(a, b)),
+                _mm_xor_si128(high, _mm_clmulepi64_si128::<0x11>(a, b)),
+                _mm_xor_si128(cross, _mm_clmulepi64_si128::<0x00>(a_sum, b_sum)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    fn reduce128(Unreduced([low, high, cross]): Unreduced) -> u128 {
+        // SAFETY: see `Narrow`; both types are 128 plain bits.
+        unsafe {
+            // u² = x·u + 1; `high` has 127 bits, so one shift left by x loses none.
+            let carry = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(high));
+            let x_high = _mm_or_si128(_mm_slli_epi64::<1>(high), carry);
+            let c0 = _mm_xor_si128(low, high);
+            let c1 = _mm_xor_si128(_mm_xor_si128(cross, c0), x_high);
+            std::mem::transmute::<__m128i, u128>(reduce(c0, c1))
+        }
+    }
+
     #[inline(always)]
     fn multiply(a: Element, b: Element) -> Element {
         let ((a0, a1), (b0, b1)) = (load(&a), load(&b));
@@ -193,6 +245,18 @@ impl Wide {
 }
 
 impl Arithmetic for Wide {
+    type Wide = Unreduced;
+
+    #[inline(always)]
+    fn accumulate128(sum: Unreduced, a: u128, b: u128) -> Unreduced {
+        Narrow::accumulate128(sum, a, b)
+    }
+
+    #[inline(always)]
+    fn reduce128(sum: Unreduced) -> u128 {
+        Narrow::reduce128(sum)
+    }
+
     #[inline(always)]
     fn multiply(a: Element, b: Element) -> Element {
         Narrow::multiply(a, b)
