@@ -8,10 +8,16 @@
 //! | module | portable | x86-64 |
 //! |---|---|---|
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
+//! | [`band`] | one row of 512 columns | eight rows, GFNI with AVX-512 VBMI |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
+//! | [`blake3`] | four lanes | sixteen lanes, AVX-512, or eight, AVX2 |
+//! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
+pub mod band;
 pub mod binary;
+pub mod blake3;
+pub mod code;
 pub mod curve25519;
 pub mod transpose;
 
@@ -25,10 +31,26 @@ pub enum Backend {
 }
 
 /// Kernel and chosen version, for reports and for tests that must not skip a backend silently.
-pub fn backends() -> [(&'static str, &'static str); 3] {
+pub fn backends() -> [(&'static str, &'static str); 5] {
     [
         ("curve25519", curve25519::backend_name()),
         ("binary", binary::backend_name()),
+        ("blake3", blake3::backend_name()),
+        ("code", code::backend_name()),
         ("transpose", transpose::backend_name()),
     ]
+}
+
+/// Asks for the cache line of an element that will be needed soon; an index out of range does nothing
+/// useful and no harm.
+#[inline(always)]
+pub fn prefetch<T>(slice: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64, and a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(index).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slice, index);
 }
