@@ -77,13 +77,18 @@ impl FunctionOracle {
     }
 }
 
+/// A digest of what fixes the sender's keys, for given functions.
+fn batch(session: &[u8; 32], count: usize, public: &Bytes32) -> [u8; 32] {
+    let count = (count as u64).to_le_bytes();
+    Oracle::new("vesica/1 base-ot batch", session).hash(&[&count, public])
+}
+
 /// The hash that makes keys, which knows session, batch size and the sender's message.
 struct KeyOracle(Oracle);
 
 impl KeyOracle {
     fn new(session: &[u8; 32], count: usize, public: &Bytes32) -> Self {
-        let batch = Oracle::new("vesica/1 base-ot batch", session)
-            .hash(&[&(count as u64).to_le_bytes(), public]);
+        let batch = batch(session, count, public);
         KeyOracle(Oracle::new("vesica/1 base-ot key", &batch))
     }
 
@@ -208,6 +213,16 @@ pub fn send(
     count: usize,
     rng: &mut dyn CryptoRng,
 ) -> Result<Zeroizing<Vec<[Block; 2]>>, Error> {
+    Ok(send_and_bind(channel, session, count, rng)?.0)
+}
+
+/// As [`send`]; also a session that depends on the sender's message, for what uses the keys next.
+pub(crate) fn send_and_bind(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    count: usize,
+    rng: &mut dyn CryptoRng,
+) -> Result<(Zeroizing<Vec<[Block; 2]>>, [u8; 32]), Error> {
     let (sender, public) = Sender::new(session, rng);
     send_rows(channel, KEY, &public, 32)?;
     let mut functions: Vec<Function> = Vec::with_capacity(count);
@@ -217,7 +232,7 @@ pub fn send(
         functions.extend_from_slice(pairs);
         Ok(())
     })?;
-    Ok(sender.keys(&functions))
+    Ok((sender.keys(&functions), batch(session, count, &public)))
 }
 
 /// Runs the receiver over a channel: the key of each of its choices. On `session` see [`send`].
@@ -227,6 +242,17 @@ pub fn receive(
     choices: Choices,
     rng: &mut dyn CryptoRng,
 ) -> Result<Zeroizing<Vec<Block>>, Error> {
+    Ok(receive_and_bind(channel, session, choices, rng)?.0)
+}
+
+/// As [`receive`]; also the session that [`send_and_bind`] gives the sender.
+pub(crate) fn receive_and_bind(
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    choices: Choices,
+    rng: &mut dyn CryptoRng,
+) -> Result<(Zeroizing<Vec<Block>>, [u8; 32]), Error> {
+    let count = choices.len();
     let (receiver, functions) = Receiver::new(session, choices, rng);
     let rows = functions.as_flattened().as_flattened();
     send_rows(channel, FUNCTIONS, rows, FUNCTION_BYTES)?;
@@ -235,7 +261,8 @@ pub fn receive(
         public.copy_from_slice(row);
         Ok(())
     })?;
-    Ok(receiver.keys(&public)?)
+    let keys = receiver.keys(&public)?;
+    Ok((keys, batch(session, count, &public)))
 }
 
 #[cfg(test)]

@@ -144,13 +144,12 @@ type SenderResult = Result<Zeroizing<Vec<[Block; 2]>>, Error>;
 type ReceiverResult = Result<Zeroizing<Vec<Block>>, Error>;
 
 fn run(
-    sending: &mut (impl Channel + ?Sized),
-    receiving: &mut (impl Channel + ?Sized),
+    mut sending: impl Channel,
+    mut receiving: impl Channel,
     choices: &Choices,
 ) -> (SenderResult, ReceiverResult) {
-    let (mut sending, mut receiving) = (sending, receiving);
     thread::scope(|scope| {
-        let sender = scope.spawn(|| {
+        let sender = scope.spawn(move || {
             let result = send(&mut sending, &SESSION, choices.len(), &mut rng(3));
             if let Err(error) = &result {
                 sending.abort(error);
@@ -161,6 +160,8 @@ fn run(
         if let Err(error) = &received {
             receiving.abort(error);
         }
+        // The peer of one that gave up waits until the connection ends.
+        drop(receiving);
         (sender.join().unwrap(), received)
     })
 }
@@ -173,8 +174,8 @@ fn the_receiver_gets_the_keys_of_its_choices_and_no_others() {
             (0..count).map(|_| false).collect(),
             (0..count).map(|_| true).collect(),
         ] {
-            let (mut a, mut b) = memory_pair();
-            let (pairs, keys) = run(&mut a, &mut b, &choices);
+            let (a, b) = memory_pair();
+            let (pairs, keys) = run(a, b, &choices);
             let (pairs, keys) = (pairs.unwrap(), keys.unwrap());
             assert_eq!((pairs.len(), keys.len()), (count, count));
             for ((pair, key), c) in pairs.iter().zip(keys.iter()).zip(bits(&choices)) {
@@ -249,8 +250,8 @@ fn wrong_frames_are_refused() {
         (Spoil::Extend(vec![0]), long("base-transfer key", 33, 32)),
         (Spoil::Kind(99), kind("base-transfer key")),
     ] {
-        let (a, mut b) = memory_pair();
-        let (_, keys) = run(&mut Tamper::new(a, 0, spoil), &mut b, &choices);
+        let (a, b) = memory_pair();
+        let (_, keys) = run(Tamper::new(a, 0, spoil), b, &choices);
         assert_eq!(misbehaviour(keys), expected);
     }
     for (spoil, expected) in [
@@ -262,8 +263,8 @@ fn wrong_frames_are_refused() {
         ),
         (Spoil::Kind(99), kind("base-transfer functions")),
     ] {
-        let (mut a, b) = memory_pair();
-        let (keys, _) = run(&mut a, &mut Tamper::new(b, 0, spoil), &choices);
+        let (a, b) = memory_pair();
+        let (keys, _) = run(a, Tamper::new(b, 0, spoil), &choices);
         assert_eq!(misbehaviour(keys), expected);
     }
 }

@@ -1,0 +1,92 @@
+//! The consistency check of a tile; its argument stands in the parent module.
+
+use rayon::prelude::*;
+use vesica_kernels::Backend;
+use vesica_kernels::binary::inner_product128;
+use vesica_primitives::block::{Block, Prg};
+use vesica_wire::Misbehaviour;
+use zeroize::Zeroizing;
+
+use super::{CHECK, COLUMNS, all_ones_if, columns_a_task};
+
+/// Bytes of the receiver's hashes: of its choices, then of its columns.
+pub(super) const CHECK_BYTES: usize = (1 + COLUMNS) * 16;
+
+/// Makes challenges.
+pub(super) struct Challenger {
+    key: [u8; 32],
+}
+
+impl Challenger {
+    pub(super) fn new(session: &[u8; 32]) -> Self {
+        Challenger {
+            key: blake3::derive_key("vesica/1 ot-extension challenge", session),
+        }
+    }
+
+    /// The challenge of the tile whose first row is number `first`, of so many pieces a column.
+    pub(super) fn challenge(&self, first: u64, matrix: &[u8], pieces: usize) -> Challenge {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&first.to_le_bytes()).update(matrix);
+        let digest = hasher.finalize();
+        let (seed, _) = digest.as_bytes().split_at(16);
+        let seed = Block::from_le_bytes(std::array::from_fn(|i| seed[i]));
+        let mut factors = vec![0; pieces - 1];
+        Prg::new(seed).fill(&mut factors);
+        Challenge { factors }
+    }
+}
+
+/// The universal hash of one tile: χ.
+pub(super) struct Challenge {
+    factors: Vec<Block>,
+}
+
+impl Challenge {
+    /// h(v) = Σ χ_i·v_i + v_n.
+    pub(super) fn hash(&self, column: &[Block]) -> Block {
+        let (used, unused) = column.split_at(self.factors.len());
+        inner_product128(Backend::Best, &self.factors, used) ^ unused[0]
+    }
+
+    /// Hashes of all columns.
+    fn hashes(&self, columns: &[Block]) -> Zeroizing<Vec<Block>> {
+        let pieces = self.factors.len() + 1;
+        let mut hashes = Zeroizing::new(vec![0; COLUMNS]);
+        (&mut *hashes, columns.par_chunks(pieces))
+            .into_par_iter()
+            .with_min_len(columns_a_task(pieces))
+            .for_each(|(hash, column)| *hash = self.hash(column));
+        hashes
+    }
+
+    /// What the receiver sends: h(x), then h(t_j).
+    pub(super) fn answer(&self, x: &[Block], columns: &[Block]) -> Vec<u8> {
+        let mut answer = Vec::with_capacity(CHECK_BYTES);
+        answer.extend_from_slice(&self.hash(x).to_le_bytes());
+        answer.extend_from_slice(bytemuck::must_cast_slice(&self.hashes(columns)));
+        answer
+    }
+
+    /// The sender's test of an answer of [`CHECK_BYTES`] bytes: h(q_j) = h(t_j) + s_j·h(x) for all j.
+    pub(super) fn verify(
+        &self,
+        s: Block,
+        columns: &[Block],
+        answer: &[u8],
+    ) -> Result<(), Misbehaviour> {
+        let (answer, _) = answer.as_chunks::<16>();
+        let answer: Vec<Block> = answer.iter().map(|a| Block::from_le_bytes(*a)).collect();
+        let mut wrong = 0;
+        for (j, own) in self.hashes(columns).iter().enumerate() {
+            wrong |= own ^ answer[1 + j] ^ (all_ones_if(s >> j) & answer[0]);
+        }
+        if wrong != 0 {
+            return Err(Misbehaviour::BadValue {
+                what: CHECK.name,
+                problem: "not what the matrix leads to",
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,515 @@
+use super::*;
+use crate::ideal;
+use proptest::prelude::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use std::collections::HashSet;
+use std::thread;
+use vesica_kernels::binary::multiply128;
+use vesica_wire::{Spoil, Tamper, memory_pair};
+
+const SESSION: [u8; 32] = [5; 32];
+
+const LEVELS: [Security; 2] = [Security::SemiHonest, Security::Malicious];
+
+fn rng(seed: u64) -> ChaCha12Rng {
+    ChaCha12Rng::seed_from_u64(seed)
+}
+
+fn ends(security: Security, seed: u64) -> (Sender, Receiver) {
+    ideal::extension(&SESSION, security, &mut rng(seed))
+}
+
+fn choices(count: usize, seed: u64) -> Choices {
+    Choices::random(count, &mut rng(seed))
+}
+
+fn bit(choices: &Choices, i: usize) -> usize {
+    usize::from(choices.get(i).unwrap_u8())
+}
+
+/// Runs both roles over channels that are each other's peer.
+fn run<S: Send, R>(
+    mut sending: impl Channel,
+    mut receiving: impl Channel,
+    sender: impl FnOnce(&mut dyn Channel) -> Result<S, Error> + Send,
+    receiver: impl FnOnce(&mut dyn Channel) -> Result<R, Error>,
+) -> (Result<S, Error>, Result<R, Error>) {
+    thread::scope(|scope| {
+        let sent = scope.spawn(move || {
+            let result = sender(&mut sending);
+            if let Err(error) = &result {
+                sending.abort(error);
+            }
+            result
+        });
+        let received = receiver(&mut receiving);
+        if let Err(error) = &received {
+            receiving.abort(error);
+        }
+        // The peer of one that gave up waits until the connection ends.
+        drop(receiving);
+        (sent.join().unwrap(), received)
+    })
+}
+
+/// A run that nobody disturbs.
+fn honest<S: Send, R>(
+    sender: impl FnOnce(&mut dyn Channel) -> Result<S, Error> + Send,
+    receiver: impl FnOnce(&mut dyn Channel) -> Result<R, Error>,
+) -> (S, R) {
+    let (a, b) = memory_pair();
+    let (sent, received) = run(a, b, sender, receiver);
+    (sent.unwrap(), received.unwrap())
+}
+
+/// Rows from the definition: bit j of row i is bit i of column j.
+fn slow_rows(columns: &[Vec<Block>], count: usize) -> Vec<Block> {
+    let bit = |i: usize, j: usize| columns[j][i / 128] >> (i % 128) & 1;
+    (0..count)
+        .map(|i| (0..COLUMNS).fold(0, |row, j| row | bit(i, j) << j))
+        .collect()
+}
+
+#[test]
+fn rows_follow_the_definition() {
+    let (s, count) = (0x1234_5678_9abc_def0_0f1e_2d3c_4b5a_6978, 300);
+    let seeds: [[Block; 2]; COLUMNS] =
+        std::array::from_fn(|j| [j as Block, (j as Block) << 64 | 99]);
+    let picked: [Block; COLUMNS] = std::array::from_fn(|j| seeds[j][(s >> j & 1) as usize]);
+    let x = choices(count, 1);
+    let stream = |seed| {
+        let mut column = vec![0; 3];
+        Prg::new(seed).fill(&mut column);
+        column
+    };
+    let t: Vec<Vec<Block>> = seeds.iter().map(|pair| stream(pair[0])).collect();
+    let q: Vec<Vec<Block>> = (0..COLUMNS)
+        .map(|j| {
+            let x = x.blocks().iter();
+            t[j].iter()
+                .zip(x)
+                .map(|(t, x)| t ^ ((s >> j & 1) * x))
+                .collect()
+        })
+        .collect();
+    for security in LEVELS {
+        let mut sender = Sender::new(&SESSION, security, s, &picked);
+        let mut receiver = Receiver::new(&SESSION, security, &seeds, &mut rng(2));
+        assert_eq!(sender.delta(), s);
+        let (ours, theirs) = honest(
+            |c| sender.correlated(c, count),
+            |c| receiver.correlated(c, &x),
+        );
+        assert_eq!(*ours, slow_rows(&q, count));
+        assert_eq!(*theirs, slow_rows(&t, count));
+    }
+}
+
+#[test]
+fn correlations_hold_at_all_sizes_and_batch_after_batch() {
+    for security in LEVELS {
+        let (mut sender, mut receiver) = ends(security, 3);
+        let delta = sender.delta();
+        let mut seen = HashSet::new();
+        let tile = security.tile_rows();
+        for count in [0, 1, 5, 127, 128, 129, 1000, tile, tile + 1, 2 * tile + 77] {
+            let x = choices(count, count as u64);
+            let (q, t) = honest(
+                |c| sender.correlated(c, count),
+                |c| receiver.correlated(c, &x),
+            );
+            assert_eq!((q.len(), t.len()), (count, count));
+            for i in 0..count {
+                assert_eq!(q[i] ^ t[i], delta * bit(&x, i) as Block, "{count}: {i}");
+                assert!(seen.insert(q[i]), "{count}: {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_extension_starts_from_base_transfers() {
+    for security in LEVELS {
+        let x = choices(1001, 4);
+        let (pairs, keys) = honest(
+            |c| Sender::setup(c, &SESSION, security, &mut rng(5))?.random(c, 1001),
+            |c| Receiver::setup(c, &SESSION, security, &mut rng(6))?.random(c, &x),
+        );
+        for i in 0..1001 {
+            assert_eq!(pairs[i][bit(&x, i)], keys[i]);
+        }
+    }
+}
+
+/// The keys are those of the choices; the others and their sums with them are all different.
+#[test]
+fn random_transfers_are_random() {
+    for security in LEVELS {
+        for x in [
+            choices(3001, 7),
+            (0..3001).map(|_| false).collect(),
+            (0..3001).map(|_| true).collect(),
+        ] {
+            let (mut sender, mut receiver) = ends(security, 8);
+            let (pairs, keys) = honest(|c| sender.random(c, x.len()), |c| receiver.random(c, &x));
+            let mut seen = HashSet::new();
+            let mut ones = [0usize; 128];
+            for (i, pair) in pairs.iter().enumerate() {
+                let c = bit(&x, i);
+                assert_eq!(pair[c], keys[i]);
+                let sum = pair[0] ^ pair[1];
+                assert!(seen.insert(pair[0]) && seen.insert(pair[1]) && seen.insert(sum));
+                (0..128).for_each(|b| ones[b] += (sum >> b & 1) as usize);
+            }
+            for ones in ones {
+                // Six standard deviations of a fair coin.
+                assert!(ones.abs_diff(1500) < 165, "{ones}");
+            }
+        }
+    }
+}
+
+/// Every bit of the matrix and of the hash of the choices is a fair coin, whatever the choices.
+#[test]
+fn messages_look_the_same_for_all_choices() {
+    let runs = 400;
+    for choice in [false, true] {
+        let x: Choices = (0..128).map(|_| choice).collect();
+        let mut ones = vec![0usize; 2 * COLUMNS * 128 + 128];
+        for seed in 0..runs {
+            let (_, mut receiver) = ends(Security::Malicious, seed);
+            let (matrix, hashes) = message(&mut receiver, &x);
+            let bytes = matrix.iter().chain(&hashes[..16]);
+            for (i, byte) in bytes.enumerate() {
+                (0..8).for_each(|b| ones[8 * i + b] += usize::from(byte >> b & 1));
+            }
+        }
+        for ones in ones {
+            // Seven standard deviations of a fair coin: there are many counts here.
+            assert!(ones.abs_diff(200) < 70, "{ones}");
+        }
+    }
+}
+
+#[test]
+fn chosen_messages_arrive() {
+    for security in LEVELS {
+        let (mut sender, mut receiver) = ends(security, 9);
+        for (length, count) in [(1, 9), (15, 8), (16, 33), (17, 0), (33, 7), (5000, 211)] {
+            let mut messages = vec![0; 2 * length * count];
+            rng(10).fill_bytes(&mut messages);
+            let x = choices(count, 11);
+            let ((), got) = honest(
+                |c| sender.chosen(c, length, &messages),
+                |c| receiver.chosen(c, length, &x),
+            );
+            assert_eq!(got.len(), length * count);
+            for (i, got) in got.chunks(length).enumerate() {
+                let wanted = &messages[(2 * i + bit(&x, i)) * length..][..length];
+                assert_eq!(got, wanted, "{length}: {i}");
+            }
+        }
+    }
+}
+
+/// Each message travels under its own key: what is sent for equal messages never repeats.
+#[test]
+fn chosen_messages_are_masked() {
+    let (mut sender, mut receiver) = ends(Security::Malicious, 12);
+    let x = choices(40, 13);
+    let (a, mut b) = memory_pair();
+    let rows = thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut a = a;
+            sender.chosen(&mut a, 24, &[0; 48 * 40]).unwrap();
+        });
+        receiver.random(&mut b, &x).unwrap();
+        b.recv(MESSAGES, 48 * 40).unwrap()
+    });
+    let parts: HashSet<&[u8]> = rows.chunks(8).collect();
+    assert_eq!(parts.len(), 240);
+}
+
+#[test]
+fn one_of_n_gives_the_key_of_the_index_alone() {
+    for security in LEVELS {
+        let (mut sender, mut receiver) = ends(security, 14);
+        let mut seen = HashSet::new();
+        for log in 1..=8 {
+            for count in [0, 1, 13] {
+                let indices: Vec<u8> = (0..count)
+                    .map(|i| (i * 97 + 5) % (1 << log))
+                    .map(|i| i as u8)
+                    .collect();
+                let (all, keys) = honest(
+                    |c| sender.one_of_n(c, log, indices.len()),
+                    |c| receiver.one_of_n(c, log, &indices),
+                );
+                assert_eq!((all.len(), all.is_empty()), (indices.len(), count == 0));
+                for (i, (index, key)) in indices.iter().zip(keys.iter()).enumerate() {
+                    let mut row = vec![0; 1 << log];
+                    all.keys(i, &mut row);
+                    assert_eq!(row[usize::from(*index)], *key);
+                    for (v, key) in row.iter().enumerate() {
+                        assert_eq!(all.key(i, v as u8), *key);
+                        assert!(seen.insert(*key));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The receiver's message for one tile.
+fn message(receiver: &mut Receiver, choices: &Choices) -> (Vec<u8>, Vec<u8>) {
+    let mut x = choices.blocks().to_vec();
+    x.push(receiver.unused.next_block());
+    let mut columns = vec![0; x.len() * COLUMNS];
+    let (matrix, check) = receiver.expand(&x, &mut columns);
+    (matrix, check.unwrap())
+}
+
+fn absorb(sender: &mut Sender, matrix: &[u8], check: &[u8]) -> Result<(), Misbehaviour> {
+    let mut columns = vec![0; matrix.len() / 16];
+    sender.absorb(matrix, Some(check), &mut columns)
+}
+
+fn caught() -> Misbehaviour {
+    Misbehaviour::BadValue {
+        what: "transfer check",
+        problem: "not what the matrix leads to",
+    }
+}
+
+#[test]
+fn a_wrong_value_in_any_place_is_caught() {
+    let x = choices(500, 15);
+    for place in 0..=COLUMNS {
+        let (mut sender, mut receiver) = ends(Security::Malicious, 16);
+        let (matrix, mut check) = message(&mut receiver, &x);
+        check[16 * place + place % 16] ^= 1 << (place % 8);
+        assert_eq!(
+            absorb(&mut sender, &matrix, &check),
+            Err(caught()),
+            "{place}"
+        );
+    }
+    for column in 0..COLUMNS {
+        let (mut sender, mut receiver) = ends(Security::Malicious, 16);
+        let (mut matrix, check) = message(&mut receiver, &x);
+        let length = matrix.len() / COLUMNS;
+        matrix[length * column + column % length] ^= 1 << (column % 8);
+        assert_eq!(
+            absorb(&mut sender, &matrix, &check),
+            Err(caught()),
+            "{column}"
+        );
+    }
+    let (mut sender, mut receiver) = ends(Security::Malicious, 16);
+    let (matrix, check) = message(&mut receiver, &x);
+    assert_eq!(absorb(&mut sender, &matrix, &check), Ok(()));
+}
+
+/// The best that a receiver can do which uses other choices in some columns: it guesses the sender's
+/// bits there, and is caught unless all guesses are right.
+fn cheat(
+    seed: u64,
+    columns: &[usize],
+    guess: impl Fn(usize) -> bool,
+) -> (Block, Result<(), Misbehaviour>) {
+    let (mut sender, mut receiver) = ends(Security::Malicious, seed);
+    let x = choices(640, seed);
+    let first = receiver.state.position;
+    let (mut matrix, mut check) = message(&mut receiver, &x);
+    let length = matrix.len() / COLUMNS;
+    let pieces = length / 16;
+    // Two of the choices are turned, one of them in a piece of its own.
+    let turned = |j: usize| [(0, 1 << j), (3, 1 << (127 - j))] as [(usize, Block); 2];
+    for j in columns {
+        for (piece, change) in turned(*j) {
+            let place = &mut matrix[j * length + piece * 16..][..16];
+            place
+                .iter_mut()
+                .zip(change.to_le_bytes())
+                .for_each(|(m, c)| *m ^= c);
+        }
+    }
+    // Hashes are linear: those of the honest columns under the new challenge, and of what was turned.
+    let challenge = receiver.state.challenger.challenge(first, &matrix, pieces);
+    let (_, mut again) = ends(Security::Malicious, seed);
+    let mut honest = x.blocks().to_vec();
+    honest.push(again.unused.next_block());
+    let mut own = vec![0; honest.len() * COLUMNS];
+    again.expand(&honest, &mut own);
+    check.copy_from_slice(&challenge.answer(&honest, &own));
+    for j in columns {
+        if guess(*j) {
+            let mut difference = vec![0; pieces];
+            turned(*j)
+                .into_iter()
+                .for_each(|(piece, change)| difference[piece] = change);
+            let error = challenge.hash(&difference).to_le_bytes();
+            let place = &mut check[16 * (1 + j)..][..16];
+            place.iter_mut().zip(error).for_each(|(c, e)| *c ^= e);
+        }
+    }
+    (sender.delta(), absorb(&mut sender, &matrix, &check))
+}
+
+#[test]
+fn other_choices_in_some_columns_are_caught_unless_the_sender_s_bits_are_guessed() {
+    let right = |seed: u64, columns: &[usize], guess: bool| {
+        let (s, result) = cheat(seed, columns, |_| guess);
+        let lucky = columns.iter().all(|j| (s >> j & 1 == 1) == guess);
+        assert_eq!(result, if lucky { Ok(()) } else { Err(caught()) }, "{seed}");
+        usize::from(lucky)
+    };
+    for j in 0..COLUMNS {
+        assert_eq!(right(17, &[j], false) + right(17, &[j], true), 1, "{j}");
+    }
+    // Six standard deviations around a half and an eighth.
+    let one: usize = (0..400).map(|seed| right(seed, &[77], seed % 2 == 0)).sum();
+    assert!(one.abs_diff(200) < 60, "{one}");
+    let three: usize = (0..400)
+        .map(|seed| right(seed, &[0, 64, 127], seed % 2 == 0))
+        .sum();
+    assert!(three.abs_diff(50) < 40, "{three}");
+    let all: Vec<usize> = (0..COLUMNS).collect();
+    assert_eq!(right(18, &all[1..], false), 0);
+    // With all bits known nothing can be caught, which shows that the guesses above were the best ones.
+    let (s, _) = cheat(19, &[], |_| false);
+    assert_eq!(cheat(19, &all, |j| s >> j & 1 == 1), (s, Ok(())));
+}
+
+#[test]
+fn hashes_follow_their_definition() {
+    let mut receiver = ends(Security::Malicious, 20).1;
+    let (matrix, _) = message(&mut receiver, &choices(700, 21));
+    let challenge = receiver.state.challenger.challenge(7, &matrix, 7);
+    let mut input = 7u64.to_le_bytes().to_vec();
+    input.extend_from_slice(&matrix);
+    let key = blake3::derive_key("vesica/1 ot-extension challenge", &SESSION);
+    let seed: [u8; 32] = *blake3::keyed_hash(&key, &input).as_bytes();
+    let mut prg = Prg::new(Block::from_le_bytes(seed[..16].try_into().unwrap()));
+    let column: Vec<Block> = (1..=7).map(|i| i << 120 | i * i).collect();
+    let expected = column[..6].iter().fold(column[6], |sum, v| {
+        sum ^ multiply128(Backend::Portable, prg.next_block(), *v)
+    });
+    assert_eq!(challenge.hash(&column), expected);
+    // Session and place are part of the challenge.
+    for (session, first) in [([6; 32], 7), (SESSION, 8)] {
+        let other = Challenger::new(&session).challenge(first, &matrix, 7);
+        assert_ne!(other.hash(&column), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_check_is_linear(seed: u64, a in prop::collection::vec(any::<Block>(), 5), b in prop::collection::vec(any::<Block>(), 5)) {
+        let challenge = Challenger::new(&SESSION).challenge(seed, &[], 5);
+        let sum: Vec<Block> = a.iter().zip(&b).map(|(a, b)| a ^ b).collect();
+        prop_assert_eq!(challenge.hash(&sum), challenge.hash(&a) ^ challenge.hash(&b));
+    }
+}
+
+fn misbehaviour<T>(result: Result<T, Error>) -> Misbehaviour {
+    match result {
+        Err(Error::PeerMisbehaved(misbehaviour)) => misbehaviour,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("accepted"),
+    }
+}
+
+/// Frames of the receiver: matrix and check of the first batch, of the second.
+#[test]
+fn wrong_and_replayed_frames_are_refused_for_good() {
+    let (matrix, check) = (3 * COLUMNS * 16, CHECK_BYTES);
+    let wrong = |what, bytes| Misbehaviour::WrongLength { what, bytes };
+    let long = |what, bytes, max| Misbehaviour::TooLong { what, bytes, max };
+    let kind = |expected| Misbehaviour::UnexpectedFrame { expected, got: 99 };
+    for (frame, spoil, expected) in [
+        (
+            0,
+            Spoil::Truncate(16),
+            wrong("transfer matrix", matrix - 16),
+        ),
+        (0, Spoil::Replace(vec![]), wrong("transfer matrix", 0)),
+        (
+            0,
+            Spoil::Extend(vec![0]),
+            long("transfer matrix", matrix as u64 + 1, matrix as u64),
+        ),
+        (0, Spoil::Kind(99), kind("transfer matrix")),
+        (0, Spoil::FlipBit(4000), caught()),
+        (1, Spoil::Truncate(1), wrong("transfer check", check - 1)),
+        (
+            1,
+            Spoil::Extend(vec![0; 16]),
+            long("transfer check", check as u64 + 16, check as u64),
+        ),
+        (1, Spoil::Kind(99), kind("transfer check")),
+        (1, Spoil::FlipBit(130), caught()),
+        (2, Spoil::FlipBit(0), caught()),
+        (3, Spoil::FlipBit(2063 * 8), caught()),
+    ] {
+        let (mut sender, mut receiver) = ends(Security::Malicious, 22);
+        let x = choices(200, 23);
+        let (a, b) = memory_pair();
+        let (sent, _) = run(
+            a,
+            Tamper::new(b, frame, spoil),
+            |c| {
+                sender.random(c, 200)?;
+                sender.random(c, 200)
+            },
+            |c| {
+                receiver.random(c, &x)?;
+                receiver.random(c, &x)
+            },
+        );
+        assert_eq!(misbehaviour(sent), expected);
+        // Nothing is read any more: the same error, though nobody is there to send.
+        let (mut a, _b) = memory_pair();
+        assert_eq!(misbehaviour(sender.correlated(&mut a, 1)), expected);
+    }
+
+    let (mut sender, mut receiver) = ends(Security::Malicious, 24);
+    let (matrix, check) = message(&mut receiver, &choices(200, 25));
+    assert_eq!(absorb(&mut sender, &matrix, &check), Ok(()));
+    assert_eq!(absorb(&mut sender, &matrix, &check), Err(caught()));
+}
+
+#[test]
+fn wrong_messages_are_refused_for_good() {
+    for (spoil, expected) in [
+        (
+            Spoil::Truncate(1),
+            Misbehaviour::WrongLength {
+                what: "masked messages",
+                bytes: 99,
+            },
+        ),
+        (
+            Spoil::Extend(vec![1]),
+            Misbehaviour::TooLong {
+                what: "masked messages",
+                bytes: 101,
+                max: 100,
+            },
+        ),
+    ] {
+        let (mut sender, mut receiver) = ends(Security::SemiHonest, 26);
+        let x = choices(5, 27);
+        let (a, b) = memory_pair();
+        let (_, received) = run(
+            Tamper::new(a, 0, spoil),
+            b,
+            |c| sender.chosen(c, 10, &[7; 100]),
+            |c| receiver.chosen(c, 10, &x),
+        );
+        assert_eq!(misbehaviour(received), expected);
+        let (mut b, _a) = memory_pair();
+        assert_eq!(misbehaviour(receiver.correlated(&mut b, &x)), expected);
+    }
+}

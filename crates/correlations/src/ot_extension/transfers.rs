@@ -1,0 +1,285 @@
+//! Random, chosen and 1-of-N transfers from correlated ones.
+//!
+//! - *Random:* hashing the rows breaks the correlation; the keys are H(q_i) and H(q_i ⊕ Δ). H is
+//!   tweakable and withstands rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang, Y. Yu,
+//!   *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
+//! - *Chosen:* the keys mask the messages, stretched where a message is longer than a key.
+//! - *1-of-N:* log₂N random transfers whose choices are the bits of the index (M. Naor, B. Pinkas,
+//!   *Oblivious Transfer and Polynomial Evaluation*, STOC 1999). The key of index v is a hash of the sum
+//!   of the keys that the bits of v pick, with v in the tweak: for every v but its own, the receiver lacks
+//!   at least one summand, a random string of the sender's.
+
+use rayon::prelude::*;
+use vesica_primitives::block::{Block, CorrelationRobust, Prg};
+use vesica_wire::{Channel, Error, MAX_FRAME, recv_rows};
+use zeroize::Zeroizing;
+
+use super::{MESSAGES, Receiver, Sender, all_ones_if};
+use crate::choices::Choices;
+
+/// Rows hashed by one task: they stay in the first cache.
+const ROWS: usize = 512;
+
+impl Sender {
+    /// `count` random transfers: both keys of each. Fails as [`Sender::correlated`] does.
+    pub fn random(
+        &mut self,
+        channel: &mut dyn Channel,
+        count: usize,
+    ) -> Result<Zeroizing<Vec<[Block; 2]>>, Error> {
+        let mut keys = Zeroizing::new(vec![[0; 2]; count]);
+        let delta = self.delta.clone();
+        let mut done = 0;
+        self.extend(channel, count, |hash, first, rows| {
+            let out = &mut keys[done..done + rows.len()];
+            done += rows.len();
+            hash_both(hash, first, *delta, rows, out);
+        })?;
+        Ok(keys)
+    }
+
+    /// Transfers of chosen messages of `length` bytes: `messages` holds both messages of each transfer,
+    /// one after the other. Fails as [`Sender::correlated`] does.
+    ///
+    /// # Panics
+    /// If `length` is 0 or a pair of messages exceeds a frame, or `messages` is not whole pairs.
+    pub fn chosen(
+        &mut self,
+        channel: &mut dyn Channel,
+        length: usize,
+        messages: &[u8],
+    ) -> Result<(), Error> {
+        let row = row_bytes(length);
+        assert!(messages.len().is_multiple_of(row), "not whole pairs");
+        let keys = self.random(channel, messages.len() / row)?;
+        let most = MAX_FRAME / row;
+        for (messages, keys) in messages.chunks(most * row).zip(keys.chunks(most)) {
+            let mut masked = messages.to_vec();
+            for (message, key) in masked.chunks_exact_mut(length).zip(keys.as_flattened()) {
+                mask(*key, message);
+            }
+            if let Err(error) = channel.send(MESSAGES, masked) {
+                self.state.failed = Some(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// `count` transfers of one out of 2^`log` random keys. Fails as [`Sender::correlated`] does.
+    ///
+    /// # Panics
+    /// If `log` is not between 1 and 8.
+    pub fn one_of_n(
+        &mut self,
+        channel: &mut dyn Channel,
+        log: u32,
+        count: usize,
+    ) -> Result<OneOfN, Error> {
+        let log = levels(log);
+        let first = self.state.position;
+        let pairs = self.random(channel, count * log)?;
+        Ok(OneOfN {
+            hash: self.state.many.clone(),
+            first,
+            log,
+            pairs,
+        })
+    }
+}
+
+impl Receiver {
+    /// Random transfers, one a choice: the key of the choice. Fails as [`Receiver::correlated`] does.
+    pub fn random(
+        &mut self,
+        channel: &mut dyn Channel,
+        choices: &Choices,
+    ) -> Result<Zeroizing<Vec<Block>>, Error> {
+        let mut keys = Zeroizing::new(Vec::with_capacity(choices.len()));
+        self.extend(channel, choices, |hash, first, rows| {
+            rows.par_chunks_mut(ROWS)
+                .enumerate()
+                .for_each(|(chunk, rows)| hash.hash(first + (chunk * ROWS) as u128, rows));
+            keys.extend_from_slice(rows);
+        })?;
+        Ok(keys)
+    }
+
+    /// The messages of `length` bytes that the choices pick, one after the other.
+    ///
+    /// Fails for good if the channel fails or the sender's messages are not as long as they should be.
+    ///
+    /// # Panics
+    /// If `length` is 0 or a pair of messages exceeds a frame.
+    pub fn chosen(
+        &mut self,
+        channel: &mut dyn Channel,
+        length: usize,
+        choices: &Choices,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let row = row_bytes(length);
+        let keys = self.random(channel, choices)?;
+        let mut messages = Zeroizing::new(Vec::with_capacity(choices.len() * length));
+        let received = recv_rows(channel, MESSAGES, row, choices.len(), |rows| {
+            for pair in rows.chunks_exact(row) {
+                let (zero, one) = pair.split_at(length);
+                let (done, i) = (messages.len(), messages.len() / length);
+                let pick = choices.get(i).unwrap_u8().wrapping_neg();
+                messages.extend(zero.iter().zip(one).map(|(a, b)| a ^ (pick & (a ^ b))));
+                mask(keys[i], &mut messages[done..]);
+            }
+            Ok(())
+        });
+        if let Err(error) = received {
+            self.state.failed = Some(error.clone());
+            return Err(error);
+        }
+        Ok(messages)
+    }
+
+    /// The keys of transfers of one out of 2^`log`, each at the receiver's index. Fails as
+    /// [`Receiver::correlated`] does.
+    ///
+    /// # Panics
+    /// If `log` is not between 1 and 8, or an index is out of range.
+    pub fn one_of_n(
+        &mut self,
+        channel: &mut dyn Channel,
+        log: u32,
+        indices: &[u8],
+    ) -> Result<Zeroizing<Vec<Block>>, Error> {
+        let log = levels(log);
+        assert!(indices.iter().all(|v| usize::from(*v) >> log == 0));
+        let first = self.state.position;
+        let bits = (0..indices.len() * log).map(|k| indices[k / log] >> (k % log) & 1 == 1);
+        let choices: Choices = bits.collect();
+        let level_keys = self.random(channel, &choices)?;
+        let mut keys = Zeroizing::new(Vec::with_capacity(indices.len()));
+        for (i, (index, summands)) in indices.iter().zip(level_keys.chunks_exact(log)).enumerate() {
+            let mut sum = Zeroizing::new([summands.iter().fold(0, |sum, key| sum ^ key)]);
+            self.state
+                .many
+                .hash(tweak(first, i, usize::from(*index)), &mut *sum);
+            keys.push(sum[0]);
+        }
+        Ok(keys)
+    }
+}
+
+/// The sender's half of 1-of-N transfers. Keys are derived when they are asked for.
+pub struct OneOfN {
+    hash: CorrelationRobust,
+    first: u64,
+    log: usize,
+    pairs: Zeroizing<Vec<[Block; 2]>>,
+}
+
+impl OneOfN {
+    /// Number of transfers.
+    pub fn len(&self) -> usize {
+        self.pairs.len() / self.log
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// One key of transfer `i`, in time that does not depend on which.
+    ///
+    /// # Panics
+    /// If there is no such transfer or no such key.
+    pub fn key(&self, i: usize, index: u8) -> Block {
+        assert!(usize::from(index) >> self.log == 0);
+        let mut sum = Zeroizing::new([0]);
+        for (l, [zero, one]) in self.levels(i).iter().enumerate() {
+            sum[0] ^= zero ^ (all_ones_if(Block::from(index >> l)) & (zero ^ one));
+        }
+        self.hash
+            .hash(tweak(self.first, i, usize::from(index)), &mut *sum);
+        sum[0]
+    }
+
+    /// All keys of transfer `i`, in the order of their indices.
+    ///
+    /// # Panics
+    /// If there is no such transfer, or `keys` has not room for exactly N.
+    pub fn keys(&self, i: usize, keys: &mut [Block]) {
+        assert_eq!(keys.len(), 1 << self.log);
+        let levels = self.levels(i);
+        keys[0] = levels.iter().fold(0, |sum, [zero, _]| sum ^ zero);
+        for (l, [zero, one]) in levels.iter().enumerate() {
+            let (known, new) = keys.split_at_mut(1 << l);
+            for (new, known) in new.iter_mut().zip(known) {
+                *new = *known ^ zero ^ one;
+            }
+        }
+        self.hash.hash(tweak(self.first, i, 0), keys);
+    }
+
+    fn levels(&self, i: usize) -> &[[Block; 2]] {
+        &self.pairs[i * self.log..][..self.log]
+    }
+}
+
+/// log₂N as a number of random transfers.
+fn levels(log: u32) -> usize {
+    assert!((1..=8).contains(&log));
+    log as usize
+}
+
+/// The tweak of key `index` of transfer `i` in a batch that began at row `first`. A batch takes more rows
+/// than it has transfers, so that no two share one.
+fn tweak(first: u64, i: usize, index: usize) -> u128 {
+    (u128::from(first) + i as u128) << 8 | index as u128
+}
+
+/// Bytes of a pair of messages.
+fn row_bytes(length: usize) -> usize {
+    assert!(length > 0 && length <= MAX_FRAME / 2);
+    2 * length
+}
+
+/// message ⊕ key, the key stretched as far as needed.
+fn mask(key: Block, message: &mut [u8]) {
+    let mut pad = Zeroizing::new([key]);
+    let mut prg = (message.len() > 16).then(|| Prg::new(key));
+    for part in message.chunks_mut(16) {
+        if let Some(prg) = &mut prg {
+            prg.fill(&mut *pad);
+        }
+        for (byte, pad) in part.iter_mut().zip(bytemuck::must_cast_slice(&*pad)) {
+            let pad: &u8 = pad;
+            *byte ^= pad;
+        }
+    }
+}
+
+/// H(q_i) and H(q_i ⊕ Δ) for every row.
+fn hash_both(
+    hash: &CorrelationRobust,
+    first: u128,
+    delta: Block,
+    rows: &[Block],
+    keys: &mut [[Block; 2]],
+) {
+    keys.par_chunks_mut(ROWS)
+        .zip(rows.par_chunks(ROWS))
+        .enumerate()
+        .for_each_init(
+            || Zeroizing::new(vec![0; 2 * ROWS]),
+            |buffer, (chunk, (keys, rows))| {
+                let first = first + (chunk * ROWS) as u128;
+                let (zero, one) = buffer.split_at_mut(ROWS);
+                let (zero, one) = (&mut zero[..rows.len()], &mut one[..rows.len()]);
+                for ((zero, one), row) in zero.iter_mut().zip(&mut *one).zip(rows) {
+                    (*zero, *one) = (*row, row ^ delta);
+                }
+                hash.hash(first, zero);
+                hash.hash(first, one);
+                for ((pair, zero), one) in keys.iter_mut().zip(zero).zip(one) {
+                    *pair = [*zero, *one];
+                }
+            },
+        );
+}
