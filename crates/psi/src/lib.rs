@@ -4,7 +4,7 @@
 //! receiver learns which of its items the sender holds; the sender learns nothing but sizes.
 #![forbid(unsafe_code)]
 
-mod masks;
+pub mod masks;
 
 use rand_core::CryptoRng;
 pub use vesica_oprf::Item;
@@ -172,11 +172,14 @@ pub fn receive(
         _ => panic!("prepared for another protocol"),
     };
     channel.begin_phase("masks");
-    masks::receive_and_match(channel, params.sender_size, &own, masks::width(params))
+    let matches = masks::Exchange::new(params).receive_bytes(channel, &own)?;
+    channel.flush()?;
+    Ok(matches)
 }
 
 /// Runs the sender; returns the indices into `items` that the receiver says it also holds,
-/// ascending, where the parties have agreed that both learn them.
+/// ascending, where the parties have agreed that both learn them. Nothing makes a dishonest receiver
+/// tell the truth about them.
 ///
 /// # Panics
 /// If `items` does not fit `params`.
@@ -196,9 +199,9 @@ pub fn send(
         None => dh::send(channel, session, items, params.receiver_size, rng)?,
     };
     channel.begin_phase("masks");
-    masks::send(channel, &masks, masks::width(params))?;
+    let matches = masks::Exchange::new(params).send_bytes(channel, &masks)?;
     channel.flush()?;
-    Ok(None)
+    Ok(matches)
 }
 
 #[cfg(test)]

@@ -1,0 +1,269 @@
+//! Ascending numbers as bits: Rice codes of their differences.
+//!
+//! A difference d is written as its quotient by 2^k in unary (so many zeros, then a one) and its
+//! remainder in k bits. A quotient of [`LONG`] or more is written as [`LONG`] zeros and d in full,
+//! so that no number takes more than [`LONG`] bits beyond its own. Bits fill bytes from the
+//! lowest.
+
+use vesica_wire::{MAX_FRAME, Misbehaviour};
+
+/// Quotient from which a difference is written in full. With the parameter of [`Gaps`] one
+/// difference in 2^22 or fewer gets there.
+pub(super) const LONG: u32 = 32;
+
+/// Zero bytes behind a frame, so that every field can be read with one load.
+const PADDING: usize = 64;
+
+const OUT_OF_RANGE: &str = "a number out of range";
+
+/// Bits to write.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    word: u64,
+    filled: u32,
+}
+
+impl Writer {
+    /// A writer with room for so many bytes.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Writer {
+            bytes: Vec::with_capacity(bytes),
+            word: 0,
+            filled: 0,
+        }
+    }
+
+    /// Appends the `bits` ≤ 64 bits of `value`, which has no others.
+    #[inline]
+    pub(super) fn put(&mut self, value: u64, bits: u32) {
+        debug_assert!(bits <= 64 && (bits == 64 || value >> bits == 0));
+        let wide = u128::from(self.word) | u128::from(value) << self.filled;
+        self.filled += bits;
+        if self.filled >= 64 {
+            self.bytes.extend_from_slice(&(wide as u64).to_le_bytes());
+            self.filled -= 64;
+            self.word = (wide >> 64) as u64;
+        } else {
+            self.word = wide as u64;
+        }
+    }
+
+    /// The bytes; the last one is filled up with zero bits.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let rest = self.filled.div_ceil(8) as usize;
+        self.bytes
+            .extend_from_slice(&self.word.to_le_bytes()[..rest]);
+        self.bytes
+    }
+}
+
+/// A frame of bits to read. Behind its end come zeros; [`Reader::check`] tells that it was passed.
+pub(super) struct Reader {
+    what: &'static str,
+    bytes: Vec<u8>,
+    at: usize,
+    end: usize,
+}
+
+impl Reader {
+    /// Reads a frame that errors call `what`.
+    pub(super) fn new(what: &'static str, mut frame: Vec<u8>) -> Self {
+        let end = 8 * frame.len();
+        frame.resize(frame.len() + PADDING, 0);
+        Reader {
+            what,
+            bytes: frame,
+            at: 0,
+            end,
+        }
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    fn peek(&self) -> u64 {
+        let bytes = self.bytes.get(self.at / 8..).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |b| (u128::from_le_bytes(*b) >> (self.at % 8)) as u64)
+    }
+
+    /// The next `bits` ≤ 64 bits.
+    #[inline]
+    pub(super) fn take(&mut self, bits: u32) -> u64 {
+        let word = self.peek();
+        self.at += bits as usize;
+        if bits == 64 {
+            word
+        } else {
+            word & ((1 << bits) - 1)
+        }
+    }
+
+    /// Fails once more has been taken than the frame holds.
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), Misbehaviour> {
+        if self.at > self.end {
+            return Err(self.wrong_length());
+        }
+        Ok(())
+    }
+
+    /// Fails unless all has been taken but the zero bits that fill up the last byte.
+    pub(super) fn finish(&mut self) -> Result<(), Misbehaviour> {
+        self.check()?;
+        let rest = self.end - self.at;
+        if rest >= 8 {
+            return Err(self.wrong_length());
+        }
+        if self.take(rest as u32) != 0 {
+            return Err(self.bad("padding that is not zero"));
+        }
+        Ok(())
+    }
+
+    /// The error for a value that has this problem.
+    #[cold]
+    pub(super) fn bad(&self, problem: &'static str) -> Misbehaviour {
+        Misbehaviour::BadValue {
+            what: self.what,
+            problem,
+        }
+    }
+
+    #[cold]
+    fn wrong_length(&self) -> Misbehaviour {
+        Misbehaviour::WrongLength {
+            what: self.what,
+            bytes: self.end / 8,
+        }
+    }
+}
+
+/// How ascending numbers are written: the first in full, then each one's difference to the one
+/// before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gaps {
+    /// Bits of a number, 1 to 64.
+    full: u32,
+    /// Bits of a remainder.
+    rice: u32,
+    /// Least difference of two neighbours.
+    least: u64,
+    /// Largest number.
+    most: u64,
+}
+
+impl Gaps {
+    /// For `count` independent uniform numbers of `bits` bits, 1 to 64; equal ones are possible.
+    pub(super) fn of_uniform(bits: u32, count: usize) -> Self {
+        Gaps {
+            full: bits,
+            rice: rice(1 << bits, count),
+            least: 0,
+            most: u64::MAX >> (64 - bits),
+        }
+    }
+
+    /// For `count` different numbers below `end` > 0.
+    pub(super) fn of_subset(end: usize, count: usize) -> Self {
+        let most = end as u64 - 1;
+        Gaps {
+            full: (64 - most.leading_zeros()).max(1),
+            rice: rice((end - count) as u128, count),
+            least: 1,
+            most,
+        }
+    }
+
+    /// Numbers that every frame but the last holds, when `more` bits go with each.
+    pub(super) fn per_frame(&self, more: usize) -> usize {
+        8 * MAX_FRAME / self.most_bits(more)
+    }
+
+    /// Most bytes of `count` numbers, when `more` bits go with each.
+    pub(super) fn most_bytes(&self, count: usize, more: usize) -> usize {
+        (count * self.most_bits(more)).div_ceil(8)
+    }
+
+    /// About as many bytes as `count` numbers take, when `more` bits go with each.
+    pub(super) fn expected_bytes(&self, count: usize, more: usize) -> usize {
+        count * (self.rice as usize + 3 + more) / 8 + 16
+    }
+
+    fn most_bits(&self, more: usize) -> usize {
+        (LONG + self.full) as usize + more
+    }
+
+    /// Writes a frame's first number.
+    pub(super) fn write_first(&self, writer: &mut Writer, value: u64) {
+        writer.put(value, self.full);
+    }
+
+    /// Writes the number that follows `previous`.
+    #[inline]
+    pub(super) fn write_next(&self, writer: &mut Writer, previous: u64, value: u64) {
+        let gap = value - previous - self.least;
+        let quotient = gap >> self.rice;
+        if quotient >= u64::from(LONG) {
+            writer.put(0, LONG);
+            writer.put(gap, self.full);
+            return;
+        }
+        writer.put(1 << quotient, quotient as u32 + 1);
+        writer.put(gap & ((1 << self.rice) - 1), self.rice);
+    }
+
+    /// Reads a frame's first number.
+    pub(super) fn read_first(&self, reader: &mut Reader) -> Result<u64, Misbehaviour> {
+        let value = reader.take(self.full);
+        self.within(reader, Some(value))
+    }
+
+    /// Reads the number that follows `previous`.
+    #[inline]
+    pub(super) fn read_next(
+        &self,
+        reader: &mut Reader,
+        previous: u64,
+    ) -> Result<u64, Misbehaviour> {
+        let quotient = reader.peek().trailing_zeros();
+        let gap = if quotient < LONG {
+            reader.at += quotient as usize + 1;
+            let quotient = u64::from(quotient);
+            if quotient > u64::MAX >> self.rice {
+                return Err(reader.bad(OUT_OF_RANGE));
+            }
+            quotient << self.rice | reader.take(self.rice)
+        } else {
+            reader.at += LONG as usize;
+            let gap = reader.take(self.full);
+            reader.check()?;
+            if gap >> self.rice < u64::from(LONG) {
+                return Err(reader.bad("a long code of a short difference"));
+            }
+            gap
+        };
+        let value = gap
+            .checked_add(self.least)
+            .and_then(|gap| previous.checked_add(gap));
+        self.within(reader, value)
+    }
+
+    #[inline]
+    fn within(&self, reader: &Reader, value: Option<u64>) -> Result<u64, Misbehaviour> {
+        reader.check()?;
+        match value {
+            Some(value) if value <= self.most => Ok(value),
+            _ => Err(reader.bad(OUT_OF_RANGE)),
+        }
+    }
+}
+
+/// Bits of a remainder, for `count` gaps that add up to `total`: those that make the expected
+/// length of a code the least.
+///
+/// One bit more pays while x² + x > 1 for x = e^(-2^k/mean), thus while 2^k < 0.4812·mean.
+fn rice(total: u128, count: usize) -> u32 {
+    let count = count.max(1) as u128;
+    (0..64)
+        .find(|k| (count << k).saturating_mul(10_000) >= 4812 * total)
+        .unwrap_or(63)
+}

@@ -1,0 +1,136 @@
+//! Frames of masks.
+
+use vesica_wire::Misbehaviour;
+
+use super::MASKS;
+use super::bits::{Gaps, Reader, Writer};
+use super::order::{Entry, Order};
+
+/// How the masks of an exchange are coded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code {
+    /// The leading bits, at most 64.
+    gaps: Gaps,
+    lead: u32,
+    /// Bits behind them.
+    tail: usize,
+}
+
+impl Code {
+    /// For `count` masks of `width` bits.
+    pub(super) fn new(width: usize, count: usize) -> Self {
+        let lead = width.min(64);
+        Code {
+            gaps: Gaps::of_uniform(lead as u32, count),
+            lead: lead as u32,
+            tail: width - lead,
+        }
+    }
+
+    /// Masks that every frame but the last holds.
+    pub(super) fn per_frame(&self) -> usize {
+        self.gaps.per_frame(self.tail)
+    }
+
+    /// Most bytes of a frame of `count` masks.
+    pub(super) fn most_bytes(&self, count: usize) -> usize {
+        self.gaps.most_bytes(count, self.tail)
+    }
+
+    /// The frame that holds these masks, which ascend.
+    pub(super) fn encode<const W: usize>(&self, order: &Order<W>, entries: &[Entry]) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(self.gaps.expected_bytes(entries.len(), self.tail));
+        let mut previous = None;
+        for entry in entries {
+            let value = entry.0 >> (64 - self.lead);
+            match previous {
+                None => self.gaps.write_first(&mut writer, value),
+                Some(previous) => self.gaps.write_next(&mut writer, previous, value),
+            }
+            previous = Some(value);
+            let mask = order.mask(*entry);
+            for (i, word) in mask.iter().enumerate().skip(1) {
+                let bits = self.tail_bits(i);
+                if bits > 0 {
+                    writer.put(word >> (64 - bits), bits);
+                }
+            }
+        }
+        writer.finish()
+    }
+
+    /// Bits of word `i` > 0 of a mask.
+    #[inline]
+    fn tail_bits(&self, i: usize) -> u32 {
+        (self.tail + 64).saturating_sub(64 * i).min(64) as u32
+    }
+}
+
+/// The masks of a frame that a peer has sent.
+pub(super) struct Decoder<'a, const W: usize> {
+    code: &'a Code,
+    reader: Reader,
+    left: usize,
+    previous: Option<[u64; W]>,
+}
+
+impl<'a, const W: usize> Decoder<'a, W> {
+    /// A frame that has to hold `count` > 0 masks.
+    pub(super) fn new(code: &'a Code, frame: Vec<u8>, count: usize) -> Self {
+        Decoder {
+            code,
+            reader: Reader::new(MASKS.name, frame),
+            left: count,
+            previous: None,
+        }
+    }
+
+    /// Reads on, as many masks as `block` has room for, and returns how many; 0 at the end.
+    ///
+    /// Fails at the first mask that the frame does not hold or that is smaller than the one before,
+    /// and at the end unless nothing but padding is left.
+    pub(super) fn read(&mut self, block: &mut [[u64; W]]) -> Result<usize, Misbehaviour> {
+        let count = block.len().min(self.left);
+        for mask in &mut block[..count] {
+            *mask = self.next()?;
+        }
+        self.left -= count;
+        if self.left == 0 && count > 0 {
+            self.reader.finish()?;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<[u64; W], Misbehaviour> {
+        let Code { gaps, lead, .. } = self.code;
+        let shift = 64 - lead;
+        let value = match self.previous {
+            None => gaps.read_first(&mut self.reader)?,
+            Some(previous) => gaps.read_next(&mut self.reader, previous[0] >> shift)?,
+        };
+        let mut mask = [0; W];
+        mask[0] = value << shift;
+        for (i, word) in mask.iter_mut().enumerate().skip(1) {
+            let bits = self.code.tail_bits(i);
+            if bits > 0 {
+                *word = self.reader.take(bits) << (64 - bits);
+            }
+        }
+        self.reader.check()?;
+        if self.previous.is_some_and(|previous| mask < previous) {
+            return Err(out_of_order());
+        }
+        self.previous = Some(mask);
+        Ok(mask)
+    }
+}
+
+/// The error for a mask that is smaller than the one before.
+#[cold]
+pub(super) fn out_of_order() -> Misbehaviour {
+    Misbehaviour::BadValue {
+        what: MASKS.name,
+        problem: "out of order",
+    }
+}

@@ -1,0 +1,499 @@
+use super::bits::{Gaps, LONG, Reader, Writer};
+use super::*;
+use crate::Protocol;
+use proptest::prelude::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use std::collections::{BTreeSet, VecDeque};
+use vesica_wire::{MAX_FRAME, Misbehaviour, PhaseTraffic};
+
+/// Keeps frames that are sent and hands them out again.
+#[derive(Clone, Default)]
+struct Tape(VecDeque<(Kind, Vec<u8>)>);
+
+impl Channel for Tape {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        assert!(payload.len() <= MAX_FRAME);
+        self.0.push_back((kind, payload));
+        Ok(())
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        let (sent, payload) = self.0.pop_front().ok_or(Error::Closed)?;
+        assert_eq!(sent, kind);
+        assert!(payload.len() <= max && max <= MAX_FRAME);
+        Ok(payload)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn begin_phase(&mut self, _: &'static str) {}
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        Vec::new()
+    }
+
+    fn abort(&mut self, _: &Error) {}
+}
+
+fn random<const W: usize>(count: usize, seed: u64) -> Vec<[u64; W]> {
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    (0..count)
+        .map(|_| std::array::from_fn(|_| rng.next_u64()))
+        .collect()
+}
+
+fn sent<const W: usize>(masks: &[[u64; W]], width: usize) -> Tape {
+    let exchange = Exchange {
+        width,
+        sender_size: masks.len(),
+        receiver_size: 0,
+        both: false,
+    };
+    let mut tape = Tape::default();
+    assert_eq!(exchange.send(&mut tape, masks).unwrap(), None);
+    tape
+}
+
+fn decoded<const W: usize>(tape: Tape, count: usize, width: usize) -> Vec<[u64; W]> {
+    let code = Code::new(width, count);
+    let mut out = vec![[0; W]; count];
+    let frames = tape.0.len();
+    for (chunk, (_, frame)) in out.chunks_mut(code.per_frame()).zip(tape.0) {
+        let mut decoder = Decoder::new(&code, frame, chunk.len());
+        assert_eq!(decoder.read(chunk).unwrap(), chunk.len());
+    }
+    assert_eq!(frames, count.div_ceil(code.per_frame()));
+    out
+}
+
+fn sorted<const W: usize>(masks: &[[u64; W]], width: usize) -> Vec<[u64; W]> {
+    let mut sorted: Vec<_> = masks.iter().map(|m| shortened(m, width)).collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+fn inverts<const W: usize>(masks: &[[u64; W]], width: usize) {
+    let back = decoded(sent(masks, width), masks.len(), width);
+    assert_eq!(back, sorted(masks, width), "{width} bits");
+}
+
+/// The receiver's answer, then what the sender makes of it.
+fn exchanged<const W: usize>(
+    own: &[[u64; W]],
+    theirs: &[[u64; W]],
+    width: usize,
+) -> (Vec<u32>, Vec<u32>) {
+    let exchange = Exchange {
+        width,
+        sender_size: theirs.len(),
+        receiver_size: own.len(),
+        both: true,
+    };
+    let mut tape = sent(theirs, width);
+    let matches = exchange.receive(&mut tape, own).unwrap();
+    assert!(tape.0.iter().all(|(kind, _)| *kind == MATCHED));
+    let told = exchange.send(&mut Split(tape), theirs).unwrap().unwrap();
+    (matches, told)
+}
+
+/// A tape that only answers.
+struct Split(Tape);
+
+impl Channel for Split {
+    fn send(&mut self, _: Kind, _: Vec<u8>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        self.0.recv(kind, max)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn begin_phase(&mut self, _: &'static str) {}
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        Vec::new()
+    }
+
+    fn abort(&mut self, _: &Error) {}
+}
+
+/// Indices of the masks that the other side holds; of equal ones all, or only one.
+fn plain<const W: usize>(ours: &[[u64; W]], theirs: &[[u64; W]], width: usize) -> Vec<u32> {
+    let theirs: BTreeSet<_> = theirs.iter().map(|m| shortened(m, width)).collect();
+    (0..ours.len() as u32)
+        .filter(|i| theirs.contains(&shortened(&ours[*i as usize], width)))
+        .collect()
+}
+
+fn values<const W: usize>(ours: &[[u64; W]], indices: &[u32], width: usize) -> Vec<[u64; W]> {
+    indices
+        .iter()
+        .map(|i| shortened(&ours[*i as usize], width))
+        .collect()
+}
+
+fn check_match<const W: usize>(own: &[[u64; W]], theirs: &[[u64; W]], width: usize) {
+    let (matches, told) = exchanged(own, theirs, width);
+    assert_eq!(matches, plain(own, theirs, width));
+    assert!(told.is_sorted_by(|a, b| a < b));
+    // Every value that matched, once.
+    let told: Vec<_> = sorted(&values(theirs, &told, width), width);
+    let expected: BTreeSet<_> = values(own, &matches, width).into_iter().collect();
+    assert_eq!(told, expected.into_iter().collect::<Vec<_>>());
+}
+
+fn params(protocol: Protocol, lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        protocol,
+        security: protocol.security(),
+        both: false,
+        lambda,
+        receiver_size,
+        sender_size,
+        session: [0; 32],
+    }
+}
+
+/// RT21, table 1: bits an item of the semi-honest variants, less the 256 of the polynomial.
+#[test]
+fn widths_match_the_published_table() {
+    for (log, bits) in [
+        (8, 312),
+        (9, 314),
+        (10, 316),
+        (12, 320),
+        (16, 328),
+        (20, 336),
+    ] {
+        let p = params(Protocol::CompactDhSh1, 40, 1 << log, 1 << log);
+        assert_eq!(width(&p), bits - 256);
+    }
+    assert_eq!(width(&params(Protocol::CompactDh, 40, 5, 5)), 256);
+    assert_eq!(width(&params(Protocol::Vole, 40, 5, 5)), 128);
+    assert_eq!(width(&params(Protocol::Dh, 64, 0, 0)), 64);
+    assert_eq!(width(&params(Protocol::Dh, 40, 3, 5)), 44);
+}
+
+#[test]
+fn coding_inverts_at_every_width() {
+    for width in 1..=256 {
+        for count in [0, 1, 2, 3, 50, 700] {
+            inverts::<4>(&random(count, width as u64), width);
+        }
+        if width <= 64 {
+            inverts::<1>(&random(300, 1), width);
+        }
+        if width <= 128 {
+            inverts::<2>(&random(300, 2), width);
+        }
+    }
+}
+
+/// More masks than one frame or one part holds, and in several batches.
+#[test]
+fn coding_inverts_in_several_frames() {
+    for width in [41, 80, 128] {
+        let count = 3 * Code::new(width, 1 << 18).per_frame() + 17;
+        inverts::<2>(&random(count, 3), width);
+    }
+}
+
+/// The order is right for masks that are not uniform, too.
+#[test]
+fn skewed_masks_are_sorted() {
+    let mut rng = ChaCha12Rng::seed_from_u64(4);
+    for shift in [1, 20, 50, 60, 63] {
+        let masks: Vec<[u64; 2]> = (0..5000)
+            .map(|_| [rng.next_u64() >> shift, rng.next_u64() >> 62 << 62])
+            .collect();
+        inverts(&masks, 128);
+        inverts(&masks, 65);
+    }
+    inverts(&vec![[u64::MAX; 4]; 3000], 256);
+    inverts(&vec![[0; 4]; 3000], 256);
+    inverts(&[[u64::MAX; 4], [0; 4]], 256);
+}
+
+#[test]
+fn bits_a_mask_are_near_the_entropy() {
+    // log₂ n! by summing.
+    let log_factorial = |n: usize| (1..=n).map(|i| (i as f64).log2()).sum::<f64>();
+    for width in [30, 64, 80, 128, 256] {
+        for count in [1 << 12, 3 << 11, 5 << 10] {
+            let tape = sent::<4>(&random(count, 5), width);
+            let bits: usize = tape.0.iter().map(|(_, frame)| 8 * frame.len()).sum();
+            // Of n ordered masks n!·C(2^w, n), all but equally likely, 2^(w·n) are there.
+            let entropy = (width * count) as f64 - log_factorial(count);
+            let excess = (bits as f64 - entropy) / count as f64;
+            assert!((0.0..0.15).contains(&excess), "{width} {count} {excess}");
+        }
+    }
+}
+
+#[test]
+fn matches_are_the_intersection() {
+    let shared = random::<2>(300, 6);
+    for (n, m) in [(0, 0), (0, 9), (9, 0), (1, 4000), (4000, 1), (700, 2000)] {
+        let mut own = random::<2>(n, 7);
+        let mut theirs = random::<2>(m, 8);
+        own.extend_from_slice(&shared);
+        theirs.splice(m / 2..m / 2, shared.iter().copied());
+        for width in [70, 128] {
+            check_match(&own, &theirs, width);
+            check_match(&own[..n], &theirs, width);
+            check_match(&own, &theirs[..m / 2], width);
+        }
+    }
+    // All of them, so that those that did not match are listed: none.
+    check_match(&shared, &shared, 128);
+}
+
+#[test]
+fn matches_span_frames() {
+    let count = Code::new(128, 1 << 17).per_frame() * 2 + 9;
+    let mut theirs = random::<2>(count, 9);
+    let own: Vec<_> = theirs.iter().copied().step_by(3).collect();
+    check_match(&own, &theirs, 128);
+    // One value on both sides of the frames' border.
+    let border = sorted(&theirs, 128)[Code::new(128, count).per_frame()];
+    theirs[..40].fill(border);
+    check_match(&[border, [7; 2], border], &theirs, 128);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn narrow_masks_match(own: Vec<u8>, theirs: Vec<u8>, width in 1usize..=8) {
+        let wide = |v: &[u8]| v.iter().map(|b| [u64::from(*b) << 56]).collect::<Vec<_>>();
+        check_match::<1>(&wide(&own), &wide(&theirs), width);
+    }
+
+    /// Words that repeat behind ones that repeat.
+    #[test]
+    fn ties_match(own: Vec<u8>, theirs: Vec<u8>) {
+        let wide = |v: &[u8]| -> Vec<[u64; 4]> {
+            let spread = |b: u8| [u64::from(b & 3) << 62, 5, u64::from(b >> 2 & 3), u64::from(b >> 4) << 40];
+            v.iter().map(|b| spread(*b)).collect()
+        };
+        check_match(&wide(&own), &wide(&theirs), 256);
+        check_match(&wide(&own), &wide(&theirs), 216);
+    }
+
+    #[test]
+    fn positions_return(set: BTreeSet<u16>, end in 1usize..70_000, full: bool) {
+        let mut positions: Vec<u32> =
+            set.into_iter().map(u32::from).filter(|p| (*p as usize) < end).collect();
+        if full {
+            positions = (0..end as u32).filter(|p| positions.binary_search(p).is_err()).collect();
+        }
+        let mut tape = Tape::default();
+        matched::send(&mut tape, end, &positions).unwrap();
+        let back = matched::receive(&mut tape, end, positions.len()).unwrap();
+        prop_assert_eq!(back, positions);
+        prop_assert!(tape.0.is_empty());
+    }
+
+    /// What a peer sends is taken or refused, never more.
+    #[test]
+    fn any_bytes_are_judged(bytes: Vec<u8>, width in 1usize..=256, count in 1usize..40) {
+        let code = Code::new(width, count);
+        let mut masks = vec![[0u64; 4]; count];
+        if Decoder::new(&code, bytes.clone(), count).read(&mut masks).is_ok() {
+            // There is one way only to write them.
+            let again = sent(&masks, width);
+            prop_assert_eq!(&again.0[0].1, &bytes);
+        }
+        let mut tape = Tape::default();
+        tape.0.push_back((MATCHED, 3u32.to_le_bytes().to_vec()));
+        tape.0.push_back((MATCHED, bytes.get(..4).unwrap_or(&bytes).to_vec()));
+        if let Ok(positions) = matched::receive(&mut tape, 900, 5) {
+            prop_assert!(positions.is_sorted_by(|a, b| a < b) && positions[2] < 900);
+        }
+    }
+}
+
+/// Bits of the told positions at every density: no more than a bitmap's, far less for sparse ones.
+#[test]
+fn told_positions_are_short() {
+    let end = 1 << 16;
+    let mut rng = ChaCha12Rng::seed_from_u64(10);
+    for percent in [1u64, 10, 30, 50, 70, 90, 99] {
+        let positions: Vec<u32> = (0..end as u32)
+            .filter(|_| rng.next_u64() % 100 < percent)
+            .collect();
+        let mut tape = Tape::default();
+        matched::send(&mut tape, end, &positions).unwrap();
+        let bits: usize = tape.0.iter().map(|(_, frame)| 8 * frame.len()).sum();
+        let p = percent as f64 / 100.0;
+        let entropy = -(p * p.log2() + (1.0 - p) * (1.0 - p).log2());
+        let rate = bits as f64 / end as f64;
+        assert!(rate < entropy * 1.12 + 0.01, "{percent} % {rate} {entropy}");
+    }
+}
+
+/// Refused by the decoder of masks with exactly this error.
+fn refused(width: usize, count: usize, frame: Vec<u8>) -> Misbehaviour {
+    let code = Code::new(width, count);
+    let mut masks = vec![[0u64; 4]; count];
+    Decoder::new(&code, frame, count)
+        .read(&mut masks)
+        .unwrap_err()
+}
+
+fn bad(problem: &'static str) -> Misbehaviour {
+    Misbehaviour::BadValue {
+        what: "masks",
+        problem,
+    }
+}
+
+#[test]
+fn malformed_frames_are_named() {
+    let masks = random::<4>(10, 11);
+    let good = sent(&masks, 77).0[0].1.clone();
+    let wrong = |bytes| Misbehaviour::WrongLength {
+        what: "masks",
+        bytes,
+    };
+    let cut = good.len() - 1;
+    assert_eq!(refused(77, 10, good[..cut].to_vec()), wrong(cut));
+    assert_eq!(refused(77, 10, Vec::new()), wrong(0));
+    let mut longer = good.clone();
+    longer.push(0);
+    assert_eq!(refused(77, 10, longer), wrong(good.len() + 1));
+    // A mask of 77 bits ends within a byte.
+    let mut padded = sent(&masks[..1], 77).0[0].1.clone();
+    *padded.last_mut().unwrap() |= 0x80;
+    assert_eq!(refused(77, 1, padded), bad("padding that is not zero"));
+
+    // Two masks of 70 bits: the leading words are equal, the tails descend.
+    let mut writer = Writer::with_capacity(40);
+    let gaps = Gaps::of_uniform(64, 2);
+    gaps.write_first(&mut writer, 9);
+    writer.put(5, 6);
+    gaps.write_next(&mut writer, 9, 9);
+    writer.put(4, 6);
+    assert_eq!(refused(70, 2, writer.finish()), bad("out of order"));
+
+    // Past the width: of 8 bits, of 64 bits, and by a quotient that 64 bits do not hold.
+    let cases = [(8, 3, 255), (63, 3, u64::MAX >> 1), (64, 2, 0)];
+    for (width, count, first) in cases {
+        let mut writer = Writer::with_capacity(40);
+        Gaps::of_uniform(width, count).write_first(&mut writer, first);
+        writer.put(1 << 4, 5);
+        writer.put(u64::MAX >> 1, 63);
+        let error = refused(width as usize, count, writer.finish());
+        assert_eq!(error, bad("a number out of range"));
+    }
+
+    // A difference in full that has a shorter code, one that needs the full one, and one too large.
+    let gaps = Gaps::of_uniform(64, 1 << 20);
+    let full = |gap: u64| {
+        let mut writer = Writer::with_capacity(40);
+        gaps.write_first(&mut writer, 1);
+        writer.put(0, LONG);
+        writer.put(gap, 64);
+        let mut reader = Reader::new("masks", writer.finish());
+        let first = gaps.read_first(&mut reader)?;
+        gaps.read_next(&mut reader, first)
+    };
+    let shortest = u64::from(LONG) << 43;
+    let problem = bad("a long code of a short difference");
+    assert_eq!(full(shortest - 1), Err(problem));
+    assert_eq!(full(shortest), Ok(shortest + 1));
+    assert_eq!(full(u64::MAX), Err(bad("a number out of range")));
+}
+
+/// Frames are checked against each other, and against the agreed number.
+#[test]
+fn frames_ascend_and_are_as_many_as_agreed() {
+    let width = 128;
+    let count = Code::new(width, 1 << 17).per_frame() * 2 + 5;
+    let theirs = random::<2>(count, 12);
+    let own = random::<2>(4, 13);
+    let exchange = Exchange {
+        width,
+        sender_size: count,
+        receiver_size: own.len(),
+        both: false,
+    };
+    let good = sent(&theirs, width);
+    assert_eq!(exchange.receive(&mut good.clone(), &own).unwrap(), []);
+    let received = |tape: &Tape| match exchange.receive(&mut tape.clone(), &own) {
+        Err(Error::PeerMisbehaved(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let mut swapped = good.clone();
+    swapped.0.swap(0, 1);
+    assert_eq!(received(&swapped), bad("out of order"));
+    let mut replayed = good.clone();
+    replayed.0[1] = replayed.0[0].clone();
+    assert_eq!(received(&replayed), bad("out of order"));
+    // A mask less in a frame.
+    let code = Code::new(width, count);
+    let mut order = Order::new(&theirs, width);
+    order.sort_until(count);
+    let short = code.encode(&order, &order.entries()[..code.per_frame() - 1]);
+    let mut dribbled = good.clone();
+    dribbled.0[0].1 = short;
+    assert!(matches!(
+        received(&dribbled),
+        Misbehaviour::WrongLength { .. }
+    ));
+}
+
+#[test]
+fn malformed_positions_are_named() {
+    let received = |end, most, frames: &[Vec<u8>]| {
+        let mut tape = Tape(frames.iter().map(|f| (MATCHED, f.clone())).collect());
+        match matched::receive(&mut tape, end, most) {
+            Err(Error::PeerMisbehaved(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    let bad = |problem| Misbehaviour::BadValue {
+        what: "matched positions",
+        problem,
+    };
+    let wrong = |bytes| Misbehaviour::WrongLength {
+        what: "matched positions",
+        bytes,
+    };
+    let head = |count: u32| count.to_le_bytes().to_vec();
+    assert_eq!(received(9, 9, &[vec![0; 3]]), wrong(3));
+    let problem = "more matches than items";
+    assert_eq!(received(9, 20, &[head(10)]), bad(problem));
+    assert_eq!(received(20, 9, &[head(10)]), bad(problem));
+    // 60 positions of 6 bits: the last four are out of range.
+    assert_eq!(
+        received(60, 60, &[head(1), vec![60]]),
+        bad("a number out of range")
+    );
+    assert_eq!(
+        received(60, 60, &[head(1), vec![59 | 0x40]]),
+        bad("padding that is not zero")
+    );
+    assert_eq!(received(60, 60, &[head(1), vec![59, 0]]), wrong(2));
+    assert_eq!(received(60, 60, &[head(1), vec![]]), wrong(0));
+    // Position 59, then one further.
+    assert_eq!(
+        received(60, 60, &[head(2), vec![59 | 0x40, 0x3f]]),
+        bad("a number out of range")
+    );
+    // Frames that do not ascend.
+    let end = 1 << 20;
+    let positions: Vec<u32> = (0..end as u32).step_by(2).collect();
+    let mut tape = Tape::default();
+    matched::send(&mut tape, end, &positions).unwrap();
+    let mut frames: Vec<_> = tape.0.into_iter().map(|(_, frame)| frame).collect();
+    frames[2] = frames[1].clone();
+    assert_eq!(received(end, end, &frames), bad("out of order"));
+}
