@@ -5,6 +5,7 @@
 //! values is uniform.
 #![forbid(unsafe_code)]
 
+pub mod random_band;
 pub mod three_hash;
 
 use vesica_primitives::block::{Block, Prg};

@@ -1,0 +1,300 @@
+//! Random-band encodings: Bienstock, Patel, Seo and Yeo, *Near-Optimal Oblivious Key-Value Stores for
+//! Efficient PSI, PSU and Volume-Hiding Multi-Maps*, USENIX Security 2023; the linear systems are those
+//! of Dietzfelbinger and Walzer, ESA 2019.
+//!
+//! A key's row is `width` random bits at a random start. Both come from five blocks of a public cipher
+//! keyed for the run, so keys must look uniform: the hashes of salted items. See [`Parameters`] for the
+//! probability that a system has no solution.
+//!
+//! More than [`BIN`] keys go into bins of one system each, by the same number that gives the start; an
+//! encoding is the bins' encodings in a row. This bounds memory and lets bins be encoded in parallel.
+//!
+//! The order of work, and so time and memory accesses, depend on the keys. Rows and orders of keys are
+//! not wiped from memory.
+
+mod parameters;
+
+pub use parameters::{BIN, Parameters};
+
+use std::convert::Infallible;
+
+use rayon::prelude::*;
+use vesica_kernels::Backend;
+use vesica_kernels::band::{Row, System, WORD, combine};
+use vesica_primitives::block::{Block, Cipher, Prg};
+
+use crate::{EncodingFailed, Okvs};
+
+/// Keys hashed together.
+const BATCH: usize = 64;
+
+/// Keys placed by one job.
+const PLACED: usize = 1 << 14;
+
+/// Keys decoded by one job: many, because a job reads the whole encoding, but few enough for memory.
+const JOBS: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 22;
+
+/// A random-band store for a number of keys.
+pub struct RandomBand {
+    backend: Backend,
+    parameters: Parameters,
+    cipher: Cipher,
+    mask: [u64; 7],
+}
+
+/// Keys by the word of slots in which their band starts.
+struct Order {
+    /// The number of each key, sorted by word.
+    keys: Vec<u32>,
+    /// Word b's keys are `keys[ends[b - 1]..ends[b]]`.
+    ends: Vec<u32>,
+}
+
+impl RandomBand {
+    /// The store for up to `items` keys, which fails with probability at most 2^-`lambda`.
+    pub fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
+        Self::with_parameters(Parameters::new(items, lambda), session)
+    }
+
+    /// The store with these parameters.
+    pub fn with_parameters(parameters: Parameters, session: &[u8; 32]) -> Self {
+        let width = parameters.width;
+        RandomBand {
+            backend: Backend::Best,
+            parameters,
+            cipher: Cipher::public("vesica 2026 random-band encoding", session),
+            mask: std::array::from_fn(|i| match width.saturating_sub(64 * i) {
+                bits @ 0..64 => (1 << bits) - 1,
+                _ => u64::MAX,
+            }),
+        }
+    }
+
+    /// The same store on a chosen version of the kernels.
+    pub fn with_backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> Parameters {
+        self.parameters
+    }
+
+    /// Words of slots of a bin, the last of which may be incomplete.
+    fn words(&self) -> usize {
+        self.parameters.columns.div_ceil(WORD)
+    }
+
+    /// The bin and the start of a band in it, from a uniform number.
+    fn place(&self, number: u64) -> (usize, usize) {
+        let starts = self.parameters.starts();
+        let total = (self.parameters.bins * starts) as u128;
+        let place = (u128::from(number) * total >> 64) as usize;
+        (place / starts, place % starts)
+    }
+
+    /// Block 0 of each key's hash, whose low word is the number that places the band.
+    fn place_all(&self, keys: &[Block], words: &mut [u32]) {
+        let per_bin = self.words();
+        keys.par_chunks(PLACED)
+            .zip(words.par_chunks_mut(PLACED))
+            .for_each(|(keys, words)| {
+                let mut blocks = [0; BATCH];
+                for (keys, words) in keys.chunks(BATCH).zip(words.chunks_mut(BATCH)) {
+                    let blocks = &mut blocks[..keys.len()];
+                    blocks.copy_from_slice(keys);
+                    self.cipher.feed_forward(blocks);
+                    for (word, block) in words.iter_mut().zip(blocks) {
+                        let (bin, start) = self.place(*block as u64);
+                        *word = (bin * per_bin + start / WORD) as u32;
+                    }
+                }
+            });
+    }
+
+    /// Sorts keys by the word of slots in which their band starts (counting sort).
+    fn order(&self, keys: &[Block]) -> Order {
+        assert!(u32::try_from(keys.len()).is_ok(), "less than 2^32 keys");
+        let mut words = vec![0; keys.len()];
+        self.place_all(keys, &mut words);
+        let mut ends = vec![0u32; self.parameters.bins * self.words() + 1];
+        for word in &words {
+            ends[*word as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        // ends[b] is where the next key of word b goes, and so ends up as where word b ends.
+        let mut sorted = vec![0; keys.len()];
+        for (key, word) in (0..).zip(&words) {
+            let to = &mut ends[*word as usize];
+            sorted[*to as usize] = key;
+            *to += 1;
+        }
+        ends.pop();
+        Order { keys: sorted, ends }
+    }
+
+    /// The rows of keys, in the frame of the word in which each starts.
+    fn rows(&self, keys: &[Block], rows: &mut [Row]) {
+        let mut blocks = [0; 4 * BATCH];
+        for (keys, rows) in keys.chunks(BATCH).zip(rows.chunks_mut(BATCH)) {
+            let blocks = &mut blocks[..4 * keys.len()];
+            for (blocks, key) in blocks.as_chunks_mut::<4>().0.iter_mut().zip(keys) {
+                *blocks = std::array::from_fn(|i| *key ^ i as u128);
+            }
+            self.cipher.feed_forward(blocks);
+            for (row, blocks) in rows.iter_mut().zip(blocks.as_chunks::<4>().0) {
+                let (_, start) = self.place(blocks[0] as u64);
+                let shift = start % WORD;
+                let mut before = 0;
+                for (i, word) in row.iter_mut().enumerate() {
+                    let bits = match i {
+                        7 => 0,
+                        _ => (blocks[(i + 1) / 2] >> (64 * ((i + 1) % 2))) as u64 & self.mask[i],
+                    };
+                    *word = bits << shift | before >> 1 >> (63 - shift);
+                    before = bits;
+                }
+            }
+        }
+    }
+
+    /// Calls `each(frames, keys, rows)` with at most [`BATCH`] keys of words `from..to` at a time;
+    /// frames count from `from`.
+    fn for_each_batch<E>(
+        &self,
+        order: &Order,
+        keys: &[Block],
+        (from, to): (usize, usize),
+        mut each: impl FnMut(&[u32], &[u32], &[Row]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let begin = |word: usize| match word {
+            0 => 0,
+            _ => order.ends[word - 1] as usize,
+        };
+        let mut frames = [0; BATCH];
+        let mut gathered = [0; BATCH];
+        let mut rows = [[0; 8]; BATCH];
+        let mut word = from;
+        let mut next = begin(from);
+        for numbers in order.keys[begin(from)..begin(to)].chunks(BATCH) {
+            let count = numbers.len();
+            for ((frame, key), number) in frames.iter_mut().zip(&mut gathered).zip(numbers) {
+                while order.ends[word] as usize <= next {
+                    word += 1;
+                }
+                *frame = (word - from) as u32;
+                *key = keys[*number as usize];
+                next += 1;
+            }
+            self.rows(&gathered[..count], &mut rows[..count]);
+            each(&frames[..count], numbers, &rows[..count])?;
+        }
+        Ok(())
+    }
+}
+
+impl Okvs for RandomBand {
+    fn size(&self) -> usize {
+        self.parameters.size()
+    }
+
+    fn encode<const W: usize>(
+        &self,
+        keys: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        assert_eq!(keys.len(), values.len(), "one value a key");
+        assert!(keys.len() <= self.parameters.items, "too many keys");
+        let order = self.order(keys);
+        let Parameters { bins, columns, .. } = self.parameters;
+        let words = self.words();
+        let mut first = 0;
+        let jobs = (0..bins)
+            .map(|bin| {
+                let end = order.ends[(bin + 1) * words - 1] as usize;
+                let free = columns.checked_sub(end - first).ok_or(EncodingFailed)?;
+                first = end;
+                Ok((bin, filler.next_block(), free))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let encode = |(bin, seed, free): (usize, Block, usize)| {
+            let mut system = System::new(self.backend, columns, random(seed, free));
+            let mut chosen = [[0; W]; BATCH];
+            self.for_each_batch(
+                &order,
+                keys,
+                (bin * words, (bin + 1) * words),
+                |frames, numbers, rows| {
+                    for (value, number) in chosen.iter_mut().zip(numbers) {
+                        *value = values[*number as usize];
+                    }
+                    system.insert(frames, rows, &chosen[..numbers.len()])
+                },
+            )?;
+            system.solve()
+        };
+        let mut parts = jobs
+            .into_par_iter()
+            .map(encode)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| EncodingFailed)?;
+        Ok(match parts.len() {
+            1 => parts.remove(0),
+            _ => parts.concat(),
+        })
+    }
+
+    fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {
+        assert_eq!(encoding.len(), self.size(), "an encoding of this store");
+        assert_eq!(keys.len(), out.len(), "one value a key");
+        let Parameters { bins, columns, .. } = self.parameters;
+        let words = self.words();
+        let job = keys
+            .len()
+            .div_ceil(rayon::current_num_threads())
+            .clamp(*JOBS.start(), *JOBS.end());
+        let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
+        jobs.for_each(|(keys, out)| {
+            let order = self.order(keys);
+            let mut results = [[0; W]; BATCH];
+            for bin in 0..bins {
+                let slots = &encoding[bin * columns..][..columns];
+                self.for_each_batch(
+                    &order,
+                    keys,
+                    (bin * words, (bin + 1) * words),
+                    |frames, numbers, rows| {
+                        let results = &mut results[..numbers.len()];
+                        combine(self.backend, slots, frames, rows, results);
+                        for (number, result) in numbers.iter().zip(results) {
+                            out[*number as usize] = *result;
+                        }
+                        Ok::<(), Infallible>(())
+                    },
+                )
+                .unwrap_or_else(|never| match never {});
+            }
+        });
+    }
+}
+
+/// Uniform values from a seed.
+fn random<const W: usize>(seed: Block, count: usize) -> Vec<[u64; W]> {
+    let mut blocks = vec![0; (count * W).div_ceil(2)];
+    Prg::new(seed).fill(&mut blocks);
+    let mut words = blocks
+        .iter()
+        .flat_map(|block| [*block as u64, (block >> 64) as u64]);
+    (0..count)
+        .map(|_| std::array::from_fn(|_| words.next().expect("W words a value")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Systems of linear equations over GF(2) whose rows are bands: what random-band encodings solve.
+//!
+//! Columns are cut into words of 64. A [`Row`] is given in a frame of 512 columns that begins at a word:
+//! bit i of word j is column 64·(frame + j) + i. Unknowns ("slots") are `W` words of 64 bits, and so are
+//! right sides.
+//!
+//! [`System`] brings equations into echelon form word by word. A row whose bits in the current word all
+//! cancel is carried into the next one, so a row always sits in the frame of its first set bit. If every
+//! band is at most 448 wide, a row ends at most 448 columns after its first bit, whatever was added to
+//! it, and the frame suffices: a row that is added begins no later and ends, by induction, less than 448
+//! columns after its own first bit.
+//!
+//! With GFNI, eight slots and one byte of all of them are an 8×8 bit matrix, and one instruction
+//! multiplies eight such matrices by the same byte of eight rows.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::Backend;
+
+/// Columns of a word.
+pub const WORD: usize = 64;
+
+/// The widest band that a [`System`] takes.
+pub const WIDEST: usize = 448;
+
+/// 512 columns of an equation.
+pub type Row = [u64; 8];
+
+/// An equation's left side vanished: the rows are dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Singular;
+
+/// The version that [`Backend::Best`] stands for on this machine.
+pub fn backend_name() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if x86::available() {
+        return "avx512-gfni";
+    }
+    "portable"
+}
+
+macro_rules! dispatch {
+    ($backend:expr, $call:ident($($arg:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $backend == Backend::Best && x86::available() {
+            // SAFETY: the CPU has the features that the function was compiled for.
+            return unsafe { x86::$call($($arg),*) };
+        }
+        let _ = $backend;
+        portable::$call($($arg),*)
+    }};
+}
+
+/// The pivots whose columns lie in the current word.
+struct Block<const W: usize> {
+    /// Word 0 of the pivot of each column, 0 where there is none.
+    lead: [u64; WORD],
+    rows: [Row; WORD],
+    values: [[u64; W]; WORD],
+}
+
+/// Equations in echelon form. Build time depends on the rows, not on the values.
+pub struct System<const W: usize> {
+    backend: Backend,
+    columns: usize,
+    block: Box<Block<W>>,
+    /// Rows that begin after the current word, in the next one's frame.
+    carried: Vec<(Row, [u64; W])>,
+    /// Finished words: row c has bit c and none before it, in the frame of word c / 64.
+    rows: Vec<Row>,
+    values: Vec<[u64; W]>,
+    /// Values of columns that no equation determines.
+    free: std::vec::IntoIter<[u64; W]>,
+}
+
+impl<const W: usize> System<W> {
+    /// No equations yet. `free` are the values of the columns that will have no pivot: one for each
+    /// column more than there will be equations.
+    pub fn new(backend: Backend, columns: usize, free: Vec<[u64; W]>) -> Self {
+        let padded = columns.next_multiple_of(WORD);
+        System {
+            backend,
+            columns,
+            block: Box::new(Block {
+                lead: [0; WORD],
+                rows: [[0; 8]; WORD],
+                values: [[0; W]; WORD],
+            }),
+            carried: Vec::new(),
+            rows: Vec::with_capacity(padded),
+            values: Vec::with_capacity(padded),
+            free: free.into_iter(),
+        }
+    }
+
+    /// Adds equations: `rows[i]` in the frame of word `frames[i]`, its first set bit in that word or later, its
+    /// band at most [`WIDEST`] columns and within the system's. Frames never decrease, from call to call
+    /// either.
+    ///
+    /// # Errors
+    /// [`Singular`]; the system is then of no further use.
+    ///
+    /// # Panics
+    /// If the slices differ in length, a frame has passed, or there are fewer free values than needed.
+    pub fn insert(
+        &mut self,
+        frames: &[u32],
+        rows: &[Row],
+        values: &[[u64; W]],
+    ) -> Result<(), Singular> {
+        assert!(frames.len() == rows.len() && rows.len() == values.len());
+        let mut next = 0;
+        for run in frames.chunk_by(|a, b| a == b) {
+            self.advance(run[0] as usize)?;
+            let these = next..next + run.len();
+            next = these.end;
+            self.eliminate(&rows[these.clone()], &values[these])?;
+        }
+        Ok(())
+    }
+
+    /// The values of all columns.
+    ///
+    /// # Errors
+    /// [`Singular`]
+    ///
+    /// # Panics
+    /// If there are fewer free values than needed, or a band leaves the system's columns.
+    pub fn solve(mut self) -> Result<Vec<[u64; W]>, Singular> {
+        self.advance(self.columns.div_ceil(WORD))?;
+        assert!(self.carried.is_empty(), "a band leaves the columns");
+        back_substitute(self.backend, &self.rows, &mut self.values);
+        self.values.truncate(self.columns);
+        Ok(self.values)
+    }
+
+    fn eliminate(&mut self, rows: &[Row], values: &[[u64; W]]) -> Result<(), Singular> {
+        eliminate(
+            self.backend,
+            &mut self.block,
+            rows,
+            values,
+            &mut self.carried,
+        )
+    }
+
+    /// Finishes words until the current one is number `word`.
+    fn advance(&mut self, word: usize) -> Result<(), Singular> {
+        assert!(self.rows.len() <= word * WORD, "a frame has passed");
+        while self.rows.len() < word * WORD {
+            let first = self.rows.len();
+            for column in 0..WORD {
+                if self.block.lead[column] == 0 {
+                    self.block.rows[column] = [1 << column, 0, 0, 0, 0, 0, 0, 0];
+                    self.block.values[column] = if first + column < self.columns {
+                        self.free.next().expect("a value for every free column")
+                    } else {
+                        [0; W]
+                    };
+                }
+            }
+            self.rows.extend_from_slice(&self.block.rows);
+            self.values.extend_from_slice(&self.block.values);
+            self.block.lead = [0; WORD];
+            let (rows, values): (Vec<Row>, Vec<[u64; W]>) = self.carried.drain(..).unzip();
+            self.eliminate(&rows, &values)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes each row a pivot of the block, or carries it into the next word.
+fn eliminate<const W: usize>(
+    backend: Backend,
+    block: &mut Block<W>,
+    rows: &[Row],
+    values: &[[u64; W]],
+    carried: &mut Vec<(Row, [u64; W])>,
+) -> Result<(), Singular> {
+    dispatch!(backend, eliminate(block, rows, values, carried))
+}
+
+/// Solves from the last column to the first. Row c has bit c and none before it, in the frame of word
+/// c / 64; columns beyond the end count as 0. `slots` are the right sides before and the unknowns after.
+fn back_substitute<const W: usize>(backend: Backend, rows: &[Row], slots: &mut [[u64; W]]) {
+    assert!(rows.len() == slots.len() && rows.len().is_multiple_of(WORD));
+    dispatch!(backend, back_substitute(rows, slots))
+}
+
+/// `out[i]` becomes the XOR of the slots that `rows[i]`, in the frame of word `frames[i]`, selects; slots
+/// beyond the end count as 0. Fastest if equal frames are neighbours and frames ascend.
+///
+/// # Panics
+/// If `frames`, `rows` and `out` differ in length.
+pub fn combine<const W: usize>(
+    backend: Backend,
+    slots: &[[u64; W]],
+    frames: &[u32],
+    rows: &[Row],
+    out: &mut [[u64; W]],
+) {
+    assert!(frames.len() == rows.len() && rows.len() == out.len());
+    dispatch!(backend, combine(slots, frames, rows, out))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Numbers that look random (splitmix64).
+fn numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
+
+fn bit(row: &Row, column: usize) -> bool {
+    row[column / WORD] >> (column % WORD) & 1 == 1
+}
+
+/// The sum that `combine` promises, a bit at a time.
+fn sum<const W: usize>(slots: &[[u64; W]], frame: usize, row: &Row) -> [u64; W] {
+    let mut sum = [0; W];
+    for column in 0..512 {
+        if let Some(slot) = slots.get(frame * WORD + column)
+            && bit(row, column)
+        {
+            sum = std::array::from_fn(|w| sum[w] ^ slot[w]);
+        }
+    }
+    sum
+}
+
+/// Bands of `width` random bits at random starts, sorted by frame.
+fn bands(
+    columns: usize,
+    width: usize,
+    count: usize,
+    next: &mut impl FnMut() -> u64,
+) -> (Vec<u32>, Vec<Row>) {
+    let mut bands: Vec<(u32, Row)> = (0..count)
+        .map(|_| {
+            let start = next() as usize % (columns - width + 1);
+            let mut row = [0; 8];
+            for column in start % WORD..start % WORD + width {
+                row[column / WORD] |= (next() & 1) << (column % WORD);
+            }
+            ((start / WORD) as u32, row)
+        })
+        .collect();
+    bands.sort_by_key(|band| band.0);
+    bands.into_iter().unzip()
+}
+
+/// Solves a random system on one backend.
+fn solve<const W: usize>(
+    backend: Backend,
+    (columns, width, count): (usize, usize, usize),
+    seed: u64,
+) -> Result<Vec<[u64; W]>, Singular> {
+    let mut next = numbers(seed);
+    let (frames, rows) = bands(columns, width, count, &mut next);
+    let values: Vec<[u64; W]> = (0..count)
+        .map(|_| std::array::from_fn(|_| next()))
+        .collect();
+    let free: Vec<[u64; W]> = (count..columns)
+        .map(|_| std::array::from_fn(|_| next()))
+        .collect();
+    let mut system = System::new(backend, columns, free.clone());
+    // In two calls that meet within a frame.
+    let (half, rest) = (count / 2, count / 2..);
+    system.insert(&frames[..half], &rows[..half], &values[..half])?;
+    system.insert(&frames[rest.clone()], &rows[rest.clone()], &values[rest])?;
+    let slots = system.solve()?;
+    assert_eq!(slots.len(), columns);
+    for ((frame, row), value) in frames.iter().zip(&rows).zip(&values) {
+        assert_eq!(sum(&slots, *frame as usize, row), *value);
+    }
+    for free in &free {
+        assert!(slots.contains(free));
+    }
+    Ok(slots)
+}
+
+fn both<const W: usize>(size: (usize, usize, usize), seed: u64) {
+    let best = solve::<W>(Backend::Best, size, seed);
+    let portable = solve::<W>(Backend::Portable, size, seed);
+    assert_eq!(best, portable);
+    assert!(best.is_ok(), "{size:?} is unlikely to be singular");
+}
+
+#[test]
+fn the_chosen_backend_is_named() {
+    println!("band backend: {}", backend_name());
+}
+
+#[test]
+fn systems_are_solved() {
+    for (seed, size) in [
+        (1, 1, 0),
+        (64, 64, 1),
+        (100, 100, 40),
+        (448, 448, 380),
+        (700, 448, 600),
+        (1000, 200, 800),
+        (3000, 448, 2600),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        both::<1>(size, seed as u64);
+        both::<2>(size, seed as u64);
+        both::<4>(size, seed as u64);
+        both::<8>(size, seed as u64);
+    }
+}
+
+#[test]
+fn dependent_rows_are_noticed() {
+    for backend in [Backend::Best, Backend::Portable] {
+        let (frames, mut rows) = bands(1000, 448, 3, &mut numbers(3));
+        let frames = [frames[0]; 3];
+        rows[2] = std::array::from_fn(|i| rows[0][i] ^ rows[1][i]);
+        let mut system = System::<1>::new(backend, 1000, vec![[7]; 997]);
+        let result = system
+            .insert(&frames, &rows, &[[1], [2], [3]])
+            .and_then(|()| system.solve());
+        assert_eq!(result, Err(Singular));
+        // More equations than columns.
+        assert_eq!(solve::<1>(backend, (128, 100, 129), 1), Err(Singular));
+    }
+}
+
+/// Rows that begin anywhere in their frame and frames that pass the end, in any order.
+fn combine_agrees<const W: usize>(seed: u64, count: usize) {
+    let mut next = numbers(seed);
+    let slots: Vec<[u64; W]> = (0..3 * 512 + next() as usize % 64)
+        .map(|_| std::array::from_fn(|_| next()))
+        .collect();
+    let rows: Vec<Row> = (0..count)
+        .map(|_| std::array::from_fn(|_| next()))
+        .collect();
+    let mut frames: Vec<u32> = (0..count).map(|_| (next() % 30) as u32).collect();
+    frames[..count / 2].sort_unstable();
+    let [best, portable] = [Backend::Best, Backend::Portable].map(|backend| {
+        let mut out = vec![[0; W]; count];
+        combine(backend, &slots, &frames, &rows, &mut out);
+        out
+    });
+    assert_eq!(best, portable);
+    for ((frame, row), out) in frames.iter().zip(&rows).zip(&best) {
+        assert_eq!(sum(&slots, *frame as usize, row), *out);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn combinations_are_sums(seed: u64, count in 0usize..300) {
+        combine_agrees::<1>(seed, count);
+        combine_agrees::<2>(seed, count);
+        combine_agrees::<4>(seed, count);
+        combine_agrees::<8>(seed, count);
+    }
+}
