@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::quietly;
 use crate::keys::Keys;
 use crate::output::Output;
+use crate::rows::RowSet;
 use crate::source::{Format, Source};
 use crate::{csv, ipc, jsonl, parquet};
 
@@ -25,9 +26,19 @@ pub fn write_matches(
     matched: &[bool],
     output: &mut Output,
 ) -> Result<u64> {
+    check_matched(keys, matched)?;
+    write_rows(source, &RowSet::of_items(keys, matched), output)
+}
+
+/// Second pass: writes the chosen rows, with all columns and in the order of the input, and returns
+/// how many rows those are. The file is in place only after [`Output::commit`].
+///
+/// # Errors
+/// Data: the input changed since the first pass. Resource: the output cannot be written.
+pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result<u64> {
     let name = output.name().to_owned();
     output
-        .write(|out| write_matches_to(source, keys, matched, out))
+        .write(|out| write_rows_to(source, rows, out))
         .map_err(|e| e.in_path(&name))
 }
 
@@ -41,14 +52,27 @@ pub fn write_matches_to(
     matched: &[bool],
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
-    if matched.len() != keys.digests().len() {
-        let reason = format!(
-            "{} matches for {} items",
-            matched.len(),
-            keys.digests().len()
-        );
-        return Err(Error::usage(reason, ""));
+    check_matched(keys, matched)?;
+    write_rows_to(source, &RowSet::of_items(keys, matched), out)
+}
+
+fn check_matched(keys: &Keys, matched: &[bool]) -> Result<()> {
+    if matched.len() == keys.digests().len() {
+        return Ok(());
     }
+    let reason = format!(
+        "{} matches for {} items",
+        matched.len(),
+        keys.digests().len()
+    );
+    Err(Error::usage(reason, ""))
+}
+
+/// The same as [`write_rows`], to any writer and without compressing text.
+///
+/// # Errors
+/// As [`write_rows`].
+pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send)) -> Result<u64> {
     let named = |e: Error| {
         if matches!(e.kind(), ErrorKind::Unwritable(_)) {
             e
@@ -58,8 +82,7 @@ pub fn write_matches_to(
     };
     source.verify_unchanged().map_err(named)?;
     let rows = Selection {
-        keys,
-        matched,
+        rows,
         next: 0,
         written: 0,
     };
@@ -76,21 +99,19 @@ pub fn write_matches_to(
 
 /// Which rows to keep, as a pass over the table asks for them.
 pub(crate) struct Selection<'a> {
-    keys: &'a Keys,
-    matched: &'a [bool],
-    next: usize,
+    rows: &'a RowSet,
+    next: u64,
     written: u64,
 }
 
 impl Selection<'_> {
     /// Whether the next row is kept. A row that the first pass did not see is an error.
     pub(crate) fn next(&mut self) -> Result<bool> {
-        let Some(item) = self.keys.row_items().get(self.next) else {
+        if self.next >= self.rows.rows() {
             return Err(Error::new(ErrorKind::Changed));
-        };
+        }
+        let keep = self.rows.contains(self.next);
         self.next += 1;
-        // NO_ITEM is beyond every index.
-        let keep = self.matched.get(*item as usize).copied().unwrap_or(false);
         self.written += u64::from(keep);
         Ok(keep)
     }
@@ -109,7 +130,7 @@ impl Selection<'_> {
 
     /// All rows of the first pass have been seen; returns how many were kept.
     pub(crate) fn finish(self) -> Result<u64> {
-        if self.next == self.keys.row_items().len() {
+        if self.next == self.rows.rows() {
             Ok(self.written)
         } else {
             Err(Error::new(ErrorKind::Changed))

@@ -1,0 +1,144 @@
+//! A set of rows, one bit each.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::keys::Keys;
+
+/// Which rows of a table are chosen. Takes one bit a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowSet {
+    /// Row `r` is bit `r % 64` of word `r / 64`; bits beyond the last row are zero.
+    words: Vec<u64>,
+    rows: u64,
+}
+
+impl RowSet {
+    /// No row of a table of `rows` rows.
+    pub fn none(rows: u64) -> RowSet {
+        RowSet {
+            words: vec![0; rows.div_ceil(64) as usize],
+            rows,
+        }
+    }
+
+    /// The rows whose item matched. `matched` has one entry for each item of [`Keys::digests`].
+    pub fn of_items(keys: &Keys, matched: &[bool]) -> RowSet {
+        let mut set = RowSet::none(keys.row_items().len() as u64);
+        for (row, item) in (0..).zip(keys.row_items()) {
+            // NO_ITEM is beyond every index.
+            if matched.get(*item as usize).copied().unwrap_or(false) {
+                set.insert(row);
+            }
+        }
+        set
+    }
+
+    /// Rows of the table, chosen or not.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether a row is chosen; a row beyond the last is not.
+    pub fn contains(&self, row: u64) -> bool {
+        let word = self.words.get((row / 64) as usize).copied().unwrap_or(0);
+        word >> (row % 64) & 1 == 1
+    }
+
+    /// Chooses a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn insert(&mut self, row: u64) {
+        assert!(row < self.rows, "there is no row {row}");
+        self.words[(row / 64) as usize] |= 1 << (row % 64);
+    }
+
+    /// Chooses a row no longer.
+    pub fn remove(&mut self, row: u64) {
+        if let Some(word) = self.words.get_mut((row / 64) as usize) {
+            *word &= !(1 << (row % 64));
+        }
+    }
+
+    /// The chosen rows, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..).zip(&self.words).flat_map(|(i, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < 64).then_some(64 * i + u64::from(bit))
+            })
+        })
+    }
+
+    /// One bit a row, the first row in the lowest bit of the first byte; bits of no row are zero.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        bytes.truncate(self.rows.div_ceil(8) as usize);
+        bytes
+    }
+
+    /// Reads what [`RowSet::to_bytes`] made of a set of `rows` rows.
+    ///
+    /// # Errors
+    /// Data: bytes of another length, or a bit that is no row's.
+    pub fn from_bytes(rows: u64, bytes: &[u8]) -> Result<RowSet> {
+        let damaged = || {
+            Error::new(ErrorKind::Corrupt {
+                reason: "a set of rows does not fit its table".into(),
+            })
+        };
+        if bytes.len() as u64 != rows.div_ceil(8) {
+            return Err(damaged());
+        }
+        let words = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        let words: Vec<u64> = words.collect();
+        match words.last() {
+            Some(last) if rows % 64 != 0 && last >> (rows % 64) != 0 => Err(damaged()),
+            _ => Ok(RowSet { words, rows }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn a_row_set_is_a_set_and_comes_back_from_bytes(
+            rows in 1u64..300,
+            steps in prop::collection::vec((any::<u64>(), any::<bool>()), 0..60),
+        ) {
+            let (mut set, mut plain) = (RowSet::none(rows), BTreeSet::new());
+            for (row, insert) in steps {
+                let row = row % rows;
+                if insert {
+                    set.insert(row);
+                    plain.insert(row);
+                } else {
+                    set.remove(row);
+                    plain.remove(&row);
+                }
+            }
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), plain.iter().copied().collect::<Vec<_>>());
+            prop_assert!((0..rows + 70).all(|r| set.contains(r) == plain.contains(&r)));
+            let bytes = set.to_bytes();
+            prop_assert_eq!(RowSet::from_bytes(rows, &bytes).unwrap(), set);
+            prop_assert!(RowSet::from_bytes(rows + 8, &bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_bit_of_no_row_is_damage() {
+        assert!(RowSet::from_bytes(3, &[0b111]).is_ok());
+        assert!(RowSet::from_bytes(3, &[0b1000]).is_err());
+        assert!(RowSet::from_bytes(0, &[]).is_ok());
+    }
+}
