@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use vesica_kernels::{Backend, binary, curve25519, transpose};
+use vesica_kernels::{Backend, binary, blake3, curve25519, transpose};
 
 fn curve(c: &mut Criterion) {
     let n = 1024usize;
@@ -74,5 +74,41 @@ fn bits(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, curve, fields, bits);
+fn hashes(c: &mut Criterion) {
+    let n = 1usize << 12;
+    let inputs: Vec<u8> = (0..128 * n).map(|i| ((i * i) >> 7) as u8).collect();
+    let mut out = vec![[0; 32]; n];
+    let mut group = c.benchmark_group("blake3");
+    group.throughput(Throughput::Elements(n as u64));
+    for backend in [Backend::Best, Backend::Portable] {
+        for length in [32, 64, 128] {
+            let inputs = &inputs[..length * n];
+            group.bench_function(
+                format!("keyed_hash_many, {length} bytes/{backend:?}"),
+                |b| {
+                    b.iter(|| {
+                        blake3::keyed_hash_many(
+                            backend,
+                            &[7; 32],
+                            black_box(inputs),
+                            length,
+                            &mut out,
+                        );
+                    });
+                },
+            );
+        }
+        let slices: Vec<&[u8]> = inputs
+            .chunks(57)
+            .take(n)
+            .map(|s| &s[..s.len() / 2])
+            .collect();
+        group.bench_function(format!("derive_key_each/{backend:?}"), |b| {
+            b.iter(|| blake3::derive_key_each(backend, &[7; 32], black_box(&slices), &mut out));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, curve, fields, hashes, bits);
 criterion_main!(benches);

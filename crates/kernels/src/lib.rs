@@ -10,7 +10,7 @@
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
 //! | [`band`] | one row of 512 columns | eight rows, GFNI with AVX-512 VBMI |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
-//! | [`blake3`] | four lanes | sixteen lanes, AVX-512, or eight, AVX2 |
+//! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
 //! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
