@@ -1,5 +1,6 @@
 //! Random oracles: BLAKE3 keyed with a hash of the run and the oracle's name.
 
+use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use zeroize::Zeroizing;
 
 /// One random oracle of one run. Two oracles that differ in the run or in the label are independent.
@@ -27,6 +28,16 @@ impl Oracle {
         }
         *blake3::keyed_hash(&self.key, &buffer[..length]).as_bytes()
     }
+
+    /// `out[i]` becomes what [`Oracle::hash`] gives for `inputs[i]`, many times faster on a wide machine.
+    /// An input is at most 128 bytes.
+    ///
+    /// # Panics
+    /// If there are not as many inputs as outputs.
+    pub fn hash_many<const N: usize>(&self, inputs: &[[u8; N]], out: &mut [[u8; 32]]) {
+        assert_eq!(inputs.len(), out.len());
+        keyed_hash_many(Backend::Best, &self.key, inputs.as_flattened(), N, out);
+    }
 }
 
 #[cfg(test)]
@@ -47,5 +58,25 @@ mod tests {
             assert!(outputs[..i].iter().all(|y| x != y));
         }
         assert_eq!(a.hash(&[b"ab", b"c"]), a.hash(&[b"abc"]));
+    }
+
+    #[test]
+    fn many_inputs_are_hashed_as_one() {
+        fn check<const N: usize>(oracle: &Oracle) {
+            let inputs: Vec<[u8; N]> = (0..37)
+                .map(|i| std::array::from_fn(|j| (i * i + j) as u8))
+                .collect();
+            let mut out = vec![[0; 32]; inputs.len()];
+            oracle.hash_many(&inputs, &mut out);
+            for (input, out) in inputs.iter().zip(out) {
+                assert_eq!(out, oracle.hash(&[input]), "{N} bytes");
+            }
+        }
+        let oracle = Oracle::new("vesica test", &[3; 32]);
+        check::<1>(&oracle);
+        check::<16>(&oracle);
+        check::<48>(&oracle);
+        check::<64>(&oracle);
+        check::<128>(&oracle);
     }
 }

@@ -1,16 +1,25 @@
 //! Binding items to one session.
 
+use rayon::prelude::*;
+use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use vesica_psi::Item;
+
+/// Items that one thread salts at a time.
+const CHUNK: usize = 1 << 13;
 
 /// Turns canonical 32-byte digests of keys into the items of this session, in the same order.
 ///
 /// An item is keyed BLAKE3 of the digest under `session`, so that collisions prepared before the
 /// contract was agreed are worthless, and items of two sessions cannot be linked.
 pub fn salt_items(session: &[u8; 32], digests: &[[u8; 32]]) -> Vec<Item> {
-    digests
-        .iter()
-        .map(|digest| *blake3::keyed_hash(session, digest).as_bytes())
-        .collect()
+    let mut items = vec![[0; 32]; digests.len()];
+    items
+        .par_chunks_mut(CHUNK)
+        .zip(digests.par_chunks(CHUNK))
+        .for_each(|(items, digests)| {
+            keyed_hash_many(Backend::Best, session, digests.as_flattened(), 32, items);
+        });
+    items
 }
 
 /// Whether no digest comes twice.
@@ -52,5 +61,17 @@ mod tests {
         assert_ne!(items, salt_items(&[8; 32], &digests));
         assert_eq!(salt_items(&[7; 32], &digests[1..2]), items[1..2]);
         assert!(salt_items(&[7; 32], &[]).is_empty());
+    }
+
+    #[test]
+    fn an_item_is_the_keyed_hash_of_its_digest_in_every_chunk() {
+        let digests: Vec<[u8; 32]> = (0..2 * CHUNK + 3)
+            .map(|i| std::array::from_fn(|j| (i >> (j % 4 * 8)) as u8))
+            .collect();
+        let items = salt_items(&[7; 32], &digests);
+        assert_eq!(items.len(), digests.len());
+        for (item, digest) in items.iter().zip(&digests) {
+            assert_eq!(blake3::keyed_hash(&[7; 32], digest), *item);
+        }
     }
 }
