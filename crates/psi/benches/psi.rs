@@ -83,17 +83,16 @@ fn one<const W: usize>(c: &mut Criterion, width: usize, sender_log: u32, receive
 }
 
 fn benches(c: &mut Criterion) {
-    let pool = rayon::ThreadPoolBuilder::new()
+    rayon::ThreadPoolBuilder::new()
         .num_threads(1)
-        .build()
-        .expect("a thread");
-    pool.install(|| {
-        one::<2>(c, 128, 20, 20);
-        one::<2>(c, 80, 20, 20);
-        one::<4>(c, 256, 20, 20);
-        one::<2>(c, 80, 8, 20);
-        one::<2>(c, 80, 20, 8);
-    });
+        .use_current_thread()
+        .build_global()
+        .expect("the first pool");
+    one::<2>(c, 128, 20, 20);
+    one::<2>(c, 80, 20, 20);
+    one::<4>(c, 256, 20, 20);
+    one::<2>(c, 80, 8, 20);
+    one::<2>(c, 80, 20, 8);
 }
 
 criterion_group!(psi, benches);
