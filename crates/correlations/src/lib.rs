@@ -2,6 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod base_ot;
+mod base_vole;
 pub mod choices;
+pub mod code;
+pub mod field;
 pub mod ideal;
 pub mod ot_extension;
+pub mod silent;
+mod tree;

@@ -1,0 +1,237 @@
+use std::thread;
+
+use super::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::SeedableRng;
+use vesica_wire::{Blame, FramedChannel, Spoil, Tamper, memory_pair};
+
+const SESSION: [u8; 32] = [8; 32];
+
+type Halves<N> = (Result<Sender<N>, Error>, Result<Receiver<N>, Error>);
+
+fn setup_over<N: Noise>(
+    security: Security,
+    length: usize,
+    mut sending: impl Channel,
+    mut receiving: impl Channel,
+) -> Halves<N> {
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            Sender::<N>::setup(&mut sending, &SESSION, security, length, &mut rng)
+                .inspect_err(|error| sending.abort(error))
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        let receiver = Receiver::<N>::setup(&mut receiving, &SESSION, security, length, &mut rng)
+            .inspect_err(|error| receiving.abort(error));
+        drop(receiving);
+        (sender.join().unwrap(), receiver)
+    })
+}
+
+fn setup<N: Noise>(security: Security, length: usize) -> (Sender<N>, Receiver<N>) {
+    let (sending, receiving) = memory_pair();
+    let (sender, receiver) = setup_over(security, length, sending, receiving);
+    (sender.unwrap(), receiver.unwrap())
+}
+
+fn fits<F: Field>(sender: &Sender<F>, receiver: &Receiver<F>) {
+    let shape = *sender.shape();
+    assert_eq!(shape, *receiver.shape());
+    let mut entries = 0;
+    for chunk in 0..shape.chunks {
+        let n = shape.chunk_length(chunk);
+        entries += n;
+        let (mut a, mut b, mut c) = (vec![F::default(); n], vec![0; n], vec![0; n]);
+        sender.expand(chunk, &mut b);
+        receiver.expand(chunk, &mut a, &mut c);
+        for i in 0..n {
+            let product = multiply128(Backend::Best, sender.delta(), a[i].to_block());
+            assert_eq!(c[i], product ^ b[i], "entry {i}");
+        }
+        // a looks random: no repetitions, and half of all bits set.
+        let mut sorted: Vec<Block> = a.iter().map(|a| a.to_block()).collect();
+        let ones: u32 = sorted.iter().map(|a| a.count_ones()).sum();
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]));
+        let (bits, ones) = ((n as u32 * F::BITS) as f64, f64::from(ones));
+        assert!((ones - bits / 2.0).abs() <= 4.0 * bits.sqrt());
+    }
+    assert_eq!(entries, shape.length);
+}
+
+#[test]
+fn correlations_satisfy_their_equation() {
+    for security in [Security::SemiHonest, Security::Malicious] {
+        for length in [0, 1, 5000] {
+            let (sender, receiver) = setup::<u64>(security, length);
+            fits(&sender, &receiver);
+            let (sender, receiver) = setup::<u128>(security, length);
+            fits(&sender, &receiver);
+        }
+    }
+}
+
+#[test]
+fn bits_are_the_lowest_of_the_receivers_blocks() {
+    for security in [Security::SemiHonest, Security::Malicious] {
+        let length = 6000;
+        let (sender, receiver) = setup::<Bit>(security, length);
+        let (mut b, mut c) = (vec![0; length], vec![0; length]);
+        sender.expand(0, &mut b);
+        receiver.expand(0, &mut c);
+        let mut ones = 0;
+        for (b, c) in b.iter().zip(&c) {
+            let a = c & 1;
+            ones += a;
+            assert_eq!(b & 1, 0);
+            assert_eq!(*c, b ^ (a * sender.delta()));
+        }
+        assert!((2700..3300).contains(&ones));
+    }
+}
+
+#[test]
+fn the_noise_weight_is_that_of_the_formula() {
+    let exact = |q_ratio: f64| -128.0 / (1.0 - 0.15 * q_ratio).log2();
+    for (bits, ratio) in [(1, 2.0), (64, 1.0), (128, 1.0)] {
+        let t = noise_weight(bits) as f64;
+        assert!(t >= exact(ratio) && t < exact(ratio) + 2.0 && t % 2.0 == 0.0);
+    }
+}
+
+#[test]
+fn shapes_hold_their_length() {
+    for length in [
+        0,
+        1,
+        4096,
+        4097,
+        1 << 20,
+        LONGEST_CHUNK,
+        LONGEST_CHUNK + 1,
+        1 << 24,
+    ] {
+        for bits in [1, 64, 128] {
+            let shape = Shape::new(length, bits);
+            let lengths: Vec<usize> = (0..shape.chunks).map(|i| shape.chunk_length(i)).collect();
+            assert_eq!(lengths.iter().sum::<usize>(), length);
+            assert!(lengths.iter().all(|n| *n <= shape.trees / 2 * shape.leaves));
+            assert!(shape.chunk <= LONGEST_CHUNK);
+        }
+    }
+}
+
+fn refusal<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => "accepted".into(),
+        Err(error) => {
+            assert_eq!(error.blame(), Blame::Peer);
+            error.to_string()
+        }
+    }
+}
+
+/// Spoils frame number `frame` of the receiver, and says what the sender thinks of it.
+fn sender_says(frame: usize, spoil: Spoil) -> String {
+    let (sending, receiving) = memory_pair();
+    let receiving: Tamper<FramedChannel> = Tamper::new(receiving, frame, spoil);
+    let (sender, _) = setup_over::<u64>(Security::Malicious, 100, sending, receiving);
+    refusal(sender)
+}
+
+/// The same with the sender's frames and the receiver's word.
+fn receiver_says(frame: usize, spoil: Spoil) -> String {
+    let (sending, receiving) = memory_pair();
+    let sending: Tamper<FramedChannel> = Tamper::new(sending, frame, spoil);
+    let (_, receiver) = setup_over::<u64>(Security::Malicious, 100, sending, receiving);
+    refusal(receiver)
+}
+
+#[test]
+fn cheating_senders_are_found_out() {
+    let inconsistent = "the peer misbehaved: VOLE check: the correlation is inconsistent";
+    // What makes up for the hole of the first tree, and the value of the check.
+    let depth = Shape::new(100, 64)
+        .leaves
+        .next_power_of_two()
+        .trailing_zeros() as usize;
+    assert_eq!(
+        receiver_says(1, Spoil::FlipBit(2 * depth * 128 + 5)),
+        inconsistent
+    );
+    assert_eq!(receiver_says(2, Spoil::FlipBit(77)), inconsistent);
+    let row = 16 * (2 * depth + 1);
+    let short = format!(
+        "the peer misbehaved: VOLE trees has a length of {} bytes, which the protocol does not allow",
+        546 * row - 16
+    );
+    assert_eq!(receiver_says(1, Spoil::Truncate(16)), short);
+    let replayed = receiver_says(2, Spoil::ReplayPrevious);
+    assert!(
+        replayed.starts_with("the peer misbehaved: VOLE check of "),
+        "{replayed}"
+    );
+}
+
+#[test]
+fn cheating_receivers_are_found_out() {
+    let frames = [
+        (1, "base VOLE sums", 128 * 32),
+        (2, "base VOLE corrections", 546 * 31 * 8),
+        (3, "base VOLE corrections", 31 * 16),
+        (6, "VOLE combination", 48),
+        (7, "VOLE opening", 48),
+    ];
+    for (frame, name, bytes) in frames {
+        let said = sender_says(frame, Spoil::Truncate(1));
+        let short = bytes - 1;
+        assert_eq!(
+            said,
+            format!(
+                "the peer misbehaved: {name} has a length of {short} bytes, which the protocol does not allow"
+            )
+        );
+        let said = sender_says(frame, Spoil::Extend(vec![0]));
+        let long = bytes + 1;
+        assert_eq!(
+            said,
+            format!("the peer misbehaved: {name} of {long} bytes; at most {bytes} are allowed")
+        );
+    }
+    assert_eq!(
+        sender_says(7, Spoil::FlipBit(3)),
+        "the peer misbehaved: VOLE opening: not what was committed to"
+    );
+    assert_eq!(
+        sender_says(7, Spoil::ReplayPrevious),
+        "the peer misbehaved: VOLE opening: not what was committed to"
+    );
+}
+
+/// A receiver with inconsistent halves, who knows that the check fails and goes on all the same.
+#[test]
+fn a_receiver_that_commits_to_a_wrong_value_is_found_out() {
+    let (sender, _) = setup::<u64>(Security::SemiHonest, 100);
+    let sessions = Sessions::new(&SESSION, sender.shape(), 64);
+    let transcript = Transcript::new(&sessions);
+    let (mut sending, mut cheat) = memory_pair();
+    let result = thread::scope(|scope| {
+        let peer = scope.spawn(|| {
+            let opening = [5; 48];
+            let mut combination = [9; 48];
+            combination[16..].copy_from_slice(&commitment(&sessions, &opening));
+            send_rows(&mut cheat, COMBINATION, &combination, 48).unwrap();
+            cheat.recv(CHECK, 16).unwrap();
+            send_rows(&mut cheat, OPENING, &opening, 48).unwrap();
+            cheat
+        });
+        let result = sender.check(&mut sending, &sessions, &transcript, 7);
+        drop(peer.join());
+        result
+    });
+    assert_eq!(
+        refusal(result),
+        "the peer misbehaved: VOLE opening: the correlation is inconsistent"
+    );
+}
