@@ -6,12 +6,14 @@
 //! columns, and triangulation by peeling. One step differs: the rows that peeling leaves over are solved
 //! exactly, by elimination over all their columns, where RR22 moves some of them into a gap that only
 //! the dense columns solve. So encoding fails only if the rows of a bin are linearly dependent or
-//! the bin overflows, both of which have provable bounds (see [`parameters`]).
+//! the bin overflows, and both have provable bounds, which the module `parameters` states.
 
-mod core;
 mod parameters;
+mod rest;
 #[cfg(test)]
 mod tests;
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 use vesica_primitives::block::{Block, Cipher, Prg};
@@ -28,6 +30,9 @@ const MIN_CHUNK: usize = 1 << 13;
 /// Keys of one chunk of a decoding that fall into each bin, about: enough for tables to pay off.
 const CHUNK_PER_BIN: usize = 1 << 12;
 
+/// A bin is fetched as a whole when there is at least one key for this many slots.
+const FETCH: usize = 16;
+
 /// Cipher blocks that the row of a key is made of: one for the sparse part, two for the dense part.
 const BLOCKS: usize = 3;
 
@@ -40,25 +45,32 @@ pub struct ThreeHash {
     ciphers: [Cipher; BLOCKS],
 }
 
-/// What a key selects, and where the key stands in its chunk. The dense part is `16·D` bits.
-#[derive(Clone, Copy)]
-struct Row<const D: usize> {
-    index: u32,
-    slots: [u16; 3],
-    dense: [u16; D],
-}
-
-/// The rows of a chunk of keys, sorted by bin.
+/// What the keys of a chunk select, sorted by bin: three slots, and dense slots in `16·D` bits.
 struct Sorted<const D: usize> {
-    rows: Vec<Row<D>>,
+    slots: Vec<[u16; 3]>,
+    dense: Vec<[u16; D]>,
     /// Where the rows of each bin start, and the number of rows.
     starts: Vec<usize>,
 }
 
 impl<const D: usize> Sorted<D> {
-    fn bin(&self, bin: usize) -> &[Row<D>] {
-        &self.rows[self.starts[bin]..self.starts[bin + 1]]
+    fn new() -> Self {
+        Sorted {
+            slots: Vec::new(),
+            dense: Vec::new(),
+            starts: Vec::new(),
+        }
     }
+
+    fn bin(&self, bin: usize) -> Range<usize> {
+        self.starts[bin]..self.starts[bin + 1]
+    }
+}
+
+/// A part of the keys to encode, and their values in the same order.
+struct Chunk<const W: usize, const D: usize> {
+    sorted: Sorted<D>,
+    values: Vec<[u64; W]>,
 }
 
 /// All sums of each group of dense slots: eight slots a group for short values, four for long ones,
@@ -92,15 +104,11 @@ impl<const W: usize> Tables<W> {
 
     /// The sum of the dense slots that a row selects, added to `value`.
     #[inline]
-    fn add<const D: usize>(&self, row: &Row<D>, mut value: [u64; W]) -> [u64; W] {
+    fn add<const D: usize>(&self, dense: &[u16; D], mut value: [u64; W]) -> [u64; W] {
         let (width, per_word) = (1 << Self::BITS, 16 / Self::BITS);
-        for (word, sums) in row
-            .dense
-            .iter()
-            .zip(self.sums.chunks_exact(width * per_word))
-        {
+        for (word, sums) in dense.iter().zip(self.sums.chunks_exact(width * per_word)) {
             for (group, sums) in sums.chunks_exact(width).enumerate() {
-                let which = *word as usize >> (group * Self::BITS) & (width - 1);
+                let which = (*word as usize >> (group * Self::BITS)) & (width - 1);
                 value = xor(&value, &sums[which]);
             }
         }
@@ -218,9 +226,21 @@ impl ThreeHash {
         scale((key >> 64) as u64, self.parameters.bins)
     }
 
-    /// Hashes keys and sorts their rows by bin.
-    fn sort<const D: usize>(&self, keys: &[Block]) -> Sorted<D> {
-        let mut starts = vec![0; self.parameters.bins + 1];
+    /// Hashes keys and sorts what they select by bin; keys of a bin keep their order. Calls `placed` with
+    /// each key's index and its place.
+    fn sort<const D: usize>(
+        &self,
+        keys: &[Block],
+        sorted: &mut Sorted<D>,
+        mut placed: impl FnMut(usize, usize),
+    ) {
+        let Sorted {
+            slots,
+            dense,
+            starts,
+        } = sorted;
+        starts.clear();
+        starts.resize(self.parameters.bins + 1, 0);
         for key in keys {
             starts[self.bin_of(key) + 1] += 1;
         }
@@ -228,14 +248,9 @@ impl ThreeHash {
             starts[bin] += starts[bin - 1];
         }
         let mut next = starts.clone();
-        let mut rows = vec![
-            Row {
-                index: 0,
-                slots: [0; 3],
-                dense: [0; D]
-            };
-            keys.len()
-        ];
+        slots.resize(keys.len(), [0; 3]);
+        dense.resize(keys.len(), [0; D]);
+        let mask = self.parameters.mask::<D>();
         let mut blocks = [[0; BATCH]; BLOCKS];
         // As many dense blocks as the row needs.
         let used = 1 + D.div_ceil(8);
@@ -246,18 +261,16 @@ impl ThreeHash {
                 cipher.feed_forward(blocks);
             }
             for (i, key) in keys.iter().enumerate() {
-                let place = &mut next[self.bin_of(key)];
-                rows[*place] = Row {
-                    index: (batch * BATCH + i) as u32,
-                    slots: distinct(blocks[0][i], self.parameters.sparse as u32),
-                    dense: self.parameters.mask(std::array::from_fn(|word| {
-                        (blocks[1 + word / 8][i] >> (16 * (word % 8))) as u16
-                    })),
-                };
-                *place += 1;
+                let next = &mut next[self.bin_of(key)];
+                let place = *next;
+                *next += 1;
+                slots[place] = distinct(blocks[0][i], self.parameters.sparse as u32);
+                dense[place] = std::array::from_fn(|word| {
+                    mask[word] & (blocks[1 + word / 8][i] >> (16 * (word % 8))) as u16
+                });
+                placed(batch * BATCH + i, place);
             }
         }
-        Sorted { rows, starts }
     }
 
     fn encode_rows<const W: usize, const D: usize>(
@@ -270,10 +283,20 @@ impl ThreeHash {
             .len()
             .div_ceil(rayon::current_num_threads())
             .max(MIN_CHUNK);
-        let chunks: Vec<(Sorted<D>, &[[u64; W]])> = keys
+        let chunks: Vec<Chunk<W, D>> = keys
             .par_chunks(chunk)
             .zip(values.par_chunks(chunk))
-            .map(|(keys, values)| (self.sort(keys), values))
+            .map(|(keys, values)| {
+                let mut arranged = vec![[0; W]; values.len()];
+                let mut sorted = Sorted::new();
+                self.sort(keys, &mut sorted, |index, place| {
+                    arranged[place] = values[index];
+                });
+                Chunk {
+                    sorted,
+                    values: arranged,
+                }
+            })
             .collect();
         let mut seeds = vec![0; self.parameters.bins];
         filler.fill(&mut seeds);
@@ -290,17 +313,17 @@ impl ThreeHash {
 
     fn encode_bin<const W: usize, const D: usize>(
         &self,
-        chunks: &[(Sorted<D>, &[[u64; W]])],
+        chunks: &[Chunk<W, D>],
         bin: usize,
         out: &mut [[u64; W]],
         mut filler: Prg,
         scratch: &mut Scratch<W>,
     ) -> Result<(), EncodingFailed> {
         scratch.slots.clear();
-        for (sorted, _) in chunks {
+        for Chunk { sorted, .. } in chunks {
             scratch
                 .slots
-                .extend(sorted.bin(bin).iter().map(|row| row.slots));
+                .extend_from_slice(&sorted.slots[sorted.bin(bin)]);
         }
         if scratch.slots.len() > self.parameters.load {
             return Err(EncodingFailed);
@@ -320,18 +343,17 @@ impl ThreeHash {
             }
         }
         if scratch.order.len() < scratch.slots.len() {
-            core::solve(self.parameters.sparse, chunks, bin, &scratch.order, out)?;
+            rest::solve(self.parameters.sparse, chunks, bin, &scratch.order, out)?;
         }
 
         let (sparse, dense) = out.split_at_mut(self.parameters.sparse);
         scratch.tables.fill::<D>(dense);
         scratch.targets.clear();
-        for (sorted, values) in chunks {
+        for Chunk { sorted, values } in chunks {
+            let rows = sorted.dense[sorted.bin(bin)].iter();
             scratch.targets.extend(
-                sorted
-                    .bin(bin)
-                    .iter()
-                    .map(|row| scratch.tables.add(row, values[row.index as usize])),
+                rows.zip(&values[sorted.bin(bin)])
+                    .map(|(dense, value)| scratch.tables.add(dense, *value)),
             );
         }
         for [row, pivot, first, second] in scratch.order.iter().rev() {
@@ -354,21 +376,48 @@ impl ThreeHash {
             .max(MIN_CHUNK);
         keys.par_chunks(chunk)
             .zip(out.par_chunks_mut(chunk))
-            .for_each_init(Tables::<W>::new, |tables, (keys, out)| {
-                let sorted = self.sort::<D>(keys);
-                for (bin, slots) in encoding.chunks_exact(self.parameters.width()).enumerate() {
-                    let rows = sorted.bin(bin);
-                    if rows.is_empty() {
-                        continue;
+            .for_each_init(
+                || (Sorted::<D>::new(), Vec::new(), Tables::new()),
+                |(sorted, values, tables), (keys, out)| {
+                    self.sort(keys, sorted, |_, _| ());
+                    values.resize(keys.len(), [0; W]);
+                    self.decode_sorted(encoding, sorted, tables, values);
+                    // Back into the order of the keys: every bin's values are read in sequence.
+                    let mut next = sorted.starts.clone();
+                    for (key, out) in keys.iter().zip(out) {
+                        let next = &mut next[self.bin_of(key)];
+                        *out = values[*next];
+                        *next += 1;
                     }
-                    let (sparse, dense) = slots.split_at(self.parameters.sparse);
-                    tables.fill::<D>(dense);
-                    for row in rows {
-                        let [a, b, c] = row.slots.map(|slot| &sparse[slot as usize]);
-                        out[row.index as usize] = tables.add(row, xor(&xor(a, b), c));
-                    }
-                }
-            });
+                },
+            );
+    }
+
+    fn decode_sorted<const W: usize, const D: usize>(
+        &self,
+        encoding: &[[u64; W]],
+        sorted: &Sorted<D>,
+        tables: &mut Tables<W>,
+        values: &mut [[u64; W]],
+    ) {
+        for (bin, slots) in encoding.chunks_exact(self.parameters.width()).enumerate() {
+            let rows = sorted.bin(bin);
+            if rows.is_empty() {
+                continue;
+            }
+            let (sparse, dense) = slots.split_at(self.parameters.sparse);
+            if rows.len() > sparse.len() / FETCH {
+                fetch(sparse);
+            }
+            tables.fill::<D>(dense);
+            let selected = sorted.slots[rows.clone()]
+                .iter()
+                .zip(&sorted.dense[rows.clone()]);
+            for ((slots, dense), value) in selected.zip(&mut values[rows]) {
+                let [a, b, c] = slots.map(|slot| &sparse[slot as usize]);
+                *value = tables.add(dense, xor(&xor(a, b), c));
+            }
+        }
     }
 }
 
@@ -407,6 +456,16 @@ impl Okvs for ThreeHash {
     }
 }
 
+/// Reads a bin in sequence, which brings it into the cache faster than gathering from it does.
+fn fetch<const W: usize>(slots: &[[u64; W]]) {
+    let line = (64 / size_of::<[u64; W]>()).max(1);
+    let sum = slots
+        .iter()
+        .step_by(line)
+        .fold(0, |sum, slot| sum ^ slot[0]);
+    std::hint::black_box(sum);
+}
+
 /// A number below `bound` from 64 uniform bits; no number is likelier than another by more than a
 /// factor of 1 + bound/2^64.
 #[inline]
@@ -418,8 +477,9 @@ fn scale(bits: u64, bound: usize) -> usize {
 /// 1 + 3·bound/2^32.
 #[inline]
 fn distinct(block: Block, bound: u32) -> [u16; 3] {
-    let below =
-        |shift: u32, bound: u32| ((block >> shift) as u32 as u64 * bound as u64 >> 32) as u32;
+    let below = |shift: u32, bound: u32| {
+        ((u64::from((block >> shift) as u32) * u64::from(bound)) >> 32) as u32
+    };
     let a = below(0, bound);
     // Skip the slots that are taken, smaller one first.
     let b = below(32, bound - 1);

@@ -28,7 +28,7 @@
 /// slots must have 16-bit numbers.
 const BIN: usize = 1 << 15;
 
-/// Every bin is slower than usual with probability at most 2^-SLOW.
+/// Peeling leaves many rows of some bin over with probability about 2^-SLOW.
 const SLOW: u64 = 40;
 
 /// 1.223, where peeling begins to work, in units of 2^-20.
@@ -68,7 +68,7 @@ impl Parameters {
         let log_bins = bins.next_power_of_two().ilog2();
         let load = max_load(items, bins, u64::from(lambda + 1 + log_bins));
         let usual = max_load(items, bins, SLOW + 1 + u64::from(log_bins));
-        let expansion = expansion(usual, u64::from(log_bins));
+        let expansion = expansion(usual, SLOW + 1 + u64::from(log_bins));
         let sparse = (usual as u64 * expansion).div_ceil(1 << 20) as usize + EXTRA;
         Parameters {
             bins,
@@ -83,12 +83,11 @@ impl Parameters {
         self.sparse + self.dense
     }
 
-    /// Clears the bits that have no dense slot.
-    #[inline]
-    pub(super) fn mask<const D: usize>(&self, bits: [u16; D]) -> [u16; D] {
+    /// Ones for the dense slots that there are.
+    pub(super) fn mask<const D: usize>(&self) -> [u16; D] {
         std::array::from_fn(|word| {
             let kept = self.dense.saturating_sub(16 * word).min(16);
-            bits[word] & ((1u32 << kept) - 1) as u16
+            ((1u32 << kept) - 1) as u16
         })
     }
 }
@@ -99,7 +98,7 @@ pub(super) fn margin(load: usize) -> u32 {
 }
 
 /// A load that all of `bins` bins together exceed with probability at most 2^-bits · bins.
-fn max_load(items: usize, bins: usize, bits: u64) -> usize {
+pub(super) fn max_load(items: usize, bins: usize, bits: u64) -> usize {
     let mean = items.div_ceil(bins) as u128;
     // δ = t/3 + √(t²/9 + 2·t·μ) with t = bits·ln 2, in units of 2^-16.
     let third = u128::from((bits * LN_2).div_ceil(3));
@@ -108,8 +107,8 @@ fn max_load(items: usize, bins: usize, bits: u64) -> usize {
     items.min((mean + slack) as usize)
 }
 
-/// Sparse slots a key, in units of 2^-20.
-fn expansion(load: usize, log_bins: u64) -> u64 {
+/// Sparse slots a key, in units of 2^-20, with which peeling does but for a probability of 2^-bits.
+pub(super) fn expansion(load: usize, bits: u64) -> u64 {
     let log = load.ilog2();
     if log < FIRST_LOG {
         return MAX_EXPANSION;
@@ -119,8 +118,8 @@ fn expansion(load: usize, log_bins: u64) -> u64 {
         INVERSE_SLOPE[(log - FIRST_LOG) as usize],
         INVERSE_SLOPE[(log - FIRST_LOG) as usize + 1],
     );
-    let inverse = low - ((low - high) * (load as u64 - (1 << log)) >> log);
+    let inverse = low - (((low - high) * (load as u64 - (1 << log))) >> log);
     // t + 9.2, times ten.
-    let needed = 10 * (SLOW + 1 + log_bins) + 92;
+    let needed = 10 * bits + 92;
     (THRESHOLD + (needed * inverse).div_ceil(10)).min(MAX_EXPANSION)
 }

@@ -1,25 +1,23 @@
 //! What peeling leaves over: rows each of whose slots another of them uses too.
 
-use super::Sorted;
+use super::{Chunk, xor};
 use crate::EncodingFailed;
 
 /// Gives values to slots of `out` so that the rows that are not in `order` have their values, by
 /// elimination over all their sparse slots and the dense slots. Slots that they leave free keep theirs.
 pub(super) fn solve<const W: usize, const D: usize>(
     sparse: usize,
-    chunks: &[(Sorted<D>, &[[u64; W]])],
+    chunks: &[Chunk<W, D>],
     bin: usize,
     order: &[[u16; 4]],
     out: &mut [[u64; W]],
 ) -> Result<(), EncodingFailed> {
-    let rows = chunks.iter().flat_map(|(sorted, values)| {
-        let value = |index: u32| values[index as usize];
-        sorted
-            .bin(bin)
-            .iter()
-            .map(move |row| (row, value(row.index)))
+    let rows = chunks.iter().flat_map(|Chunk { sorted, values }| {
+        let slots = sorted.slots[sorted.bin(bin)].iter();
+        let dense = &sorted.dense[sorted.bin(bin)];
+        slots.zip(dense).zip(&values[sorted.bin(bin)])
     });
-    let total: usize = chunks.iter().map(|(sorted, _)| sorted.bin(bin).len()).sum();
+    let total: usize = chunks.iter().map(|chunk| chunk.sorted.bin(bin).len()).sum();
     let mut peeled = vec![false; total];
     for [row, ..] in order {
         peeled[*row as usize] = true;
@@ -32,7 +30,7 @@ pub(super) fn solve<const W: usize, const D: usize>(
     // Columns: the slots that the rows use, then the dense slots.
     let mut columns: Vec<usize> = left
         .iter()
-        .flat_map(|(row, _)| row.slots.map(usize::from))
+        .flat_map(|((slots, _), _)| slots.map(usize::from))
         .collect();
     columns.sort_unstable();
     columns.dedup();
@@ -42,17 +40,16 @@ pub(super) fn solve<const W: usize, const D: usize>(
     let stride = columns.len().div_ceil(64);
     let mut matrix = vec![0u64; left.len() * stride];
     let mut targets = Vec::with_capacity(left.len());
-    for ((row, value), bits) in left.iter().zip(matrix.chunks_exact_mut(stride)) {
-        let places = row
-            .slots
+    for (((slots, selected), value), bits) in left.iter().zip(matrix.chunks_exact_mut(stride)) {
+        let places = slots
             .map(|slot| columns[..dense].partition_point(|column| *column < usize::from(slot)));
         let selected = (0..columns.len() - dense)
-            .filter(|i| row.dense[i / 16] >> (i % 16) & 1 == 1)
+            .filter(|i| (selected[i / 16] >> (i % 16)) & 1 == 1)
             .map(|i| dense + i);
         for column in places.into_iter().chain(selected) {
             bits[column / 64] ^= 1 << (column % 64);
         }
-        targets.push(*value);
+        targets.push(**value);
     }
 
     // Gauss and Jordan: afterwards row i alone has column pivots[i].
@@ -72,23 +69,23 @@ pub(super) fn solve<const W: usize, const D: usize>(
             .enumerate()
             .chain((i + 1..).zip(after.chunks_exact_mut(stride)));
         for (j, other) in others {
-            if other[word] >> bit & 1 == 1 {
+            if (other[word] >> bit) & 1 == 1 {
                 for (other, current) in other.iter_mut().zip(current.iter()) {
                     *other ^= *current;
                 }
-                targets[j] = super::xor(&targets[j], &target);
+                targets[j] = xor(&targets[j], &target);
             }
         }
     }
     // Columns without a pivot keep their values; the other columns follow.
     for ((bits, target), pivot) in matrix.chunks_exact(stride).zip(targets).zip(&pivots) {
         let pivot_slot = columns[*pivot];
-        let mut value = super::xor(&target, &out[pivot_slot]);
+        let mut value = xor(&target, &out[pivot_slot]);
         for (word, bits) in bits.iter().enumerate() {
             let mut bits = *bits;
             while bits != 0 {
                 let column = 64 * word + bits.trailing_zeros() as usize;
-                value = super::xor(&value, &out[columns[column]]);
+                value = xor(&value, &out[columns[column]]);
                 bits &= bits - 1;
             }
         }
