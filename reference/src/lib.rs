@@ -5,4 +5,5 @@ pub mod base_ot;
 pub mod compact_dh;
 pub mod curve;
 pub mod field;
+pub mod ot_extension;
 pub mod rijndael;

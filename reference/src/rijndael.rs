@@ -1,4 +1,6 @@
-//! Rijndael-256/256 a byte at a time, from the definition in *The Design of Rijndael*.
+//! Rijndael-256/256 and AES-128 a byte at a time, from the definition in *The Design of Rijndael*.
+
+use std::sync::OnceLock;
 
 fn times(a: u8, b: u8) -> u8 {
     (0..8).fold(0, |sum, bit| {
@@ -57,6 +59,37 @@ pub fn encrypt_256(key: &[u8; 32], block: &[u8; 32]) -> [u8; 32] {
             }
         }
         add_key(&mut state, round);
+    }
+    state
+}
+
+/// AES-128: four columns, four words of key, ten rounds.
+pub fn encrypt_128(key: &[u8; 16], block: &[u8; 16]) -> [u8; 16] {
+    static TABLE: OnceLock<Vec<u8>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| (0..=255).map(s_box).collect());
+    let sub = |x: u8| table[usize::from(x)];
+
+    let mut words: Vec<[u8; 4]> = key.chunks(4).map(|w| w.try_into().unwrap()).collect();
+    let mut constant = 1;
+    for i in 4..4 * 11 {
+        let mut changed = words[i - 1];
+        if i % 4 == 0 {
+            changed.rotate_left(1);
+            changed = changed.map(sub);
+            changed[0] ^= constant;
+            constant = times(constant, 2);
+        }
+        words.push(std::array::from_fn(|b| words[i - 4][b] ^ changed[b]));
+    }
+
+    let mut state: [u8; 16] = std::array::from_fn(|i| block[i] ^ words[i / 4][i % 4]);
+    for round in 1..=10 {
+        let s: [u8; 16] = std::array::from_fn(|i| sub(state[4 * ((i / 4 + i % 4) % 4) + i % 4]));
+        state = std::array::from_fn(|i| {
+            let at = |turn: usize| s[i / 4 * 4 + (i + turn) % 4];
+            let mixed = times(at(0), 2) ^ times(at(1), 3) ^ at(2) ^ at(3);
+            (if round < 10 { mixed } else { s[i] }) ^ words[4 * round + i / 4][i % 4]
+        });
     }
     state
 }

@@ -15,15 +15,16 @@
 //! assumption on Curve25519.
 //!
 //! - *Against the sender.* φ at 0 and φ at 1 cannot both be chosen: of H(0, i, r_1) and H(1, i, r_0) one
-//!   is asked last, and its answer makes φ there a uniform string, with whose unknown exponent the
-//!   receiver would have to agree on a secret. A choice of φ that leads to a point of low order is
-//!   possible at one place only, like that of any other message that the receiver knows the secret of.
+//!   is asked last, and its answer makes φ there a uniform string, whose exponent the receiver would need
+//!   to agree on a secret. With Q questions, and Q strings of known exponents, it meets one of these with
+//!   probability Q²·2^-253 (up to eight strings decode to one point). A message of low order is one more
+//!   string whose secret is known: it can be put at one place, not at both.
 //! - *Against the receiver.* Both strings of φ are uniform up to 2^-127, whatever c is, since B is (see
 //!   [`vesica_primitives::curve`]). The sender's key is refused when it has low order or is not
 //!   canonical, which has nothing to do with c. Receivers' secrets are multiples of 8: a component of low
 //!   order in the sender's key changes nothing.
 //!
-//! **What it gives.** Endemic transfers (Masny and Rindal, section 3): keys are random for parties that
+//! **What it gives.** Endemic transfers (Masny and Rindal): keys are random for parties that
 //! follow the protocol; a malicious sender may influence both keys and a malicious receiver the key of
 //! its choice, by trying messages. No party learns more than it should. Extensions ask for no more.
 //!
@@ -216,13 +217,16 @@ pub fn send(
     Ok(send_and_bind(channel, session, count, rng)?.0)
 }
 
+/// Keys, and a session that is new with them.
+pub(crate) type Bound<Key> = (Zeroizing<Vec<Key>>, [u8; 32]);
+
 /// As [`send`]; also a session that depends on the sender's message, for what uses the keys next.
 pub(crate) fn send_and_bind(
     channel: &mut dyn Channel,
     session: &[u8; 32],
     count: usize,
     rng: &mut dyn CryptoRng,
-) -> Result<(Zeroizing<Vec<[Block; 2]>>, [u8; 32]), Error> {
+) -> Result<Bound<[Block; 2]>, Error> {
     let (sender, public) = Sender::new(session, rng);
     send_rows(channel, KEY, &public, 32)?;
     let mut functions: Vec<Function> = Vec::with_capacity(count);
@@ -251,7 +255,7 @@ pub(crate) fn receive_and_bind(
     session: &[u8; 32],
     choices: Choices,
     rng: &mut dyn CryptoRng,
-) -> Result<(Zeroizing<Vec<Block>>, [u8; 32]), Error> {
+) -> Result<Bound<Block>, Error> {
     let count = choices.len();
     let (receiver, functions) = Receiver::new(session, choices, rng);
     let rows = functions.as_flattened().as_flattened();

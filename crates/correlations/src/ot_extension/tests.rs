@@ -5,7 +5,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::thread;
-use vesica_kernels::binary::multiply128;
+use vesica_reference::ot_extension as reference;
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [5; 32];
@@ -63,46 +63,115 @@ fn honest<S: Send, R>(
     (sent.unwrap(), received.unwrap())
 }
 
-/// Rows from the definition: bit j of row i is bit i of column j.
-fn slow_rows(columns: &[Vec<Block>], count: usize) -> Vec<Block> {
-    let bit = |i: usize, j: usize| columns[j][i / 128] >> (i % 128) & 1;
-    (0..count)
-        .map(|i| (0..COLUMNS).fold(0, |row, j| row | bit(i, j) << j))
-        .collect()
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Messages, rows and keys of the first tile, from the definition.
+    #[test]
+    fn a_tile_matches_the_reference(
+        session: [u8; 32],
+        s: Block,
+        words in prop::collection::vec(any::<[Block; 2]>(), COLUMNS),
+        x in prop::collection::vec(any::<Block>(), 2..5),
+        seed: u64,
+    ) {
+        let pairs: [[Block; 2]; COLUMNS] = words.try_into().unwrap();
+        let picked: [Block; COLUMNS] = std::array::from_fn(|j| pairs[j][(s >> j & 1) as usize]);
+        let level = Security::Malicious;
+        let mut receiver = Receiver::new(&session, level, &pairs, &mut rng(seed));
+        let mut sender = Sender::new(&session, level, s, &picked);
+        prop_assert_eq!(sender.delta(), s);
+        let expected = reference::tile(&session, s, &pairs, &x);
+        let [mut t, mut q] = [0, 1].map(|_| vec![0; x.len() * COLUMNS]);
+        let (matrix, check) = receiver.expand(&x, &mut t);
+        prop_assert_eq!(&matrix, &expected.matrix);
+        prop_assert_eq!(&check, &Some(expected.check));
+        prop_assert_eq!(sender.absorb(&matrix, check.as_deref(), &mut q), Ok(()));
+        for (columns, expected) in [(&t, &expected.receiver), (&q, &expected.sender)] {
+            let mut rows = vec![0; x.len() * 128];
+            transpose128(Backend::Best, bytemuck::must_cast_slice(columns), &mut rows);
+            prop_assert_eq!(&rows, expected);
+        }
+    }
+
+    /// Keys of random and of 1-of-N transfers, from the correlation and from each other.
+    #[test]
+    fn keys_match_the_reference(seed: u64, indices in prop::collection::vec(0u8..8, 1..5)) {
+        let (count, log) = (3 * indices.len(), 3);
+        let x: Choices = (0..count).map(|k| indices[k / 3] >> (k % 3) & 1 == 1).collect();
+        // Three extensions that are the same: what one hides another one shows.
+        let [raw, random, many] = [0, 1, 2].map(|_| ends(Security::Malicious, seed));
+        let (mut sender, mut receiver) = raw;
+        let (q, t) = honest(|c| sender.correlated(c, count), |c| receiver.correlated(c, &x));
+        let delta = sender.delta();
+        let (mut sender, mut receiver) = random;
+        let (pairs, keys) = honest(|c| sender.random(c, count), |c| receiver.random(c, &x));
+        for i in 0..count {
+            let key = |row| reference::random_key(&SESSION, i as u64, row);
+            prop_assert_eq!(pairs[i], [key(q[i]), key(q[i] ^ delta)]);
+            prop_assert_eq!(keys[i], key(t[i]));
+        }
+        let (mut sender, mut receiver) = many;
+        let (all, keys) = honest(
+            |c| sender.one_of_n(c, log, indices.len()),
+            |c| receiver.one_of_n(c, log, &indices),
+        );
+        for (i, index) in indices.iter().enumerate() {
+            let picked: Vec<Block> = (0..3)
+                .map(|l| pairs[3 * i + l][usize::from(index >> l & 1)])
+                .collect();
+            let expected = reference::one_of_n_key(&SESSION, 0, i as u64, *index, &picked);
+            prop_assert_eq!(keys[i], expected);
+            prop_assert_eq!(all.key(i, *index), expected);
+        }
+    }
 }
 
+/// Published answers of one tile.
 #[test]
-fn rows_follow_the_definition() {
-    let (s, count) = (0x1234_5678_9abc_def0_0f1e_2d3c_4b5a_6978, 300);
-    let seeds: [[Block; 2]; COLUMNS] =
-        std::array::from_fn(|j| [j as Block, (j as Block) << 64 | 99]);
-    let picked: [Block; COLUMNS] = std::array::from_fn(|j| seeds[j][(s >> j & 1) as usize]);
-    let x = choices(count, 1);
-    let stream = |seed| {
-        let mut column = vec![0; 3];
-        Prg::new(seed).fill(&mut column);
-        column
+fn known_answers() {
+    let text = include_str!("../../../../vectors/ot-extension.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let bytes = |value: &serde_json::Value| -> Vec<u8> {
+        let text = value.as_str().unwrap();
+        (0..text.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
+            .collect()
     };
-    let t: Vec<Vec<Block>> = seeds.iter().map(|pair| stream(pair[0])).collect();
-    let q: Vec<Vec<Block>> = (0..COLUMNS)
-        .map(|j| {
-            let x = x.blocks().iter();
-            t[j].iter()
-                .zip(x)
-                .map(|(t, x)| t ^ ((s >> j & 1) * x))
-                .collect()
-        })
-        .collect();
-    for security in LEVELS {
-        let mut sender = Sender::new(&SESSION, security, s, &picked);
-        let mut receiver = Receiver::new(&SESSION, security, &seeds, &mut rng(2));
-        assert_eq!(sender.delta(), s);
-        let (ours, theirs) = honest(
-            |c| sender.correlated(c, count),
-            |c| receiver.correlated(c, &x),
-        );
-        assert_eq!(*ours, slow_rows(&q, count));
-        assert_eq!(*theirs, slow_rows(&t, count));
+    let block = |value: &serde_json::Value| Block::from_le_bytes(bytes(value).try_into().unwrap());
+    let blocks = |value: &serde_json::Value| -> Vec<Block> {
+        value.as_array().unwrap().iter().map(block).collect()
+    };
+    let seed = |b: usize, j: usize| {
+        let digest = blake3::hash(format!("seed {b} of column {j}").as_bytes());
+        Block::from_le_bytes(std::array::from_fn(|i| digest.as_bytes()[i]))
+    };
+    let session: [u8; 32] = bytes(&vectors["session"]).try_into().unwrap();
+    let s = block(&vectors["s"]);
+    let pairs: [[Block; 2]; COLUMNS] = std::array::from_fn(|j| [seed(0, j), seed(1, j)]);
+    let picked: [Block; COLUMNS] = std::array::from_fn(|j| pairs[j][(s >> j & 1) as usize]);
+    let x = blocks(&vectors["choices"]);
+    let level = Security::Malicious;
+
+    let mut receiver = Receiver::new(&session, level, &pairs, &mut rng(0));
+    let (matrix, check) = receiver.expand(&x, &mut vec![0; x.len() * COLUMNS]);
+    let digest = |bytes: &[u8]| blake3::hash(bytes).as_bytes().to_vec();
+    assert_eq!(digest(&matrix), bytes(&vectors["blake3_of_matrix"]));
+    let check = check.unwrap();
+    assert_eq!(digest(&check), bytes(&vectors["blake3_of_check"]));
+
+    let mut sender = Sender::new(&session, level, s, &picked);
+    let mut receiver = Receiver::new(&session, level, &pairs, &mut rng(0));
+    let used = Zeroizing::new(x[..2].to_vec());
+    let used = Choices::from_blocks(used, 256);
+    let (ours, theirs) = honest(|c| sender.random(c, 256), |c| receiver.random(c, &used));
+    let keys = vectors["keys"].as_array().unwrap();
+    assert_eq!(keys.len(), 5);
+    for case in keys {
+        let row = case["row"].as_u64().unwrap() as usize;
+        assert_eq!(ours[row].to_vec(), blocks(&case["sender"]));
+        assert_eq!(theirs[row], block(&case["receiver"]));
     }
 }
 
@@ -382,26 +451,22 @@ fn other_choices_in_some_columns_are_caught_unless_the_sender_s_bits_are_guessed
     assert_eq!(cheat(19, &all, |j| s >> j & 1 == 1), (s, Ok(())));
 }
 
+/// Session, place and matrix are part of the challenge.
 #[test]
-fn hashes_follow_their_definition() {
-    let mut receiver = ends(Security::Malicious, 20).1;
-    let (matrix, _) = message(&mut receiver, &choices(700, 21));
-    let challenge = receiver.state.challenger.challenge(7, &matrix, 7);
-    let mut input = 7u64.to_le_bytes().to_vec();
-    input.extend_from_slice(&matrix);
-    let key = blake3::derive_key("vesica/1 ot-extension challenge", &SESSION);
-    let seed: [u8; 32] = *blake3::keyed_hash(&key, &input).as_bytes();
-    let mut prg = Prg::new(Block::from_le_bytes(seed[..16].try_into().unwrap()));
-    let column: Vec<Block> = (1..=7).map(|i| i << 120 | i * i).collect();
-    let expected = column[..6].iter().fold(column[6], |sum, v| {
-        sum ^ multiply128(Backend::Portable, prg.next_block(), *v)
-    });
-    assert_eq!(challenge.hash(&column), expected);
-    // Session and place are part of the challenge.
-    for (session, first) in [([6; 32], 7), (SESSION, 8)] {
-        let other = Challenger::new(&session).challenge(first, &matrix, 7);
-        assert_ne!(other.hash(&column), expected);
-    }
+fn challenges_depend_on_all_that_was_said() {
+    let column: Vec<Block> = (1..=7).map(|i| (i << 120) | (i * i)).collect();
+    let hash = |session, first, matrix| {
+        let challenge = Challenger::new(session).challenge(first, matrix, 7);
+        challenge.hash(&column)
+    };
+    let hashes = [
+        hash(&SESSION, 7, &[1; 16]),
+        hash(&[6; 32], 7, &[1; 16]),
+        hash(&SESSION, 8, &[1; 16]),
+        hash(&SESSION, 7, &[2; 16]),
+    ];
+    let distinct: HashSet<Block> = hashes.into_iter().collect();
+    assert_eq!(distinct.len(), 4);
 }
 
 proptest! {

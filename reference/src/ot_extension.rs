@@ -1,0 +1,107 @@
+//! One tile of an oblivious-transfer extension, both roles at once, a bit at a time.
+
+use crate::{field, rijndael};
+
+/// What the two parties have after one tile.
+pub struct Tile {
+    /// The receiver's matrix as sent.
+    pub matrix: Vec<u8>,
+    /// The receiver's hashes as sent: of its choices, then of its columns.
+    pub check: Vec<u8>,
+    /// The sender's rows.
+    pub sender: Vec<u128>,
+    /// The receiver's rows.
+    pub receiver: Vec<u128>,
+}
+
+fn aes(key: u128, block: u128) -> u128 {
+    u128::from_le_bytes(rijndael::encrypt_128(
+        &key.to_le_bytes(),
+        &block.to_le_bytes(),
+    ))
+}
+
+/// AES in counter mode, from zero.
+fn stream(seed: u128, blocks: usize) -> Vec<u128> {
+    (0..blocks as u128).map(|i| aes(seed, i)).collect()
+}
+
+fn first_half(digest: &[u8]) -> u128 {
+    u128::from_le_bytes(std::array::from_fn(|i| digest[i]))
+}
+
+/// Product in GF(2^128), the subfield of [`field`].
+fn multiply(a: u128, b: u128) -> u128 {
+    let element = |x: u128| [x as u64, (x >> 64) as u64, 0, 0];
+    let [low, high, ..] = field::multiply(element(a), element(b));
+    u128::from(low) | u128::from(high) << 64
+}
+
+/// Row i: bit i of every column.
+fn rows(columns: &[Vec<u128>]) -> Vec<u128> {
+    let bit = |i: usize, column: &[u128]| column[i / 128] >> (i % 128) & 1;
+    (0..128 * columns[0].len())
+        .map(|i| {
+            let bits = columns.iter().enumerate();
+            bits.fold(0, |row, (j, column)| row | bit(i, column) << j)
+        })
+        .collect()
+}
+
+/// The first tile of an extension: `s` are the sender's bits, `pairs` the receiver's seeds, and `choices`
+/// the receiver's choice bits, 128 of them a piece, the last piece belonging to the unused rows.
+pub fn tile(session: &[u8; 32], s: u128, pairs: &[[u128; 2]; 128], choices: &[u128]) -> Tile {
+    let pieces = choices.len();
+    let xor =
+        |a: &[u128], b: &[u128]| -> Vec<u128> { a.iter().zip(b).map(|(a, b)| a ^ b).collect() };
+    let (mut matrix, mut own, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for (j, [zero, one]) in pairs.iter().enumerate() {
+        let (zero, one) = (stream(*zero, pieces), stream(*one, pieces));
+        let message = xor(&xor(&zero, &one), choices);
+        let other = if s >> j & 1 == 0 {
+            zero.clone()
+        } else {
+            xor(&one, &message)
+        };
+        matrix.extend(message.iter().flat_map(|d| d.to_le_bytes()));
+        own.push(zero);
+        others.push(other);
+    }
+
+    let key = blake3::derive_key("vesica/1 ot-extension challenge", session);
+    let place = 0u64.to_le_bytes();
+    let digest = blake3::keyed_hash(&key, &[&place, matrix.as_slice()].concat());
+    let factors = stream(first_half(digest.as_bytes()), pieces - 1);
+    let hash = |column: &[u128]| {
+        let products = factors.iter().zip(column).map(|(f, v)| multiply(*f, *v));
+        products.fold(column[pieces - 1], |sum, product| sum ^ product)
+    };
+    let hashes = [hash(choices)]
+        .into_iter()
+        .chain(own.iter().map(|t| hash(t)));
+    Tile {
+        check: hashes.flat_map(|h| h.to_le_bytes()).collect(),
+        matrix,
+        sender: rows(&others),
+        receiver: rows(&own),
+    }
+}
+
+fn tweaked(label: &str, session: &[u8; 32], tweak: u128, value: u128) -> u128 {
+    let key = first_half(&blake3::derive_key(label, session));
+    let once = aes(key, value);
+    aes(key, once ^ tweak) ^ once
+}
+
+/// The key that a row leads to.
+pub fn random_key(session: &[u8; 32], row: u64, value: u128) -> u128 {
+    tweaked("vesica/1 ot-extension random", session, row.into(), value)
+}
+
+/// The key of `index` in the 1-of-N transfer number `i` of a batch that begins at row `first`, from the
+/// keys that the bits of the index picked.
+pub fn one_of_n_key(session: &[u8; 32], first: u64, i: u64, index: u8, picked: &[u128]) -> u128 {
+    let sum = picked.iter().fold(0, |sum, key| sum ^ key);
+    let tweak = u128::from(first + i) << 8 | u128::from(index);
+    tweaked("vesica/1 ot-extension 1-of-N", session, tweak, sum)
+}
