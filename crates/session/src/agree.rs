@@ -12,8 +12,9 @@
 use vesica_psi::Params;
 use vesica_wire::{Channel, Error as WireError, Kind, Misbehaviour};
 
-use crate::contract::{KAPPA, MAX_HELLO, differ};
-use crate::{Contract, Error, Fingerprint, Hello, Job, Learns, Payload, Role};
+use crate::codec::{Reader, bad};
+use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT, differ};
+use crate::{Contract, Error, Fingerprint, Hello, Job, Learns, Payload, Role, State};
 
 const HELLO: Kind = Kind {
     code: 16,
@@ -27,13 +28,18 @@ const DONE: Kind = Kind {
     code: 18,
     name: "done",
 };
+const STATE: Kind = Kind {
+    code: 19,
+    name: "state",
+};
 
 /// What both sides hold once the contract is agreed.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     /// The contract.
     pub contract: Contract,
-    /// What the protocol needs of it; `session` is the salt of the items.
+    /// What the protocol needs of it; `session` is the salt of the items. In a run of several
+    /// buckets the sizes are those of each bucket, and each has a session of its own.
     pub params: Params,
     /// Distinct items of the peer.
     pub peer_items: u64,
@@ -72,16 +78,17 @@ fn exchange(
         kappa: KAPPA,
         lambda: job.lambda,
         reveal: job.reveal,
-        learns: Learns::Receiver,
+        learns: job.learns,
         payload: Payload::None,
         normalization: job.normalization.clone(),
         items,
+        memory: job.memory.unwrap_or(NO_LIMIT),
     };
     channel.send(HELLO, ours.encode())?;
     // An abort overtakes what is queued; the peer must read this first, to find the field itself.
     channel.flush()?;
     let theirs = Hello::decode(&channel.recv(HELLO, MAX_HELLO)?)?;
-    let contract = ours.agree(&theirs)?;
+    let mut contract = ours.agree(&theirs)?;
     let limit = contract.protocol.max_items();
     if items > limit {
         return Err(WireError::Resource(format!(
@@ -97,6 +104,7 @@ fn exchange(
             theirs.role, theirs.items
         )));
     }
+    contract.divide()?;
     let session = session(channel, job.role, &contract, local, peer)?;
     let size = |items: u64| {
         usize::try_from(items)
@@ -106,10 +114,10 @@ fn exchange(
         params: Params {
             protocol: contract.protocol,
             security: contract.protocol.runs(contract.security),
-            both: false,
+            both: contract.learns == Learns::Both,
             lambda: contract.lambda,
-            receiver_size: size(contract.receiver_size)?,
-            sender_size: size(contract.sender_size)?,
+            receiver_size: size(contract.receiver_bucket)?,
+            sender_size: size(contract.sender_bucket)?,
             session,
         },
         contract,
@@ -162,6 +170,47 @@ fn session(
         };
     }
     Ok(*hasher.finalize().as_bytes())
+}
+
+/// Where a run in several buckets begins: both sides say which earlier run they can go on after and
+/// how far it came, in 36 bytes. They go on if it is the same one, and after the buckets that both
+/// have finished; otherwise both start over.
+///
+/// `ours` is what this side kept. Returns the state to go on from.
+pub(crate) fn resume(
+    channel: &mut dyn Channel,
+    agreement: &Agreement,
+    ours: Option<State>,
+) -> Result<State, WireError> {
+    let contract = agreement.contract.digest();
+    let buckets = agreement.contract.buckets;
+    let ours =
+        ours.filter(|state| state.contract == contract && state.found.len() <= buckets as usize);
+    let name = |state: &State| *blake3::keyed_hash(&state.origin, b"name of a run").as_bytes();
+    let (run, done) = match &ours {
+        Some(state) => (name(state), state.found.len() as u32),
+        None => ([0; 32], 0),
+    };
+    channel.send(STATE, [&run[..], &done.to_le_bytes()].concat())?;
+    channel.flush()?;
+    let message = channel.recv(STATE, 36)?;
+    let mut reader = Reader::new(STATE.name, &message);
+    let (their_run, their_done) = (reader.array::<32>()?, reader.u32()?);
+    reader.end()?;
+    if their_done > buckets {
+        return Err(bad(STATE.name, "more buckets than there are"));
+    }
+    Ok(match ours {
+        Some(mut state) if their_run == run => {
+            state.found.truncate(their_done as usize);
+            state
+        }
+        _ => State {
+            contract,
+            origin: agreement.params.session,
+            found: Vec::new(),
+        },
+    })
 }
 
 /// The last message: the receiver tells the sender that its protocol completed, and the sender

@@ -11,10 +11,11 @@ use serde::Serialize;
 use vesica_psi::{Protocol, Security};
 use vesica_wire::Error as WireError;
 
+use crate::buckets;
 use crate::codec::{Reader, bad, put_name};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Most key columns of a job.
@@ -23,6 +24,9 @@ pub const MAX_KEY_COLUMNS: usize = 64;
 pub const MAX_NORMALIZATION: usize = 128;
 /// Computational security of everything here, in bits.
 pub const KAPPA: u32 = 128;
+
+/// Stands in [`Hello::memory`] for no limit.
+pub const NO_LIMIT: u64 = u64::MAX;
 
 const MAGIC: [u8; 4] = *b"vs1h";
 
@@ -80,6 +84,8 @@ coded! {
     Learns, "who learns" {
         /// The receiver alone.
         Receiver = 1, "receiver";
+        /// Both: the receiver tells the sender which items matched. It can lie about them.
+        Both = 2, "both";
     }
 }
 
@@ -104,7 +110,7 @@ impl Role {
 /// Which protocol a party wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolRequest {
-    /// Whatever the peer names, or `compact-dh` when it names none.
+    /// Whatever the peer names, or [`auto_protocol`] when it names none.
     Auto,
     /// This one.
     Named(Protocol),
@@ -119,12 +125,24 @@ impl fmt::Display for ProtocolRequest {
     }
 }
 
-/// The protocol that two sides run who leave the choice to the rule.
-///
-/// For now it is `compact-dh` for either security: it withstands malicious peers, and no protocol
-/// here needs fewer bytes.
-pub fn auto_protocol() -> Protocol {
-    Protocol::CompactDh
+/// Items of both sides together up to which `compact-dh` is faster than `vole` against malicious
+/// peers.
+const COMPACT_DH_MALICIOUS: u64 = 4096;
+/// The same against semi-honest ones.
+const COMPACT_DH_SEMI_HONEST: u64 = 4096;
+
+/// The protocol that two sides run who leave the choice to the rule: `compact-dh` for small sets,
+/// where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others.
+pub fn auto_protocol(receiver_size: u64, sender_size: u64, security: Security) -> Protocol {
+    let most = match security {
+        Security::Malicious => COMPACT_DH_MALICIOUS,
+        Security::SemiHonest => COMPACT_DH_SEMI_HONEST,
+    };
+    if receiver_size.saturating_add(sender_size) <= most.min(Protocol::CompactDh.max_items()) {
+        Protocol::CompactDh
+    } else {
+        Protocol::Vole
+    }
 }
 
 /// The first message of each side: the job as it understands it.
@@ -150,6 +168,8 @@ pub struct Hello {
     pub normalization: Vec<String>,
     /// Distinct items of this side.
     pub items: u64,
+    /// Most bytes that a run over one bucket may take on this side; [`NO_LIMIT`] if any number.
+    pub memory: u64,
 }
 
 /// What both sides have agreed on; the same on both sides, bit for bit.
@@ -179,6 +199,14 @@ pub struct Contract {
     pub receiver_size: u64,
     /// Distinct items of the sender.
     pub sender_size: u64,
+    /// Most bytes that a run over one bucket may take on either side; `None` is no limit.
+    pub memory: Option<u64>,
+    /// Buckets into which both sides divide their items, 1 if they do not; a power of two.
+    pub buckets: u32,
+    /// Items of the receiver in each bucket, padding included.
+    pub receiver_bucket: u64,
+    /// Items of the sender in each bucket, padding included.
+    pub sender_bucket: u64,
     /// The hash that is bound into every later hash, in hexadecimal.
     pub hash: String,
 }
@@ -200,6 +228,7 @@ impl Hello {
         out.push(self.payload.code());
         put_names(&mut out, &self.normalization);
         out.extend_from_slice(&self.items.to_le_bytes());
+        out.extend_from_slice(&self.memory.to_le_bytes());
         out
     }
 
@@ -241,13 +270,14 @@ impl Hello {
             payload: Payload::from_code(reader.u8()?)?,
             normalization: names(&mut reader)?,
             items: reader.u64()?,
+            memory: reader.u64()?,
         };
         reader.end()?;
         Ok(hello)
     }
 
-    /// What both sides agree on; or the first field on which they differ, in the order of the
-    /// code below, which is the same on both sides.
+    /// What both sides agree on, in one bucket; or the first field on which they differ, in the
+    /// order of the code below, which is the same on both sides.
     pub(crate) fn agree(&self, theirs: &Hello) -> Result<Contract, WireError> {
         if self.role == theirs.role {
             return Err(differ("role", self.role, theirs.role));
@@ -285,9 +315,13 @@ impl Hello {
             normalization: self.normalization.clone(),
             receiver_size: receiver.items,
             sender_size: sender.items,
+            memory: Some(self.memory.min(theirs.memory)).filter(|m| *m != NO_LIMIT),
+            buckets: 1,
+            receiver_bucket: receiver.items,
+            sender_bucket: sender.items,
             hash: String::new(),
         };
-        contract.hash = blake3::Hash::from_bytes(contract.digest()).to_string();
+        contract.seal();
         Ok(contract)
     }
 
@@ -295,7 +329,13 @@ impl Hello {
     fn protocol(&self, theirs: &Hello) -> Result<Protocol, WireError> {
         same("security", self.security.name(), theirs.security.name())?;
         let protocol = match (self.protocol, theirs.protocol) {
-            (ProtocolRequest::Auto, ProtocolRequest::Auto) => auto_protocol(),
+            (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
+                let (receiver, sender) = match self.role {
+                    Role::Receiver => (self.items, theirs.items),
+                    Role::Sender => (theirs.items, self.items),
+                };
+                auto_protocol(receiver, sender, self.security)
+            }
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
             | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => name,
             (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
@@ -326,7 +366,35 @@ impl Contract {
         put_names(&mut out, &self.normalization);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
-        blake3::derive_key("vesica 2026-01 contract v1", &out)
+        out.extend_from_slice(&self.memory.unwrap_or(NO_LIMIT).to_le_bytes());
+        out.extend_from_slice(&self.buckets.to_le_bytes());
+        out.extend_from_slice(&self.receiver_bucket.to_le_bytes());
+        out.extend_from_slice(&self.sender_bucket.to_le_bytes());
+        blake3::derive_key("vesica 2026-11 contract v2", &out)
+    }
+
+    /// Divides the run into as many buckets as its memory asks for.
+    ///
+    /// Fails with `Resource` where no number is enough.
+    pub(crate) fn divide(&mut self) -> Result<(), WireError> {
+        let memory = self.memory.unwrap_or(NO_LIMIT);
+        let sizes = (self.receiver_size, self.sender_size);
+        let split = buckets::split(self.protocol, sizes.0, sizes.1, self.lambda, memory)
+            .ok_or_else(|| {
+                WireError::Resource(format!(
+                    "{memory} bytes of memory for a bucket are too few for {} and {} items",
+                    sizes.0, sizes.1
+                ))
+            })?;
+        self.buckets = split.buckets;
+        self.receiver_bucket = split.receiver;
+        self.sender_bucket = split.sender;
+        self.seal();
+        Ok(())
+    }
+
+    fn seal(&mut self) {
+        self.hash = blake3::Hash::from_bytes(self.digest()).to_string();
     }
 }
 

@@ -8,11 +8,14 @@ use vesica_psi::Security;
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 use zeroize::Zeroizing;
 
+use crate::agree::resume;
+use crate::buckets::{bucket_session, pad};
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::items::all_distinct;
+use crate::set::Slice;
 use crate::{
-    Agreement, Connection, Error, Fingerprint, ProtocolRequest, Report, Reveal, Role, agree,
-    confirm_done, salt_items,
+    Agreement, Assignment, Connection, Error, Fingerprint, KeySet, Learns, ProtocolRequest, Report,
+    Reveal, Role, State, agree, confirm_done, salt_items,
 };
 
 /// A job as one side wants it.
@@ -28,16 +31,21 @@ pub struct Job {
     pub lambda: u32,
     /// What the receiver learns.
     pub reveal: Reveal,
+    /// Who gets the result.
+    pub learns: Learns,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
     /// Most items that the peer may bring.
     pub max_peer_items: u64,
+    /// Most bytes that the run over one bucket may take on this side, about; `None` is no limit.
+    /// With more than fits, both sides run the protocol in several buckets.
+    pub memory: Option<u64>,
 }
 
 impl Job {
-    /// The usual job for a role: automatic protocol, malicious security, λ = 40, matches only,
-    /// at most 2^28 peer items.
+    /// The usual job for a role: automatic protocol, malicious security, λ = 40, matches for the
+    /// receiver only, at most 2^28 peer items, no limit of memory.
     pub fn new(role: Role, normalization: Vec<String>) -> Job {
         Job {
             role,
@@ -45,8 +53,10 @@ impl Job {
             security: Security::Malicious,
             lambda: 40,
             reveal: Reveal::Matches,
+            learns: Learns::Receiver,
             normalization,
             max_peer_items: 1 << 28,
+            memory: None,
         }
     }
 
@@ -90,7 +100,8 @@ impl Job {
 /// The result of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Receiver: indices into its digests that the sender also holds, ascending. Sender: `None`.
+    /// Indices into this side's digests that the peer also holds, ascending; `None` on a side that
+    /// may not know. A sender has them from the receiver, who can lie.
     pub matches: Option<Vec<u32>>,
     /// The report; `rows` and `duplicates` are zero until the caller fills them.
     pub report: Report,
@@ -101,9 +112,21 @@ pub trait Progress: Send {
     /// A phase begins.
     fn phase(&mut self, name: &'static str);
 
+    /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of
+    /// several buckets; it does not begin with the first where it goes on after an earlier one.
+    fn bucket(&mut self, number: u32, of: u32) {
+        let _ = (number, of);
+    }
+
     /// Bytes sent and received so far, framing included.
     fn bytes(&mut self, sent: u64, received: u64) {
         let _ = (sent, received);
+    }
+
+    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
+    /// done than before, means that another step has begun.
+    fn step(&mut self, done: u64, total: u64) {
+        let _ = (done, total);
     }
 }
 
@@ -143,70 +166,152 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    let start = Instant::now();
     if !all_distinct(digests) {
         let problem = "a set holds each item once, and this one holds some twice".into();
         return Err(Error::Usage(problem));
     }
+    let mut set = Slice::new(digests);
+    let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
+    Ok(Outcome {
+        matches: set.matches,
+        report,
+    })
+}
+
+/// Runs the job on a set that need not be in memory. Its matches go back into the set.
+///
+/// Fails with [`Error::Usage`] for a job that cannot be, else with [`Error::Run`].
+pub fn run_set(
+    mut connection: Connection,
+    job: &Job,
+    set: &mut dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Report, Error> {
+    let (local, peer) = (connection.local, connection.peer);
+    run_set_over(&mut connection.channel, local, peer, job, set, progress)
+}
+
+/// Runs the job as [`run_set`] does, over any channel.
+///
+/// Fails as [`run_set`] does.
+pub fn run_set_over(
+    channel: &mut dyn Channel,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+    job: &Job,
+    set: &mut dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Report, Error> {
+    let start = Instant::now();
     let mut channel = Watched {
         channel,
         progress,
         sent: 0,
         received: 0,
     };
-    let items = digests.len() as u64;
+    let items = set.items();
+    let agreement = agree(&mut channel, job, items, local, peer)?;
+    let matches = protocol(&mut channel, job.role, &agreement, set)
+        .inspect_err(|error| channel.abort(error))?;
     let Agreement {
         contract,
         params,
         peer_items,
-    } = agree(&mut channel, job, items, local, peer)?;
-    let matches = protocol(&mut channel, job.role, &params, digests)
-        .inspect_err(|error| channel.abort(error))?;
+    } = agreement;
     let phases = channel.traffic();
-    Ok(Outcome {
-        report: Report {
-            protocol: contract.protocol,
-            security: contract.protocol.security(),
-            reveal: contract.reveal,
-            rows: 0,
-            items,
-            duplicates: 0,
-            peer_items,
-            matches: matches.as_ref().map(|matches| matches.len() as u64),
-            bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
-            bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
-            seconds: start.elapsed().as_secs_f64(),
-            phases,
-            peer,
-            contract,
-        },
+    Ok(Report {
+        protocol: contract.protocol,
+        security: params.security,
+        reveal: contract.reveal,
+        rows: 0,
+        items,
+        duplicates: 0,
+        peer_items,
         matches,
+        bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
+        bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
+        seconds: start.elapsed().as_secs_f64(),
+        phases,
+        peer,
+        contract,
     })
 }
 
+/// Every bucket, and the confirmation; returns how many matches there were, if this side may know.
 fn protocol(
+    channel: &mut Watched<'_>,
+    role: Role,
+    agreement: &Agreement,
+    set: &mut dyn KeySet,
+) -> Result<Option<u64>, WireError> {
+    let buckets = agreement.contract.buckets;
+    let mut state = if buckets > 1 {
+        resume(channel, agreement, set.state())?
+    } else {
+        State {
+            contract: agreement.contract.digest(),
+            origin: agreement.params.session,
+            found: Vec::new(),
+        }
+    };
+    let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
+    channel.begin_phase("items");
+    set.assign(&Assignment::new(*salt.as_bytes(), buckets))?;
+    for bucket in state.found.len() as u32..buckets {
+        if buckets > 1 {
+            channel.progress.bucket(bucket + 1, buckets);
+        }
+        let matches = one_bucket(channel, role, agreement, bucket, set)?;
+        let matches = matches.as_deref();
+        state.found.push(matches.map_or(0, |m| m.len() as u64));
+        set.finished(matches, &state)?;
+    }
+    confirm_done(channel, role)?;
+    let knows = role == Role::Receiver || agreement.params.both;
+    Ok(knows.then(|| state.found.iter().sum()))
+}
+
+/// The protocol over the items of one bucket; returns the indices of the digests that matched, if
+/// this side may know them. Nothing that is random or derived from a session is shared between
+/// buckets.
+fn one_bucket(
     channel: &mut dyn Channel,
     role: Role,
-    params: &vesica_psi::Params,
-    digests: &[[u8; 32]],
+    agreement: &Agreement,
+    bucket: u32,
+    set: &mut dyn KeySet,
 ) -> Result<Option<Vec<u32>>, WireError> {
     let mut rng = fresh_rng()?;
+    let mut params = agreement.params.clone();
+    if agreement.contract.buckets > 1 {
+        params.session = bucket_session(&params.session, bucket);
+    }
     channel.begin_phase("items");
-    let items = salt_items(&params.session, digests);
-    let matches = match role {
+    let digests = set.load(bucket)?;
+    let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
+    drop(digests);
+    let size = match role {
+        Role::Receiver => params.receiver_size,
+        Role::Sender => params.sender_size,
+    };
+    if !pad(&mut items, size, &mut rng) {
+        return Err(WireError::Resource(format!(
+            "{own} items fell into a bucket for {size}; run again"
+        )));
+    }
+    let mut matches = match role {
         Role::Receiver => {
             channel.begin_phase("prepare");
             let prepared = vesica_psi::prepare(params.protocol, items.len(), &mut rng);
-            Some(vesica_psi::receive(
-                channel, params, &items, prepared, &mut rng,
-            )?)
+            let matches = vesica_psi::receive(channel, &params, &items, prepared, &mut rng)?;
+            Some(matches)
         }
-        Role::Sender => {
-            vesica_psi::send(channel, params, &items, &mut rng)?;
-            None
-        }
+        Role::Sender => vesica_psi::send(channel, &params, &items, &mut rng)?,
     };
-    confirm_done(channel, role)?;
+    if let Some(matches) = &mut matches {
+        // What fills a bucket is nobody's item, whatever the peer says of it.
+        matches.retain(|index| (*index as usize) < own);
+    }
     Ok(matches)
 }
 
@@ -250,6 +355,11 @@ impl Channel for Watched<'_> {
     fn begin_phase(&mut self, name: &'static str) {
         self.progress.phase(name);
         self.channel.begin_phase(name);
+    }
+
+    fn progress(&mut self, done: u64, total: u64) {
+        self.progress.step(done, total);
+        self.channel.progress(done, total);
     }
 
     fn traffic(&self) -> Vec<PhaseTraffic> {

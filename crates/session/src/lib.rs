@@ -7,10 +7,13 @@
 //! 3. The session that both sides derive salts the items ([`salt_items`]), and the protocol runs.
 //! 4. [`confirm_done`] tells the sender that the receiver has its result.
 //!
-//! [`run`] does 2 to 4. Every [`Error`] knows its exit code.
+//! [`run`] does 2 to 4. [`run_set`] does so for a [`KeySet`] that need not be in memory: sets that do
+//! not fit go through the protocol in buckets, and a run that failed can go on where it stopped. Every
+//! [`Error`] knows its exit code.
 #![forbid(unsafe_code)]
 
 mod agree;
+mod buckets;
 mod codec;
 mod connect;
 mod contract;
@@ -20,20 +23,25 @@ mod identity;
 mod items;
 mod job;
 mod report;
+mod set;
+mod threads;
 mod tls;
 mod tls_stream;
 
 pub use agree::{Agreement, agree, confirm_done};
+pub use buckets::{Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
 pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
 pub use contract::{
-    Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, Payload,
-    ProtocolRequest, Reveal, Role, VERSION, auto_protocol,
+    Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
+    Payload, ProtocolRequest, Reveal, Role, VERSION, auto_protocol,
 };
 pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
-pub use job::{Job, Outcome, Progress, Silent, run, run_over};
+pub use job::{Job, Outcome, Progress, Silent, run, run_over, run_set, run_set_over};
 pub use report::Report;
+pub use set::{KeySet, State};
+pub use threads::with_threads;
 pub use vesica_psi::{Protocol, Security};
 pub use vesica_wire::{Interrupt, Link};

@@ -12,7 +12,7 @@ use crate::{Contract, Fingerprint, Reveal};
 pub struct Report {
     /// The protocol that ran.
     pub protocol: Protocol,
-    /// The strongest adversary that the protocol that ran withstands.
+    /// The adversary that the run withstood.
     pub security: Security,
     /// What the receiver learned.
     pub reveal: Reveal,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{connected, job, within};
 use proptest::prelude::*;
 use vesica_session::{
-    Agreement, Error, Fingerprint, Hello, Job, Learns, MAX_HELLO, Payload, Protocol,
+    Agreement, Error, Fingerprint, Hello, Job, Learns, MAX_HELLO, NO_LIMIT, Payload, Protocol,
     ProtocolRequest, Reveal, Role, Security, VERSION, agree, confirm_done,
 };
 use vesica_wire::{
@@ -154,6 +154,13 @@ fn each_difference_ends_both_sides_with_both_values() {
             "64",
             Box::new(|_| {}),
             Box::new(|j| j.lambda = 64),
+        ),
+        (
+            "who learns",
+            "receiver",
+            "both",
+            Box::new(|_| {}),
+            Box::new(|j| j.learns = Learns::Both),
         ),
         (
             "number of key columns",
@@ -433,6 +440,7 @@ fn hello() -> Hello {
         payload: Payload::None,
         normalization: vec!["email/1".into(), "exact/1".into()],
         items: 10,
+        memory: NO_LIMIT,
     }
 }
 

@@ -203,6 +203,12 @@ impl Collector {
         self.seen.find(hash(tag), same).map(|s| s.item)
     }
 
+    /// Bytes of memory that the keys so far take, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        // A digest and a slot in a table that is half full at worst.
+        4 * self.keys.row_items.len() as u64 + (32 + 18) * self.keys.digests.len() as u64
+    }
+
     pub(crate) fn finish(mut self) -> Keys {
         self.flush();
         self.keys.counts.items = self.keys.digests.len() as u64;

@@ -8,7 +8,10 @@
 //! ```text
 //!  Source ──read_keys──▶ Keys.digests ──(protocol)──▶ matched ──write_matches──▶ Output
 //! ```
-
+//!
+//! With [`read_keys_within`], the keys of a table that is too large for memory are kept on disk in a
+//! [`Spool`], which hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit a row.
+//!
 //! ```
 //! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_matches_to};
 //!
@@ -63,9 +66,11 @@ mod output;
 mod parquet;
 mod profile;
 mod render;
+mod rows;
 mod scan;
 mod sniff;
 mod source;
+mod spool;
 mod text;
 mod value;
 mod whole;
@@ -77,6 +82,8 @@ pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys, read_keys};
 pub use output::Output;
 pub use profile::{Normalized, Profile, Region};
+pub use rows::RowSet;
 pub use source::{Format, Source, SourceOptions};
+pub use spool::{Bucket, KeyStore, Spool, read_keys_within};
 pub use whole::WholeFile;
-pub use write::{write_matches, write_matches_to};
+pub use write::{write_matches, write_matches_to, write_rows, write_rows_to};

@@ -1,0 +1,41 @@
+//! How many threads a run computes on.
+
+use std::num::NonZeroUsize;
+
+use vesica_wire::Error as WireError;
+
+use crate::Error;
+
+/// Bytes of stack of each thread: what main threads have.
+const STACK: usize = 8 << 20;
+
+/// Runs `f` on a pool of so many threads, on which whatever it computes in parallel stays. `None` is
+/// as many as this machine runs at once.
+///
+/// Fails with a resource error when there are no threads to be had.
+pub fn with_threads<T: Send>(
+    threads: Option<NonZeroUsize>,
+    f: impl FnOnce() -> T + Send,
+) -> Result<T, Error> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.map_or(0, NonZeroUsize::get))
+        .thread_name(|i| format!("vesica-{i}"))
+        .stack_size(STACK)
+        .build()
+        .map_err(|e| WireError::Resource(format!("no threads to be had: {e}")))?;
+    Ok(pool.install(f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_the_threads_that_it_asked_for() {
+        for threads in [1, 3] {
+            let seen = with_threads(NonZeroUsize::new(threads), rayon::current_num_threads);
+            assert_eq!(seen.unwrap(), threads);
+        }
+        assert!(with_threads(None, rayon::current_num_threads).unwrap() > 0);
+    }
+}
