@@ -31,7 +31,7 @@
 //! **Deviations.**
 //! - The key hash takes all that was said: a digest of session, batch size and the sender's message, then
 //!   i, b and φ. The paper asks for a tag i. So a φ repeated for another transfer gives unrelated keys,
-//!   and several strings that lead to one secret (see [`crate::base_ot::Receiver`]) give several keys.
+//!   and several strings that lead to one secret (see [`Receiver`]) give several keys.
 //! - The key-agreement messages are points of the whole curve, not of the subgroup, for the strings of φ
 //!   to be uniform.
 

@@ -380,22 +380,25 @@ impl Receiver {
     fn expand(&mut self, x: &[Block], columns: &mut [Block]) -> (Vec<u8>, Option<Vec<u8>>) {
         let pieces = x.len();
         let first = self.state.advance(pieces);
-        let mut matrix = vec![0; columns.len()];
+        let mut matrix = vec![0; columns.len() * 16];
         (
             &mut self.columns,
             columns.par_chunks_mut(pieces),
-            matrix.par_chunks_mut(pieces),
+            matrix.par_chunks_mut(pieces * 16),
         )
             .into_par_iter()
             .with_min_len(columns_a_task(pieces))
-            .for_each(|([zero, one], column, message)| {
-                zero.fill(column);
-                one.fill(message);
-                for ((d, t), x) in message.iter_mut().zip(column).zip(x) {
-                    *d ^= *t ^ x;
-                }
-            });
-        let matrix = bytemuck::must_cast_slice(&matrix).to_vec();
+            .for_each_init(
+                || Zeroizing::new(vec![0; pieces]),
+                |other, ([zero, one], column, message)| {
+                    zero.fill(column);
+                    one.fill(other);
+                    let (message, _) = message.as_chunks_mut::<16>();
+                    for (((d, t), o), x) in message.iter_mut().zip(column).zip(&**other).zip(x) {
+                        *d = (*t ^ o ^ x).to_le_bytes();
+                    }
+                },
+            );
         let check = match self.state.security {
             Security::SemiHonest => None,
             Security::Malicious => {
