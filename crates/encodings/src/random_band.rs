@@ -31,8 +31,9 @@ const BATCH: usize = 64;
 /// Keys placed by one job.
 const PLACED: usize = 1 << 14;
 
-/// Keys decoded by one job: many, because a job reads the whole encoding, but few enough for memory.
-const JOBS: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 22;
+/// Keys decoded by one job, if there are as many and unless the encoding is large: they and their
+/// values are accessed in the order of their bands, and this many stay in cache.
+const JOB: usize = 1 << 18;
 
 /// A random-band store for a number of keys.
 pub struct RandomBand {
@@ -90,7 +91,7 @@ impl RandomBand {
     fn place(&self, number: u64) -> (usize, usize) {
         let starts = self.parameters.starts();
         let total = (self.parameters.bins * starts) as u128;
-        let place = (u128::from(number) * total >> 64) as usize;
+        let place = ((u128::from(number) * total) >> 64) as usize;
         (place / starts, place % starts)
     }
 
@@ -183,12 +184,14 @@ impl RandomBand {
         let mut next = begin(from);
         for numbers in order.keys[begin(from)..begin(to)].chunks(BATCH) {
             let count = numbers.len();
-            for ((frame, key), number) in frames.iter_mut().zip(&mut gathered).zip(numbers) {
+            for (key, number) in gathered.iter_mut().zip(numbers) {
+                *key = keys[*number as usize];
+            }
+            for frame in &mut frames[..count] {
                 while order.ends[word] as usize <= next {
                     word += 1;
                 }
                 *frame = (word - from) as u32;
-                *key = keys[*number as usize];
                 next += 1;
             }
             self.rows(&gathered[..count], &mut rows[..count]);
@@ -255,10 +258,11 @@ impl Okvs for RandomBand {
         assert_eq!(keys.len(), out.len(), "one value a key");
         let Parameters { bins, columns, .. } = self.parameters;
         let words = self.words();
+        // A job reads the whole encoding, so it wants about a key for four slots.
         let job = keys
             .len()
             .div_ceil(rayon::current_num_threads())
-            .clamp(*JOBS.start(), *JOBS.end());
+            .clamp(1, JOB.max(encoding.len() / 4));
         let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
         jobs.for_each(|(keys, out)| {
             let order = self.order(keys);

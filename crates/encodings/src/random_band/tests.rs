@@ -30,7 +30,7 @@ fn round_trip<const W: usize>(items: usize, count: usize, lambda: u32) {
         (encoding, others)
     });
     assert_eq!(best, portable);
-    // Values of other keys are uniform: fewer than 4 of 25 bytes' worth of bits at six deviations.
+    // Values of other keys are uniform: six standard deviations.
     let ones: u32 = best.1.iter().flatten().map(|word| word.count_ones()).sum();
     let bits = 100.0 * 64.0 * W as f64;
     assert!((f64::from(ones) - bits / 2.0).abs() < 3.0 * bits.sqrt());
@@ -50,5 +50,128 @@ fn every_width_is_encoded() {
         round_trip::<2>(items, items, 64);
         round_trip::<4>(items, items / 2, 128);
         round_trip::<8>(items, items, 40);
+    }
+}
+
+/// Several jobs and bins: the shape of many keys, at a size that a test can afford.
+#[test]
+fn bins_are_encoded_and_decoded() {
+    let parameters = Parameters {
+        items: 4000,
+        bins: 5,
+        columns: 1200,
+        width: 448,
+    };
+    let store = RandomBand::with_parameters(parameters, &[1; 32]);
+    let (keys, values) = random_map::<2>(1, 4000);
+    let encoding = store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+    assert_eq!(encoding.len(), 6000);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(3)
+        .build()
+        .unwrap();
+    assert_eq!(pool.install(|| decoded(&store, &encoding, &keys)), values);
+    assert_eq!(decoded(&store, &encoding, &keys[..7]), values[..7]);
+    let again = store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+    assert_eq!(encoding, again);
+    let other = store.encode(&keys, &values, &mut Prg::new(3)).unwrap();
+    assert_ne!(encoding, other);
+    // A bin that gets more keys than columns.
+    let small = Parameters {
+        columns: 790,
+        ..parameters
+    };
+    let store = RandomBand::with_parameters(small, &[1; 32]);
+    let result = store.encode(&keys, &values, &mut Prg::new(2));
+    assert_eq!(result, Err(EncodingFailed));
+}
+
+#[test]
+fn many_keys_are_encoded() {
+    let (keys, values) = random_map::<2>(1, 1 << 16);
+    let store = RandomBand::new(1 << 16, 40, &[1; 32]);
+    let encoding = store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+    assert_eq!(encoding.len(), 68_642);
+    assert!(decoded(&store, &encoding, &keys) == values);
+}
+
+#[test]
+fn repeated_keys_are_refused() {
+    for items in [2, 50, 1000] {
+        let (mut keys, values) = random_map::<1>(3, items);
+        keys[items - 1] = keys[items / 2 - 1];
+        let store = RandomBand::new(items, 40, &[1; 32]);
+        let result = store.encode(&keys, &values, &mut Prg::new(2));
+        assert_eq!(result, Err(EncodingFailed));
+    }
+}
+
+/// χ² over bytes of many encodings, all slots together and each slot alone (sampled): 255 degrees of
+/// freedom, deviation √510; seven of them allowed.
+#[test]
+fn encodings_of_random_values_are_uniform() {
+    let chi_squared = |bytes: &[u8]| {
+        let mut counts = [0u32; 256];
+        for byte in bytes {
+            counts[*byte as usize] += 1;
+        }
+        let expected = bytes.len() as f64 / 256.0;
+        let sum: f64 = counts
+            .iter()
+            .map(|count| (f64::from(*count) - expected).powi(2) / expected)
+            .sum();
+        (sum - 255.0) / 510f64.sqrt()
+    };
+    // One key in a store for 20, so that most slots are free; and a full store.
+    for (items, count) in [(20, 1), (20, 20), (700, 700)] {
+        let store = RandomBand::new(items, 40, &[1; 32]);
+        let keys = random_map::<1>(7, count).0;
+        let encodings: Vec<Vec<[u64; 1]>> = (0..400)
+            .map(|i| {
+                let values = random(1000 + i, count);
+                store
+                    .encode(&keys, &values, &mut Prg::new(5000 + i))
+                    .unwrap()
+            })
+            .collect();
+        let bytes = |slots: &[[u64; 1]]| -> Vec<u8> {
+            slots
+                .iter()
+                .flat_map(|slot| slot[0].to_le_bytes())
+                .collect()
+        };
+        assert!(chi_squared(&bytes(&encodings.concat())).abs() < 7.0);
+        for slot in [0, 1, store.size() / 2, store.size() - 1] {
+            let slots: Vec<[u64; 1]> = encodings.iter().map(|e| e[slot]).collect();
+            assert!(chi_squared(&bytes(&slots)).abs() < 7.0, "slot {slot}");
+        }
+    }
+}
+
+/// How many of `runs` encodings of random keys fail.
+fn failed(parameters: Parameters, runs: u32) -> u32 {
+    let store = RandomBand::with_parameters(parameters, &[2; 32]);
+    let values = vec![[0]; parameters.items];
+    (0..runs)
+        .filter(|run| {
+            let keys = random_map::<1>(Block::from(*run), parameters.items).0;
+            store.encode(&keys, &values, &mut Prg::new(0)).is_err()
+        })
+        .count() as u32
+}
+
+/// At λ = 8 at most 1 in 256 fails; and a few columns fewer fail often, so this would notice.
+#[test]
+fn failures_are_as_rare_as_promised() {
+    for items in [300, 439, 600] {
+        let parameters = Parameters::new(items, 8);
+        assert!(failed(parameters, 400) <= 7, "{items} keys");
+        let columns = items + 1;
+        let tight = Parameters {
+            columns,
+            width: columns.min(448),
+            ..parameters
+        };
+        assert!(failed(tight, 400) > 100, "{items} keys");
     }
 }

@@ -77,7 +77,8 @@ pub struct System<const W: usize> {
 
 impl<const W: usize> System<W> {
     /// No equations yet. `free` are the values of the columns that will have no pivot: one for each
-    /// column more than there will be equations.
+    /// column more than there will be equations. If they do not suffice, fewer equations than given are
+    /// independent.
     pub fn new(backend: Backend, columns: usize, free: Vec<[u64; W]>) -> Self {
         let padded = columns.next_multiple_of(WORD);
         System {
@@ -103,7 +104,7 @@ impl<const W: usize> System<W> {
     /// [`Singular`]; the system is then of no further use.
     ///
     /// # Panics
-    /// If the slices differ in length, a frame has passed, or there are fewer free values than needed.
+    /// If the slices differ in length, or a frame has passed.
     pub fn insert(
         &mut self,
         frames: &[u32],
@@ -127,7 +128,7 @@ impl<const W: usize> System<W> {
     /// [`Singular`]
     ///
     /// # Panics
-    /// If there are fewer free values than needed, or a band leaves the system's columns.
+    /// If a band leaves the system's columns.
     pub fn solve(mut self) -> Result<Vec<[u64; W]>, Singular> {
         self.advance(self.columns.div_ceil(WORD))?;
         assert!(self.carried.is_empty(), "a band leaves the columns");
@@ -155,7 +156,7 @@ impl<const W: usize> System<W> {
                 if self.block.lead[column] == 0 {
                     self.block.rows[column] = [1 << column, 0, 0, 0, 0, 0, 0, 0];
                     self.block.values[column] = if first + column < self.columns {
-                        self.free.next().expect("a value for every free column")
+                        self.free.next().ok_or(Singular)?
                     } else {
                         [0; W]
                     };

@@ -10,6 +10,9 @@
 //! So the affine product of (byte j of eight rows, in every lane) by (matrix of slots 8j … 8j+7) is what
 //! these slots contribute to eight transposed values.
 
+// No closures here: one that is handed to `array::from_fn` or `map` is called by code without these
+// features, and so not inlined.
+
 use core::arch::x86_64::*;
 
 use super::{Block, Row, Singular, WORD};
@@ -99,12 +102,18 @@ pub(super) unsafe fn back_substitute<const W: usize>(rows: &[Row], slots: &mut [
     let slots = slots.as_chunks_mut::<WORD>().0.iter_mut();
     for (word, (rows, slots)) in blocks.zip(slots).enumerate().rev() {
         let groups = rows.as_chunks::<8>().0;
-        let bytes: [[[u64; 8]; 8]; 8] = std::array::from_fn(|g| transpose_rows(&groups[g]));
-        let inverses = words(invert_unitriangular(std::array::from_fn(|g| {
-            bytes[g][0][g]
-        })));
+        let mut bytes = [[[0; 8]; 8]; 8];
+        let mut diagonal = [0; 8];
+        for (g, group) in groups.iter().enumerate() {
+            bytes[g] = transpose_rows(group);
+            diagonal[g] = bytes[g][0][g];
+        }
+        let inverses = words(invert_unitriangular(diagonal));
         for (g, slots) in slots.as_chunks_mut::<8>().0.iter_mut().enumerate().rev() {
-            let mut sums: [__m512i; W] = std::array::from_fn(|w| transpose(gather(slots, w)));
+            let mut sums = [_mm512_setzero_si512(); W];
+            for (w, sum) in sums.iter_mut().enumerate() {
+                *sum = transpose(gather(slots, w));
+            }
             for q in 1..8 {
                 accumulate(&mut sums, &window[(word + q) % 8], &bytes[g][q]);
             }
@@ -220,14 +229,22 @@ fn invert_unitriangular(matrices: Row) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn transpose_rows(rows: &[Row; 8]) -> [[u64; 8]; 8] {
-    std::array::from_fn(|q| words(transpose(gather(rows, q))))
+    let mut bytes = [[0; 8]; 8];
+    for (q, bytes) in bytes.iter_mut().enumerate() {
+        *bytes = words(transpose(gather(rows, q)));
+    }
+    bytes
 }
 
 /// Word `w` of eight values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn gather<const W: usize>(values: &[[u64; W]; 8], w: usize) -> __m512i {
-    load(&std::array::from_fn(|i| values[i][w]))
+    let mut chosen = [0; 8];
+    for (word, value) in chosen.iter_mut().zip(values) {
+        *word = value[w];
+    }
+    load(&chosen)
 }
 
 /// Writes word `w` of eight values.
