@@ -30,6 +30,9 @@ const MIN_CHUNK: usize = 1 << 13;
 /// Keys of one chunk of a decoding that fall into each bin, about: enough for tables to pay off.
 const CHUNK_PER_BIN: usize = 1 << 12;
 
+/// Keys of one chunk of a decoding, at most, which bounds its memory.
+const MAX_CHUNK: usize = 1 << 22;
+
 /// A bin is fetched as a whole when there is at least one key for this many slots.
 const FETCH: usize = 16;
 
@@ -38,7 +41,9 @@ const BLOCKS: usize = 3;
 
 /// The store for a number of keys, with hash functions of one session.
 ///
-/// A value of a key outside the set is random-looking. Encoding takes time that depends on the keys.
+/// Encoding takes variable time: it depends on the keys, not on the values. Beside the encoding it needs
+/// 12 bytes a key for λ = 40 (16 for 64, 24 for 128) and a copy of the values; decoding needs as much
+/// for at most 2^22 keys a thread.
 pub struct ThreeHash {
     items: usize,
     parameters: Parameters,
@@ -373,7 +378,7 @@ impl ThreeHash {
             .len()
             .div_ceil(rayon::current_num_threads())
             .min(self.parameters.bins * CHUNK_PER_BIN)
-            .max(MIN_CHUNK);
+            .clamp(MIN_CHUNK, MAX_CHUNK);
         keys.par_chunks(chunk)
             .zip(out.par_chunks_mut(chunk))
             .for_each_init(

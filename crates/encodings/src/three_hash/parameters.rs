@@ -21,8 +21,10 @@
 //! *Time.* Peeling alone must almost always do, for eliminating a large rest takes seconds. RR22, section
 //! 3.2, measures when it does: with s = e·n it leaves more than a few rows over with probability about
 //! 2^-t for t = a·(e − 1.223) − 9.2, log₂ a = 0.555·log₂ n + 2.336 (weight three; the exponents with three
-//! digits are those of the authors' implementation). Stores have t = 40 for all bins together, and
-//! e = 1.35 at most: below 3000 keys, where that is too little, elimination is quick.
+//! digits are those of the authors' implementation). Our simulations agree (see the tests). Stores have
+//! t = 40 for all bins together, and e = 1.35 at most: below 3000 keys, where that gives less, elimination
+//! is quick. Sparse slots are counted for the load that all bins stay below with the same probability,
+//! whatever λ is: failure does not depend on this.
 
 /// Keys a bin, on average, at most: a bin's working set should stay in the second-level cache, and
 /// slots must have 16-bit numbers.
