@@ -20,8 +20,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, Payload, Protocol, ProtocolRequest, Reveal, Role,
-    Security,
+    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, Protocol, ProtocolRequest, Reveal,
+    Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -79,11 +79,21 @@ fn session(seeds: &Seeds) -> Result<()> {
         normalization: vec!["email/1".into()],
         payload: Payload::None,
         items: 3,
+        memory: NO_LIMIT,
     };
     let named = ProtocolRequest::Named(Protocol::CompactDh);
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named)),
+        (
+            "both-and-little-memory",
+            0,
+            Hello {
+                learns: Learns::Both,
+                memory: 1,
+                ..hello(Role::Sender, named)
+            },
+        ),
     ] {
         let bytes = hello.encode();
         seeds.put("hello", name, &bytes)?;

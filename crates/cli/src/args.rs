@@ -1,13 +1,15 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Security, Source, SourceOptions,
+    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
+    SourceOptions,
 };
 use vesica_psi::Protocol;
 use vesica_session::Link;
@@ -118,7 +120,7 @@ pub(crate) struct Meeting {
     /// What the receiver learns
     #[arg(long, value_enum, default_value_t = Reveal::Matches)]
     reveal: Reveal,
-    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2 or dh
+    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2, dh or vole
     #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request)]
     pub(crate) protocol: ProtocolRequest,
     /// The weakest security to accept
@@ -130,6 +132,21 @@ pub(crate) struct Meeting {
     /// Most distinct keys that the peer may bring; what it brings bounds what it can learn or cost
     #[arg(long, value_name = "N", value_parser = size, default_value = "2^28")]
     pub(crate) max_peer_items: u64,
+    /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to
+    /// the sender about them
+    #[arg(long)]
+    pub(crate) both: bool,
+    /// Memory for the run, about, as 512M or 4G: larger sets are worked on in buckets, and their keys
+    /// are kept, encrypted, in an unnamed file; half of this machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Directory that lets a run in buckets go on after a failure: run the same command again, on
+    /// both sides. Made if it is not there, removed when the run is complete
+    #[arg(long, value_name = "DIR")]
+    work_dir: Option<PathBuf>,
     /// Longest wait for the peer to come, and longest silence of the peer afterwards, which has to
     /// cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
@@ -148,6 +165,14 @@ impl Meeting {
             (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
             (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
             _ => Err(Failure::usage("give either --listen or --connect")),
+        }
+    }
+
+    pub(crate) fn resources(&self) -> Resources {
+        Resources {
+            memory: self.memory.or_else(half_of_the_machine),
+            threads: self.threads,
+            work_dir: self.work_dir.clone(),
         }
     }
 
@@ -176,6 +201,10 @@ pub(crate) struct Send {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
+    /// With --both: file for the matching rows, in the format of the input; `-`, the default, is
+    /// standard output
+    #[arg(long, value_name = "FILE", requires = "both")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -313,6 +342,39 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// Half of this machine's memory, or of what this process may have of it, where that can be told.
+fn half_of_the_machine() -> Option<u64> {
+    let total = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = total
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
+    let machine = kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)?;
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
+    let group = group.ok().and_then(|text| text.trim().parse().ok());
+    Some(group.unwrap_or(machine).min(machine) / 2)
+}
+
+/// A number of bytes: digits, and K, M, G or T for powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => {
+            (&text[..at], "KMGT".find(letter.to_ascii_uppercase()))
+        }
+        _ => (text, None),
+    };
+    let power = match unit {
+        Some(power) => power as u32 + 1,
+        None if digits.len() == text.len() => 0,
+        None => 64,
+    };
+    let bytes = digits.parse::<u64>().ok();
+    bytes
+        .zip(1024u64.checked_pow(power))
+        .and_then(|(bytes, unit)| bytes.checked_mul(unit))
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "a size is a number of bytes, as 800M or 4G".into())
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let problem = "a timeout is a number of seconds, more than 0 and at most 1000000";
     let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
@@ -380,6 +442,11 @@ mod tests {
         assert_eq!(size("2^20"), Ok(1 << 20));
         assert_eq!(size("0"), Ok(0));
         assert!(size("2^64").is_err() && size("2^29").is_err() && size("-1").is_err());
+        assert_eq!(bytes("512M"), Ok(512 << 20));
+        assert_eq!((bytes("7"), bytes("4g")), (Ok(7), Ok(4 << 30)));
+        for wrong in ["", "0", "4X", "G", "-1M", "1.5G", "99999999T", "4Gé"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(delimiter("tab"), Ok(b'\t'));
         assert_eq!(delimiter(";"), Ok(b';'));
         assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());

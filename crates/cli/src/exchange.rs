@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, KeySpec, Party, Report, Role, Source, Terms, WholeFile,
-    receive_table, send_table,
+    ConnectOptions, Identity, Party, Role, Terms, WholeFile, receive_table, send_table,
+    send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -15,41 +15,37 @@ use crate::signals::Signals;
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
-    if same_file(&options.link.identity, &options.output) {
-        return Err(Failure::usage(
-            "the identity and the output are the same file",
-        ));
-    }
-    if let Some(report) = &options.link.report
-        && same_file(report, &options.output)
-    {
-        return Err(Failure::usage(
-            "the report and the output are the same file",
-        ));
-    }
     run(
         &options.table,
         &options.link,
         Role::Receiver,
-        |party, source, key, progress| receive_table(party, source, key, &options.output, progress),
+        Some(&options.output),
     )
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
-    run(
-        &options.table,
-        &options.link,
-        Role::Sender,
-        |party, source, key, progress| send_table(party, source, key, progress),
-    )
+    let output = match &options.output {
+        None if options.link.both => Some(Path::new("-")),
+        output => output.as_deref(),
+    };
+    run(&options.table, &options.link, Role::Sender, output)
 }
 
-fn run(
-    table: &Table,
-    link: &Meeting,
-    role: Role,
-    job: impl FnOnce(&Party<'_>, &Source, &KeySpec, &mut Progress) -> Result<Report, vesica::Error>,
-) -> Result<(), Failure> {
+fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Result<(), Failure> {
+    if let Some(output) = output {
+        if same_file(&link.identity, output) {
+            return Err(Failure::usage(
+                "the identity and the output are the same file",
+            ));
+        }
+        if let Some(report) = &link.report
+            && same_file(report, output)
+        {
+            return Err(Failure::usage(
+                "the report and the output are the same file",
+            ));
+        }
+    }
     if let Some(report) = &link.report
         && same_file(report, &link.identity)
     {
@@ -77,7 +73,9 @@ fn run(
             security: link.security(),
             lambda: link.lambda,
             max_peer_items: link.max_peer_items,
+            both: link.both,
         },
+        resources: link.resources(),
     };
     party.terms.check()?;
     let mut progress = Progress::new(link.progress, signals);
@@ -94,7 +92,16 @@ fn run(
         }
         None => None,
     };
-    let report = job(&party, &source, &key, &mut progress)?;
+    let report = match (role, output) {
+        (Role::Receiver, output) => {
+            let output = output.unwrap_or(Path::new("-"));
+            receive_table(&party, &source, &key, output, &mut progress)?
+        }
+        (Role::Sender, Some(output)) => {
+            send_table_to(&party, &source, &key, output, &mut progress)?
+        }
+        (Role::Sender, None) => send_table(&party, &source, &key, &mut progress)?,
+    };
     progress.finish();
     if let Some((path, mut file)) = report_file {
         let mut json = serde_json::to_vec_pretty(&report)
@@ -104,7 +111,7 @@ fn run(
             .and_then(|()| file.commit())
             .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
-    let _ = std::io::stderr().write_all(summary(role, &report, &progress).as_bytes());
+    let _ = std::io::stderr().write_all(summary(&report, &progress).as_bytes());
     Ok(())
 }
 

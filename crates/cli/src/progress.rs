@@ -1,10 +1,13 @@
 //! Progress on standard error: a bar on a terminal, plain lines elsewhere, or nothing.
+//!
+//! The time left is that of the running phase, and only told where the phase knows how much it has
+//! to do: what later phases take depends on the peer.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use vesica::{Counts, Endpoint, Observer};
 use vesica_session::Connection;
 
@@ -14,6 +17,7 @@ use crate::signals::Signals;
 /// Shows a run, and remembers what the summary wants to know of it.
 pub(crate) struct Progress {
     view: View,
+    pace: Pace,
     signals: Signals,
     /// What was read.
     pub(crate) counts: Counts,
@@ -36,11 +40,12 @@ impl Progress {
         };
         let progress = Progress {
             view,
+            pace: Pace::new("", Instant::now()),
             signals,
             counts: Counts::default(),
             rows_written: 0,
         };
-        progress.step("reading the table");
+        progress.begin("reading the table");
         progress
     }
 
@@ -52,11 +57,27 @@ impl Progress {
     }
 
     /// What is going on from now on.
-    fn step(&self, text: &str) {
+    fn begin(&self, text: &str) {
         match &self.view {
             View::Bar(bar) => bar.set_message(text.to_owned()),
             View::Plain => line(text),
             View::Nothing => {}
+        }
+    }
+
+    /// How the running phase goes on.
+    fn tell(&mut self) {
+        let now = Instant::now();
+        match &self.view {
+            View::Bar(bar) => bar.set_prefix(self.pace.text(now)),
+            View::Plain if self.pace.due(now) => {
+                line(&format!(
+                    "phase: {}, {}",
+                    self.pace.phase,
+                    self.pace.text(now)
+                ));
+            }
+            View::Plain | View::Nothing => {}
         }
     }
 
@@ -70,13 +91,130 @@ impl Progress {
     }
 }
 
+/// Without a total there is nothing to fill a bar with.
+const UNKNOWN: &str = "{spinner} {elapsed:>4} {msg} {prefix:.dim}";
+
+/// With a total, the share of it.
+const KNOWN: &str = "{spinner} {elapsed:>4} {msg} [{bar:24}] {prefix:.dim}";
+
+fn style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+}
+
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>4} {msg} {prefix:.dim}") {
-        bar.set_style(style);
-    }
+    style(&bar, UNKNOWN);
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// How a phase goes on.
+struct Pace {
+    phase: &'static str,
+    began: Instant,
+    /// When a line last told of it.
+    told: Instant,
+    /// Bytes sent and received before the phase, and by now.
+    bytes: [u64; 2],
+    /// What the phase is at, if it knows how much that is.
+    step: Option<Step>,
+}
+
+struct Step {
+    began: Instant,
+    done: u64,
+    total: u64,
+}
+
+/// Time between two lines about one phase.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Nothing is extrapolated from less time than this.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+impl Pace {
+    fn new(phase: &'static str, now: Instant) -> Pace {
+        Pace {
+            phase,
+            began: now,
+            told: now,
+            bytes: [0; 2],
+            step: None,
+        }
+    }
+
+    fn begin(&mut self, phase: &'static str, now: Instant) {
+        *self = Pace {
+            bytes: [self.bytes[1]; 2],
+            ..Pace::new(phase, now)
+        };
+    }
+
+    /// So much of so much is done. Less than before, or of another total, is the beginning of
+    /// something new.
+    fn step(&mut self, done: u64, total: u64, now: Instant) {
+        match &mut self.step {
+            Some(step) if step.total == total && step.done <= done => step.done = done,
+            _ => {
+                // What is done at the first word of it has taken the time since the phase began.
+                let began = self.step.as_ref().map_or(self.began, |_| now);
+                self.step = Some(Step { began, done, total });
+            }
+        }
+    }
+
+    /// Whether a line is due, and if so takes it as told.
+    fn due(&mut self, now: Instant) -> bool {
+        let due = now.duration_since(self.told) >= QUIET;
+        if due {
+            self.told = now;
+        }
+        due
+    }
+
+    /// Share done, rate and time left, as far as they are known.
+    fn text(&self, now: Instant) -> String {
+        let mut parts = Vec::new();
+        let seconds = |since: Instant| {
+            let time = now.duration_since(since);
+            (time >= WARM_UP).then_some(time.as_secs_f64())
+        };
+        if let Some(step) = &self.step {
+            parts.push(format!("{} %", 100 * step.done / step.total.max(1)));
+        }
+        let bytes = self.bytes[1] - self.bytes[0];
+        match (seconds(self.began), &self.step) {
+            (Some(time), _) if bytes > 0 => {
+                let rate = (bytes as f64 / time) as u64;
+                parts.push(format!("{}/s", HumanBytes(rate)));
+            }
+            (Some(time), Some(step)) if step.done > 0 => {
+                let rate = (step.done as f64 / time) as u64;
+                parts.push(format!("{} items/s", HumanCount(rate)));
+            }
+            _ => {}
+        }
+        if let Some(step) = &self.step
+            && let Some(time) = seconds(step.began)
+            && step.done > 0
+        {
+            let left = step.total.saturating_sub(step.done) as f64 / step.done as f64 * time;
+            parts.push(format!("{} left", clock(left)));
+        }
+        parts.join(", ")
+    }
+}
+
+/// A time in the unit that it is best said in.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..=5999 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
 }
 
 /// Prints a line; with standard error gone there is nobody to tell.
@@ -101,12 +239,12 @@ impl Observer for Progress {
             View::Nothing => line(&format!("listening on {address}")),
             _ => self.note(&format!("listening on {address}")),
         }
-        self.step("waiting for the peer");
+        self.begin("waiting for the peer");
     }
 
     fn connecting(&mut self, endpoint: &Endpoint) {
         let (Endpoint::Connect(address) | Endpoint::Listen(address)) = endpoint;
-        self.step(&format!("connecting to {address}"));
+        self.begin(&format!("connecting to {address}"));
     }
 
     fn connected(&mut self, connection: &Connection) {
@@ -119,21 +257,34 @@ impl Observer for Progress {
     }
 
     fn phase(&mut self, name: &'static str) {
-        self.step(&format!("phase: {name}"));
+        self.pace.begin(name, Instant::now());
+        if let View::Bar(bar) = &self.view {
+            style(bar, UNKNOWN);
+            bar.set_prefix("");
+        }
+        self.begin(&format!("phase: {name}"));
     }
 
     fn bytes(&mut self, sent: u64, received: u64) {
+        self.pace.bytes[1] = sent + received;
+        self.tell();
+    }
+
+    fn step(&mut self, done: u64, total: u64) {
+        let known = self.pace.step.is_some();
+        self.pace.step(done, total, Instant::now());
         if let View::Bar(bar) = &self.view {
-            bar.set_prefix(format!(
-                "{} sent, {} received",
-                HumanBytes(sent),
-                HumanBytes(received)
-            ));
+            if !known {
+                style(bar, KNOWN);
+            }
+            bar.set_length(total);
+            bar.set_position(done);
         }
+        self.tell();
     }
 
     fn writing(&mut self) {
-        self.step("writing the matching rows");
+        self.begin("writing the matching rows");
     }
 
     fn wrote(&mut self, rows: u64) {
@@ -144,5 +295,67 @@ impl Observer for Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_without_a_total_tells_its_rate_only() {
+        let start = Instant::now();
+        let mut pace = Pace::new("contract", start);
+        pace.bytes = [0, 4096];
+        pace.begin("oprf", start);
+        assert_eq!(pace.text(start + Duration::from_secs(2)), "");
+        pace.bytes[1] += 2 << 20;
+        assert_eq!(pace.text(start + Duration::from_millis(100)), "");
+        assert_eq!(pace.text(start + Duration::from_secs(2)), "1.00 MiB/s");
+    }
+
+    #[test]
+    fn a_phase_with_a_total_tells_the_time_left() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::new("oprf", start);
+        pace.step(250, 1000, after(10));
+        assert_eq!(pace.text(after(10)), "25 %, 25 items/s, 30 s left");
+        pace.bytes[1] = 10 << 10;
+        assert_eq!(pace.text(after(10)), "25 %, 1.00 KiB/s, 30 s left");
+        pace.step(1000, 1000, after(40));
+        assert_eq!(pace.text(after(40)), "100 %, 256 B/s, 0 s left");
+        // Another total is another step, whose time begins now.
+        pace.step(0, 500, after(40));
+        assert_eq!(pace.text(after(40)), "0 %, 256 B/s");
+        pace.step(100, 500, after(50));
+        assert_eq!(pace.text(after(50)), "20 %, 204 B/s, 40 s left");
+        // Nothing to do is no reason to divide by it.
+        pace.step(0, 0, after(50));
+        assert_eq!(pace.text(after(60)), "0 %, 170 B/s");
+    }
+
+    #[test]
+    fn lines_are_seconds_apart() {
+        let start = Instant::now();
+        let mut pace = Pace::new("masks", start);
+        let due: Vec<u64> = (0..16)
+            .filter(|s| pace.due(start + Duration::from_secs(*s)))
+            .collect();
+        assert_eq!(due, [5, 10, 15]);
+    }
+
+    #[test]
+    fn times_have_a_fitting_unit() {
+        let cases = [
+            (0.2, "1 s"),
+            (99.0, "99 s"),
+            (100.0, "2 min"),
+            (5940.0, "99 min"),
+            (9000.0, "2 h 30 min"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(clock(seconds), text);
+        }
     }
 }

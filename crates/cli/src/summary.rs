@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use vesica::{Report, Role};
+use vesica::Report;
 
 use crate::progress::Progress;
 
 /// The summary for standard error, several lines.
-pub(crate) fn summary(role: Role, report: &Report, progress: &Progress) -> String {
+pub(crate) fn summary(report: &Report, progress: &Progress) -> String {
     let counts = &progress.counts;
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -29,12 +29,13 @@ pub(crate) fn summary(role: Role, report: &Report, progress: &Progress) -> Strin
     line("peer's items", report.peer_items.to_string());
     if let Some(matches) = report.matches {
         line("matches", matches.to_string());
-    }
-    if role == Role::Receiver {
         line("rows written", progress.rows_written.to_string());
     }
     line("protocol", report.protocol.name().to_owned());
     line("security", report.security.name().to_owned());
+    if report.contract.buckets > 1 {
+        line("buckets", report.contract.buckets.to_string());
+    }
     line(
         "bytes",
         format!(

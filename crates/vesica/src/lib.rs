@@ -32,10 +32,12 @@
 mod error;
 mod observer;
 mod party;
+mod stored;
+mod work_dir;
 
 pub use error::Error;
 pub use observer::{Observer, Silent};
-pub use party::{Party, Terms, receive_table, send_table};
+pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_to};
 
 pub use vesica_session::{
     ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,

@@ -33,12 +33,24 @@ pub trait Observer: Send {
         let _ = name;
     }
 
+    /// The run over a bucket begins, the `number`-th of `of`, counted from 1; only in runs of several
+    /// buckets. One that goes on after an earlier run does not begin with the first.
+    fn bucket(&mut self, number: u32, of: u32) {
+        let _ = (number, of);
+    }
+
     /// Bytes sent and received so far, framing included.
     fn bytes(&mut self, sent: u64, received: u64) {
         let _ = (sent, received);
     }
 
-    /// The protocol is over and the receiver begins to write its matching rows.
+    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
+    /// done than before, means that another step has begun.
+    fn step(&mut self, done: u64, total: u64) {
+        let _ = (done, total);
+    }
+
+    /// The protocol is over and this side begins to write the matching rows.
     fn writing(&mut self) {}
 
     /// The result is in its place and holds this many rows.
@@ -61,7 +73,15 @@ impl Progress for Phases<'_> {
         self.0.phase(name);
     }
 
+    fn bucket(&mut self, number: u32, of: u32) {
+        self.0.bucket(number, of);
+    }
+
     fn bytes(&mut self, sent: u64, received: u64) {
         self.0.bytes(sent, received);
+    }
+
+    fn step(&mut self, done: u64, total: u64) {
+        self.0.step(done, total);
     }
 }

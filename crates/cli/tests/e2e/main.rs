@@ -2,6 +2,7 @@
 
 mod commands;
 mod input;
+mod large;
 mod peers;
 mod support;
 mod tables;

@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use crate::support::{Arguments, Place, csv_of, exchange};
 
 /// Rows `id,note` with keys spread over a range, some twice, some blank.
-fn rows(count: u64, seed: u64, range: u64) -> Vec<Vec<String>> {
+pub(crate) fn rows(count: u64, seed: u64, range: u64) -> Vec<Vec<String>> {
     let mut state = seed;
     (0..count)
         .map(|i| {
@@ -29,7 +29,7 @@ fn rows(count: u64, seed: u64, range: u64) -> Vec<Vec<String>> {
 }
 
 /// The rows of `ours` whose key column `theirs` has too; blanks match nothing.
-fn plain(
+pub(crate) fn plain(
     ours: &[Vec<String>],
     column: usize,
     theirs: &[Vec<String>],
@@ -40,7 +40,7 @@ fn plain(
     ours.iter().filter(kept).cloned().collect()
 }
 
-const HEADER: [&str; 3] = ["n", "key", "note"];
+pub(crate) const HEADER: [&str; 3] = ["n", "key", "note"];
 
 #[test]
 fn csv_equals_a_plain_intersection() {

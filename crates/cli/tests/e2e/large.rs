@@ -1,0 +1,255 @@
+//! Sets that are worked on in buckets, runs that go on after a failure, and senders who learn.
+
+use crate::support::{Arguments, Pair, Place, Running, csv_of, exchange};
+use crate::tables::{HEADER, plain, rows};
+
+/// Runs dh, the quickest to work on many small buckets.
+const DH: &str = "--protocol dh --security semi-honest";
+/// Cuts the sets of [`large_place`] into eight.
+const EIGHT: &str = "--memory 300K";
+
+/// Two tables of some two thousand keys, and the rows that are to come out for each side.
+fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
+    let place = Place::new();
+    let (ours, theirs) = (rows(3000, 1, 4000), rows(2900, 2, 4000));
+    place.write("ours.csv", csv_of(&HEADER, &ours));
+    place.write("theirs.csv", csv_of(&HEADER, &theirs));
+    let expected = [
+        csv_of(&HEADER, &plain(&ours, 1, &theirs, 1)),
+        csv_of(&HEADER, &plain(&theirs, 1, &ours, 1)),
+    ];
+    let arguments = [
+        Arguments::new("ours.csv", "key").output("out.csv").with(DH),
+        Arguments::new("theirs.csv", "key").with(DH),
+    ];
+    (place, arguments, expected)
+}
+
+fn with(arguments: &[Arguments; 2], receiver: &str, sender: &str) -> [Arguments; 2] {
+    let [a, b] = arguments.clone();
+    [a.with(receiver), b.with(sender)]
+}
+
+fn run(place: &Place, arguments: &[Arguments; 2]) -> Pair {
+    exchange(place, &arguments[0], &arguments[1])
+}
+
+fn report(place: &Place, name: &str) -> serde_json::Value {
+    serde_json::from_str(&place.read(name)).unwrap()
+}
+
+#[test]
+fn buckets_give_what_one_run_gives() {
+    let (place, arguments, expected) = large_place();
+    let before = place.names();
+    // Both sides limited, on disk; then one, and the other holds its keys in memory.
+    for (receiver, sender) in [(EIGHT, EIGHT), (EIGHT, ""), ("", EIGHT)] {
+        let reports = ["--report ours.json --threads 1", "--report theirs.json"];
+        let limited = with(&arguments, receiver, sender);
+        let pair = run(&place, &with(&limited, reports[0], reports[1]));
+        pair.expect_success();
+        assert!(place.read("out.csv") == expected[0], "{receiver} {sender}");
+        for ended in [&pair.receiver, &pair.sender] {
+            for number in 1..=8 {
+                let line = format!("bucket {number} of 8\n");
+                assert!(ended.err.contains(&line), "{line} not in {}", ended.err);
+            }
+            assert!(ended.err.contains("buckets         8"), "{}", ended.err);
+        }
+        let (ours, theirs) = (report(&place, "ours.json"), report(&place, "theirs.json"));
+        assert_eq!(ours["contract"], theirs["contract"]);
+        assert_eq!(ours["contract"]["buckets"], 8);
+        assert!(
+            ours["contract"]["receiver_bucket"].as_u64().unwrap()
+                > ours["items"].as_u64().unwrap() / 8
+        );
+        assert!(theirs["matches"].is_null());
+        assert_eq!(ours["rows"], 3000);
+        assert_eq!(ours["peer_items"], theirs["items"]);
+        for name in ["out.csv", "ours.json", "theirs.json"] {
+            std::fs::remove_file(place.path(name)).unwrap();
+        }
+        assert_eq!(place.names(), before);
+    }
+}
+
+#[test]
+fn too_little_memory_and_bad_limits() {
+    let (place, arguments, _) = large_place();
+    let before = place.names();
+    let pair = run(&place, &with(&arguments, "--memory 1K", ""));
+    pair.receiver.expect_failure(7, "memory");
+    pair.sender.expect_failure(7, "memory");
+    let nobody = "--connect 127.0.0.1:1";
+    for (words, text) in [
+        ("--memory 0", "size"),
+        ("--memory 4X", "size"),
+        ("--threads 0", "threads"),
+        ("--work-dir no/where", "no/where"),
+        ("--work-dir ours.csv", "ours.csv"),
+    ] {
+        let receiver = arguments[0].clone().with(words);
+        place
+            .receiver(&receiver, nobody)
+            .wait()
+            .expect_failure(2, text);
+    }
+    place
+        .sender(&arguments[1].clone().output("x.csv"), nobody)
+        .wait()
+        .expect_failure(2, "--both");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn a_sender_learns_where_both_agree_to_it() {
+    let (place, arguments, expected) = large_place();
+    for limit in ["", EIGHT] {
+        let [receiver, sender] = with(&arguments, "--both --report ours.json", "--both");
+        let sender = sender.output("theirs-out.csv").with("--report theirs.json");
+        let pair = run(&place, &with(&[receiver, sender], limit, limit));
+        pair.expect_success();
+        assert!(place.read("out.csv") == expected[0], "{limit}");
+        assert!(place.read("theirs-out.csv") == expected[1], "{limit}");
+        let (ours, theirs) = (report(&place, "ours.json"), report(&place, "theirs.json"));
+        assert_eq!(ours["contract"]["learns"], "both");
+        assert!(ours["matches"].as_u64().unwrap() > 500);
+        assert_eq!(ours["matches"], theirs["matches"]);
+        assert!(
+            pair.sender.err.contains("rows written"),
+            "{}",
+            pair.sender.err
+        );
+    }
+    // Without a file, to standard output; and not unless both say so.
+    let pair = run(&place, &with(&arguments, "--both", "--both"));
+    pair.receiver.expect_success();
+    pair.sender.expect_success();
+    assert!(pair.sender.text() == expected[1]);
+    let pair = run(&place, &with(&arguments, "", "--both"));
+    pair.receiver.expect_failure(6, "who learns");
+    pair.sender.expect_failure(6, "who learns");
+}
+
+/// Runs until a party begins bucket 3, ends that party by `end`, and waits for the other.
+fn stopped_at_bucket_three(
+    place: &Place,
+    arguments: &[Arguments; 2],
+    stop_receiver: bool,
+    end: impl Fn(Running),
+) {
+    let mut sender = place.sender(&arguments[1], "--listen 127.0.0.1:0");
+    let mut receiver = place.receiver(&arguments[0], &sender.endpoint());
+    let other = if stop_receiver {
+        receiver.wait_for("bucket 3 of 8");
+        end(receiver);
+        sender
+    } else {
+        sender.wait_for("bucket 3 of 8");
+        end(sender);
+        receiver
+    };
+    other.wait().expect_failure(4, "");
+    assert!(!place.names().contains(&"out.csv".to_owned()));
+}
+
+/// Ends the process without a word, as a crash or a power cut would.
+fn kill(mut party: Running) {
+    party.process.kill().unwrap();
+    party.process.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_stopped() {
+    for stop_receiver in [true, false] {
+        let (place, arguments, expected) = large_place();
+        let limits = format!("{EIGHT} --both --work-dir");
+        let arguments = with(
+            &arguments,
+            &format!("{limits} near"),
+            &format!("{limits} far"),
+        );
+        let [receiver, sender] = arguments;
+        let arguments = [receiver, sender.output("theirs-out.csv")];
+        stopped_at_bucket_three(&place, &arguments, stop_receiver, kill);
+        assert!(place.path("near/journal").exists() && place.path("far/journal").exists());
+
+        let pair = run(&place, &arguments);
+        pair.expect_success();
+        for ended in [&pair.receiver, &pair.sender] {
+            assert!(!ended.err.contains("bucket 1 of 8"), "{}", ended.err);
+            assert!(ended.err.contains("bucket 8 of 8"), "{}", ended.err);
+        }
+        assert!(place.read("out.csv") == expected[0]);
+        assert!(place.read("theirs-out.csv") == expected[1]);
+        assert!(!place.path("near").exists() && !place.path("far").exists());
+    }
+}
+
+#[test]
+fn a_run_goes_on_only_as_the_same_job_with_the_same_peer() {
+    let (place, arguments, expected) = large_place();
+    let [near, far] = ["near", "far"].map(|name| format!("{EIGHT} --work-dir {name}"));
+    let arguments = with(&arguments, &near, &far);
+    stopped_at_bucket_three(&place, &arguments, true, kill);
+
+    // Another input, other options, another peer.
+    let nobody = "--connect 127.0.0.1:1";
+    let journal = std::fs::read(place.path("near/journal")).unwrap();
+    let other = Arguments::new("theirs.csv", "key").with(DH).with(&near);
+    let refused = |receiver: &Arguments, word: &str| {
+        let ended = place.receiver(receiver, nobody).wait();
+        ended.expect_failure(2, word);
+    };
+    refused(&other, "another input");
+    refused(&arguments[0].clone().with("--lambda 64"), "other options");
+    let stranger = format!("--peer {}", place.receiver);
+    refused(&arguments[0].clone().with(&stranger), "another peer");
+    assert_eq!(std::fs::read(place.path("near/journal")).unwrap(), journal);
+
+    // A peer that has nothing to go on from: both start over.
+    std::fs::remove_dir_all(place.path("far")).unwrap();
+    let pair = run(&place, &arguments);
+    pair.expect_success();
+    assert!(
+        pair.receiver.err.contains("bucket 1 of 8"),
+        "{}",
+        pair.receiver.err
+    );
+    assert!(
+        pair.sender.err.contains("bucket 1 of 8"),
+        "{}",
+        pair.sender.err
+    );
+    assert!(place.read("out.csv") == expected[0]);
+    assert!(!place.path("near").exists() && !place.path("far").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_what_a_run_can_go_on_from() {
+    use nix::sys::signal::Signal;
+    let (place, arguments, expected) = large_place();
+    let before = place.names();
+    let interrupt = |party: Running| {
+        party.signal(Signal::SIGINT);
+        party.wait().expect_failure(4, "interrupted");
+    };
+    // Nothing without a directory to leave it in.
+    let limited = with(&arguments, EIGHT, EIGHT);
+    stopped_at_bucket_three(&place, &limited, true, interrupt);
+    assert_eq!(place.names(), before);
+
+    let limited = with(&limited, "--work-dir near", "--work-dir far");
+    stopped_at_bucket_three(&place, &limited, true, interrupt);
+    let pair = run(&place, &limited);
+    pair.expect_success();
+    assert!(
+        !pair.receiver.err.contains("bucket 1 of 8"),
+        "{}",
+        pair.receiver.err
+    );
+    assert!(place.read("out.csv") == expected[0]);
+    std::fs::remove_file(place.path("out.csv")).unwrap();
+    assert_eq!(place.names(), before);
+}
