@@ -65,6 +65,12 @@ pub trait Channel: Send {
     /// Starts a phase: later traffic and time are counted under `name`.
     fn begin_phase(&mut self, name: &'static str);
 
+    /// Tells whoever watches that `done` of `total` items of the running phase's current step are
+    /// done. Never travels.
+    fn progress(&mut self, done: u64, total: u64) {
+        let _ = (done, total);
+    }
+
     /// Traffic of every phase so far, in order.
     fn traffic(&self) -> Vec<PhaseTraffic>;
 
@@ -89,6 +95,10 @@ impl<C: Channel + ?Sized> Channel for &mut C {
         (**self).begin_phase(name);
     }
 
+    fn progress(&mut self, done: u64, total: u64) {
+        (**self).progress(done, total);
+    }
+
     fn traffic(&self) -> Vec<PhaseTraffic> {
         (**self).traffic()
     }
@@ -98,7 +108,8 @@ impl<C: Channel + ?Sized> Channel for &mut C {
     }
 }
 
-/// Sends `rows` (a whole number of rows of `row_len` bytes) as frames of one kind, each holding whole rows.
+/// Sends `rows` (a whole number of rows of `row_len` bytes) as frames of one kind, each holding whole rows;
+/// tells the progress in rows.
 pub fn send_rows(
     channel: &mut dyn Channel,
     kind: Kind,
@@ -106,13 +117,18 @@ pub fn send_rows(
     row_len: usize,
 ) -> Result<(), Error> {
     assert!(row_len > 0 && row_len <= MAX_FRAME && rows.len().is_multiple_of(row_len));
+    let total = (rows.len() / row_len) as u64;
+    let mut done = 0;
     for chunk in rows.chunks(MAX_FRAME / row_len * row_len) {
         channel.send(kind, chunk.to_vec())?;
+        done += (chunk.len() / row_len) as u64;
+        channel.progress(done, total);
     }
     Ok(())
 }
 
-/// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], handing each frame's rows to `sink`.
+/// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], handing each frame's rows to `sink`;
+/// tells the progress in rows.
 pub fn recv_rows(
     channel: &mut dyn Channel,
     kind: Kind,
@@ -136,6 +152,7 @@ pub fn recv_rows(
         }
         left -= most;
         sink(&frame)?;
+        channel.progress((count - left) as u64, count as u64);
     }
     Ok(())
 }

@@ -120,6 +120,12 @@ impl<C: Channel> Channel for Tamper<C> {
         }
     }
 
+    fn progress(&mut self, done: u64, total: u64) {
+        if let Some(inner) = &mut self.inner {
+            inner.progress(done, total);
+        }
+    }
+
     fn traffic(&self) -> Vec<PhaseTraffic> {
         self.inner
             .as_ref()
