@@ -19,15 +19,19 @@ const OUT_OF_RANGE: &str = "a number out of range";
 /// Bits to write.
 pub(super) struct Writer {
     bytes: Vec<u8>,
+    /// Whole bytes that are written.
+    at: usize,
+    /// Bits behind them, fewer than 8.
     word: u64,
     filled: u32,
 }
 
 impl Writer {
-    /// A writer with room for so many bytes.
+    /// A writer with room for so many bytes before it has to grow.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Writer {
-            bytes: Vec::with_capacity(bytes),
+            bytes: vec![0; bytes],
+            at: 0,
             word: 0,
             filled: 0,
         }
@@ -37,22 +41,39 @@ impl Writer {
     #[inline]
     pub(super) fn put(&mut self, value: u64, bits: u32) {
         debug_assert!(bits <= 64 && (bits == 64 || value >> bits == 0));
-        let wide = u128::from(self.word) | u128::from(value) << self.filled;
-        self.filled += bits;
-        if self.filled >= 64 {
-            self.bytes.extend_from_slice(&(wide as u64).to_le_bytes());
-            self.filled -= 64;
-            self.word = (wide >> 64) as u64;
+        if bits > 56 {
+            self.put_short(value & 0xffff_ffff, 32);
+            self.put_short(value >> 32, bits - 32);
         } else {
-            self.word = wide as u64;
+            self.put_short(value, bits);
         }
+    }
+
+    /// Of at most 56 bits. Writes a word and keeps the bytes that are full: how many those are is a
+    /// matter of chance that no branch should depend on.
+    #[inline]
+    fn put_short(&mut self, value: u64, bits: u32) {
+        self.word |= value << self.filled;
+        self.filled += bits;
+        if self.bytes.len() < self.at + 8 {
+            self.grow();
+        }
+        self.bytes[self.at..self.at + 8].copy_from_slice(&self.word.to_le_bytes());
+        let full = self.filled / 8;
+        self.at += full as usize;
+        self.word = self.word.unbounded_shr(8 * full);
+        self.filled %= 8;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.bytes.resize(2 * self.bytes.len() + 64, 0);
     }
 
     /// The bytes; the last one is filled up with zero bits.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        let rest = self.filled.div_ceil(8) as usize;
-        self.bytes
-            .extend_from_slice(&self.word.to_le_bytes()[..rest]);
+        self.put_short(0, self.filled.wrapping_neg() % 8);
+        self.bytes.truncate(self.at);
         self.bytes
     }
 }
@@ -198,7 +219,7 @@ impl Gaps {
     }
 
     /// Writes the number that follows `previous`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_next(&self, writer: &mut Writer, previous: u64, value: u64) {
         let gap = value - previous - self.least;
         let quotient = gap >> self.rice;
@@ -218,7 +239,7 @@ impl Gaps {
     }
 
     /// Reads the number that follows `previous`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_next(
         &self,
         reader: &mut Reader,

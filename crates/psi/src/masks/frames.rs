@@ -2,9 +2,9 @@
 
 use vesica_wire::Misbehaviour;
 
-use super::MASKS;
 use super::bits::{Gaps, Reader, Writer};
-use super::order::{Entry, Order};
+use super::order::Entry;
+use super::{MASKS, less};
 
 /// How the masks of an exchange are coded.
 #[derive(Clone, Copy, Debug)]
@@ -38,17 +38,16 @@ impl Code {
     }
 
     /// The frame that holds these masks, which ascend.
-    pub(super) fn encode<const W: usize>(&self, order: &Order<W>, entries: &[Entry]) -> Vec<u8> {
+    pub(super) fn encode<const W: usize>(&self, entries: &[Entry<W>]) -> Vec<u8> {
         let mut writer = Writer::with_capacity(self.gaps.expected_bytes(entries.len(), self.tail));
         let mut previous = None;
-        for entry in entries {
-            let value = entry.0 >> (64 - self.lead);
+        for (mask, _) in entries {
+            let value = mask[0] >> (64 - self.lead);
             match previous {
                 None => self.gaps.write_first(&mut writer, value),
                 Some(previous) => self.gaps.write_next(&mut writer, previous, value),
             }
             previous = Some(value);
-            let mask = order.mask(*entry);
             for (i, word) in mask.iter().enumerate().skip(1) {
                 let bits = self.tail_bits(i);
                 if bits > 0 {
@@ -118,7 +117,7 @@ impl<'a, const W: usize> Decoder<'a, W> {
             }
         }
         self.reader.check()?;
-        if self.previous.is_some_and(|previous| mask < previous) {
+        if self.previous.is_some_and(|previous| less(&mask, &previous)) {
             return Err(out_of_order());
         }
         self.previous = Some(mask);

@@ -31,19 +31,19 @@ pub(super) fn hits<const W: usize>(
         pairs: Vec::new(),
     };
     let mut own = order.entries();
-    own = &own[own.partition_point(|entry| entry.0 < block[0][0])..];
+    own = &own[own.partition_point(|entry| entry.0 < block[0])..];
     let mut offset = 0;
     while count > 0 {
         let (mut i, mut j) = (0, 0);
         // Which side goes on is a coin toss that no branch should depend on.
         while i < count && j < own.len() {
-            let (theirs, ours) = (block[i][0], own[j].0);
+            let (theirs, ours) = (block[i][0], own[j].0[0]);
             if theirs == ours {
-                let mask = order.mask(own[j]);
-                if mask == block[i] {
-                    result.pairs.push((own[j].1, (offset + i) as u32));
+                let (mask, index) = &own[j];
+                if *mask == block[i] {
+                    result.pairs.push((*index, (offset + i) as u32));
                 }
-                let theirs_first = block[i] < mask;
+                let theirs_first = block[i] < *mask;
                 i += usize::from(theirs_first);
                 j += usize::from(!theirs_first);
             } else {

@@ -109,11 +109,12 @@ impl Exchange {
             order.sort_until(last);
             let frames: Vec<_> = order.entries()[first..last]
                 .par_chunks(code.per_frame())
-                .map(|entries| code.encode(&order, entries))
+                .map(|entries| code.encode(entries))
                 .collect();
             for frame in frames {
                 channel.send(MASKS, frame)?;
             }
+            channel.progress(last as u64, masks.len() as u64);
         }
         if !self.both {
             return Ok(None);
@@ -165,6 +166,8 @@ impl Exchange {
             for (i, hits) in hits.into_iter().enumerate() {
                 found.take(first + i * code.per_frame(), hits?)?;
             }
+            let done = self.sender_size.min(first + batch);
+            channel.progress(done as u64, self.sender_size as u64);
         }
         if let Some(positions) = found.positions {
             matched::send(channel, self.sender_size, &positions)?;
@@ -260,6 +263,12 @@ fn top(bits: usize) -> u64 {
 #[inline]
 fn shortened<const W: usize>(mask: &[u64; W], width: usize) -> [u64; W] {
     std::array::from_fn(|i| mask[i] & top(width.saturating_sub(64 * i)))
+}
+
+/// Whether a < b; the first word nearly always tells.
+#[inline]
+fn less<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
+    a[0] < b[0] || a[0] == b[0] && a < b
 }
 
 #[cfg(test)]

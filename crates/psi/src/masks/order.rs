@@ -1,4 +1,4 @@
-//! Masks in ascending order, without moving them: their leading words and indices are sorted.
+//! Masks in ascending order, with their indices.
 //!
 //! Masks are uniform, so the order of their first bits cuts them into parts of nearly equal sizes,
 //! and the next bits sort a part but for a few neighbours. Whatever the masks are, the order is
@@ -6,10 +6,10 @@
 
 use rayon::prelude::*;
 
-use super::{shortened, top};
+use super::{less, shortened, top};
 
-/// The leading word of a mask, cut to the width, and the mask's index.
-pub(super) type Entry = (u64, u32);
+/// A mask, cut to the width, and its index.
+pub(super) type Entry<const W: usize> = ([u64; W], u32);
 
 /// A part has about so many masks, as a power of two.
 const PART: u32 = 9;
@@ -21,10 +21,8 @@ const MOST_PART_BITS: u32 = 12;
 const CROWD: u32 = 24;
 
 /// Masks, and in which order they ascend.
-pub(super) struct Order<'a, const W: usize> {
-    masks: &'a [[u64; W]],
-    width: usize,
-    entries: Vec<Entry>,
+pub(super) struct Order<const W: usize> {
+    entries: Vec<Entry<W>>,
     /// Where each part begins, and the end of the last.
     starts: Vec<usize>,
     /// Bits that chose the part.
@@ -33,9 +31,9 @@ pub(super) struct Order<'a, const W: usize> {
     sorted: usize,
 }
 
-impl<'a, const W: usize> Order<'a, W> {
+impl<const W: usize> Order<W> {
     /// Cuts the masks into parts.
-    pub(super) fn new(masks: &'a [[u64; W]], width: usize) -> Self {
+    pub(super) fn new(masks: &[[u64; W]], width: usize) -> Self {
         let lead = top(width);
         let part_bits = (masks.len().max(1).ilog2().saturating_sub(PART)).min(MOST_PART_BITS);
         let part = |mask: &[u64; W]| (mask[0] & lead).unbounded_shr(64 - part_bits) as usize;
@@ -47,15 +45,13 @@ impl<'a, const W: usize> Order<'a, W> {
             starts[i] += starts[i - 1];
         }
         let mut next = starts.clone();
-        let mut entries = vec![(0, 0); masks.len()];
+        let mut entries = vec![([0; W], 0); masks.len()];
         for (i, mask) in masks.iter().enumerate() {
             let at = &mut next[part(mask)];
-            entries[*at] = (mask[0] & lead, i as u32);
+            entries[*at] = (shortened(mask, width), i as u32);
             *at += 1;
         }
         Order {
-            masks,
-            width,
             entries,
             starts,
             part_bits,
@@ -78,48 +74,36 @@ impl<'a, const W: usize> Order<'a, W> {
             parts.push(part);
             rest = others;
         }
-        let (masks, width, part_bits) = (self.masks, self.width, self.part_bits);
-        parts
-            .into_par_iter()
-            .with_min_len(8)
-            .for_each_init(Scratch::default, |scratch, part| {
+        let part_bits = self.part_bits;
+        parts.into_par_iter().with_min_len(8).for_each_init(
+            Scratch::<W>::default,
+            |scratch, part| {
                 scratch.sort(part, part_bits);
-                settle_ties(part, masks, width);
-            });
+            },
+        );
         self.sorted = last;
     }
 
     /// All entries; those that [`Self::sort_until`] has reached are in order.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[Entry<W>] {
         &self.entries
-    }
-
-    /// The mask of an entry, cut to the width.
-    #[inline]
-    pub(super) fn mask(&self, entry: Entry) -> [u64; W] {
-        let mut mask = [0; W];
-        if W > 1 {
-            mask = shortened(&self.masks[entry.1 as usize], self.width);
-        }
-        mask[0] = entry.0;
-        mask
     }
 }
 
 #[derive(Default)]
-struct Scratch {
+struct Scratch<const W: usize> {
     places: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<W>>,
 }
 
-impl Scratch {
-    /// Sorts a part by leading words, all of which begin with the same `skip` bits.
-    fn sort(&mut self, part: &mut [Entry], skip: u32) {
+impl<const W: usize> Scratch<W> {
+    /// Sorts a part, whose masks all begin with the same `skip` bits.
+    fn sort(&mut self, part: &mut [Entry<W>], skip: u32) {
         if part.len() < 2 {
             return;
         }
         let bits = part.len().ilog2() + 1;
-        let bucket = |entry: &Entry| (entry.0 << skip >> (64 - bits)) as usize;
+        let bucket = |entry: &Entry<W>| (entry.0[0] << skip >> (64 - bits)) as usize;
         self.places.clear();
         self.places.resize(1 << bits, 0);
         for entry in part.iter() {
@@ -131,11 +115,11 @@ impl Scratch {
             sum += std::mem::replace(place, sum);
         }
         if most > CROWD {
-            part.sort_unstable_by_key(|entry| entry.0);
+            part.sort_unstable();
             return;
         }
         if self.entries.len() < part.len() {
-            self.entries.resize(part.len(), (0, 0));
+            self.entries.resize(part.len(), ([0; W], 0));
         }
         for entry in part.iter() {
             let place = &mut self.places[bucket(entry)];
@@ -144,21 +128,11 @@ impl Scratch {
         }
         for (i, entry) in self.entries[..part.len()].iter().enumerate() {
             let mut at = i;
-            while at > 0 && part[at - 1].0 > entry.0 {
+            while at > 0 && less(&entry.0, &part[at - 1].0) {
                 part[at] = part[at - 1];
                 at -= 1;
             }
             part[at] = *entry;
         }
-    }
-}
-
-/// Sorts masks with the same leading word by the other words.
-fn settle_ties<const W: usize>(part: &mut [Entry], masks: &[[u64; W]], width: usize) {
-    if W == 1 || !part.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return;
-    }
-    for run in part.chunk_by_mut(|a, b| a.0 == b.0) {
-        run.sort_unstable_by_key(|entry| shortened(&masks[entry.1 as usize], width));
     }
 }

@@ -441,7 +441,7 @@ fn frames_ascend_and_are_as_many_as_agreed() {
     let code = Code::new(width, count);
     let mut order = Order::new(&theirs, width);
     order.sort_until(count);
-    let short = code.encode(&order, &order.entries()[..code.per_frame() - 1]);
+    let short = code.encode(&order.entries()[..code.per_frame() - 1]);
     let mut dribbled = good.clone();
     dribbled.0[0].1 = short;
     assert!(matches!(
