@@ -26,7 +26,10 @@ use vesica_primitives::block::{Block, Cipher, Prg};
 use crate::{EncodingFailed, Okvs};
 
 /// Keys hashed together.
-const BATCH: usize = 64;
+const HASHED: usize = 64;
+
+/// Keys whose rows go to the kernels together.
+const BATCH: usize = 512;
 
 /// Keys placed by one job.
 const PLACED: usize = 1 << 14;
@@ -101,8 +104,8 @@ impl RandomBand {
         keys.par_chunks(PLACED)
             .zip(words.par_chunks_mut(PLACED))
             .for_each(|(keys, words)| {
-                let mut blocks = [0; BATCH];
-                for (keys, words) in keys.chunks(BATCH).zip(words.chunks_mut(BATCH)) {
+                let mut blocks = [0; HASHED];
+                for (keys, words) in keys.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
                     let blocks = &mut blocks[..keys.len()];
                     blocks.copy_from_slice(keys);
                     self.cipher.feed_forward(blocks);
@@ -141,8 +144,8 @@ impl RandomBand {
 
     /// The rows of keys, in the frame of the word in which each starts.
     fn rows(&self, keys: &[Block], rows: &mut [Row]) {
-        let mut blocks = [0; 4 * BATCH];
-        for (keys, rows) in keys.chunks(BATCH).zip(rows.chunks_mut(BATCH)) {
+        let mut blocks = [0; 4 * HASHED];
+        for (keys, rows) in keys.chunks(HASHED).zip(rows.chunks_mut(HASHED)) {
             let blocks = &mut blocks[..4 * keys.len()];
             for (blocks, key) in blocks.as_chunks_mut::<4>().0.iter_mut().zip(keys) {
                 *blocks = std::array::from_fn(|i| *key ^ i as u128);
@@ -155,7 +158,7 @@ impl RandomBand {
                 for (i, word) in row.iter_mut().enumerate() {
                     let bits = match i {
                         7 => 0,
-                        _ => (blocks[(i + 1) / 2] >> (64 * ((i + 1) % 2))) as u64 & self.mask[i],
+                        _ => (blocks[i.div_ceil(2)] >> (64 * ((i + 1) % 2))) as u64 & self.mask[i],
                     };
                     *word = bits << shift | before >> 1 >> (63 - shift);
                     before = bits;

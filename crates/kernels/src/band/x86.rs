@@ -146,7 +146,6 @@ pub(super) unsafe fn combine<const W: usize>(
     rows: &[Row],
     out: &mut [[u64; W]],
 ) {
-    let identity = _mm512_set1_epi64(IDENTITY);
     // The matrices of eight words of slots, number b at b % 8, those of words `have` being up to date.
     let mut window = [[[_mm512_setzero_si512(); W]; 8]; 8];
     let mut have = 0..0;
@@ -160,34 +159,65 @@ pub(super) unsafe fn combine<const W: usize>(
         };
         for word in kept..first + 8 {
             for (g, matrices) in window[word % 8].iter_mut().enumerate() {
-                let mut group = [[0; W]; 8];
-                let from = (word * WORD + 8 * g).min(slots.len());
-                let to = (from + 8).min(slots.len());
-                group[..to - from].copy_from_slice(&slots[from..to]);
-                for (w, matrix) in matrices.iter_mut().enumerate() {
-                    let bytes = transpose(gather(&group, w));
-                    *matrix = _mm512_gf2p8affine_epi64_epi8::<0>(identity, bytes);
+                let from = word * WORD + 8 * g;
+                match slots.get(from..from + 8) {
+                    Some(group) => *matrices = to_matrices(&group.as_chunks().0[0]),
+                    None => {
+                        let rest = slots.get(from..).unwrap_or(&[]);
+                        let mut group = [[0; W]; 8];
+                        group[..rest.len()].copy_from_slice(rest);
+                        *matrices = to_matrices(&group);
+                    }
                 }
             }
         }
         have = first..first + 8;
         let these = next..next + run.len();
         next = these.end;
-        for (rows, out) in rows[these.clone()].chunks(8).zip(out[these].chunks_mut(8)) {
-            let mut eight = [[0; 8]; 8];
-            eight[..rows.len()].copy_from_slice(rows);
-            let bytes = transpose_rows(&eight);
-            let mut sums = [_mm512_setzero_si512(); W];
-            for q in 0..8 {
-                accumulate(&mut sums, &window[(first + q) % 8], &bytes[q]);
-            }
-            let mut results = [[0; W]; 8];
-            for (w, sum) in sums.into_iter().enumerate() {
-                scatter(&mut results, w, untranspose(sum));
-            }
-            out.copy_from_slice(&results[..rows.len()]);
+        let (groups, rest) = rows[these.clone()].as_chunks::<8>();
+        let (out, out_rest) = out[these].as_chunks_mut::<8>();
+        for (rows, out) in groups.iter().zip(out) {
+            combine_eight(&window, first, rows, out);
+        }
+        if !rest.is_empty() {
+            let mut rows = [[0; 8]; 8];
+            let mut out = [[0; W]; 8];
+            rows[..rest.len()].copy_from_slice(rest);
+            combine_eight(&window, first, &rows, &mut out);
+            out_rest.copy_from_slice(&out[..rest.len()]);
         }
     }
+}
+
+/// The values of eight rows in the frame of word `first`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+fn combine_eight<const W: usize>(
+    window: &[[[__m512i; W]; 8]; 8],
+    first: usize,
+    rows: &[Row; 8],
+    out: &mut [[u64; W]; 8],
+) {
+    let bytes = transpose_rows(rows);
+    let mut sums = [_mm512_setzero_si512(); W];
+    for (q, bytes) in bytes.iter().enumerate() {
+        accumulate(&mut sums, &window[(first + q) % 8], bytes);
+    }
+    for (w, sum) in sums.into_iter().enumerate() {
+        scatter(out, w, untranspose(sum));
+    }
+}
+
+/// The matrices of eight slots.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+fn to_matrices<const W: usize>(slots: &[[u64; W]; 8]) -> [__m512i; W] {
+    let identity = _mm512_set1_epi64(IDENTITY);
+    let mut matrices = [_mm512_setzero_si512(); W];
+    for (w, matrix) in matrices.iter_mut().enumerate() {
+        *matrix = _mm512_gf2p8affine_epi64_epi8::<0>(identity, transpose(gather(slots, w)));
+    }
+    matrices
 }
 
 /// Adds what the 64 slots of a word contribute to eight values, given the rows' bytes.
@@ -229,22 +259,58 @@ fn invert_unitriangular(matrices: Row) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn transpose_rows(rows: &[Row; 8]) -> [[u64; 8]; 8] {
+    // Columns 2p of two rows and 2p+1 of the same two, then lane p of four such.
+    let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
+    let (r0, r1, r2, r3) = (load(r0), load(r1), load(r2), load(r3));
+    let (r4, r5, r6, r7) = (load(r4), load(r5), load(r6), load(r7));
+    let even = four_lanes([
+        _mm512_unpacklo_epi64(r0, r1),
+        _mm512_unpacklo_epi64(r2, r3),
+        _mm512_unpacklo_epi64(r4, r5),
+        _mm512_unpacklo_epi64(r6, r7),
+    ]);
+    let odd = four_lanes([
+        _mm512_unpackhi_epi64(r0, r1),
+        _mm512_unpackhi_epi64(r2, r3),
+        _mm512_unpackhi_epi64(r4, r5),
+        _mm512_unpackhi_epi64(r6, r7),
+    ]);
     let mut bytes = [[0; 8]; 8];
-    for (q, bytes) in bytes.iter_mut().enumerate() {
-        *bytes = words(transpose(gather(rows, q)));
+    for p in 0..4 {
+        bytes[2 * p] = words(transpose(even[p]));
+        bytes[2 * p + 1] = words(transpose(odd[p]));
     }
     bytes
+}
+
+/// Transposes a 4×4 matrix of 128-bit lanes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn four_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_low, ab_high) = (
+        _mm512_shuffle_i64x2::<0x44>(a, b),
+        _mm512_shuffle_i64x2::<0xee>(a, b),
+    );
+    let (cd_low, cd_high) = (
+        _mm512_shuffle_i64x2::<0x44>(c, d),
+        _mm512_shuffle_i64x2::<0xee>(c, d),
+    );
+    [
+        _mm512_shuffle_i64x2::<0x88>(ab_low, cd_low),
+        _mm512_shuffle_i64x2::<0xdd>(ab_low, cd_low),
+        _mm512_shuffle_i64x2::<0x88>(ab_high, cd_high),
+        _mm512_shuffle_i64x2::<0xdd>(ab_high, cd_high),
+    ]
 }
 
 /// Word `w` of eight values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 fn gather<const W: usize>(values: &[[u64; W]; 8], w: usize) -> __m512i {
-    let mut chosen = [0; 8];
-    for (word, value) in chosen.iter_mut().zip(values) {
-        *word = value[w];
-    }
-    load(&chosen)
+    let [a, b, c, d, e, f, g, h] = values;
+    let [a, b, c, d] = [a[w] as i64, b[w] as i64, c[w] as i64, d[w] as i64];
+    let [e, f, g, h] = [e[w] as i64, f[w] as i64, g[w] as i64, h[w] as i64];
+    _mm512_set_epi64(h, g, f, e, d, c, b, a)
 }
 
 /// Writes word `w` of eight values.
