@@ -9,7 +9,7 @@ use common::{connected, job, within};
 use proptest::prelude::*;
 use vesica_session::{
     Agreement, Error, Fingerprint, Hello, Job, Learns, MAX_HELLO, NO_LIMIT, Payload, Protocol,
-    ProtocolRequest, Reveal, Role, Security, VERSION, agree, confirm_done,
+    ProtocolRequest, Reveal, Role, Security, VERSION, agree, auto_protocol, confirm_done,
 };
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Misbehaviour, Spoil,
@@ -219,6 +219,32 @@ fn auto_takes_the_protocol_that_the_other_names() {
 }
 
 #[test]
+fn auto_is_a_matter_of_the_sizes() {
+    let protocol = |receiver: u64, sender: u64| {
+        let (mut a, mut b) = pair(5000);
+        thread::scope(|scope| {
+            let near = scope.spawn(move || {
+                agree(&mut a, &job(Role::Receiver), receiver, None, None)
+                    .unwrap()
+                    .contract
+            });
+            let far = agree(&mut b, &job(Role::Sender), sender, None, None);
+            let near = near.join().unwrap();
+            assert_eq!(near, far.unwrap().contract);
+            assert_eq!(
+                near.protocol,
+                auto_protocol(receiver, sender, Security::Malicious)
+            );
+            near.protocol
+        })
+    };
+    assert_eq!(protocol(0, 0), Protocol::CompactDh);
+    assert_eq!(protocol(100, 200), Protocol::CompactDh);
+    assert_eq!(protocol(1 << 20, 1), Protocol::Vole);
+    assert_eq!(protocol(1, 1 << 20), Protocol::Vole);
+}
+
+#[test]
 fn a_peer_with_too_many_items_is_refused_and_told() {
     let (mut ours, theirs) = (job(Role::Receiver), job(Role::Sender));
     ours.max_peer_items = 19;
@@ -241,7 +267,11 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     thread::scope(|scope| {
         scope.spawn(move || {
             let items = Protocol::CompactDh.max_items() + 1;
-            let error = agree(&mut a, &job(Role::Sender), items, None, None).unwrap_err();
+            let named = Job {
+                protocol: ProtocolRequest::Named(Protocol::CompactDh),
+                ..job(Role::Sender)
+            };
+            let error = agree(&mut a, &named, items, None, None).unwrap_err();
             assert_eq!(error.exit_code(), 7);
         });
         let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();

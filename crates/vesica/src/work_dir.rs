@@ -193,12 +193,9 @@ impl WorkDir {
             let _ = File::open(&self.path).and_then(|directory| directory.sync_all());
             Ok(())
         };
+        // The peer hears of it too, and not of where it is.
         write().map_err(|e| {
-            let path = self.path.display();
-            WireError::Resource(format!(
-                "{path}: the journal cannot be written: {}",
-                e.kind()
-            ))
+            WireError::Resource(format!("the journal cannot be written: {}", e.kind()))
         })?;
         self.kept = true;
         Ok(())
