@@ -159,7 +159,7 @@ fn columns_meet_the_bound() {
     for (items, lambda) in [(409, 40), (450, 64), (600, 52)] {
         meets(items, lambda);
     }
-    for log in 14..20 {
+    for log in 13..20 {
         for lambda in [40, 75] {
             meets(3 << (log - 1), lambda);
         }
