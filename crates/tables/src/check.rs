@@ -127,6 +127,7 @@ pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
         columns: columns.collect(),
     };
     let facts = scan(source, key, &mut sink)?;
+    sink.drain()?;
     let keys = sink.keys.finish();
     let mut check = Check {
         input: source.name().to_owned(),
@@ -150,16 +151,25 @@ struct CheckSink<'k> {
     columns: Vec<ColumnCheck>,
 }
 
+impl CheckSink<'_> {
+    fn drain(&mut self) -> Result<()> {
+        let CheckSink {
+            canonical, keys, ..
+        } = self;
+        canonical.drain(|item| keys.add(item))
+    }
+}
+
 impl Sink for CheckSink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         let columns = &mut self.columns;
-        let item = self
+        let full = self
             .canonical
-            .item(row, |i, value, verdict| {
+            .add(row, |i, value, verdict| {
                 columns[i].note(value, verdict, at.row)
             })
             .map_err(|e| e.at_row(at.row, at.line))?;
-        self.keys.add(item)
+        if full { self.drain() } else { Ok(()) }
     }
 }
 

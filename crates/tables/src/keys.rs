@@ -81,6 +81,7 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
         keys: Collector::default(),
     };
     scan(source, key, &mut sink)?;
+    sink.drain()?;
     Ok(sink.keys.finish())
 }
 
@@ -89,13 +90,20 @@ struct KeySink<'k> {
     keys: Collector,
 }
 
+impl KeySink<'_> {
+    fn drain(&mut self) -> Result<()> {
+        let KeySink { canonical, keys } = self;
+        canonical.drain(|item| keys.add(item))
+    }
+}
+
 impl Sink for KeySink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let item = self
+        let full = self
             .canonical
-            .item(row, |_, _, _| {})
+            .add(row, |_, _, _| {})
             .map_err(|e| e.at_row(at.row, at.line))?;
-        self.keys.add(item)
+        if full { self.drain() } else { Ok(()) }
     }
 }
 

@@ -100,6 +100,7 @@ pub fn read_keys_within(
         store: Building::Memory(Collector::default()),
     };
     scan(source, key, &mut sink)?;
+    sink.drain()?;
     match sink.store {
         Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish())),
         Building::Disk(writer) => writer
@@ -121,25 +122,37 @@ enum Building {
     Disk(Box<Writer>),
 }
 
-impl Sink for StoreSink<'_> {
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let item = self
-            .canonical
-            .item(row, |_, _, _| {})
-            .map_err(|e| e.at_row(at.row, at.line))?;
-        let on_disk = |e: Error| e.in_path(&self.directory.display().to_string());
-        match &mut self.store {
+impl StoreSink<'_> {
+    fn drain(&mut self) -> Result<()> {
+        let StoreSink {
+            canonical,
+            memory,
+            directory,
+            store,
+        } = self;
+        let on_disk = |e: Error| e.in_path(&directory.display().to_string());
+        canonical.drain(|item| match store {
             Building::Disk(writer) => writer.add(item).map_err(on_disk),
             Building::Memory(collector) => {
                 collector.add(item)?;
-                if collector.bytes() > self.memory {
+                if collector.bytes() > *memory {
                     let keys = std::mem::take(collector).finish();
-                    let writer = Writer::take_over(self.directory, &keys).map_err(on_disk)?;
-                    self.store = Building::Disk(Box::new(writer));
+                    let writer = Writer::take_over(directory, &keys).map_err(on_disk)?;
+                    *store = Building::Disk(Box::new(writer));
                 }
                 Ok(())
             }
-        }
+        })
+    }
+}
+
+impl Sink for StoreSink<'_> {
+    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        let full = self
+            .canonical
+            .add(row, |_, _, _| {})
+            .map_err(|e| e.at_row(at.row, at.line))?;
+        if full { self.drain() } else { Ok(()) }
     }
 }
 

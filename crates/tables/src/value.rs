@@ -5,6 +5,10 @@
 //! little-endian bytes, so that ("ab", "c") differs from ("a", "bc").
 
 use blake3::Hasher;
+use vesica_kernels::{
+    Backend,
+    blake3::{MAX_INPUT, derive_key_each},
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
@@ -123,31 +127,54 @@ pub(crate) enum Item {
     Invalid,
 }
 
+/// How many rows are hashed at once; many short keys together take a fraction of the time.
+const BATCH: usize = 64;
+
+/// So many bytes of keys are hashed even if they are of fewer rows.
+const BATCH_BYTES: usize = 64 << 10;
+
 /// Turns rows into items, one buffer for all of them.
 pub(crate) struct Canonical<'k> {
     key: &'k KeySpec,
-    /// Reset for each row: making one takes longer than hashing a short key.
+    context_key: [u8; 32],
+    /// For long keys. Reset for each: making one takes longer than hashing.
     hasher: Hasher,
+    /// What is hashed for each pending row, one after the other.
     bytes: Vec<u8>,
+    pending: Vec<Pending>,
+}
+
+/// A row whose item is not known yet.
+enum Pending {
+    /// The end of its bytes; they start where those of the row before end.
+    Key {
+        end: usize,
+        changed: bool,
+    },
+    Blank,
+    Invalid,
 }
 
 impl<'k> Canonical<'k> {
     pub(crate) fn new(key: &'k KeySpec) -> Self {
         Canonical {
             key,
+            context_key: blake3::hazmat::hash_derive_key_context(CONTEXT),
             hasher: Hasher::new_derive_key(CONTEXT),
             bytes: Vec::new(),
+            pending: Vec::with_capacity(BATCH),
         }
     }
 
-    /// The item of one row. A blank value anywhere makes the whole key blank, as a null does in
-    /// a join; otherwise an invalid one makes it invalid. `each` hears of every column.
-    pub(crate) fn item<R: Row>(
+    /// Adds a row, and tells whether it is time to [`Canonical::drain`]. A blank value anywhere
+    /// makes the whole key blank, as a null does in a join; otherwise an invalid one makes it
+    /// invalid. `each` hears of every column.
+    pub(crate) fn add<R: Row>(
         &mut self,
         row: &R,
         mut each: impl FnMut(usize, Value<'_>, Verdict),
-    ) -> Result<Item> {
-        self.bytes.clear();
+    ) -> Result<bool> {
+        let before = self.bytes.len();
         let (mut blank, mut invalid, mut any_changed) = (false, false, false);
         for (i, column) in self.key.columns().iter().enumerate() {
             let value = row.value(i);
@@ -165,18 +192,59 @@ impl<'k> Canonical<'k> {
             }
             each(i, value, verdict);
         }
-        Ok(if blank {
-            Item::Blank
+        if blank || invalid {
+            self.bytes.truncate(before);
+        }
+        self.pending.push(if blank {
+            Pending::Blank
         } else if invalid {
-            Item::Invalid
+            Pending::Invalid
         } else {
-            self.hasher.reset();
-            self.hasher.update(&self.bytes);
-            Item::Digest {
-                digest: *self.hasher.finalize().as_bytes(),
+            Pending::Key {
+                end: self.bytes.len(),
                 changed: any_changed,
             }
-        })
+        });
+        Ok(self.pending.len() == BATCH || self.bytes.len() >= BATCH_BYTES)
+    }
+
+    /// Passes on the items of all rows added since the last call, in order.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Item) -> Result<()>) -> Result<()> {
+        let mut keys: [&[u8]; BATCH] = [&[]; BATCH];
+        let mut start = 0;
+        for (key, pending) in keys.iter_mut().zip(&self.pending) {
+            if let Pending::Key { end, .. } = pending {
+                *key = &self.bytes[start..*end];
+                start = *end;
+            }
+        }
+        // Rows without a key and with a long one leave their lanes to an empty input.
+        let short = keys.map(|key| if key.len() > MAX_INPUT { &[] } else { key });
+        let mut digests = [[0; 32]; BATCH];
+        let rows = self.pending.len();
+        derive_key_each(
+            Backend::Best,
+            &self.context_key,
+            &short[..rows],
+            &mut digests[..rows],
+        );
+        for ((pending, key), digest) in self.pending.drain(..).zip(keys).zip(digests) {
+            take(match pending {
+                Pending::Blank => Item::Blank,
+                Pending::Invalid => Item::Invalid,
+                Pending::Key { changed, .. } if key.len() > MAX_INPUT => {
+                    self.hasher.reset();
+                    self.hasher.update(key);
+                    Item::Digest {
+                        digest: *self.hasher.finalize().as_bytes(),
+                        changed,
+                    }
+                }
+                Pending::Key { changed, .. } => Item::Digest { digest, changed },
+            })?;
+        }
+        self.bytes.clear();
+        Ok(())
     }
 }
 
@@ -195,13 +263,73 @@ mod tests {
     fn digest(texts: &[&str]) -> [u8; 32] {
         let names = ["a", "b", "c"][..texts.len()].join(",");
         let key = KeySpec::parse(&names, &[] as &[&str]).unwrap();
-        match Canonical::new(&key)
-            .item(&Texts(texts), |_, _, _| {})
-            .unwrap()
-        {
-            Item::Digest { digest, .. } => digest,
-            _ => panic!("no item"),
+        let mut canonical = Canonical::new(&key);
+        assert!(!canonical.add(&Texts(texts), |_, _, _| {}).unwrap());
+        let mut digests = Vec::new();
+        canonical
+            .drain(|item| {
+                if let Item::Digest { digest, .. } = item {
+                    digests.push(digest);
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(digests.len(), 1);
+        digests[0]
+    }
+
+    /// What the definition says of a key of one column.
+    fn expected(text: &str) -> [u8; 32] {
+        let length = (text.len() as u64).to_le_bytes();
+        blake3::derive_key(CONTEXT, &[&length, text.as_bytes()].concat())
+    }
+
+    #[test]
+    fn batches_hash_keys_of_all_lengths_in_order() {
+        let key = KeySpec::parse("a", &[] as &[&str]).unwrap();
+        let mut canonical = Canonical::new(&key);
+        let texts: Vec<String> = (0..300).map(|i| "x".repeat(i * 7 % 151)).collect();
+        let mut items = Vec::new();
+        let mut batches = 0;
+        for text in &texts {
+            if canonical.add(&Texts(&[text]), |_, _, _| {}).unwrap() {
+                batches += 1;
+                canonical
+                    .drain(|item| {
+                        items.push(item);
+                        Ok(())
+                    })
+                    .unwrap();
+            }
         }
+        canonical
+            .drain(|item| {
+                items.push(item);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((items.len(), batches), (texts.len(), texts.len() / BATCH));
+        for (text, item) in texts.iter().zip(items) {
+            match item {
+                Item::Digest { digest, changed } => {
+                    assert_eq!((digest, changed), (expected(text), false));
+                }
+                Item::Blank => assert!(text.is_empty()),
+                Item::Invalid => panic!("nothing is invalid here"),
+            }
+        }
+    }
+
+    #[test]
+    fn long_keys_do_not_wait_for_a_full_batch() {
+        let key = KeySpec::parse("a", &[] as &[&str]).unwrap();
+        let text = "y".repeat(BATCH_BYTES);
+        assert!(
+            Canonical::new(&key)
+                .add(&Texts(&[&text]), |_, _, _| {})
+                .unwrap()
+        );
+        assert_eq!(digest(&["y"]), expected("y"));
     }
 
     #[test]
