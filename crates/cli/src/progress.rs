@@ -265,6 +265,10 @@ impl Observer for Progress {
         self.begin(&format!("phase: {name}"));
     }
 
+    fn bucket(&mut self, number: u32, of: u32) {
+        self.note(&format!("bucket {number} of {of}"));
+    }
+
     fn bytes(&mut self, sent: u64, received: u64) {
         self.pace.bytes[1] = sent + received;
         self.tell();

@@ -81,7 +81,7 @@ pub fn capacity(items: u64, buckets: u32, lambda: u32) -> u64 {
         c * (c / mean).ln() - c + mean >= wanted
     };
     // No bucket holds more than everything.
-    let (mut below, mut enough) = (mean.floor() as u64, items + 1);
+    let (mut below, mut enough) = (mean.floor() as u64, items.saturating_add(1));
     while enough - below > 1 {
         let middle = below + (enough - below) / 2;
         if rare(middle) {

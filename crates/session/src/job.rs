@@ -285,8 +285,8 @@ fn one_bucket(
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
         params.session = bucket_session(&params.session, bucket);
+        channel.begin_phase("items");
     }
-    channel.begin_phase("items");
     let digests = set.load(bucket)?;
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);

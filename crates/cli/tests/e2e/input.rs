@@ -54,7 +54,7 @@ fn requests_that_cannot_be() {
     for (with, words) in [
         ("--normalize id=nonsense", "nonsense"),
         ("--normalize name=text", "not part of the key"),
-        ("--protocol vole", "protocols are: compact-dh"),
+        ("--protocol nonsense", "protocols are: compact-dh"),
         ("--protocol dh", "semi-honest"),
         ("--protocol compact-dh-sh1", "semi-honest"),
         ("--security none", "none"),
@@ -63,7 +63,7 @@ fn requests_that_cannot_be() {
         ("--timeout 0", "timeout"),
         ("--format xlsx", "xlsx"),
         ("--delimiter ab", "delimiter"),
-        ("--both", "--both"),
+        ("--both yes", "yes"),
         ("--report good.csv", "same file"),
         ("--report nowhere/report.json", "cannot be written"),
         ("--peer vs1:abc", "vs1:"),

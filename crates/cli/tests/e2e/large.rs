@@ -8,10 +8,22 @@ const DH: &str = "--protocol dh --security semi-honest";
 /// Cuts the sets of [`large_place`] into eight.
 const EIGHT: &str = "--memory 300K";
 
+/// The same for [`long_place`].
+const EIGHT_OF_LONG: &str = "--memory 3M";
+
 /// Two tables of some two thousand keys, and the rows that are to come out for each side.
 fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
+    place_of(3000, 4000)
+}
+
+/// The same with so many keys that a run can be stopped on its way.
+fn long_place() -> (Place, [Arguments; 2], [String; 2]) {
+    place_of(40_000, 50_000)
+}
+
+fn place_of(count: u64, range: u64) -> (Place, [Arguments; 2], [String; 2]) {
     let place = Place::new();
-    let (ours, theirs) = (rows(3000, 1, 4000), rows(2900, 2, 4000));
+    let (ours, theirs) = (rows(count, 1, range), rows(count - 100, 2, range));
     place.write("ours.csv", csv_of(&HEADER, &ours));
     place.write("theirs.csv", csv_of(&HEADER, &theirs));
     let expected = [
@@ -162,8 +174,8 @@ fn kill(mut party: Running) {
 #[test]
 fn a_killed_run_goes_on_where_it_stopped() {
     for stop_receiver in [true, false] {
-        let (place, arguments, expected) = large_place();
-        let limits = format!("{EIGHT} --both --work-dir");
+        let (place, arguments, expected) = long_place();
+        let limits = format!("{EIGHT_OF_LONG} --both --work-dir");
         let arguments = with(
             &arguments,
             &format!("{limits} near"),
@@ -188,8 +200,8 @@ fn a_killed_run_goes_on_where_it_stopped() {
 
 #[test]
 fn a_run_goes_on_only_as_the_same_job_with_the_same_peer() {
-    let (place, arguments, expected) = large_place();
-    let [near, far] = ["near", "far"].map(|name| format!("{EIGHT} --work-dir {name}"));
+    let (place, arguments, expected) = long_place();
+    let [near, far] = ["near", "far"].map(|name| format!("{EIGHT_OF_LONG} --work-dir {name}"));
     let arguments = with(&arguments, &near, &far);
     stopped_at_bucket_three(&place, &arguments, true, kill);
 
@@ -229,14 +241,14 @@ fn a_run_goes_on_only_as_the_same_job_with_the_same_peer() {
 #[test]
 fn ctrl_c_leaves_what_a_run_can_go_on_from() {
     use nix::sys::signal::Signal;
-    let (place, arguments, expected) = large_place();
+    let (place, arguments, expected) = long_place();
     let before = place.names();
     let interrupt = |party: Running| {
         party.signal(Signal::SIGINT);
         party.wait().expect_failure(4, "interrupted");
     };
     // Nothing without a directory to leave it in.
-    let limited = with(&arguments, EIGHT, EIGHT);
+    let limited = with(&arguments, EIGHT_OF_LONG, EIGHT_OF_LONG);
     stopped_at_bucket_three(&place, &limited, true, interrupt);
     assert_eq!(place.names(), before);
 
