@@ -4,7 +4,7 @@ use vesica_primitives::block::Block;
 
 /// GF(2^64) or GF(2^128), as subfields of GF(2^128): see [`vesica_kernels::binary`].
 pub trait Field:
-    Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + bytemuck::Pod
+    Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + bytemuck::Pod + zeroize::Zeroize
 {
     /// Bits of an element.
     const BITS: u32;

@@ -8,10 +8,12 @@
 //! |---|---|---|
 //! | [`compact_dh`] | RT21, figures 4, 5 and 6 | malicious, or semi-honest |
 //! | [`dh`] | Huberman, Franklin and Hogg 1999 | semi-honest |
+//! | [`vole`] | RS21 and RR22 | malicious, or semi-honest |
 #![forbid(unsafe_code)]
 
 pub mod compact_dh;
 pub mod dh;
+pub mod vole;
 
 /// One item of a set: the salted 256-bit hash of a canonical key.
 pub type Item = [u8; 32];

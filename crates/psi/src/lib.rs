@@ -7,9 +7,10 @@
 pub mod masks;
 
 use rand_core::CryptoRng;
+use vesica_correlations::ot_extension;
 pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
-use vesica_oprf::dh;
+use vesica_oprf::{dh, vole};
 use vesica_wire::{Channel, Error};
 
 /// What an adversary may do.
@@ -142,6 +143,20 @@ fn variant(protocol: Protocol) -> Option<Variant> {
     }
 }
 
+/// What `vole` needs of the parameters.
+fn vole_params(params: &Params) -> vole::Params {
+    vole::Params {
+        security: match params.security {
+            Security::SemiHonest => ot_extension::Security::SemiHonest,
+            Security::Malicious => ot_extension::Security::Malicious,
+        },
+        lambda: params.lambda,
+        receiver_size: params.receiver_size,
+        sender_size: params.sender_size,
+        session: params.session,
+    }
+}
+
 /// The receiver's offline phase for `items` items. Needs no peer.
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
     Prepared(match variant(protocol) {
@@ -163,6 +178,14 @@ pub fn receive(
 ) -> Result<Vec<u32>, Error> {
     assert_eq!(items.len(), params.receiver_size);
     let session = &params.session;
+    let exchange = masks::Exchange::new(params);
+    if params.protocol == Protocol::Vole {
+        let own = vole::receive(channel, &vole_params(params), items, rng)?;
+        channel.begin_phase("masks");
+        let matches = exchange.receive(channel, &own)?;
+        channel.flush()?;
+        return Ok(matches);
+    }
     channel.begin_phase("oprf");
     let own = match (variant(params.protocol), prepared.0) {
         (Some(variant), Offline::CompactDh(prepared)) => {
@@ -172,7 +195,7 @@ pub fn receive(
         _ => panic!("prepared for another protocol"),
     };
     channel.begin_phase("masks");
-    let matches = masks::Exchange::new(params).receive_bytes(channel, &own)?;
+    let matches = exchange.receive_bytes(channel, &own)?;
     channel.flush()?;
     Ok(matches)
 }
@@ -191,6 +214,14 @@ pub fn send(
 ) -> Result<Option<Vec<u32>>, Error> {
     assert_eq!(items.len(), params.sender_size);
     let session = &params.session;
+    let exchange = masks::Exchange::new(params);
+    if params.protocol == Protocol::Vole {
+        let masks = vole::send(channel, &vole_params(params), items, rng)?;
+        channel.begin_phase("masks");
+        let matches = exchange.send(channel, &masks)?;
+        channel.flush()?;
+        return Ok(matches);
+    }
     channel.begin_phase("oprf");
     let masks = match variant(params.protocol) {
         Some(variant) => {
@@ -199,7 +230,7 @@ pub fn send(
         None => dh::send(channel, session, items, params.receiver_size, rng)?,
     };
     channel.begin_phase("masks");
-    let matches = masks::Exchange::new(params).send_bytes(channel, &masks)?;
+    let matches = exchange.send_bytes(channel, &masks)?;
     channel.flush()?;
     Ok(matches)
 }

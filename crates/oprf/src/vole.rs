@@ -1,0 +1,365 @@
+//! A multi-point OPRF from vector OLE and one oblivious key-value store: the engine's default.
+//!
+//! **Papers.** P. Rindal, P. Schoppmann, *VOLE-PSI: Fast OPRF and Circuit-PSI from Vector-OLE*, EUROCRYPT
+//! 2021 (RS21), figure of the malicious OPRF; S. Raghuraman, P. Rindal, *Blazing Fast PSI from Improved
+//! OKVS and Subfield VOLE*, CCS 2022 (RR22), for the subfield form.
+//!
+//! **Adversary.** Malicious: vector OLE over GF(2^128) whose setup withstands malicious peers, outputs of
+//! 128 bits, and a coin that both sides toss and that enters every output. Semi-honest: no checks and no
+//! coin; the vector a and the encoding over GF(2^64) where n_s·2^-64 ≤ 2^-λ, else over GF(2^128).
+//!
+//! **What is revealed.** The sizes of both sets, which the contract tells anyway. A malicious receiver can
+//! encode more than n items: an encoding of m slots can hold n′ ≥ m of its own choosing, which RS21 bounds
+//! through the random oracle behind the encoded values, and Han, Kim and Son (ASIACRYPT 2024)
+//! show how to exceed n by choosing items that suit the encoding. Rows and values here come from items that
+//! are hashed with a salt of both sides, so that this search starts only once the run has begun. See
+//! `docs/protocols/vole.md`.
+//!
+//! **The figure.** With C = Δ·A + B, the receiver holding A and C:
+//! 1. The sender commits to its half w_s of the coin.
+//! 2. The receiver encodes y ↦ H(y) as P, and sends its half w_r and A + P.
+//! 3. The sender opens w_s; w = w_r ⊕ w_s. With K = B + Δ·(A + P), F(x) = H′(w, Decode(K, x) − Δ·H(x), x).
+//! 4. The receiver has the same value as Decode(C, y), since encodings are linear.
+//!
+//! **Deviations.** The salted item is a random oracle's output: its first half is the key of the
+//! store and its second half is H, where the paper hashes twice. The salt takes the place of the
+//! paper's r, which the receiver sends. The store is the random band of [`vesica_encodings`].
+
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_correlations::field::Field;
+use vesica_correlations::ot_extension::Security;
+use vesica_correlations::silent;
+use vesica_encodings::Okvs;
+use vesica_encodings::random_band::RandomBand;
+use vesica_kernels::Backend;
+use vesica_kernels::binary::{add_scaled64, add_scaled128};
+use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use zeroize::Zeroizing;
+
+use crate::Item;
+
+/// The sender's commitment to its half of the coin.
+pub const COMMITMENT: Kind = Kind {
+    code: 54,
+    name: "coin commitment",
+};
+
+/// A half of the coin.
+pub const COIN: Kind = Kind {
+    code: 55,
+    name: "coin",
+};
+
+/// Frames with A + P.
+pub const ENCODING: Kind = Kind {
+    code: 56,
+    name: "encoding",
+};
+
+/// An output of the OPRF: 128 bits.
+pub type Output = [u64; 2];
+
+/// Items whose values are worked on together.
+const BATCH: usize = 1 << 10;
+
+/// Slots of A + P that go out together: half a frame of the wider field.
+const SLOTS: usize = 1 << 15;
+
+/// What both sides know.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Whom to withstand.
+    pub security: Security,
+    /// Statistical security in bits.
+    pub lambda: u32,
+    /// Items of the receiver.
+    pub receiver_size: usize,
+    /// Items of the sender.
+    pub sender_size: usize,
+    /// Hash of the agreed contract and both sides' nonces.
+    pub session: [u8; 32],
+}
+
+impl Params {
+    /// Whether the values that are encoded may be 64 bits wide: the sender's other items then meet
+    /// none of the receiver's by chance but with probability 2^-λ.
+    pub fn narrow(&self) -> bool {
+        let log = self.sender_size.max(1).next_power_of_two().ilog2();
+        self.security == Security::SemiHonest && log + self.lambda <= 64
+    }
+
+    fn store(&self) -> RandomBand {
+        RandomBand::new(self.receiver_size, self.lambda, &self.session)
+    }
+
+    fn outputs(&self) -> Oracle {
+        Oracle::new("vesica/1 vole output", &self.session)
+    }
+
+    fn commitments(&self) -> Oracle {
+        Oracle::new("vesica/1 vole coin", &self.session)
+    }
+}
+
+/// Where an item stands in the store.
+fn key(item: &Item) -> Block {
+    let [key, _] = bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item);
+    Block::from_le_bytes(key)
+}
+
+/// H: the value of an item.
+fn value(item: &Item) -> Block {
+    let [_, value] = bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item);
+    Block::from_le_bytes(value)
+}
+
+/// A field whose elements are values of a store.
+trait Value<const W: usize>: Field {
+    fn to_words(self) -> [u64; W];
+    /// `out[i] += factor·x[i]`.
+    fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]);
+}
+
+impl Value<1> for u64 {
+    fn to_words(self) -> [u64; 1] {
+        [self]
+    }
+
+    fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
+        add_scaled64(Backend::Best, out, factor, x);
+    }
+}
+
+impl Value<2> for u128 {
+    fn to_words(self) -> [u64; 2] {
+        [self as u64, (self >> 64) as u64]
+    }
+
+    fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
+        add_scaled128(Backend::Best, out, factor, x);
+    }
+}
+
+/// H′ of every item: of the coin, the value that was decoded and is taken from `values`, and the item.
+fn outputs(oracle: &Oracle, coin: &[u8; 16], values: &[Output], items: &[Item]) -> Vec<Output> {
+    let mut outputs = vec![[0; 2]; items.len()];
+    outputs
+        .par_chunks_mut(BATCH)
+        .zip(values.par_chunks(BATCH).zip(items.par_chunks(BATCH)))
+        .for_each(|(outputs, (values, items))| {
+            let mut inputs = Zeroizing::new([[0u8; 64]; BATCH]);
+            let mut hashes = [[0; 32]; BATCH];
+            for (input, (value, item)) in inputs.iter_mut().zip(values.iter().zip(items)) {
+                input[..16].copy_from_slice(coin);
+                input[16..32].copy_from_slice(bytemuck::must_cast_slice::<u64, u8>(value));
+                input[32..].copy_from_slice(item);
+            }
+            oracle.hash_many(&inputs[..items.len()], &mut hashes[..items.len()]);
+            for (output, hash) in outputs.iter_mut().zip(&hashes) {
+                let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
+                *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];
+            }
+        });
+    outputs
+}
+
+/// Runs the receiver; F of its items, in order.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` if the items cannot be
+/// encoded, which distinct items make happen with probability 2^-λ.
+///
+/// # Panics
+/// If there are not as many items as `params` says.
+pub fn receive(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    assert_eq!(items.len(), params.receiver_size);
+    if params.narrow() {
+        receive_over::<u64, 1>(channel, params, items, rng)
+    } else {
+        receive_over::<u128, 2>(channel, params, items, rng)
+    }
+}
+
+fn receive_over<F: Value<W>, const W: usize>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    let store = params.store();
+    channel.begin_phase("correlations");
+    let mut commitment = [0; 32];
+    if params.security == Security::Malicious {
+        recv_rows(channel, COMMITMENT, 32, 1, |row| {
+            commitment.copy_from_slice(row);
+            Ok(())
+        })?;
+    }
+    let vole =
+        silent::Receiver::<F>::setup(channel, &params.session, params.security, store.size(), rng)?;
+    channel.begin_phase("encode");
+    let keys: Vec<Block> = items.par_iter().map(key).collect();
+    let mut coin = [0; 16];
+    let encoding = {
+        let values: Vec<[u64; W]> = items
+            .par_iter()
+            .map(|item| F::from_block(value(item)).to_words())
+            .collect();
+        let mut seed = [0; 16];
+        rng.fill_bytes(&mut seed);
+        store
+            .encode(&keys, &values, &mut Prg::new(Block::from_le_bytes(seed)))
+            .map_err(|e| Error::Resource(e.to_string()))?
+    };
+    channel.begin_phase("expand");
+    if params.security == Security::Malicious {
+        rng.fill_bytes(&mut coin);
+        send_rows(channel, COIN, &coin, 16)?;
+    }
+    let mut c: Vec<Block> = vec![0; store.size()];
+    let shape = *vole.shape();
+    let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
+    let mut sent = 0;
+    for chunk in 0..shape.chunks {
+        let length = shape.chunk_length(chunk);
+        let a = &mut a[..length];
+        vole.expand(chunk, a, &mut c[sent..sent + length]);
+        for (a, p) in a
+            .chunks_mut(SLOTS)
+            .zip(encoding[sent..sent + length].chunks(SLOTS))
+        {
+            let mut rows = Vec::with_capacity(a.len() * W * 8);
+            for (a, p) in a.iter().zip(p) {
+                let words = a.to_words();
+                for (a, p) in words.iter().zip(p) {
+                    rows.extend_from_slice(&(a ^ p).to_le_bytes());
+                }
+            }
+            channel.send(ENCODING, rows)?;
+        }
+        sent += length;
+        channel.progress(sent as u64, store.size() as u64);
+    }
+    drop((a, vole, encoding));
+    channel.begin_phase("decode");
+    let mut values = vec![[0; 2]; items.len()];
+    store.decode::<2>(bytemuck::must_cast_slice(&c), &keys, &mut values);
+    drop((c, keys));
+    if params.security == Security::Malicious {
+        let mut theirs = [0; 48];
+        recv_rows(channel, COIN, 48, 1, |row| {
+            theirs.copy_from_slice(row);
+            Ok(())
+        })?;
+        if params.commitments().hash(&[&theirs]) != commitment {
+            return Err(Misbehaviour::BadValue {
+                what: COIN.name,
+                problem: "not what was committed to",
+            }
+            .into());
+        }
+        coin.iter_mut().zip(theirs).for_each(|(c, t)| *c ^= t);
+    }
+    Ok(outputs(&params.outputs(), &coin, &values, items))
+}
+
+/// Runs the sender; F of its items, in order.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a receiver that does not pass a check.
+///
+/// # Panics
+/// If there are not as many items as `params` says.
+pub fn send(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    assert_eq!(items.len(), params.sender_size);
+    if params.narrow() {
+        send_over::<u64, 1>(channel, params, items, rng)
+    } else {
+        send_over::<u128, 2>(channel, params, items, rng)
+    }
+}
+
+fn send_over<F: Value<W>, const W: usize>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    let store = params.store();
+    channel.begin_phase("correlations");
+    // The half of the coin, and what hides it in the commitment.
+    let mut opening = [0; 48];
+    if params.security == Security::Malicious {
+        rng.fill_bytes(&mut opening);
+        let commitment = params.commitments().hash(&[&opening]);
+        send_rows(channel, COMMITMENT, &commitment, 32)?;
+    }
+    let vole =
+        silent::Sender::<F>::setup(channel, &params.session, params.security, store.size(), rng)?;
+    channel.begin_phase("expand");
+    let shape = *vole.shape();
+    let delta = Zeroizing::new(vole.delta());
+    let mut coin = [0; 16];
+    let mut k: Vec<Block> = vec![0; store.size()];
+    let mut received = 0;
+    for chunk in 0..shape.chunks {
+        let length = shape.chunk_length(chunk);
+        vole.expand(chunk, &mut k[received..received + length]);
+        if chunk == 0 && params.security == Security::Malicious {
+            recv_rows(channel, COIN, 16, 1, |row| {
+                coin.copy_from_slice(row);
+                Ok(())
+            })?;
+        }
+        let mut slots = vec![F::default(); SLOTS.min(length)];
+        for k in k[received..received + length].chunks_mut(SLOTS) {
+            let slots = &mut slots[..k.len()];
+            recv_rows(channel, ENCODING, W * 8 * slots.len(), 1, |row| {
+                bytemuck::must_cast_slice_mut::<F, u8>(slots).copy_from_slice(row);
+                Ok(())
+            })?;
+            F::add_scaled(k, *delta, slots);
+        }
+        received += length;
+        channel.progress(received as u64, store.size() as u64);
+    }
+    drop(vole);
+    if params.security == Security::Malicious {
+        send_rows(channel, COIN, &opening, 48)?;
+        coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
+    }
+    channel.begin_phase("decode");
+    let keys: Vec<Block> = items.par_iter().map(key).collect();
+    let mut values = vec![[0u64; 2]; items.len()];
+    store.decode::<2>(bytemuck::must_cast_slice(&k), &keys, &mut values);
+    drop((k, keys));
+    values
+        .par_chunks_mut(BATCH)
+        .zip(items.par_chunks(BATCH))
+        .for_each(|(values, items)| {
+            let own: Vec<F> = items.iter().map(|i| F::from_block(value(i))).collect();
+            let mut product = vec![0; items.len()];
+            F::add_scaled(&mut product, *delta, &own);
+            for (value, product) in values.iter_mut().zip(product) {
+                value[0] ^= product as u64;
+                value[1] ^= (product >> 64) as u64;
+            }
+        });
+    Ok(outputs(&params.outputs(), &coin, &values, items))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+use std::collections::HashMap;
+use std::thread;
+
+use super::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_wire::{FramedChannel, Spoil, Tamper, memory_pair};
+
+fn params(security: Security, receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        security,
+        lambda: 40,
+        receiver_size,
+        sender_size,
+        session: [6; 32],
+    }
+}
+
+fn items(seed: u64, count: usize) -> Vec<Item> {
+    let mut items = vec![[0; 32]; count];
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
+    items
+}
+
+type Outcomes = (Result<Vec<Output>, Error>, Result<Vec<Output>, Error>);
+
+fn run_over(
+    params: &Params,
+    ours: &[Item],
+    theirs: &[Item],
+    mut receiving: impl Channel,
+    mut sending: impl Channel,
+) -> Outcomes {
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            send(&mut sending, params, theirs, &mut rng).inspect_err(|e| sending.abort(e))
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        let own = receive(&mut receiving, params, ours, &mut rng)
+            .inspect_err(|error| receiving.abort(error));
+        drop(receiving);
+        (own, sender.join().unwrap())
+    })
+}
+
+fn run(params: &Params, ours: &[Item], theirs: &[Item]) -> (Vec<Output>, Vec<Output>) {
+    let (receiving, sending) = memory_pair();
+    let (own, other) = run_over(params, ours, theirs, receiving, sending);
+    (own.unwrap(), other.unwrap())
+}
+
+const BOTH: [Security; 2] = [Security::SemiHonest, Security::Malicious];
+
+#[test]
+fn outputs_agree_on_common_items_and_nowhere_else() {
+    for security in BOTH {
+        for (n_r, n_s, common) in [
+            (0, 0, 0),
+            (0, 3, 0),
+            (3, 0, 0),
+            (1, 1, 1),
+            (1, 1, 0),
+            (700, 1300, 250),
+        ] {
+            let ours = items(3, n_r);
+            let mut theirs = items(4, n_s);
+            theirs[..common].copy_from_slice(&ours[..common]);
+            theirs.reverse();
+            let params = params(security, n_r, n_s);
+            let (own, other) = run(&params, &ours, &theirs);
+            let index: HashMap<Output, Item> = own.iter().copied().zip(ours).collect();
+            assert_eq!(index.len(), n_r);
+            let mut met = 0;
+            for (output, item) in other.iter().zip(&theirs) {
+                if let Some(own) = index.get(output) {
+                    assert_eq!(own, item);
+                    met += 1;
+                }
+            }
+            assert_eq!(met, common, "{security:?} {n_r} {n_s}");
+        }
+    }
+}
+
+#[test]
+fn narrow_values_serve_while_chance_allows() {
+    let narrow = |security, lambda, n_s| {
+        let params = Params {
+            lambda,
+            ..params(security, 10, n_s)
+        };
+        params.narrow()
+    };
+    assert!(narrow(Security::SemiHonest, 40, 1 << 24));
+    assert!(!narrow(Security::SemiHonest, 40, (1 << 24) + 1));
+    assert!(narrow(Security::SemiHonest, 64, 1));
+    assert!(!narrow(Security::SemiHonest, 64, 2));
+    assert!(!narrow(Security::Malicious, 40, 2));
+    // Wide values in a semi-honest run.
+    let params = Params {
+        lambda: 64,
+        ..params(Security::SemiHonest, 20, 20)
+    };
+    let ours = items(3, 20);
+    let (own, other) = run(&params, &ours, &ours);
+    assert_eq!(own, other);
+}
+
+/// Outputs for items that the receiver does not hold look uniform, and differ from run to run.
+#[test]
+fn other_outputs_look_random() {
+    let (ours, theirs) = (items(3, 100), items(4, 4000));
+    for security in BOTH {
+        let (_, other) = run(&params(security, 100, 4000), &ours, &theirs);
+        let again = Params {
+            session: [7; 32],
+            ..params(security, 100, 4000)
+        };
+        let (_, second) = run(&again, &ours, &theirs);
+        assert!(
+            other
+                .iter()
+                .zip(&second)
+                .all(|(a, b)| a[0] != b[0] && a[1] != b[1])
+        );
+        // Chi-square over the values of each byte: 255 degrees of freedom, mean 255, deviation 22.6.
+        for byte in 0..16 {
+            let mut counts = [0f64; 256];
+            for output in &other {
+                let bytes: &[u8] = bytemuck::must_cast_slice(output);
+                counts[usize::from(bytes[byte])] += 1.0;
+            }
+            let mean = 4000.0 / 256.0;
+            let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+            assert!((120.0..420.0).contains(&chi), "byte {byte}: {chi}");
+        }
+    }
+}
+
+/// What the receiver sends looks uniform: the encoding is hidden by a.
+#[test]
+fn messages_do_not_depend_on_items() {
+    let (a, b) = (items(3, 50), items(4, 50));
+    let sent = |ours: &[Item]| {
+        let (receiving, sending) = memory_pair();
+        let receiving = Recorder {
+            inner: receiving,
+            sent: Vec::new(),
+        };
+        let mut receiving = receiving;
+        let params = params(Security::Malicious, 50, 1);
+        let other = items(5, 1);
+        thread::scope(|scope| {
+            let mut sending = sending;
+            let params = &params;
+            scope.spawn(move || {
+                let mut rng = ChaCha12Rng::seed_from_u64(1);
+                send(&mut sending, params, &other, &mut rng).unwrap();
+            });
+            let mut rng = ChaCha12Rng::seed_from_u64(2);
+            receive(&mut receiving, params, ours, &mut rng).unwrap();
+        });
+        receiving.sent
+    };
+    let (a, b) = (sent(&a), sent(&b));
+    assert_eq!(a.len(), b.len());
+    // With equal randomness, everything up to the encoding is equal, and only that differs.
+    let differing: Vec<u8> = a
+        .iter()
+        .zip(&b)
+        .filter(|(a, b)| a != b)
+        .map(|(a, _)| a.0)
+        .collect();
+    assert_eq!(differing, [ENCODING.code]);
+    let lengths = |sent: &[(u8, Vec<u8>)]| sent.iter().map(|s| s.1.len()).collect::<Vec<_>>();
+    assert_eq!(lengths(&a), lengths(&b));
+}
+
+/// Keeps what is sent.
+struct Recorder {
+    inner: FramedChannel,
+    sent: Vec<(u8, Vec<u8>)>,
+}
+
+impl Channel for Recorder {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        self.sent.push((kind.code, payload.clone()));
+        self.inner.send(kind, payload)
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        self.inner.recv(kind, max)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.inner.flush()
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        self.inner.begin_phase(name);
+    }
+
+    fn traffic(&self) -> Vec<vesica_wire::PhaseTraffic> {
+        self.inner.traffic()
+    }
+
+    fn abort(&mut self, why: &Error) {
+        self.inner.abort(why);
+    }
+}
+
+fn says<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => "accepted".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The receiver's frames: key of the base transfers, base VOLE (3), matrix and its check, combination,
+/// opening, coin, encoding.
+#[test]
+fn cheating_receivers_are_refused() {
+    let (ours, theirs) = (items(3, 50), items(4, 60));
+    let params = params(Security::Malicious, 50, 60);
+    let sender_says = |frame, spoil| {
+        let (receiving, sending) = memory_pair();
+        let receiving = Tamper::new(receiving, frame, spoil);
+        says(run_over(&params, &ours, &theirs, receiving, sending).1)
+    };
+    let slots = params.store().size();
+    for (frame, name, bytes) in [(8, "coin", 16), (9, "encoding", slots * 16)] {
+        let wrong = |bytes: usize| {
+            format!(
+                "the peer misbehaved: {name} has a length of {bytes} bytes, which the protocol does not allow"
+            )
+        };
+        assert_eq!(sender_says(frame, Spoil::Truncate(1)), wrong(bytes - 1));
+        assert_eq!(
+            sender_says(frame, Spoil::Extend(vec![1])),
+            format!(
+                "the peer misbehaved: {name} of {} bytes; at most {bytes} are allowed",
+                bytes + 1
+            )
+        );
+        assert_eq!(
+            sender_says(frame, Spoil::Kind(99)),
+            format!("the peer misbehaved: expected {name}, the peer sent frame kind 99")
+        );
+    }
+    // A replayed frame is of the wrong length where it stands.
+    assert_eq!(
+        sender_says(9, Spoil::ReplayPrevious),
+        "the peer misbehaved: encoding has a length of 16 bytes, which the protocol does not allow"
+    );
+    assert_eq!(
+        sender_says(8, Spoil::Duplicate),
+        "the peer misbehaved: expected encoding, the peer sent frame kind 55"
+    );
+}
+
+/// The sender's frames: commitment, functions of the base transfers, trees, check, coin.
+#[test]
+fn cheating_senders_are_refused() {
+    let (ours, theirs) = (items(3, 50), items(4, 60));
+    let params = params(Security::Malicious, 50, 60);
+    let receiver_says = |frame, spoil| {
+        let (receiving, sending) = memory_pair();
+        let sending = Tamper::new(sending, frame, spoil);
+        says(run_over(&params, &ours, &theirs, receiving, sending).0)
+    };
+    let broken = "the peer misbehaved: coin: not what was committed to";
+    assert_eq!(receiver_says(0, Spoil::FlipBit(9)), broken);
+    assert_eq!(receiver_says(4, Spoil::FlipBit(9)), broken);
+    assert_eq!(
+        receiver_says(3, Spoil::FlipBit(9)),
+        "the peer misbehaved: VOLE check: the correlation is inconsistent"
+    );
+    assert_eq!(
+        receiver_says(4, Spoil::Truncate(16)),
+        "the peer misbehaved: coin has a length of 32 bytes, which the protocol does not allow"
+    );
+}
+
+/// An encoding that is not one: the run goes on, and nothing matches that should not.
+#[test]
+fn a_malformed_encoding_makes_no_item_match() {
+    let ours = items(3, 300);
+    for security in BOTH {
+        let params = params(security, 300, 300);
+        let frame = if security == Security::Malicious {
+            9
+        } else {
+            4
+        };
+        let (receiving, sending) = memory_pair();
+        let rows = vec![0; params.store().size() * if params.narrow() { 8 } else { 16 }];
+        let receiving = Tamper::new(receiving, frame, Spoil::Replace(rows));
+        let (own, other) = run_over(&params, &ours, &ours, receiving, sending);
+        let (own, other) = (own.unwrap(), other.unwrap());
+        assert!(own.iter().all(|output| !other.contains(output)));
+    }
+}
