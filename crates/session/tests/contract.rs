@@ -27,12 +27,7 @@ fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
 }
 
 /// Both sides of an agreement, over any two channels.
-fn both(
-    mut a: impl Channel + Send,
-    mut b: impl Channel,
-    ours: &Job,
-    theirs: &Job,
-) -> (Agreed, Agreed) {
+fn both(mut a: impl Channel, mut b: impl Channel, ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
     thread::scope(|scope| {
         let near = scope.spawn(move || agree(&mut a, ours, 10, None, None));
         let far = agree(&mut b, theirs, 20, None, None);
@@ -43,7 +38,7 @@ fn both(
 
 /// As [`both`], and then the confirmation: what spoils a nonce shows only after it.
 fn both_and_done(
-    mut sender: impl Channel + Send,
+    mut sender: impl Channel,
     mut receiver: impl Channel,
 ) -> (Result<(), Error>, Result<(), Error>) {
     fn run(channel: &mut dyn Channel, role: Role) -> Result<(), Error> {

@@ -116,7 +116,7 @@ fn memory(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
 }
 
 fn both(
-    mut receiver: impl Channel + Send,
+    mut receiver: impl Channel,
     mut sender: impl Channel,
     protocol: Protocol,
     ours: &[[u8; 32]],

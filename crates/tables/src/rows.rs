@@ -98,7 +98,7 @@ impl RowSet {
         });
         let words: Vec<u64> = words.collect();
         match words.last() {
-            Some(last) if rows % 64 != 0 && last >> (rows % 64) != 0 => Err(damaged()),
+            Some(last) if !rows.is_multiple_of(64) && last >> (rows % 64) != 0 => Err(damaged()),
             _ => Ok(RowSet { words, rows }),
         }
     }

@@ -127,8 +127,8 @@ impl WorkDir {
         for entry in fs::read_dir(path).map_err(problem)? {
             let name = entry.map_err(problem)?.file_name();
             let name = name.to_string_lossy();
-            let ours = name == JOURNAL || name == LOCK;
-            if !ours && !(name.starts_with(".vesica-") && name.ends_with(".part")) {
+            let part = name.starts_with(".vesica-") && name.ends_with(".part");
+            if name != JOURNAL && name != LOCK && !part {
                 return Err(refused(
                     path,
                     "holds other files; name a directory of its own",
@@ -321,7 +321,8 @@ mod tests {
 
         let work = WorkDir::open(&path).unwrap();
         assert_eq!(work.read(&journal().owner).unwrap(), Some(journal()));
-        let changes: [(fn(&mut Owner), &str); 3] = [
+        type Change = fn(&mut Owner);
+        let changes: [(Change, &str); 3] = [
             (|o| o.peer[0] = 9, "peer"),
             (|o| o.terms.push('x'), "options"),
             (|o| o.input[0] = 9, "input"),
