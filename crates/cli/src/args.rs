@@ -159,6 +159,20 @@ pub(crate) struct Meeting {
     pub(crate) progress: ProgressMode,
 }
 
+impl Bench {
+    /// The security that a run of `protocol` asks for.
+    pub(crate) fn security(&self, protocol: Protocol) -> Result<Security, Failure> {
+        let asked = self
+            .security
+            .map_or(protocol.security(), Strength::security);
+        if protocol.security() < asked {
+            let (name, runs) = (protocol.name(), protocol.security().name());
+            return Err(Failure::usage(format!("protocol {name} runs {runs}")));
+        }
+        Ok(asked)
+    }
+}
+
 impl Meeting {
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
         match (&self.listen, &self.connect) {
@@ -177,10 +191,7 @@ impl Meeting {
     }
 
     pub(crate) fn security(&self) -> Security {
-        match self.security {
-            Strength::Malicious => Security::Malicious,
-            Strength::SemiHonest => Security::SemiHonest,
-        }
+        self.security.security()
     }
 }
 
@@ -218,7 +229,7 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2 or dh
+    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2, dh or vole
     #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick")]
     pub(crate) protocol: Option<Protocol>,
     /// Items of the receiver, as 65536 or 2^16
@@ -230,9 +241,12 @@ pub(crate) struct Bench {
     /// Emulated link: lan, 100mbps, 10mbps, 50mbps-80ms or 1mbps-80ms
     #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network)]
     pub(crate) network: String,
-    /// Threads of each party; the protocols that exist run on one
-    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
-    pub(crate) threads: u32,
+    /// Threads of each party
+    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
+    pub(crate) threads: NonZeroUsize,
+    /// Peers to withstand; the strongest that the protocol does if not given
+    #[arg(long, value_enum)]
+    security: Option<Strength>,
     /// Measured runs, of which medians are given; one more warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -265,6 +279,15 @@ enum Strength {
     Malicious,
     /// The peer follows the protocol and looks at what it sees
     SemiHonest,
+}
+
+impl Strength {
+    fn security(self) -> Security {
+        match self {
+            Strength::Malicious => Security::Malicious,
+            Strength::SemiHonest => Security::SemiHonest,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -17,6 +17,10 @@ use std::process::ExitCode;
 use args::Command;
 use failure::Failure;
 
+/// Runs touch a lot of fresh memory, and jump about in it.
+#[global_allocator]
+static ALLOCATOR: vesica_kernels::memory::HugePages = vesica_kernels::memory::HugePages;
+
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os()) {
         Ok(command) => command,

@@ -64,9 +64,12 @@ fn measure(
         );
     }
     let speed = machine::aes_blocks_per_second();
+    let security = options.security(protocol)?;
     let setup = |part, peer| Setup {
         part,
         protocol,
+        security,
+        threads: options.threads,
         receiver_size,
         sender_size,
         network: options.network.clone(),
@@ -92,7 +95,7 @@ fn measure(
     };
     show(
         options,
-        protocol,
+        (protocol, protocol.runs(security)),
         (receiver_size, sender_size),
         speed,
         &runs,

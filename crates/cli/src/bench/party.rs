@@ -12,6 +12,7 @@ use vesica::{
 };
 use vesica_session::{
     Agreement, Connection, Job, Listener, Transport, agree, confirm_done, connect, salt_items,
+    with_threads,
 };
 use vesica_wire::{Channel, PhaseTraffic};
 
@@ -140,7 +141,7 @@ pub(super) fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done,
     };
     let job = Job {
         protocol: ProtocolRequest::Named(setup.protocol),
-        security: setup.protocol.security(),
+        security: setup.security,
         ..Job::new(role, vec!["exact/1".into()])
     };
     let agreement = agree(
@@ -150,7 +151,9 @@ pub(super) fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done,
         connection.local,
         connection.peer,
     )?;
-    let outcome = timed(setup, &mut connection, &agreement, digests);
+    let outcome = with_threads(Some(setup.threads), || {
+        timed(setup, &mut connection, &agreement, digests)
+    })?;
     match outcome {
         Ok(done) => Ok(done),
         Err(error) => {

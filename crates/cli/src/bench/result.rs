@@ -1,6 +1,7 @@
 //! What a benchmark prints: medians, as one JSON object or as a table.
 
 use std::fmt::Write;
+use std::num::NonZeroUsize;
 
 use serde::Serialize;
 use vesica::Security;
@@ -41,7 +42,7 @@ struct Measured {
     sender_size: u64,
     matches: u64,
     network: String,
-    threads: u32,
+    threads: NonZeroUsize,
     runs: u32,
     seconds: Seconds,
     phases: Vec<Phase>,
@@ -73,7 +74,7 @@ struct Memory {
 /// The text to print.
 pub(super) fn show(
     options: &Bench,
-    protocol: Protocol,
+    (protocol, security): (Protocol, Security),
     (receiver_size, sender_size): (u64, u64),
     yardstick: u64,
     runs: &Runs,
@@ -83,7 +84,7 @@ pub(super) fn show(
     };
     let measured = Measured {
         protocol,
-        security: protocol.security(),
+        security,
         reveal: "matches",
         receiver_size,
         sender_size,

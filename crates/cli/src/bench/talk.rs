@@ -1,11 +1,12 @@
 //! What the parent of a benchmark and its two children say to each other: JSON, an object a line.
 
 use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroUsize;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use vesica_psi::Protocol;
+use vesica_psi::{Protocol, Security};
 
 use crate::args::Carrier;
 use crate::failure::{Failure, RESOURCE};
@@ -22,6 +23,8 @@ pub(super) enum Part {
 pub(super) struct Setup {
     pub(super) part: Part,
     pub(super) protocol: Protocol,
+    pub(super) security: Security,
+    pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,
     pub(super) network: String,
