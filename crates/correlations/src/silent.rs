@@ -48,7 +48,7 @@ use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::base_ot;
-use crate::base_vole::{self, CORRECTIONS, Message};
+use crate::base_vole::{self, CORRECTIONS, Holder, Message};
 use crate::choices::Choices;
 use crate::code::{DISTANCE_PERCENT, EXTRA, add_expanded, convolve_twice};
 use crate::field::Field;
@@ -257,6 +257,20 @@ impl<N: Noise> Sender<N> {
         length: usize,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
+        Self::begin(channel, session, security, length, rng)?.finish(channel)
+    }
+
+    /// The setup without the check, which [`UncheckedSender::finish`] is.
+    ///
+    /// # Errors
+    /// As [`Sender::setup`].
+    pub fn begin(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<UncheckedSender<N>, Error> {
         let shape = Shape::new(length, N::BITS);
         let sessions = Sessions::new(session, &shape, N::BITS);
         let mut transcript = Transcript::new(&sessions);
@@ -321,11 +335,13 @@ impl<N: Noise> Sender<N> {
         let bytes = bytemuck::must_cast_slice::<Block, u8>(&rows);
         transcript.add(bytes);
         send_rows(channel, TREES, bytes, 16 * row)?;
-        if security == Security::Malicious {
-            let hidden_by = b[b.len() - 1];
-            sender.check(channel, &sessions, &transcript, hidden_by)?;
-        }
-        Ok(sender)
+        let hidden_by = (security == Security::Malicious).then(|| b[b.len() - 1]);
+        Ok(UncheckedSender {
+            sender,
+            sessions,
+            transcript,
+            hidden_by,
+        })
     }
 
     /// Compares one random linear combination with the receiver.
@@ -344,7 +360,7 @@ impl<N: Noise> Sender<N> {
             .map(|(chunk, seed)| {
                 let mut factors = Prg::new(*seed);
                 let mut chi = vec![0; shape.leaves];
-                let mut leaves = Zeroizing::new(vec![0; shape.leaves]);
+                let mut leaves = vec![0; shape.leaves];
                 let mut sum = 0;
                 for tree in 0..shape.trees {
                     factors.fill(&mut chi);
@@ -420,7 +436,7 @@ impl<N: Noise> Sender<N> {
 fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Block]) + Sync) {
     let half = shape.trees / 2;
     let n = half * shape.leaves;
-    let mut parity = Zeroizing::new(vec![0; n + EXTRA]);
+    let mut parity = vec![0; n + EXTRA];
     parity[..n]
         .par_chunks_exact_mut(shape.leaves)
         .enumerate()
@@ -430,7 +446,7 @@ fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Bl
     ));
     let parity = bytemuck::must_cast_slice::<Block, [u64; 2]>(&parity[..n]);
     out.par_chunks_mut(shape.leaves).enumerate().for_each_init(
-        || Zeroizing::new(vec![0; shape.leaves]),
+        || vec![0; shape.leaves],
         |leaves, (tree, out)| {
             grow(tree, leaves);
             out.copy_from_slice(&leaves[..out.len()]);
@@ -438,6 +454,40 @@ fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Bl
             add_expanded(parity, tree * shape.leaves, rows);
         },
     );
+}
+
+/// A sender whose receiver has not yet passed the check of a malicious run.
+pub struct UncheckedSender<N> {
+    sender: Sender<N>,
+    sessions: Sessions,
+    transcript: Transcript,
+    /// The entry that hides the combination, if there is a check.
+    hidden_by: Option<Block>,
+}
+
+impl<N: Noise> UncheckedSender<N> {
+    /// How the correlation is cut.
+    pub fn shape(&self) -> &Shape {
+        &self.sender.shape
+    }
+
+    /// As [`Sender::expand`], for work ahead: nothing that depends on it may go out before the check.
+    pub fn expand(&self, chunk: usize, b: &mut [Block]) {
+        self.sender.expand(chunk, b);
+    }
+
+    /// The check, if the run is malicious.
+    ///
+    /// # Errors
+    /// As [`Sender::setup`].
+    pub fn finish(self, channel: &mut dyn Channel) -> Result<Sender<N>, Error> {
+        if let Some(hidden_by) = self.hidden_by {
+            let (sessions, transcript) = (&self.sessions, &self.transcript);
+            self.sender
+                .check(channel, sessions, transcript, hidden_by)?;
+        }
+        Ok(self.sender)
+    }
 }
 
 /// The binding and hiding commitment to a value with 32 random bytes after it.
@@ -544,54 +594,41 @@ impl Drop for Hole {
     }
 }
 
-/// The receiver's half.
-pub struct Receiver<N> {
+/// A receiver that waits for the sender's trees.
+pub struct WaitingReceiver<N> {
     shape: Shape,
     trees: Trees,
-    holes: Vec<Hole>,
+    sessions: Sessions,
+    transcript: Transcript,
+    security: Security,
+    base: Holder,
+    places: Zeroizing<Vec<usize>>,
+    pads: Zeroizing<Vec<Block>>,
     noise: PhantomData<N>,
 }
 
-impl<N: Noise> Receiver<N> {
-    /// Runs the setup for `length` entries; the peer calls [`Sender::setup`].
+impl<N: Noise> WaitingReceiver<N> {
+    /// Takes the trees, and checks them in a malicious run.
     ///
     /// # Errors
-    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
-    pub fn setup(
+    /// As [`Receiver::setup`].
+    pub fn finish(
+        self,
         channel: &mut dyn Channel,
-        session: &[u8; 32],
-        security: Security,
-        length: usize,
         rng: &mut dyn CryptoRng,
-    ) -> Result<Self, Error> {
-        let shape = Shape::new(length, N::BITS);
-        let sessions = Sessions::new(session, &shape, N::BITS);
-        let mut transcript = Transcript::new(&sessions);
-        let bits = base_bits::<N>(&shape, security);
-        let keys = base_ot::send(
-            channel,
-            &sessions.part("base transfers"),
-            COLUMNS + base_vole::TRANSFERS,
-            rng,
-        )?;
-        let (for_extension, for_vole) = keys.split_at(COLUMNS);
-        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
-        let mut extension = ot_extension::Receiver::new(
-            &sessions.part("extension"),
+    ) -> Result<Receiver<N>, Error> {
+        let WaitingReceiver {
+            shape,
+            trees,
+            sessions,
+            mut transcript,
             security,
-            &for_extension[0],
-            rng,
-        );
-        let (base, message) = base_vole::hold(&sessions.part("base VOLE"), for_vole, &bits, rng);
-        send_base::<N>(channel, &message, &mut transcript)?;
-        let trees = Trees::new(&sessions.part("trees"), shape.leaves);
+            base,
+            places,
+            pads,
+            noise: _,
+        } = self;
         let depth = trees.depth();
-        let places = places(&shape, rng);
-        let chosen: Choices = places
-            .iter()
-            .flat_map(|place| (0..depth).map(move |level| place >> (depth - level - 1) & 1 == 0))
-            .collect();
-        let pads = extension.random(channel, &chosen)?;
         let row = 2 * depth + 1;
         let mut holes = Vec::with_capacity(shape.all_trees());
         recv_rows(channel, TREES, 16 * row, shape.all_trees(), |rows| {
@@ -625,11 +662,88 @@ impl<N: Noise> Receiver<N> {
             holes,
             noise: PhantomData,
         };
-        if security == Security::Malicious {
-            let hidden_by = (base.y[bits.len() - 1], base.c[bits.len() - 1]);
+        if let (Security::Malicious, Some(y), Some(c)) = (security, base.y.last(), base.c.last()) {
+            let hidden_by = (*y, *c);
             receiver.check(channel, &sessions, &transcript, hidden_by, rng)?;
         }
         Ok(receiver)
+    }
+}
+
+/// The receiver's half.
+pub struct Receiver<N> {
+    shape: Shape,
+    trees: Trees,
+    holes: Vec<Hole>,
+    noise: PhantomData<N>,
+}
+
+impl<N: Noise> Receiver<N> {
+    /// Runs the setup for `length` entries; the peer calls [`Sender::setup`].
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
+    pub fn setup(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Error> {
+        Self::begin(channel, session, security, length, rng)?.finish(channel, rng)
+    }
+
+    /// The setup up to the point where the sender has work to do, so that the receiver may do some of
+    /// its own; [`WaitingReceiver::finish`] goes on.
+    ///
+    /// # Errors
+    /// As [`Receiver::setup`].
+    pub fn begin(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<WaitingReceiver<N>, Error> {
+        let shape = Shape::new(length, N::BITS);
+        let sessions = Sessions::new(session, &shape, N::BITS);
+        let mut transcript = Transcript::new(&sessions);
+        let bits = base_bits::<N>(&shape, security);
+        let keys = base_ot::send(
+            channel,
+            &sessions.part("base transfers"),
+            COLUMNS + base_vole::TRANSFERS,
+            rng,
+        )?;
+        let (for_extension, for_vole) = keys.split_at(COLUMNS);
+        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
+        let mut extension = ot_extension::Receiver::new(
+            &sessions.part("extension"),
+            security,
+            &for_extension[0],
+            rng,
+        );
+        let (base, message) = base_vole::hold(&sessions.part("base VOLE"), for_vole, &bits, rng);
+        send_base::<N>(channel, &message, &mut transcript)?;
+        let trees = Trees::new(&sessions.part("trees"), shape.leaves);
+        let depth = trees.depth();
+        let places = places(&shape, rng);
+        let chosen: Choices = places
+            .iter()
+            .flat_map(|place| (0..depth).map(move |level| place >> (depth - level - 1) & 1 == 0))
+            .collect();
+        let pads = extension.random(channel, &chosen)?;
+        Ok(WaitingReceiver {
+            shape,
+            trees,
+            sessions,
+            transcript,
+            security,
+            base,
+            places,
+            pads,
+            noise: PhantomData,
+        })
     }
 
     /// Compares one random linear combination with the sender.
@@ -649,7 +763,7 @@ impl<N: Noise> Receiver<N> {
             .map(|(chunk, seed)| {
                 let mut factors = Prg::new(*seed);
                 let mut chi = vec![0; shape.leaves];
-                let mut leaves = Zeroizing::new(vec![0; shape.leaves]);
+                let mut leaves = vec![0; shape.leaves];
                 let mut sums = (0, 0);
                 for tree in 0..shape.trees {
                     factors.fill(&mut chi);
@@ -724,8 +838,8 @@ impl<F: Field> Receiver<F> {
                 *row = bytemuck::must_cast::<[Block; 2], [u64; 4]>([noise, *leaf]);
             }
         };
-        let scratch = || Zeroizing::new(vec![0; shape.leaves]);
-        let mut parity = Zeroizing::new(vec![[0u64; 4]; n + EXTRA]);
+        let scratch = || vec![0; shape.leaves];
+        let mut parity = vec![[0u64; 4]; n + EXTRA];
         parity[..n]
             .par_chunks_exact_mut(shape.leaves)
             .enumerate()
@@ -737,7 +851,7 @@ impl<F: Field> Receiver<F> {
             .zip(c.par_chunks_mut(shape.leaves))
             .enumerate()
             .for_each_init(
-                || (scratch(), Zeroizing::new(vec![[0u64; 4]; shape.leaves])),
+                || (scratch(), vec![[0u64; 4]; shape.leaves]),
                 |(leaves, rows), (tree, (a, c))| {
                     fill(tree, leaves, rows);
                     let rows = &mut rows[..a.len()];

@@ -80,6 +80,12 @@ impl RandomBand {
         self
     }
 
+    /// The numbers of keys in the order in which encoding and decoding are fastest, that of their bands.
+    /// They take keys in any order; in this one memory is read from front to back.
+    pub fn arrangement(&self, keys: &[Block]) -> Vec<u32> {
+        self.order(keys).keys
+    }
+
     /// Its parameters.
     pub fn parameters(&self) -> Parameters {
         self.parameters

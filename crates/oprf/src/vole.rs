@@ -104,16 +104,75 @@ impl Params {
     }
 }
 
-/// Where an item stands in the store.
-fn key(item: &Item) -> Block {
-    let [key, _] = bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item);
-    Block::from_le_bytes(key)
+/// The two halves of an item: where it stands in the store, and H, its value.
+fn halves(item: &Item) -> [Block; 2] {
+    bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item).map(Block::from_le_bytes)
 }
 
-/// H: the value of an item.
-fn value(item: &Item) -> Block {
-    let [_, value] = bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item);
-    Block::from_le_bytes(value)
+/// Items in the order that suits the store.
+struct Arranged {
+    /// The number of each item among those given.
+    numbers: Vec<u32>,
+    keys: Vec<Block>,
+    values: Vec<Block>,
+}
+
+impl Arranged {
+    fn new(store: &RandomBand, items: &[Item]) -> Self {
+        let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
+        let numbers = store.arrangement(&keys);
+        drop(keys);
+        let (keys, values) = numbers
+            .par_iter()
+            .map(|number| halves(&items[*number as usize]).into())
+            .unzip();
+        Arranged {
+            numbers,
+            keys,
+            values,
+        }
+    }
+
+    /// H′ of every item: of the coin, the value that was decoded, and the item.
+    fn outputs(self, oracle: &Oracle, coin: &[u8; 16], mut decoded: Vec<Output>) -> Outputs {
+        decoded
+            .par_chunks_mut(BATCH)
+            .zip(
+                self.keys
+                    .par_chunks(BATCH)
+                    .zip(self.values.par_chunks(BATCH)),
+            )
+            .for_each(|(decoded, (keys, values))| {
+                let mut inputs = Zeroizing::new([[0u8; 64]; BATCH]);
+                let mut hashes = [[0; 32]; BATCH];
+                let items = keys.iter().zip(values);
+                for ((input, decoded), (key, value)) in inputs.iter_mut().zip(&*decoded).zip(items)
+                {
+                    input[..16].copy_from_slice(coin);
+                    input[16..32].copy_from_slice(bytemuck::must_cast_slice::<u64, u8>(decoded));
+                    input[32..48].copy_from_slice(&key.to_le_bytes());
+                    input[48..].copy_from_slice(&value.to_le_bytes());
+                }
+                oracle.hash_many(&inputs[..keys.len()], &mut hashes[..keys.len()]);
+                for (output, hash) in decoded.iter_mut().zip(&hashes) {
+                    let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
+                    *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];
+                }
+            });
+        Outputs {
+            masks: decoded,
+            numbers: self.numbers,
+        }
+    }
+}
+
+/// F of all items, in an order that suits the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outputs {
+    /// The outputs.
+    pub masks: Vec<Output>,
+    /// The number, among the items given, of the item that each is of.
+    pub numbers: Vec<u32>,
 }
 
 /// A field whose elements are values of a store.
@@ -143,30 +202,7 @@ impl Value<2> for u128 {
     }
 }
 
-/// H′ of every item: of the coin, the value that was decoded and is taken from `values`, and the item.
-fn outputs(oracle: &Oracle, coin: &[u8; 16], values: &[Output], items: &[Item]) -> Vec<Output> {
-    let mut outputs = vec![[0; 2]; items.len()];
-    outputs
-        .par_chunks_mut(BATCH)
-        .zip(values.par_chunks(BATCH).zip(items.par_chunks(BATCH)))
-        .for_each(|(outputs, (values, items))| {
-            let mut inputs = Zeroizing::new([[0u8; 64]; BATCH]);
-            let mut hashes = [[0; 32]; BATCH];
-            for (input, (value, item)) in inputs.iter_mut().zip(values.iter().zip(items)) {
-                input[..16].copy_from_slice(coin);
-                input[16..32].copy_from_slice(bytemuck::must_cast_slice::<u64, u8>(value));
-                input[32..].copy_from_slice(item);
-            }
-            oracle.hash_many(&inputs[..items.len()], &mut hashes[..items.len()]);
-            for (output, hash) in outputs.iter_mut().zip(&hashes) {
-                let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
-                *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];
-            }
-        });
-    outputs
-}
-
-/// Runs the receiver; F of its items, in order.
+/// Runs the receiver; F of its items.
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` if the items cannot be
@@ -179,7 +215,7 @@ pub fn receive(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
     if params.narrow() {
         receive_over::<u64, 1>(channel, params, items, rng)
@@ -193,7 +229,7 @@ fn receive_over<F: Value<W>, const W: usize>(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     let store = params.store();
     channel.begin_phase("correlations");
     let mut commitment = [0; 32];
@@ -203,23 +239,28 @@ fn receive_over<F: Value<W>, const W: usize>(
             Ok(())
         })?;
     }
-    let vole =
-        silent::Receiver::<F>::setup(channel, &params.session, params.security, store.size(), rng)?;
+    let waiting =
+        silent::Receiver::<F>::begin(channel, &params.session, params.security, store.size(), rng)?;
+    // While the sender makes its trees.
     channel.begin_phase("encode");
-    let keys: Vec<Block> = items.par_iter().map(key).collect();
-    let mut coin = [0; 16];
+    let items = Arranged::new(&store, items);
     let encoding = {
         let values: Vec<[u64; W]> = items
+            .values
             .par_iter()
-            .map(|item| F::from_block(value(item)).to_words())
+            .map(|value| F::from_block(*value).to_words())
             .collect();
         let mut seed = [0; 16];
         rng.fill_bytes(&mut seed);
+        let mut filler = Prg::new(Block::from_le_bytes(seed));
         store
-            .encode(&keys, &values, &mut Prg::new(Block::from_le_bytes(seed)))
+            .encode(&items.keys, &values, &mut filler)
             .map_err(|e| Error::Resource(e.to_string()))?
     };
+    channel.begin_phase("correlations");
+    let vole = waiting.finish(channel, rng)?;
     channel.begin_phase("expand");
+    let mut coin = [0; 16];
     if params.security == Security::Malicious {
         rng.fill_bytes(&mut coin);
         send_rows(channel, COIN, &coin, 16)?;
@@ -250,9 +291,9 @@ fn receive_over<F: Value<W>, const W: usize>(
     }
     drop((a, vole, encoding));
     channel.begin_phase("decode");
-    let mut values = vec![[0; 2]; items.len()];
-    store.decode::<2>(bytemuck::must_cast_slice(&c), &keys, &mut values);
-    drop((c, keys));
+    let mut decoded = vec![[0; 2]; items.keys.len()];
+    store.decode::<2>(bytemuck::must_cast_slice(&c), &items.keys, &mut decoded);
+    drop(c);
     if params.security == Security::Malicious {
         let mut theirs = [0; 48];
         recv_rows(channel, COIN, 48, 1, |row| {
@@ -268,10 +309,10 @@ fn receive_over<F: Value<W>, const W: usize>(
         }
         coin.iter_mut().zip(theirs).for_each(|(c, t)| *c ^= t);
     }
-    Ok(outputs(&params.outputs(), &coin, &values, items))
+    Ok(items.outputs(&params.outputs(), &coin, decoded))
 }
 
-/// Runs the sender; F of its items, in order.
+/// Runs the sender; F of its items.
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for a receiver that does not pass a check.
@@ -283,7 +324,7 @@ pub fn send(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
     if params.narrow() {
         send_over::<u64, 1>(channel, params, items, rng)
@@ -297,7 +338,7 @@ fn send_over<F: Value<W>, const W: usize>(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     let store = params.store();
     channel.begin_phase("correlations");
     // The half of the coin, and what hides it in the commitment.
@@ -307,23 +348,29 @@ fn send_over<F: Value<W>, const W: usize>(
         let commitment = params.commitments().hash(&[&opening]);
         send_rows(channel, COMMITMENT, &commitment, 32)?;
     }
-    let vole =
-        silent::Sender::<F>::setup(channel, &params.session, params.security, store.size(), rng)?;
+    let unchecked =
+        silent::Sender::<F>::begin(channel, &params.session, params.security, store.size(), rng)?;
+    // While the receiver encodes.
     channel.begin_phase("expand");
-    let shape = *vole.shape();
-    let delta = Zeroizing::new(vole.delta());
-    let mut coin = [0; 16];
+    let items = Arranged::new(&store, items);
+    let shape = *unchecked.shape();
     let mut k: Vec<Block> = vec![0; store.size()];
+    for (chunk, k) in k.chunks_mut(shape.chunk.max(1)).enumerate() {
+        unchecked.expand(chunk, k);
+    }
+    channel.begin_phase("correlations");
+    let delta = Zeroizing::new(unchecked.finish(channel)?.delta());
+    channel.begin_phase("encoding");
+    let mut coin = [0; 16];
+    if params.security == Security::Malicious {
+        recv_rows(channel, COIN, 16, 1, |row| {
+            coin.copy_from_slice(row);
+            Ok(())
+        })?;
+    }
     let mut received = 0;
     for chunk in 0..shape.chunks {
         let length = shape.chunk_length(chunk);
-        vole.expand(chunk, &mut k[received..received + length]);
-        if chunk == 0 && params.security == Security::Malicious {
-            recv_rows(channel, COIN, 16, 1, |row| {
-                coin.copy_from_slice(row);
-                Ok(())
-            })?;
-        }
         let mut slots = vec![F::default(); SLOTS.min(length)];
         for k in k[received..received + length].chunks_mut(SLOTS) {
             let slots = &mut slots[..k.len()];
@@ -336,29 +383,27 @@ fn send_over<F: Value<W>, const W: usize>(
         received += length;
         channel.progress(received as u64, store.size() as u64);
     }
-    drop(vole);
     if params.security == Security::Malicious {
         send_rows(channel, COIN, &opening, 48)?;
         coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
     }
     channel.begin_phase("decode");
-    let keys: Vec<Block> = items.par_iter().map(key).collect();
-    let mut values = vec![[0u64; 2]; items.len()];
-    store.decode::<2>(bytemuck::must_cast_slice(&k), &keys, &mut values);
-    drop((k, keys));
-    values
+    let mut decoded = vec![[0u64; 2]; items.keys.len()];
+    store.decode::<2>(bytemuck::must_cast_slice(&k), &items.keys, &mut decoded);
+    drop(k);
+    decoded
         .par_chunks_mut(BATCH)
-        .zip(items.par_chunks(BATCH))
-        .for_each(|(values, items)| {
-            let own: Vec<F> = items.iter().map(|i| F::from_block(value(i))).collect();
-            let mut product = vec![0; items.len()];
-            F::add_scaled(&mut product, *delta, &own);
-            for (value, product) in values.iter_mut().zip(product) {
-                value[0] ^= product as u64;
-                value[1] ^= (product >> 64) as u64;
+        .zip(items.values.par_chunks(BATCH))
+        .for_each(|(decoded, values)| {
+            let values: Vec<F> = values.iter().map(|v| F::from_block(*v)).collect();
+            let mut product = vec![0; values.len()];
+            F::add_scaled(&mut product, *delta, &values);
+            for (decoded, product) in decoded.iter_mut().zip(product) {
+                decoded[0] ^= product as u64;
+                decoded[1] ^= (product >> 64) as u64;
             }
         });
-    Ok(outputs(&params.outputs(), &coin, &values, items))
+    Ok(items.outputs(&params.outputs(), &coin, decoded))
 }
 
 #[cfg(test)]

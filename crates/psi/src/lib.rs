@@ -157,6 +157,13 @@ fn vole_params(params: &Params) -> vole::Params {
     }
 }
 
+/// The numbers of masks that matched as numbers of items, ascending.
+fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
+    let mut items: Vec<u32> = matches.iter().map(|i| numbers[*i as usize]).collect();
+    items.sort_unstable();
+    items
+}
+
 /// The receiver's offline phase for `items` items. Needs no peer.
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
     Prepared(match variant(protocol) {
@@ -182,9 +189,9 @@ pub fn receive(
     if params.protocol == Protocol::Vole {
         let own = vole::receive(channel, &vole_params(params), items, rng)?;
         channel.begin_phase("masks");
-        let matches = exchange.receive(channel, &own)?;
+        let matches = exchange.receive(channel, &own.masks)?;
         channel.flush()?;
-        return Ok(matches);
+        return Ok(renumbered(&matches, &own.numbers));
     }
     channel.begin_phase("oprf");
     let own = match (variant(params.protocol), prepared.0) {
@@ -216,11 +223,11 @@ pub fn send(
     let session = &params.session;
     let exchange = masks::Exchange::new(params);
     if params.protocol == Protocol::Vole {
-        let masks = vole::send(channel, &vole_params(params), items, rng)?;
+        let own = vole::send(channel, &vole_params(params), items, rng)?;
         channel.begin_phase("masks");
-        let matches = exchange.send(channel, &masks)?;
+        let matches = exchange.send(channel, &own.masks)?;
         channel.flush()?;
-        return Ok(matches);
+        return Ok(matches.map(|matches| renumbered(&matches, &own.numbers)));
     }
     channel.begin_phase("oprf");
     let masks = match variant(params.protocol) {

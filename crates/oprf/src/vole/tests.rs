@@ -24,6 +24,15 @@ fn items(seed: u64, count: usize) -> Vec<Item> {
 
 type Outcomes = (Result<Vec<Output>, Error>, Result<Vec<Output>, Error>);
 
+/// Outputs in the order of the items.
+fn in_order(outputs: Outputs) -> Vec<Output> {
+    let mut masks = vec![[0; 2]; outputs.masks.len()];
+    for (mask, number) in outputs.masks.iter().zip(&outputs.numbers) {
+        masks[*number as usize] = *mask;
+    }
+    masks
+}
+
 fn run_over(
     params: &Params,
     ours: &[Item],
@@ -40,7 +49,7 @@ fn run_over(
         let own = receive(&mut receiving, params, ours, &mut rng)
             .inspect_err(|error| receiving.abort(error));
         drop(receiving);
-        (own, sender.join().unwrap())
+        (own.map(in_order), sender.join().unwrap().map(in_order))
     })
 }
 
