@@ -7,9 +7,12 @@
 
 pub mod plain;
 pub mod psi;
+pub mod record;
 pub mod script;
 pub mod session;
+pub mod stores;
 pub mod tables;
+pub mod transfers;
 pub mod wire;
 
 #[cfg(feature = "libfuzzer")]

@@ -19,6 +19,11 @@ use arrow_ipc::{CompressionType, MetadataVersion};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_fuzz::psi::{BOTH, SENDER, TOLD, WEAK};
+use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
+use vesica_fuzz::transfers::Party;
 use vesica_session::{
     Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, Protocol, ProtocolRequest, Reveal,
     Role, Security,
@@ -48,6 +53,7 @@ fn main() -> Result<()> {
     wire(&seeds)?;
     session(&seeds)?;
     psi(&seeds)?;
+    parts(&seeds)?;
     text(&seeds)?;
     columnar(&seeds)
 }
@@ -129,23 +135,115 @@ fn psi(seeds: &Seeds) -> Result<()> {
         ("any", any),
     ];
     for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
-        for items in [0, 1, 2] {
+        honest_psi(seeds, i as u8, protocol)?;
+        // The first frame of a run of `vole` is longer than an input.
+        let items = match protocol {
+            Protocol::Vole => 0..0,
+            _ => 0..3,
+        };
+        for items in items {
             for (fill, bytes) in fills {
                 let name = format!("{}-{items}-{fill}", protocol.name());
-                let start = [i as u8, items << 3 | items];
+                let start = [i as u8, items << 2 | items];
                 // A sender reads one frame: a polynomial or blinded items, as many as it asks for.
                 // The strings differ, lest the polynomial be constant.
                 let many: Vec<u8> = (0..8).flat_map(|j| bytes.map(|b| b ^ j)).collect();
-                seeds.put("psi_send", &name, &[&start[..], &[255], &many].concat())?;
+                seeds.put("psi_send", &name, &[&start[..], &[REST], &many].concat())?;
                 // A receiver reads a key or its blinded items, and then masks.
                 let first = match protocol {
                     Protocol::Dh => usize::from(items),
                     _ => 1,
                 };
                 let first = bytes.repeat(first);
-                let script = [&start[..], &[255], &first, &[255], &many].concat();
+                let script = [&start[..], &[REST], &first, &[REST], &many].concat();
                 seeds.put("psi_receive", &name, &script)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// The most frames that a party of any target reads, or more.
+const FRAMES: usize = 12;
+
+/// Scripts for a party that reads at most `frames` frames: an honest peer, and for each frame a
+/// change of it and another length, honest before and behind.
+fn near_honest(frames: usize) -> Vec<(String, Vec<u8>)> {
+    let mut scripts = vec![("honest".into(), vec![HONEST; frames])];
+    for at in 0..frames {
+        for (name, edit) in [
+            ("changed", &[CHANGED, 0x55, 0, 1][..]),
+            ("shorter", &[RESIZED, 0xff]),
+        ] {
+            let before = vec![HONEST; at];
+            let behind = vec![HONEST; frames - at];
+            scripts.push((format!("{name}-{at}"), [&before, edit, &behind].concat()));
+        }
+    }
+    scripts
+}
+
+fn honest_psi(seeds: &Seeds, number: u8, protocol: Protocol) -> Result<()> {
+    let levels: &[(&str, u8)] = match protocol {
+        Protocol::Vole => &[("", 0), ("-weak", WEAK)],
+        _ => &[("", 0)],
+    };
+    for (level, flag) in levels {
+        let frames = match protocol {
+            Protocol::Vole => FRAMES,
+            _ => 3,
+        };
+        // Seven items and two, and both sides learn the matches.
+        let start = [number | flag | BOTH, 0b1011];
+        for (name, script) in near_honest(frames) {
+            let name = format!("{}{level}-{name}", protocol.name());
+            let input = [&start[..], &script].concat();
+            seeds.put("psi_send", &name, &input)?;
+            seeds.put("psi_receive", &name, &input)?;
+        }
+        for sizes in [0b0000, 0b0001, 0b0100, 0b1111] {
+            let name = format!("{}{level}-sizes-{sizes}", protocol.name());
+            let input = [&[number | flag, sizes][..], &[HONEST; FRAMES]].concat();
+            seeds.put("psi_send", &name, &input)?;
+            seeds.put("psi_receive", &name, &input)?;
+        }
+    }
+    Ok(())
+}
+
+/// Parts of protocols by themselves.
+fn parts(seeds: &Seeds) -> Result<()> {
+    for width in [1, 40, 64, 65, 128, 256] {
+        for (role, options) in [("receiver", 0), ("both", TOLD), ("sender", SENDER | TOLD)] {
+            let start = [(width - 1) as u8, 0xf7, options];
+            for (name, script) in near_honest(1) {
+                let name = format!("{role}-{width}-{name}");
+                seeds.put("masks", &name, &[&start[..], &script].concat())?;
+            }
+        }
+    }
+    for party in 0..Party::ALL.len() {
+        for (name, script) in near_honest(4) {
+            let name = format!("{party}-{name}");
+            seeds.put(
+                "transfers",
+                &name,
+                &[&[party as u8, 5][..], &script].concat(),
+            )?;
+        }
+    }
+    for left in 0..4 {
+        for (name, script) in near_honest(7) {
+            let name = format!("{left}-{name}");
+            seeds.put("buckets", &name, &[&[left][..], &script].concat())?;
+        }
+    }
+    let mut keys = [0; 320];
+    ChaCha20Rng::from_seed([4; 32]).fill_bytes(&mut keys);
+    for choice in 0..16 {
+        for items in [0, 1, 20, 200] {
+            let name = format!("{choice}-{items}");
+            seeds.put("stores", &name, &[&[choice, items][..], &keys].concat())?;
         }
     }
     Ok(())

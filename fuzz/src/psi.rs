@@ -1,49 +1,170 @@
-//! Protocol messages: each side of each protocol against a peer that sends the fuzzer's bytes.
+//! Protocol messages: each side of each protocol against a peer that sends the fuzzer's bytes, and
+//! the mask exchange alone.
 
 use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
-use vesica_psi::{Item, Params, Protocol, prepare, receive, send};
+use rand_core::{Rng, SeedableRng};
+use vesica_psi::masks::Exchange;
+use vesica_psi::{Item, Params, Protocol, Security, prepare, receive, send};
+use vesica_wire::{Channel, Error};
 
-use crate::script::Script;
+use crate::record::{Recordings, received};
+use crate::script::{HONEST, Script};
 
-/// The first byte chooses the protocol, the second the two sizes (0 to 7 each), the rest is the
-/// peer's script.
-fn run(bytes: &[u8], party: fn(&mut Script<'_>, &Params, &[Item])) {
-    let [protocol, sizes, script @ ..] = bytes else {
-        return;
+/// Set in the first byte: the weakest security that the protocol has.
+pub const WEAK: u8 = 0x80;
+
+/// Set in the first byte: both sides learn the matches.
+pub const BOTH: u8 = 0x40;
+
+/// The sizes of a set; two bits of the second byte choose one.
+pub const SIZES: [usize; 4] = [0, 1, 2, 7];
+
+/// What the first two bytes choose, and those bytes without what has no meaning.
+fn params(choice: u8, sizes: u8) -> (Params, [u8; 2]) {
+    let number = choice & 0x3f;
+    let protocol = Protocol::ALL[usize::from(number) % Protocol::ALL.len()];
+    let asked = match choice & WEAK {
+        0 => Security::Malicious,
+        _ => Security::SemiHonest,
     };
-    let protocol = Protocol::ALL[usize::from(*protocol) % Protocol::ALL.len()];
     let params = Params {
         protocol,
-        security: protocol.security(),
-        both: false,
+        security: protocol.runs(asked),
+        both: choice & BOTH != 0,
         lambda: 40,
-        receiver_size: usize::from(sizes & 7),
-        sender_size: usize::from(sizes >> 3 & 7),
+        receiver_size: SIZES[usize::from(sizes & 3)],
+        sender_size: SIZES[usize::from(sizes >> 2 & 3)],
         session: [7; 32],
     };
-    let items: Vec<Item> = (1..8).map(|i| [i; 32]).collect();
-    party(&mut Script::new(script), &params, &items);
+    let key = [
+        choice & 0xc0 | number % Protocol::ALL.len() as u8,
+        sizes & 15,
+    ];
+    (params, key)
 }
 
-/// A receiver whose sender is hostile.
+/// Both sides have the first so many of these.
+fn items(count: usize) -> Vec<Item> {
+    (1..=count as u8).map(|i| [i; 32]).collect()
+}
+
+/// The items that both sides have.
+fn common(params: &Params) -> Vec<u32> {
+    (0..params.receiver_size.min(params.sender_size) as u32).collect()
+}
+
+fn receiver(channel: &mut dyn Channel, params: &Params) -> Result<Vec<u32>, Error> {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let items = items(params.receiver_size);
+    let prepared = prepare(params.protocol, items.len(), &mut rng);
+    receive(channel, params, &items, prepared, &mut rng)
+}
+
+fn sender(channel: &mut dyn Channel, params: &Params) -> Result<Option<Vec<u32>>, Error> {
+    let mut rng = ChaCha20Rng::from_seed([2; 32]);
+    send(channel, params, &items(params.sender_size), &mut rng)
+}
+
+/// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],
+/// the second the two sizes, the rest is the peer's script.
 pub fn psi_receive(bytes: &[u8]) {
-    run(bytes, |channel, params, items| {
-        let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let items = &items[..params.receiver_size];
-        let prepared = prepare(params.protocol, items.len(), &mut rng);
-        if let Ok(matches) = receive(channel, params, items, prepared, &mut rng) {
-            assert!(matches.is_sorted_by(|a, b| a < b));
-            assert!(matches.iter().all(|i| (*i as usize) < items.len()));
-        }
+    static HONEST: Recordings = Recordings::new();
+    let [choice, sizes, script @ ..] = bytes else {
+        return;
+    };
+    let (params, key) = params(*choice, *sizes);
+    let honest = HONEST.get(key, || {
+        let there = |channel: &mut dyn Channel| drop(sender(channel, &params));
+        received(|channel| drop(receiver(channel, &params)), there)
     });
+    let mut channel = Script::beside(script, &honest);
+    let result = receiver(&mut channel, &params);
+    if channel.faithful() {
+        assert_eq!(result, Ok(common(&params)));
+    } else if let Ok(matches) = result {
+        assert!(matches.is_sorted_by(|a, b| a < b));
+        assert!(matches.iter().all(|i| (*i as usize) < params.receiver_size));
+    }
 }
 
-/// A sender whose receiver is hostile.
+/// A sender whose receiver is hostile; the input is as that of [`psi_receive`].
 pub fn psi_send(bytes: &[u8]) {
-    run(bytes, |channel, params, items| {
-        let mut rng = ChaCha20Rng::from_seed([2; 32]);
-        // Either is fine; it must come to an end.
-        let _ = send(channel, params, &items[..params.sender_size], &mut rng);
+    static HONEST: Recordings = Recordings::new();
+    let [choice, sizes, script @ ..] = bytes else {
+        return;
+    };
+    let (params, key) = params(*choice, *sizes);
+    let honest = HONEST.get(key, || {
+        let there = |channel: &mut dyn Channel| drop(receiver(channel, &params));
+        received(|channel| drop(sender(channel, &params)), there)
     });
+    let mut channel = Script::beside(script, &honest);
+    let result = sender(&mut channel, &params);
+    if channel.faithful() {
+        assert_eq!(result, Ok(params.both.then(|| common(&params))));
+    } else if let Ok(Some(matches)) = result {
+        assert!(matches.is_sorted_by(|a, b| a < b));
+        assert!(matches.iter().all(|i| (*i as usize) < params.sender_size));
+    }
+}
+
+/// Set in the third byte of the `masks` target: the party is the sender.
+pub const SENDER: u8 = 1;
+
+/// Set in the third byte of the `masks` target: both sides learn the matches.
+pub const TOLD: u8 = 2;
+
+/// The mask exchange. The first byte is the width of a mask in bits, less one; the second the two
+/// sizes, the receiver's in the lower four bits; the third the role and who learns; the rest is
+/// the peer's script. Narrow masks repeat.
+pub fn masks(bytes: &[u8]) {
+    let [width, sizes, options, script @ ..] = bytes else {
+        return;
+    };
+    let exchange = Exchange {
+        width: usize::from(*width) + 1,
+        sender_size: usize::from(sizes >> 4),
+        receiver_size: usize::from(sizes & 15),
+        both: options & TOLD != 0,
+    };
+    let mut all = [[0; 32]; 15];
+    ChaCha20Rng::from_seed([3; 32]).fill_bytes(all.as_flattened_mut());
+    let (theirs, own) = (&all[..exchange.sender_size], &all[..exchange.receiver_size]);
+    let same = |a: &[u8; 32], b: &[u8; 32]| {
+        (0..exchange.width).all(|bit| (a[bit / 8] ^ b[bit / 8]) << (bit % 8) & 0x80 == 0)
+    };
+    // What an honest sender says depends on nothing that it hears.
+    let alone = Exchange {
+        both: false,
+        ..exchange
+    };
+    let mut honest = Script::new(&[]);
+    assert_eq!(alone.send_bytes(&mut honest, theirs), Ok(None));
+    let sent = honest.sent();
+    if options & SENDER == 0 {
+        let mut channel = Script::beside(script, &sent);
+        let result = exchange.receive_bytes(&mut channel, own);
+        if channel.faithful() {
+            let found = (0..own.len() as u32)
+                .filter(|i| theirs.iter().any(|mask| same(mask, &own[*i as usize])));
+            assert_eq!(result, Ok(found.collect()));
+        } else if let Ok(matches) = result {
+            assert!(matches.is_sorted_by(|a, b| a < b));
+            assert!(matches.iter().all(|i| (*i as usize) < own.len()));
+        }
+    } else {
+        let answers = vec![HONEST; sent.len()];
+        let mut receiver = Script::beside(&answers, &sent);
+        assert!(exchange.receive_bytes(&mut receiver, own).is_ok());
+        let answers = receiver.sent();
+        let mut channel = Script::beside(script, &answers);
+        let result = exchange.send_bytes(&mut channel, theirs);
+        if channel.faithful() {
+            assert!(result.is_ok());
+        }
+        if let Ok(Some(matches)) = result {
+            assert!(matches.is_sorted_by(|a, b| a < b));
+            assert!(matches.iter().all(|i| (*i as usize) < theirs.len()));
+        }
+    }
 }

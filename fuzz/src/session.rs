@@ -1,7 +1,15 @@
 //! What a peer says before the protocol, and what a person or a file says about identities.
 
-use vesica_session::{Fingerprint, Hello, Identity, Job, Role, agree as agree_on, confirm_done};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use vesica_session::{
+    Assignment, Fingerprint, Hello, Identity, Job, KeySet, Protocol, ProtocolRequest, Role, Silent,
+    State, agree as agree_on, confirm_done, run_set_over,
+};
+use vesica_wire::{Channel, Error};
+
+use crate::record::received;
 use crate::script::Script;
 
 /// A peer's first message. What is read writes the same bytes again.
@@ -49,4 +57,113 @@ pub fn identity(bytes: &[u8]) {
         let again = Identity::from_pem(identity.to_pem().as_bytes());
         assert!(again.is_ok_and(|again| again.fingerprint() == identity.fingerprint()));
     }
+}
+
+/// A set that remembers how far a run came.
+struct Kept {
+    digests: Vec<[u8; 32]>,
+    buckets: Vec<Vec<[u8; 32]>>,
+    states: Vec<State>,
+}
+
+impl Kept {
+    fn new(items: u16, state: Option<State>) -> Kept {
+        let digest = |i: u16| {
+            let mut digest = [8; 32];
+            digest[..2].copy_from_slice(&i.to_le_bytes());
+            digest
+        };
+        Kept {
+            digests: (0..items).map(digest).collect(),
+            buckets: Vec::new(),
+            states: state.into_iter().collect(),
+        }
+    }
+
+    /// Runs the job in two buckets; whether it came to its end.
+    fn run(&mut self, channel: &mut dyn Channel, role: Role) -> bool {
+        let job = Job {
+            protocol: ProtocolRequest::Named(Protocol::CompactDh),
+            max_peer_items: 1000,
+            // Too little for the sender's items at once.
+            memory: Some(70_000),
+            ..Job::new(role, vec!["email/1".into()])
+        };
+        run_set_over(channel, None, None, &job, self, &mut Silent).is_ok()
+    }
+}
+
+impl KeySet for Kept {
+    fn items(&self) -> u64 {
+        self.digests.len() as u64
+    }
+
+    fn state(&self) -> Option<State> {
+        self.states.last().cloned()
+    }
+
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), Error> {
+        self.buckets = vec![Vec::new(); assignment.buckets() as usize];
+        for digest in &self.digests {
+            self.buckets[assignment.bucket(digest) as usize].push(*digest);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, Error> {
+        Ok(self.buckets[bucket as usize].as_slice().into())
+    }
+
+    fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), Error> {
+        let count = matches.map_or(0, |m| m.len() as u64);
+        assert_eq!(state.found.last(), Some(&count));
+        assert!(state.found.len() <= self.buckets.len());
+        self.states.push(state.clone());
+        Ok(())
+    }
+}
+
+/// Items of the receiver and of the sender in the `buckets` target.
+const ITEMS: (u16, u16) = (2, 600);
+
+/// What honest parties did: how far the receiver was after the first bucket, what the sender sent
+/// from the start, and what it sent when both went on from there.
+static RUNS: LazyLock<(State, [Vec<Vec<u8>>; 2])> = LazyLock::new(|| {
+    let run = |own: &mut Kept, theirs: &mut Kept| {
+        received(
+            |channel| assert!(own.run(channel, Role::Receiver)),
+            |channel| assert!(theirs.run(channel, Role::Sender)),
+        )
+    };
+    let (mut own, mut theirs) = (Kept::new(ITEMS.0, None), Kept::new(ITEMS.1, None));
+    let first = run(&mut own, &mut theirs);
+    let [state, theirs] = [&own, &theirs].map(|kept| kept.states[0].clone());
+    let second = run(
+        &mut Kept::new(ITEMS.0, Some(state.clone())),
+        &mut Kept::new(ITEMS.1, Some(theirs)),
+    );
+    (state, [first, second])
+});
+
+/// A run in two buckets, from the hello to the end, that may go on after an earlier one, against a
+/// hostile sender. The first byte says what is left of the earlier run: nothing, or all with none, one
+/// or both buckets finished; the rest is the peer's script.
+pub fn buckets(bytes: &[u8]) {
+    let Some((left, script)) = bytes.split_first() else {
+        return;
+    };
+    let (state, honest) = &*RUNS;
+    let (state, honest) = match left & 3 {
+        0 => (None, &honest[0]),
+        more => {
+            let found = vec![0; usize::from(more) - 1];
+            (Some(State { found, ..*state }), &honest[1])
+        }
+    };
+    let mut set = Kept::new(ITEMS.0, state);
+    let mut channel = Script::beside(script, honest);
+    let done = set.run(&mut channel, Role::Receiver);
+    // Nonces are fresh, so that nothing matches, but nothing is wrong with what was recorded.
+    assert!(!channel.faithful() || done || left & 3 == 1 || left & 3 == 3);
+    assert!(!done || set.states.last().is_some_and(|s| s.found.len() == 2));
 }

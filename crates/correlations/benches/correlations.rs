@@ -4,7 +4,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 use std::thread;
+use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::{self, Security};
+use vesica_correlations::silent::{self, Bit, Noise};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
 use vesica_wire::{Channel, memory_pair};
 
@@ -14,18 +16,20 @@ fn rng(seed: u64) -> ChaCha12Rng {
     ChaCha12Rng::seed_from_u64(seed)
 }
 
+/// A pool of one thread.
+fn one_thread() -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .unwrap()
+}
+
 /// Runs `there` on a thread and `here` on this one, each with one thread for its arithmetic.
 fn both(there: impl FnOnce(&mut dyn Channel) + Send, here: impl FnOnce(&mut dyn Channel) + Send) {
     let (mut a, mut b) = memory_pair();
-    let pool = || {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .build()
-            .unwrap()
-    };
     thread::scope(|scope| {
-        scope.spawn(move || pool().install(|| there(&mut a)));
-        pool().install(|| here(&mut b));
+        scope.spawn(move || one_thread().install(|| there(&mut a)));
+        one_thread().install(|| here(&mut b));
     });
 }
 
@@ -100,5 +104,91 @@ fn from_nothing(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, base_transfers, extension, from_nothing);
+/// Both halves of a silent correlation, from nothing.
+fn silent_halves<N: Noise>(
+    security: Security,
+    length: usize,
+) -> (silent::Sender<N>, silent::Receiver<N>) {
+    let (mut sender, mut receiver) = (None, None);
+    both(
+        |c| {
+            let half = silent::Sender::setup(c, &SESSION, security, length, &mut rng(9));
+            sender = Some(half.unwrap());
+        },
+        |c| {
+            let half = silent::Receiver::setup(c, &SESSION, security, length, &mut rng(10));
+            receiver = Some(half.unwrap());
+        },
+    );
+    (sender.unwrap(), receiver.unwrap())
+}
+
+/// Both parties' setup of a silent correlation, base transfers and trees included, side by side.
+fn silent_setup<N: Noise>(c: &mut Criterion, name: &str) {
+    let mut group = c.benchmark_group(format!("silent {name}, setup"));
+    group.sample_size(10);
+    for log in [16, 20] {
+        for security in [Security::SemiHonest, Security::Malicious] {
+            group.throughput(Throughput::Elements(1 << log));
+            group.bench_function(BenchmarkId::new(format!("{security:?}"), log), |b| {
+                b.iter(|| silent_halves::<N>(security, 1 << log));
+            });
+        }
+    }
+    group.finish();
+}
+
+/// One party's expansion of one chunk, trees and code, with one thread; neither depends on the
+/// security.
+fn silent_expansion<N: Noise>(
+    c: &mut Criterion,
+    name: &str,
+    mut expand: impl FnMut(&silent::Receiver<N>) + Send,
+) {
+    let mut group = c.benchmark_group(format!("silent {name}, expansion"));
+    group.sample_size(10);
+    let pool = one_thread();
+    for log in [16, 20] {
+        let (sender, receiver) = silent_halves::<N>(Security::SemiHonest, 1 << log);
+        assert_eq!(sender.shape().chunks, 1);
+        group.throughput(Throughput::Elements(1 << log));
+        let mut half = vec![0; 1 << log];
+        group.bench_function(BenchmarkId::new("sender", log), |b| {
+            b.iter(|| pool.install(|| sender.expand(0, &mut half)));
+        });
+        group.bench_function(BenchmarkId::new("receiver", log), |b| {
+            b.iter(|| pool.install(|| expand(&receiver)));
+        });
+    }
+    group.finish();
+}
+
+fn silent_field<F: Field>(c: &mut Criterion, name: &str) {
+    silent_setup::<F>(c, name);
+    let (mut a, mut half) = (Vec::new(), Vec::new());
+    silent_expansion::<F>(c, name, |receiver| {
+        a.resize(receiver.shape().chunk, F::default());
+        half.resize(receiver.shape().chunk, 0);
+        receiver.expand(0, &mut a, &mut half);
+    });
+}
+
+fn silent_correlations(c: &mut Criterion) {
+    silent_field::<u64>(c, "VOLE of 64 bits");
+    silent_field::<u128>(c, "VOLE of 128 bits");
+    silent_setup::<Bit>(c, "transfers");
+    let mut half = Vec::new();
+    silent_expansion::<Bit>(c, "transfers", |receiver| {
+        half.resize(receiver.shape().chunk, 0);
+        receiver.expand(0, &mut half);
+    });
+}
+
+criterion_group!(
+    benches,
+    base_transfers,
+    extension,
+    from_nothing,
+    silent_correlations
+);
 criterion_main!(benches);

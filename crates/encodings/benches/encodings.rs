@@ -36,7 +36,7 @@ fn random_band<const W: usize>(criterion: &mut Criterion, log_items: u32) {
 }
 
 fn benches(criterion: &mut Criterion) {
-    for log_items in [16, 20] {
+    for log_items in [10, 16, 20] {
         random_band::<1>(criterion, log_items);
         random_band::<2>(criterion, log_items);
     }

@@ -33,7 +33,7 @@ fn store<const W: usize>(criterion: &mut Criterion, log_items: u32) {
 
 /// Run with one thread (`RAYON_NUM_THREADS=1`) to compare with the targets.
 fn stores(criterion: &mut Criterion) {
-    for log_items in [16, 20] {
+    for log_items in [10, 16, 20] {
         store::<1>(criterion, log_items);
         store::<2>(criterion, log_items);
     }

@@ -7,6 +7,7 @@
 //!
 //! | module | portable | x86-64 |
 //! |---|---|---|
+//! | [`aes`] | the `aes` crate | thirty-two blocks, VAES with AVX-512, or eight, AES-NI |
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
 //! | [`band`] | one row of 512 columns | eight rows, GFNI with AVX-512 VBMI |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
@@ -14,6 +15,7 @@
 //! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
+pub mod aes;
 pub mod band;
 pub mod binary;
 pub mod blake3;
@@ -32,8 +34,9 @@ pub enum Backend {
 }
 
 /// Kernel and chosen version, for reports and for tests that must not skip a backend silently.
-pub fn backends() -> [(&'static str, &'static str); 5] {
+pub fn backends() -> [(&'static str, &'static str); 6] {
     [
+        ("aes", aes::backend_name()),
         ("curve25519", curve25519::backend_name()),
         ("binary", binary::backend_name()),
         ("blake3", blake3::backend_name()),

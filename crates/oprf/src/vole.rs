@@ -122,10 +122,11 @@ impl Arranged {
         let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
         let numbers = store.arrangement(&keys);
         drop(keys);
-        let (keys, values) = numbers
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        numbers
             .par_iter()
             .map(|number| halves(&items[*number as usize]).into())
-            .unzip();
+            .unzip_into_vecs(&mut keys, &mut values);
         Arranged {
             numbers,
             keys,
