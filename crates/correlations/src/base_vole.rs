@@ -87,7 +87,7 @@ pub(crate) fn hold(
     rng: &mut dyn CryptoRng,
 ) -> (Holder, Message) {
     assert_eq!(keys.len(), TRANSFERS);
-    let trees = Trees::new(session, SEEDS);
+    let trees = Trees::new(session, PIECE_BITS);
     let n = bits.len();
     let mut holder = Holder {
         y: Zeroizing::new(vec![0; n]),
@@ -132,7 +132,7 @@ pub(crate) fn take(
     assert_eq!(keys.len(), TRANSFERS);
     assert_eq!(message.sums.len(), TRANSFERS);
     assert_eq!(message.corrections.len(), bits.len());
-    let trees = Trees::new(session, SEEDS);
+    let trees = Trees::new(session, PIECE_BITS);
     let chosen = choices(delta);
     let mut b = Zeroizing::new(vec![0; bits.len()]);
     let mut seeds = Zeroizing::new([0; SEEDS]);

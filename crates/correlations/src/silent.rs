@@ -91,8 +91,9 @@ const OPENING: Kind = Kind {
     name: "VOLE opening",
 };
 
-/// Entries of the longest chunk. Its parity half, 32 bytes an entry, is what the code jumps about in.
-const LONGEST_CHUNK: usize = 3 << 19;
+/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes an entry, is what the code
+/// jumps about in; trees are used best where a chunk just fits.
+const MOST_LEAVES: usize = 1 << 12;
 
 /// Entries of the shortest chunk: shorter vectors are cut from it, since the code's distance is an estimate
 /// for long ones.
@@ -143,23 +144,26 @@ pub struct Shape {
     pub chunk: usize,
     /// Trees of a chunk: half of them for the parity half of the code.
     pub trees: usize,
-    /// Leaves of a tree.
-    pub leaves: usize,
+    /// Entries of a block: leaves of a tree that are used.
+    pub block: usize,
+    /// Levels of a tree, so that it has at least as many leaves.
+    pub depth: usize,
 }
 
 impl Shape {
     /// The shape for `length` entries over a field of 2^`bits` elements.
     pub fn new(length: usize, bits: u32) -> Self {
-        let chunks = length.div_ceil(LONGEST_CHUNK).max(1);
-        let chunk = length.div_ceil(chunks);
         let trees = noise_weight(bits);
-        let leaves = chunk.max(SHORTEST_CHUNK).div_ceil(trees / 2);
+        let chunks = length.div_ceil(trees / 2 * MOST_LEAVES).max(1);
+        let chunk = length.div_ceil(chunks);
+        let block = chunk.max(SHORTEST_CHUNK).div_ceil(trees / 2);
         Shape {
             length,
             chunks,
             chunk,
             trees,
-            leaves,
+            block,
+            depth: block.next_power_of_two().trailing_zeros() as usize,
         }
     }
 
@@ -182,7 +186,7 @@ struct Sessions {
 impl Sessions {
     fn new(session: &[u8; 32], shape: &Shape, bits: u32) -> Self {
         let oracle = Oracle::new("vesica/1 silent", session);
-        let shape: Vec<u8> = [shape.length, shape.chunks, shape.trees, shape.leaves]
+        let shape: Vec<u8> = [shape.length, shape.chunks, shape.trees, shape.block]
             .iter()
             .flat_map(|n| (*n as u64).to_le_bytes())
             .chain(bits.to_le_bytes())
@@ -301,7 +305,7 @@ impl<N: Noise> Sender<N> {
         );
         drop(message);
         // Trees.
-        let trees = Trees::new(&sessions.part("trees"), shape.leaves);
+        let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
         let pads = extension.random(channel, shape.all_trees() * depth)?;
         let mut roots = Zeroizing::new(vec![0; shape.all_trees()]);
@@ -316,7 +320,7 @@ impl<N: Noise> Sender<N> {
         let row = 2 * depth + 1;
         let mut rows = vec![0; shape.all_trees() * row];
         rows.par_chunks_exact_mut(row).enumerate().for_each_init(
-            || Zeroizing::new(vec![0; shape.leaves]),
+            || Zeroizing::new(vec![0; sender.trees.leaves()]),
             |leaves, (i, row)| {
                 let mut sums = Zeroizing::new(vec![[0; 2]; depth]);
                 sender
@@ -359,8 +363,8 @@ impl<N: Noise> Sender<N> {
             .enumerate()
             .map(|(chunk, seed)| {
                 let mut factors = Prg::new(*seed);
-                let mut chi = vec![0; shape.leaves];
-                let mut leaves = vec![0; shape.leaves];
+                let mut chi = vec![0; self.trees.leaves()];
+                let mut leaves = vec![0; self.trees.leaves()];
                 let mut sum = 0;
                 for tree in 0..shape.trees {
                     factors.fill(&mut chi);
@@ -435,25 +439,28 @@ impl<N: Noise> Sender<N> {
 /// Encodes one chunk of single blocks, whose trees `grow` makes, into `out`.
 fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Block]) + Sync) {
     let half = shape.trees / 2;
-    let n = half * shape.leaves;
-    let mut parity = vec![0; n + EXTRA];
+    let n = half * shape.block;
+    let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
+    let mut parity = Zeroizing::new(vec![0; n + EXTRA]);
     parity[..n]
-        .par_chunks_exact_mut(shape.leaves)
+        .par_chunks_exact_mut(shape.block)
         .enumerate()
-        .for_each(|(tree, leaves)| grow(half + tree, leaves));
+        .for_each_init(leaves, |leaves, (tree, rows)| {
+            grow(half + tree, leaves);
+            rows.copy_from_slice(&leaves[..rows.len()]);
+        });
     convolve_twice(bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(
         &mut parity,
     ));
     let parity = bytemuck::must_cast_slice::<Block, [u64; 2]>(&parity[..n]);
-    out.par_chunks_mut(shape.leaves).enumerate().for_each_init(
-        || vec![0; shape.leaves],
-        |leaves, (tree, out)| {
+    out.par_chunks_mut(shape.block)
+        .enumerate()
+        .for_each_init(leaves, |leaves, (tree, out)| {
             grow(tree, leaves);
             out.copy_from_slice(&leaves[..out.len()]);
             let rows = bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(out);
-            add_expanded(parity, tree * shape.leaves, rows);
-        },
-    );
+            add_expanded(parity, tree * shape.block, rows);
+        });
 }
 
 /// A sender whose receiver has not yet passed the check of a malicious run.
@@ -725,7 +732,7 @@ impl<N: Noise> Receiver<N> {
         );
         let (base, message) = base_vole::hold(&sessions.part("base VOLE"), for_vole, &bits, rng);
         send_base::<N>(channel, &message, &mut transcript)?;
-        let trees = Trees::new(&sessions.part("trees"), shape.leaves);
+        let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
         let places = places(&shape, rng);
         let chosen: Choices = places
@@ -762,8 +769,8 @@ impl<N: Noise> Receiver<N> {
             .enumerate()
             .map(|(chunk, seed)| {
                 let mut factors = Prg::new(*seed);
-                let mut chi = vec![0; shape.leaves];
-                let mut leaves = vec![0; shape.leaves];
+                let mut chi = vec![0; self.trees.leaves()];
+                let mut leaves = vec![0; self.trees.leaves()];
                 let mut sums = (0, 0);
                 for tree in 0..shape.trees {
                     factors.fill(&mut chi);
@@ -829,7 +836,7 @@ impl<F: Field> Receiver<F> {
         assert_eq!(a.len(), shape.chunk_length(chunk));
         assert_eq!(c.len(), a.len());
         let half = shape.trees / 2;
-        let n = half * shape.leaves;
+        let n = half * shape.block;
         // A row holds an entry of e and of c', so that the code fetches both at once.
         let fill = |tree: usize, leaves: &mut [Block], rows: &mut [[u64; 4]]| {
             let hole = self.leaves(chunk, tree, leaves);
@@ -838,24 +845,24 @@ impl<F: Field> Receiver<F> {
                 *row = bytemuck::must_cast::<[Block; 2], [u64; 4]>([noise, *leaf]);
             }
         };
-        let scratch = || vec![0; shape.leaves];
-        let mut parity = vec![[0u64; 4]; n + EXTRA];
+        let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
+        let mut parity = Zeroizing::new(vec![[0u64; 4]; n + EXTRA]);
         parity[..n]
-            .par_chunks_exact_mut(shape.leaves)
+            .par_chunks_exact_mut(shape.block)
             .enumerate()
-            .for_each_init(scratch, |leaves, (tree, rows)| {
+            .for_each_init(leaves, |leaves, (tree, rows)| {
                 fill(half + tree, leaves, rows);
             });
         convolve_twice(&mut parity);
-        a.par_chunks_mut(shape.leaves)
-            .zip(c.par_chunks_mut(shape.leaves))
+        a.par_chunks_mut(shape.block)
+            .zip(c.par_chunks_mut(shape.block))
             .enumerate()
             .for_each_init(
-                || (scratch(), vec![[0u64; 4]; shape.leaves]),
+                || (leaves(), Zeroizing::new(vec![[0u64; 4]; shape.block])),
                 |(leaves, rows), (tree, (a, c))| {
-                    fill(tree, leaves, rows);
                     let rows = &mut rows[..a.len()];
-                    add_expanded(&parity[..n], tree * shape.leaves, rows);
+                    fill(tree, leaves, rows);
+                    add_expanded(&parity[..n], tree * shape.block, rows);
                     for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
                         let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
                         *a = F::from_block(noise);
@@ -886,7 +893,7 @@ fn places(shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<usize>> {
     rng.fill_bytes(random.as_flattened_mut());
     // 96 bits times fewer than 2^32 leaves: uniform up to 2^-64.
     let place = |bytes: &[u8; 16]| {
-        ((u128::from_le_bytes(*bytes) >> 32) * shape.leaves as u128 >> 96) as usize
+        ((u128::from_le_bytes(*bytes) >> 32) * shape.block as u128 >> 96) as usize
     };
     Zeroizing::new(random.iter().map(place).collect())
 }

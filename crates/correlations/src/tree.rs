@@ -3,81 +3,50 @@
 //! sum a level knows all but one, at a place that the sums do not tell.
 //!
 //! A node s has the children π₀(s) ⊕ s and π₁(s) ⊕ s; π₀ and π₁ are AES under two public keys of the run.
-//! Trees need not be full: with d leaves, level l of a tree of depth D has ⌈d / 2^(D−l)⌉ nodes.
+//! Trees are always full. Were a right child left out somewhere, whoever asked for the sums on the way to it
+//! would know all leaves that there are.
 
-use vesica_primitives::block::{Block, Cipher};
-use zeroize::{Zeroize, Zeroizing};
+use vesica_primitives::block::{Block, Doubling};
 
-/// Nodes expanded together.
-const BATCH: usize = 128;
+/// Labels of π₀ and π₁.
+const LABELS: [&str; 2] = ["vesica/1 tree left", "vesica/1 tree right"];
 
 /// The function from nodes to children.
 #[derive(Clone)]
 pub(crate) struct Trees {
-    ciphers: [Cipher; 2],
-    leaves: usize,
+    generator: Doubling,
+    depth: usize,
     /// The children of a node that is zero.
     of_zero: [Block; 2],
 }
 
 impl Trees {
-    /// Trees of `leaves` leaves each.
-    pub(crate) fn new(session: &[u8; 32], leaves: usize) -> Self {
-        let ciphers = [
-            Cipher::public("vesica/1 tree left", session),
-            Cipher::public("vesica/1 tree right", session),
-        ];
-        let of_zero = std::array::from_fn(|side| {
-            let mut block = [0];
-            ciphers[side].feed_forward(&mut block);
-            block[0]
-        });
+    /// Trees of 2^`depth` leaves each.
+    pub(crate) fn new(session: &[u8; 32], depth: usize) -> Self {
+        let generator = Doubling::new(LABELS, session);
+        let mut of_zero = [0; 2];
+        generator.children(&mut of_zero, 1);
         Trees {
-            ciphers,
-            leaves,
+            generator,
+            depth,
             of_zero,
         }
     }
 
     /// Levels below the root.
     pub(crate) fn depth(&self) -> usize {
-        self.leaves.next_power_of_two().trailing_zeros() as usize
+        self.depth
     }
 
-    /// Nodes on a level.
-    fn width(&self, level: usize) -> usize {
-        self.leaves.div_ceil(1 << (self.depth() - level))
+    /// Leaves of a tree.
+    pub(crate) fn leaves(&self) -> usize {
+        1 << self.depth
     }
 
-    /// From the nodes of one level in `nodes` to those of the next, in place and back to front; returns
-    /// the sums of the left and of the right children.
-    fn grow(&self, nodes: &mut [Block], parents: usize, children: usize) -> [Block; 2] {
-        let mut sums = [0; 2];
-        let mut sides = Zeroizing::new([[0; BATCH]; 2]);
-        for start in (0..parents).step_by(BATCH).rev() {
-            let count = BATCH.min(parents - start);
-            for (side, cipher) in sides.iter_mut().zip(&self.ciphers) {
-                let side = &mut side[..count];
-                side.copy_from_slice(&nodes[start..start + count]);
-                cipher.encrypt(side);
-            }
-            let [left, right] = &*sides;
-            let mut parents = [0; BATCH];
-            parents[..count].copy_from_slice(&nodes[start..start + count]);
-            let end = children.min(2 * (start + count));
-            let (pairs, last) = nodes[2 * start..end].as_chunks_mut::<2>();
-            for (i, pair) in pairs.iter_mut().enumerate() {
-                *pair = [left[i] ^ parents[i], right[i] ^ parents[i]];
-                sums[0] ^= pair[0];
-                sums[1] ^= pair[1];
-            }
-            if let [node] = last {
-                *node = left[count - 1] ^ parents[count - 1];
-                sums[0] ^= *node;
-            }
-            parents.zeroize();
-        }
-        sums
+    /// From the `parents` nodes of a level to those of the next, in place; returns the sums of the left
+    /// and of the right children.
+    fn grow(&self, nodes: &mut [Block], parents: usize) -> [Block; 2] {
+        self.generator.children(&mut nodes[..2 * parents], parents)
     }
 
     /// All leaves of a root; `sums`, if wanted, gets those of the left and right nodes of each level
@@ -88,10 +57,10 @@ impl Trees {
         leaves: &mut [Block],
         mut sums: Option<&mut [[Block; 2]]>,
     ) {
-        assert_eq!(leaves.len(), self.leaves);
+        assert_eq!(leaves.len(), self.leaves());
         leaves[0] = root;
-        for level in 0..self.depth() {
-            let both = self.grow(leaves, self.width(level), self.width(level + 1));
+        for level in 0..self.depth {
+            let both = self.grow(leaves, 1 << level);
             if let Some(sums) = &mut sums {
                 sums[level] = both;
             }
@@ -103,20 +72,19 @@ impl Trees {
     ///
     /// Neither branches nor addresses depend on the hole.
     pub(crate) fn expand_punctured(&self, hole: usize, sums: &[Block], leaves: &mut [Block]) {
-        assert_eq!((leaves.len(), sums.len()), (self.leaves, self.depth()));
+        assert_eq!((leaves.len(), sums.len()), (self.leaves(), self.depth));
         leaves[0] = 0;
         for (level, sum) in sums.iter().enumerate() {
-            let children = self.width(level + 1);
-            let both = self.grow(leaves, self.width(level), children);
+            let both = self.grow(leaves, 1 << level);
             // The node on the way is 0, so that both its children are known not to count.
-            let on_way = hole >> (self.depth() - level - 1);
+            let on_way = hole >> (self.depth - level - 1);
             let beside = on_way ^ 1;
             let (way_mask, beside_mask) = (mask(on_way & 1, 1), mask(beside & 1, 1));
             let choose = |m: Block, [left, right]: [Block; 2]| left ^ (m & (left ^ right));
             // The sum of the level's true nodes on that side, less the sum of what stands there now.
             let missing = sum ^ choose(beside_mask, both);
             let erased = choose(way_mask, self.of_zero);
-            for (i, node) in leaves[..children].iter_mut().enumerate() {
+            for (i, node) in leaves[..2 << level].iter_mut().enumerate() {
                 *node ^= mask(i, on_way) & erased ^ mask(i, beside) & missing;
             }
         }
@@ -134,31 +102,33 @@ pub(crate) fn mask(a: usize, b: usize) -> Block {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use vesica_primitives::block::Cipher;
 
     #[test]
     fn leaves_are_those_of_the_definition() {
-        let trees = Trees::new(&[1; 32], 5);
+        let trees = Trees::new(&[1; 32], 3);
         let child = |node: Block, side: usize| {
             let mut block = [node];
-            trees.ciphers[side].feed_forward(&mut block);
+            ciphers[side].feed_forward(&mut block);
             block[0]
         };
-        let expected: Vec<Block> = (0..5)
+        let expected: Vec<Block> = (0..8)
             .map(|i| {
                 [2, 1, 0]
                     .iter()
                     .fold(99, |node, bit| child(node, i >> bit & 1))
             })
             .collect();
-        let mut leaves = [0; 5];
+        let mut leaves = [0; 8];
         trees.expand(99, &mut leaves, None);
         assert_eq!(leaves, *expected);
     }
 
     proptest! {
         #[test]
-        fn punctured_trees_lack_one_leaf(count in 1usize..700, place: prop::sample::Index, root: Block) {
-            let trees = Trees::new(&[2; 32], count);
+        fn punctured_trees_lack_one_leaf(depth in 0usize..10, place: prop::sample::Index, root: Block) {
+            let trees = Trees::new(&[2; 32], depth);
+            let count = trees.leaves();
             let hole = place.index(count);
             let mut sums = vec![[0; 2]; trees.depth()];
             let mut all = vec![0; count];

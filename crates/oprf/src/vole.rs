@@ -136,6 +136,7 @@ impl Arranged {
 
     /// H′ of every item: of the coin, the value that was decoded, and the item.
     fn outputs(self, oracle: &Oracle, coin: &[u8; 16], mut decoded: Vec<Output>) -> Outputs {
+        let coin = Block::from_le_bytes(*coin);
         decoded
             .par_chunks_mut(BATCH)
             .zip(
@@ -144,17 +145,16 @@ impl Arranged {
                     .zip(self.values.par_chunks(BATCH)),
             )
             .for_each(|(decoded, (keys, values))| {
-                let mut inputs = Zeroizing::new([[0u8; 64]; BATCH]);
+                let mut inputs = Zeroizing::new([[0; 4]; BATCH]);
                 let mut hashes = [[0; 32]; BATCH];
                 let items = keys.iter().zip(values);
                 for ((input, decoded), (key, value)) in inputs.iter_mut().zip(&*decoded).zip(items)
                 {
-                    input[..16].copy_from_slice(coin);
-                    input[16..32].copy_from_slice(bytemuck::must_cast_slice::<u64, u8>(decoded));
-                    input[32..48].copy_from_slice(&key.to_le_bytes());
-                    input[48..].copy_from_slice(&value.to_le_bytes());
+                    let decoded = bytemuck::must_cast::<Output, Block>(*decoded);
+                    *input = [coin, decoded, *key, *value];
                 }
-                oracle.hash_many(&inputs[..keys.len()], &mut hashes[..keys.len()]);
+                let bytes = bytemuck::must_cast_slice::<[Block; 4], [u8; 64]>(&*inputs);
+                oracle.hash_many(&bytes[..keys.len()], &mut hashes[..keys.len()]);
                 for (output, hash) in decoded.iter_mut().zip(&hashes) {
                     let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
                     *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];

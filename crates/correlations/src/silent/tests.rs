@@ -100,24 +100,18 @@ fn the_noise_weight_is_that_of_the_formula() {
     }
 }
 
+/// Entries of the longest chunk over the large fields.
+const LONGEST: usize = 273 * MOST_LEAVES;
+
 #[test]
 fn shapes_hold_their_length() {
-    for length in [
-        0,
-        1,
-        4096,
-        4097,
-        1 << 20,
-        LONGEST_CHUNK,
-        LONGEST_CHUNK + 1,
-        1 << 24,
-    ] {
+    for length in [0, 1, 4096, 4097, 1 << 20, LONGEST, LONGEST + 1, 1 << 24] {
         for bits in [1, 64, 128] {
             let shape = Shape::new(length, bits);
             let lengths: Vec<usize> = (0..shape.chunks).map(|i| shape.chunk_length(i)).collect();
             assert_eq!(lengths.iter().sum::<usize>(), length);
-            assert!(lengths.iter().all(|n| *n <= shape.trees / 2 * shape.leaves));
-            assert!(shape.chunk <= LONGEST_CHUNK);
+            assert!(lengths.iter().all(|n| *n <= shape.trees / 2 * shape.block));
+            assert!(shape.chunk <= LONGEST && 1 << shape.depth >= shape.block);
         }
     }
 }
@@ -152,10 +146,7 @@ fn receiver_says(frame: usize, spoil: Spoil) -> String {
 fn cheating_senders_are_found_out() {
     let inconsistent = "the peer misbehaved: VOLE check: the correlation is inconsistent";
     // What makes up for the hole of the first tree, and the value of the check.
-    let depth = Shape::new(100, 64)
-        .leaves
-        .next_power_of_two()
-        .trailing_zeros() as usize;
+    let depth = Shape::new(100, 64).depth;
     assert_eq!(
         receiver_says(1, Spoil::FlipBit(2 * depth * 128 + 5)),
         inconsistent
