@@ -1,0 +1,103 @@
+//! AES-128 (FIPS 197) of many blocks under one key, and what is made of it block by block: π(x) ⊕ x,
+//! and the children of the nodes of a tree.
+//!
+//! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
+//! blocks; the portable version is that of the `aes` crate.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::Backend;
+use zeroize::ZeroizeOnDrop;
+
+/// An expanded key.
+///
+/// The first word is the key itself, which is all that the portable version needs. The others are the
+/// ten further round keys, or 0 on a machine without AES instructions of x86-64.
+#[derive(Clone, ZeroizeOnDrop)]
+pub struct Key([u128; 11]);
+
+impl Key {
+    /// Expands a key.
+    #[inline]
+    pub fn new(key: u128) -> Self {
+        let mut round_keys = [0; 11];
+        round_keys[0] = key;
+        #[allow(unused_mut)]
+        let mut key = Key(round_keys);
+        #[cfg(target_arch = "x86_64")]
+        if x86::available() {
+            // SAFETY: the CPU has the features that the function was compiled for.
+            unsafe { x86::expand(&mut key.0) };
+        }
+        key
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// The version that [`Backend::Best`] stands for on this machine.
+pub fn backend_name() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if x86::wide_available() {
+            return "vaes avx512";
+        }
+        if x86::available() {
+            return "aes-ni";
+        }
+    }
+    "portable"
+}
+
+macro_rules! dispatch {
+    ($backend:expr, $call:ident($($arg:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $backend == Backend::Best {
+            if x86::wide_available() {
+                // SAFETY: the CPU has the features that the function was compiled for.
+                return unsafe { x86::wide::$call($($arg),*) };
+            }
+            if x86::available() {
+                // SAFETY: as above.
+                return unsafe { x86::narrow::$call($($arg),*) };
+            }
+        }
+        let _ = $backend;
+        portable::$call($($arg),*)
+    }};
+}
+
+/// Encrypts every block in place.
+pub fn encrypt(backend: Backend, key: &Key, blocks: &mut [u128]) {
+    dispatch!(backend, encrypt(key, blocks))
+}
+
+/// π(x) ⊕ x for every block x in place, π being encryption under the key.
+pub fn feed_forward(backend: Backend, key: &Key, blocks: &mut [u128]) {
+    dispatch!(backend, feed_forward(key, blocks))
+}
+
+/// From one level of a binary tree to the next, in place: `nodes` begins with the `parents` nodes of a
+/// level and ends up with their children, π₀(p) ⊕ p at 2i and π₁(p) ⊕ p at 2i + 1 for node p at i. The
+/// last parent may lack its right child. Returns the sums (⊕) of the left and of the right children.
+///
+/// # Panics
+/// If `nodes` holds neither 2·`parents` blocks nor, with any parents, one less.
+pub fn children(
+    backend: Backend,
+    keys: &[Key; 2],
+    nodes: &mut [u128],
+    parents: usize,
+) -> [u128; 2] {
+    assert_eq!(nodes.len().div_ceil(2), parents);
+    dispatch!(backend, children(keys, nodes, parents))
+}
+
+#[cfg(test)]
+mod tests;

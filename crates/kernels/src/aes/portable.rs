@@ -1,0 +1,61 @@
+//! The `aes` crate, which takes constant time on every machine.
+
+use super::Key;
+use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use aes::{Aes128, Block};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Blocks encrypted together.
+const BATCH: usize = 64;
+
+fn cipher(key: &Key) -> Aes128 {
+    Aes128::new(&key.0[0].to_le_bytes().into())
+}
+
+/// Calls `write` with each block and its encryption.
+fn encrypt_each(cipher: &Aes128, blocks: &mut [u128], write: impl Fn(&mut u128, u128)) {
+    let mut bytes = Zeroizing::new([[0; 16]; BATCH]);
+    for chunk in blocks.chunks_mut(BATCH) {
+        let bytes = &mut bytes[..chunk.len()];
+        for (bytes, block) in bytes.iter_mut().zip(chunk.iter()) {
+            *bytes = block.to_le_bytes();
+        }
+        cipher.encrypt_blocks(Block::cast_slice_from_core_mut(bytes));
+        for (block, bytes) in chunk.iter_mut().zip(bytes) {
+            write(block, u128::from_le_bytes(*bytes));
+        }
+    }
+}
+
+/// See [`super::encrypt`].
+pub(super) fn encrypt(key: &Key, blocks: &mut [u128]) {
+    encrypt_each(&cipher(key), blocks, |block, image| *block = image);
+}
+
+/// See [`super::feed_forward`].
+pub(super) fn feed_forward(key: &Key, blocks: &mut [u128]) {
+    encrypt_each(&cipher(key), blocks, |block, image| *block ^= image);
+}
+
+/// See [`super::children`].
+pub(super) fn children(keys: &[Key; 2], nodes: &mut [u128], parents: usize) -> [u128; 2] {
+    let ciphers = [cipher(&keys[0]), cipher(&keys[1])];
+    let mut sums = [0; 2];
+    let mut sides = [[0; BATCH]; 2];
+    // From the back, so that no child takes the place of a parent that is still needed.
+    for start in (0..parents).step_by(BATCH).rev() {
+        let count = BATCH.min(parents - start);
+        for (side, cipher) in sides.iter_mut().zip(&ciphers) {
+            let side = &mut side[..count];
+            side.copy_from_slice(&nodes[start..start + count]);
+            encrypt_each(cipher, side, |block, image| *block ^= image);
+        }
+        let end = nodes.len().min(2 * (start + count));
+        for (i, node) in nodes[2 * start..end].iter_mut().enumerate() {
+            *node = sides[i % 2][i / 2];
+            sums[i % 2] ^= *node;
+        }
+    }
+    sides.zeroize();
+    sums
+}

@@ -1,0 +1,181 @@
+use super::*;
+use ::aes::Aes128;
+use ::aes::cipher::{BlockCipherEncrypt, KeyInit};
+
+/// All versions that this machine can run, whichever it would choose.
+#[derive(Clone, Copy, Debug)]
+enum Version {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Narrow,
+    Best,
+}
+
+impl Version {
+    fn all() -> Vec<Version> {
+        let mut versions = vec![Version::Portable, Version::Best];
+        #[cfg(target_arch = "x86_64")]
+        if x86::available() {
+            versions.push(Version::Narrow);
+        } else {
+            eprintln!("skipped: AES-NI");
+        }
+        versions
+    }
+
+    fn encrypt(self, key: &Key, blocks: &mut [u128]) {
+        match self {
+            Version::Portable => encrypt(Backend::Portable, key, blocks),
+            Version::Best => encrypt(Backend::Best, key, blocks),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `all` has asked for the features.
+            Version::Narrow => unsafe { x86::narrow::encrypt(key, blocks) },
+        }
+    }
+
+    fn feed_forward(self, key: &Key, blocks: &mut [u128]) {
+        match self {
+            Version::Portable => feed_forward(Backend::Portable, key, blocks),
+            Version::Best => feed_forward(Backend::Best, key, blocks),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Version::Narrow => unsafe { x86::narrow::feed_forward(key, blocks) },
+        }
+    }
+
+    fn children(self, keys: &[Key; 2], nodes: &mut [u128], parents: usize) -> [u128; 2] {
+        match self {
+            Version::Portable => children(Backend::Portable, keys, nodes, parents),
+            Version::Best => children(Backend::Best, keys, nodes, parents),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Version::Narrow => unsafe { x86::narrow::children(keys, nodes, parents) },
+        }
+    }
+}
+
+/// One block by the `aes` crate.
+fn expected(key: u128, block: u128) -> u128 {
+    let mut block = block.to_le_bytes().into();
+    Aes128::new(&key.to_le_bytes().into()).encrypt_block(&mut block);
+    u128::from_le_bytes(block.into())
+}
+
+fn blocks(count: usize) -> Vec<u128> {
+    let multiplier = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    (1..=count as u128)
+        .map(|i| i.wrapping_mul(multiplier))
+        .collect()
+}
+
+#[test]
+fn published_vectors() {
+    // FIPS 197, appendices B and C.1; keys and blocks are written most significant byte first there.
+    let vectors: [[u128; 3]; 2] = [
+        [
+            0x2b7e1516_28aed2a6_abf71588_09cf4f3c,
+            0x3243f6a8_885a308d_313198a2_e0370734,
+            0x3925841d_02dc09fb_dc118597_196a0b32,
+        ],
+        [
+            0x00010203_04050607_08090a0b_0c0d0e0f,
+            0x00112233_44556677_8899aabb_ccddeeff,
+            0x69c4e0d8_6a7b0430_d8cdb780_70b4c55a,
+        ],
+    ];
+    for version in Version::all() {
+        for [key, text, image] in vectors.map(|v| v.map(u128::swap_bytes)) {
+            let mut blocks = [text; 3];
+            version.encrypt(&Key::new(key), &mut blocks);
+            assert_eq!(blocks, [image; 3], "{version:?}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn published_key_schedule() {
+    if !x86::available() {
+        eprintln!("skipped: AES-NI");
+        return;
+    }
+    // FIPS 197, appendix A.1.
+    let Key(round_keys) = &Key::new(0x2b7e1516_28aed2a6_abf71588_09cf4f3c_u128.swap_bytes());
+    let expected: [u128; 2] = [
+        0xa0fafe17_88542cb1_23a33939_2a6c7605,
+        0xd014f9a8_c9ee2589_e13f0cc8_b6630ca6,
+    ];
+    assert_eq!(
+        [round_keys[1], round_keys[10]],
+        expected.map(u128::swap_bytes)
+    );
+}
+
+#[test]
+fn keys_are_expanded() {
+    for key in blocks(200) {
+        for version in Version::all() {
+            let mut block = [!key];
+            version.encrypt(&Key::new(key), &mut block);
+            assert_eq!(block[0], expected(key, !key), "{version:?}");
+        }
+    }
+}
+
+#[test]
+fn all_lengths() {
+    let key = 0x0123_4567_89ab_cdef;
+    let input = blocks(300);
+    let images: Vec<u128> = input.iter().map(|x| expected(key, *x)).collect();
+    let forward: Vec<u128> = images.iter().zip(&input).map(|(y, x)| y ^ x).collect();
+    let key = Key::new(key);
+    for version in Version::all() {
+        for count in 0..300 {
+            // What follows the slice must stay.
+            let mut out = input.clone();
+            version.encrypt(&key, &mut out[..count]);
+            assert_eq!(out[..count], images[..count], "{version:?}, {count}");
+            assert_eq!(out[count..], input[count..], "{version:?}, {count}");
+            let mut out = input.clone();
+            version.feed_forward(&key, &mut out[..count]);
+            assert_eq!(out[..count], forward[..count], "{version:?}, {count}");
+            assert_eq!(out[count..], input[count..], "{version:?}, {count}");
+        }
+    }
+}
+
+#[test]
+fn all_families() {
+    let secrets = [3, u128::MAX / 5];
+    let input = blocks(301);
+    let all: Vec<u128> = input
+        .iter()
+        .take(151)
+        .flat_map(|p| secrets.map(|key| expected(key, *p) ^ p))
+        .collect();
+    let keys = secrets.map(Key::new);
+    for version in Version::all() {
+        for count in 0..300usize {
+            let mut nodes = input.clone();
+            let sums = version.children(&keys, &mut nodes[..count], count.div_ceil(2));
+            assert_eq!(nodes[..count], all[..count], "{version:?}, {count}");
+            assert_eq!(nodes[count..], input[count..], "{version:?}, {count}");
+            let sum = |side: usize| {
+                let nodes = all[..count].iter().skip(side).step_by(2);
+                nodes.fold(0, |sum, node| sum ^ node)
+            };
+            assert_eq!(sums, [sum(0), sum(1)], "{version:?}, {count}");
+        }
+    }
+}
+
+#[test]
+#[should_panic]
+fn parents_must_fit() {
+    children(Backend::Best, &[Key::new(0), Key::new(1)], &mut [0; 6], 2);
+}
+
+#[test]
+fn keys_do_not_show() {
+    assert_eq!(format!("{:?}", Key::new(0x1234)), "Key(..)");
+}

@@ -1,0 +1,350 @@
+//! AES-NI, eight blocks in flight, and VAES on 512-bit registers, thirty-two blocks in flight.
+//!
+//! All that is secret stays in registers and in the caller's slices: ends of slices are loaded and
+//! stored under masks, or in smaller groups.
+
+use core::arch::x86_64::*;
+
+/// Whether [`expand`] and [`narrow`] may run.
+#[inline]
+pub(super) fn available() -> bool {
+    is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")
+}
+
+/// Whether [`wide`] may run.
+#[inline]
+pub(super) fn wide_available() -> bool {
+    available() && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f")
+}
+
+/// Derives the ten further round keys from the first.
+///
+/// # Safety
+/// The CPU must have the features named in the attribute.
+#[target_feature(enable = "aes,avx")]
+pub(super) unsafe fn expand(round_keys: &mut [u128; 11]) {
+    // The last column, rotated by a byte, in all four columns: the shift of rows in the last round of
+    // AES then changes nothing, and what remains of it is the substitution and an addition. On many
+    // machines that is faster than the instruction made for it.
+    let rotated = _mm_set1_epi32(0x0c0f_0e0d);
+    // SAFETY: a block is 16 readable bytes.
+    let mut key = unsafe { _mm_loadu_si128(round_keys.as_ptr().cast()) };
+    let (_, derived) = round_keys.split_at_mut(1);
+    for (constant, round_key) in [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36]
+        .into_iter()
+        .zip(derived)
+    {
+        let word = _mm_aesenclast_si128(_mm_shuffle_epi8(key, rotated), _mm_set1_epi32(constant));
+        key = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
+        key = _mm_xor_si128(key, _mm_slli_si128::<8>(key));
+        key = _mm_xor_si128(key, word);
+        // SAFETY: a block is 16 writable bytes.
+        unsafe { _mm_storeu_si128(std::ptr::from_mut(round_key).cast(), key) };
+    }
+}
+
+/// AES-NI.
+pub(super) mod narrow {
+    use super::super::Key;
+    use core::arch::x86_64::*;
+
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn load(block: &u128) -> __m128i {
+        // SAFETY: a block is 16 readable bytes.
+        unsafe { _mm_loadu_si128(std::ptr::from_ref(block).cast()) }
+    }
+
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn store(block: &mut u128, value: __m128i) {
+        // SAFETY: a block is 16 writable bytes.
+        unsafe { _mm_storeu_si128(std::ptr::from_mut(block).cast(), value) };
+    }
+
+    /// Encrypts the rows of `x`, each under its own key.
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn rounds<const K: usize, const N: usize>(keys: [&Key; K], x: &mut [[__m128i; N]; K]) {
+        for round in 0..11 {
+            for (key, x) in keys.iter().zip(x.iter_mut()) {
+                let key = load(&key.0[round]);
+                for x in x {
+                    *x = match round {
+                        0 => _mm_xor_si128(*x, key),
+                        10 => _mm_aesenclast_si128(*x, key),
+                        _ => _mm_aesenc_si128(*x, key),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The blocks of the slice that come in groups of N; returns the others.
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn groups<'a, const FEED_FORWARD: bool, const N: usize>(
+        key: &Key,
+        blocks: &'a mut [u128],
+    ) -> &'a mut [u128] {
+        let (groups, rest) = blocks.as_chunks_mut::<N>();
+        for group in groups {
+            let mut x = [[_mm_setzero_si128(); N]; 1];
+            for (x, block) in x[0].iter_mut().zip(group.iter()) {
+                *x = load(block);
+            }
+            rounds([key], &mut x);
+            for (block, mut x) in group.iter_mut().zip(x[0]) {
+                if FEED_FORWARD {
+                    x = _mm_xor_si128(x, load(block));
+                }
+                store(block, x);
+            }
+        }
+        rest
+    }
+
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn all<const FEED_FORWARD: bool>(key: &Key, blocks: &mut [u128]) {
+        let rest = groups::<FEED_FORWARD, 8>(key, blocks);
+        let rest = groups::<FEED_FORWARD, 4>(key, rest);
+        let rest = groups::<FEED_FORWARD, 2>(key, rest);
+        groups::<FEED_FORWARD, 1>(key, rest);
+    }
+
+    /// See [`super::super::encrypt`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "aes,avx")]
+    pub(in super::super) unsafe fn encrypt(key: &Key, blocks: &mut [u128]) {
+        all::<false>(key, blocks);
+    }
+
+    /// See [`super::super::feed_forward`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "aes,avx")]
+    pub(in super::super) unsafe fn feed_forward(key: &Key, blocks: &mut [u128]) {
+        all::<true>(key, blocks);
+    }
+
+    /// The children of N parents from number `start` on, added to the sums.
+    #[target_feature(enable = "aes,avx")]
+    #[inline]
+    fn family<const N: usize>(
+        keys: &[Key; 2],
+        nodes: &mut [u128],
+        start: usize,
+        sums: &mut [__m128i; 2],
+    ) {
+        let mut parents = [_mm_setzero_si128(); N];
+        for (parent, node) in parents.iter_mut().zip(&nodes[start..start + N]) {
+            *parent = load(node);
+        }
+        let mut x = [parents; 2];
+        rounds([&keys[0], &keys[1]], &mut x);
+        for i in 0..N {
+            for side in 0..2 {
+                if let Some(node) = nodes.get_mut(2 * (start + i) + side) {
+                    let child = _mm_xor_si128(x[side][i], parents[i]);
+                    store(node, child);
+                    sums[side] = _mm_xor_si128(sums[side], child);
+                }
+            }
+        }
+    }
+
+    /// See [`super::super::children`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "aes,avx")]
+    pub(in super::super) unsafe fn children(
+        keys: &[Key; 2],
+        nodes: &mut [u128],
+        parents: usize,
+    ) -> [u128; 2] {
+        let mut sums = [_mm_setzero_si128(); 2];
+        let grouped = parents - parents % 4;
+        // From the back, so that no child takes the place of a parent that is still needed.
+        for start in (grouped..parents).rev() {
+            family::<1>(keys, nodes, start, &mut sums);
+        }
+        for start in (0..grouped).step_by(4).rev() {
+            family::<4>(keys, nodes, start, &mut sums);
+        }
+        let mut out = [0; 2];
+        store(&mut out[0], sums[0]);
+        store(&mut out[1], sums[1]);
+        out
+    }
+}
+
+/// VAES with AVX-512.
+pub(super) mod wide {
+    use super::super::Key;
+    use core::arch::x86_64::*;
+
+    /// Blocks in a register.
+    const LANES: usize = 4;
+
+    /// The mask, by 64-bit words, of those of `count` blocks that are in register number `register`.
+    #[inline(always)]
+    fn mask(count: usize, register: usize) -> __mmask8 {
+        let blocks = count.saturating_sub(LANES * register).min(LANES);
+        ((1u32 << (2 * blocks)) - 1) as __mmask8
+    }
+
+    /// The first blocks of a slice, which may be too short: then the others are 0.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load<const N: usize>(blocks: &[u128]) -> [__m512i; N] {
+        let mut x = [_mm512_setzero_si512(); N];
+        for (i, x) in x.iter_mut().enumerate() {
+            let address = blocks.as_ptr().wrapping_add(LANES * i);
+            // SAFETY: the mask allows only bytes of the slice.
+            *x = unsafe { _mm512_maskz_loadu_epi64(mask(blocks.len(), i), address.cast()) };
+        }
+        x
+    }
+
+    /// Writes to a slice, which may be too short: then only what it can hold.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn store<const N: usize>(blocks: &mut [u128], x: &[__m512i; N]) {
+        for (i, x) in x.iter().enumerate() {
+            let address = blocks.as_mut_ptr().wrapping_add(LANES * i);
+            // SAFETY: the mask allows only bytes of the slice.
+            unsafe { _mm512_mask_storeu_epi64(address.cast(), mask(blocks.len(), i), *x) };
+        }
+    }
+
+    /// A round key in every lane.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn broadcast(round_key: &u128) -> __m512i {
+        // SAFETY: a block is 16 readable bytes.
+        let key = unsafe { _mm_loadu_si128(std::ptr::from_ref(round_key).cast()) };
+        _mm512_broadcast_i32x4(key)
+    }
+
+    /// Encrypts the rows of `x`, each under its own key.
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn rounds<const K: usize, const N: usize>(keys: [&Key; K], x: &mut [[__m512i; N]; K]) {
+        for round in 0..11 {
+            for (key, x) in keys.iter().zip(x.iter_mut()) {
+                let key = broadcast(&key.0[round]);
+                for x in x {
+                    *x = match round {
+                        0 => _mm512_xor_si512(*x, key),
+                        10 => _mm512_aesenclast_epi128(*x, key),
+                        _ => _mm512_aesenc_epi128(*x, key),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Up to N registers of blocks.
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn group<const FEED_FORWARD: bool, const N: usize>(key: &Key, blocks: &mut [u128]) {
+        let mut x = [load::<N>(blocks)];
+        rounds([key], &mut x);
+        if FEED_FORWARD {
+            for (x, block) in x[0].iter_mut().zip(load::<N>(blocks)) {
+                *x = _mm512_xor_si512(*x, block);
+            }
+        }
+        store(blocks, &x[0]);
+    }
+
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn all<const FEED_FORWARD: bool>(key: &Key, blocks: &mut [u128]) {
+        let (groups, rest) = blocks.as_chunks_mut::<{ 8 * LANES }>();
+        for blocks in groups {
+            group::<FEED_FORWARD, 8>(key, blocks);
+        }
+        match rest.len() {
+            0 => {}
+            1..=LANES => group::<FEED_FORWARD, 1>(key, rest),
+            _ => group::<FEED_FORWARD, 8>(key, rest),
+        }
+    }
+
+    /// See [`super::super::encrypt`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f")]
+    pub(in super::super) unsafe fn encrypt(key: &Key, blocks: &mut [u128]) {
+        all::<false>(key, blocks);
+    }
+
+    /// See [`super::super::feed_forward`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f")]
+    pub(in super::super) unsafe fn feed_forward(key: &Key, blocks: &mut [u128]) {
+        all::<true>(key, blocks);
+    }
+
+    /// Parents whose children are made together.
+    const FAMILY: usize = 4 * LANES;
+
+    /// The children of the parents from `start` up to `end`, at most [`FAMILY`], added to the sums:
+    /// two lanes each, left, right, left, right.
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn family(keys: &[Key; 2], nodes: &mut [u128], start: usize, end: usize, sums: &mut __m512i) {
+        let first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+        let second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+        let parents = load::<{ FAMILY / LANES }>(&nodes[start..end]);
+        let mut x = [parents; 2];
+        rounds([&keys[0], &keys[1]], &mut x);
+        let end = nodes.len().min(2 * end);
+        let children = &mut nodes[2 * start..end];
+        let mut out = [_mm512_setzero_si512(); 2 * FAMILY / LANES];
+        for (i, parents) in parents.into_iter().enumerate() {
+            let [left, right] = [x[0][i], x[1][i]].map(|x| _mm512_xor_si512(x, parents));
+            for (j, order) in [first, second].into_iter().enumerate() {
+                let pairs = _mm512_permutex2var_epi64(left, order, right);
+                let known = mask(children.len(), 2 * i + j);
+                *sums = _mm512_mask_xor_epi64(*sums, known, *sums, pairs);
+                out[2 * i + j] = pairs;
+            }
+        }
+        store(children, &out);
+    }
+
+    /// See [`super::super::children`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f")]
+    pub(in super::super) unsafe fn children(
+        keys: &[Key; 2],
+        nodes: &mut [u128],
+        parents: usize,
+    ) -> [u128; 2] {
+        let mut sums = _mm512_setzero_si512();
+        let grouped = nodes.len() / (2 * FAMILY) * FAMILY;
+        // From the back, so that no child takes the place of a parent that is still needed.
+        if grouped < parents {
+            family(keys, nodes, grouped, parents, &mut sums);
+        }
+        let (nodes, _) = nodes.split_at_mut(2 * grouped);
+        for start in (0..grouped).step_by(FAMILY).rev() {
+            family(keys, nodes, start, start + FAMILY, &mut sums);
+        }
+        let mut lanes = [0; LANES];
+        store(&mut lanes, &[sums]);
+        [lanes[0] ^ lanes[2], lanes[1] ^ lanes[3]]
+    }
+}
