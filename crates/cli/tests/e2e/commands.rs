@@ -125,6 +125,8 @@ fn bench_prints_what_it_promises() {
         ("compact-dh", "malicious", ""),
         ("compact-dh-sh2", "semi-honest", "--network 10mbps"),
         ("dh", "semi-honest", "--transport tls --seed 5"),
+        ("vole", "malicious", "--transport tls"),
+        ("vole", "semi-honest", "--security semi-honest"),
     ] {
         let ended = place.run(&format!(
             "bench --protocol {protocol} --receiver-size 100 --sender-size 2^7 --runs 3 --json {extra}"

@@ -6,4 +6,5 @@ mod large;
 mod peers;
 mod support;
 mod tables;
+mod vole;
 mod word_lists;

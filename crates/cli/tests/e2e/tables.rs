@@ -97,6 +97,8 @@ fn every_protocol_and_its_report() {
         ("compact-dh-sh1", "semi-honest"),
         ("compact-dh-sh2", "semi-honest"),
         ("dh", "semi-honest"),
+        ("vole", "malicious"),
+        ("vole", "semi-honest"),
     ] {
         let place = Place::new();
         place.write("ours.csv", csv_of(&HEADER, &ours));
