@@ -107,6 +107,7 @@ mod tests {
     #[test]
     fn leaves_are_those_of_the_definition() {
         let trees = Trees::new(&[1; 32], 3);
+        let ciphers = LABELS.map(|label| Cipher::public(label, &[1; 32]));
         let child = |node: Block, side: usize| {
             let mut block = [node];
             ciphers[side].feed_forward(&mut block);

@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use vesica_kernels::{Backend, binary, blake3, curve25519, transpose};
+use vesica_kernels::{Backend, aes, binary, blake3, curve25519, transpose};
 
 fn curve(c: &mut Criterion) {
     let n = 1024usize;
@@ -110,5 +110,36 @@ fn hashes(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, curve, fields, hashes, bits);
+fn ciphers(c: &mut Criterion) {
+    let n = 1usize << 12;
+    let keys = [aes::Key::new(1), aes::Key::new(2)];
+    let mut blocks = vec![0; n];
+    let mut group = c.benchmark_group("aes");
+    group
+        .throughput(Throughput::Elements(n as u64))
+        .sample_size(10);
+    for backend in [Backend::Best, Backend::Portable] {
+        group.bench_function(format!("encrypt, batches of 128/{backend:?}"), |b| {
+            b.iter(|| {
+                for batch in black_box(&mut blocks).chunks_mut(128) {
+                    aes::encrypt(backend, &keys[0], batch);
+                }
+            });
+        });
+        group.bench_function(
+            format!("children, a tree of 4096 leaves/{backend:?}"),
+            |b| {
+                b.iter(|| {
+                    for level in 0..12 {
+                        let nodes = &mut black_box(&mut blocks)[..2 << level];
+                        black_box(aes::children(backend, &keys, nodes, 1 << level));
+                    }
+                });
+            },
+        );
+    }
+    group.finish();
+}
+
+criterion_group!(benches, ciphers, curve, fields, hashes, bits);
 criterion_main!(benches);
