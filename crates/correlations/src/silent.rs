@@ -197,6 +197,15 @@ impl Sessions {
         }
     }
 
+    /// The same, depending on the receiver's key of the base transfers as well, which it cannot choose
+    /// by what follows from it.
+    fn bound_to(&self, bound: &[u8; 32]) -> Self {
+        let bound = self.oracle.hash(&[b"bound", bound]);
+        Sessions {
+            oracle: Oracle::new("vesica/1 silent parts", &bound),
+        }
+    }
+
     fn part(&self, name: &'static str) -> [u8; 32] {
         self.oracle.hash(&[name.as_bytes()])
     }
@@ -277,7 +286,6 @@ impl<N: Noise> Sender<N> {
     ) -> Result<UncheckedSender<N>, Error> {
         let shape = Shape::new(length, N::BITS);
         let sessions = Sessions::new(session, &shape, N::BITS);
-        let mut transcript = Transcript::new(&sessions);
         let mut secret = || {
             let mut bytes = Zeroizing::new([0; 16]);
             rng.fill_bytes(bytes.as_mut());
@@ -289,7 +297,10 @@ impl<N: Noise> Sender<N> {
         // Base transfers: for the extension, then for the base vector OLE.
         let chosen = Zeroizing::new(vec![*s, base_vole::choices(*delta)]);
         let chosen = Choices::from_blocks(chosen, COLUMNS + base_vole::TRANSFERS);
-        let keys = base_ot::receive(channel, &sessions.part("base transfers"), chosen, rng)?;
+        let (keys, bound) =
+            base_ot::receive_and_bind(channel, &sessions.part("base transfers"), chosen, rng)?;
+        let sessions = sessions.bound_to(&bound);
+        let mut transcript = Transcript::new(&sessions);
         let (for_extension, for_vole) = keys.split_at(COLUMNS);
         let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
         let mut extension =
@@ -478,6 +489,12 @@ impl<N: Noise> UncheckedSender<N> {
         &self.sender.shape
     }
 
+    /// A hash of the run that the receiver has contributed to after the session was fixed: the sender
+    /// cannot have chosen the session by it.
+    pub fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
     /// As [`Sender::expand`], for work ahead: nothing that depends on it may go out before the check.
     pub fn expand(&self, chunk: usize, b: &mut [Block]) {
         self.sender.expand(chunk, b);
@@ -607,14 +624,20 @@ pub struct WaitingReceiver<N> {
     trees: Trees,
     sessions: Sessions,
     transcript: Transcript,
-    security: Security,
     base: Holder,
+    /// The entries that hide the combination, if there is a check.
+    hidden_by: Option<(Block, Block)>,
     places: Zeroizing<Vec<usize>>,
     pads: Zeroizing<Vec<Block>>,
     noise: PhantomData<N>,
 }
 
 impl<N: Noise> WaitingReceiver<N> {
+    /// That of [`UncheckedSender::session`].
+    pub fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
     /// Takes the trees, and checks them in a malicious run.
     ///
     /// # Errors
@@ -629,8 +652,8 @@ impl<N: Noise> WaitingReceiver<N> {
             trees,
             sessions,
             mut transcript,
-            security,
             base,
+            hidden_by,
             places,
             pads,
             noise: _,
@@ -669,8 +692,7 @@ impl<N: Noise> WaitingReceiver<N> {
             holes,
             noise: PhantomData,
         };
-        if let (Security::Malicious, Some(y), Some(c)) = (security, base.y.last(), base.c.last()) {
-            let hidden_by = (*y, *c);
+        if let Some(hidden_by) = hidden_by {
             receiver.check(channel, &sessions, &transcript, hidden_by, rng)?;
         }
         Ok(receiver)
@@ -714,14 +736,15 @@ impl<N: Noise> Receiver<N> {
     ) -> Result<WaitingReceiver<N>, Error> {
         let shape = Shape::new(length, N::BITS);
         let sessions = Sessions::new(session, &shape, N::BITS);
-        let mut transcript = Transcript::new(&sessions);
         let bits = base_bits::<N>(&shape, security);
-        let keys = base_ot::send(
+        let (keys, bound) = base_ot::send_and_bind(
             channel,
             &sessions.part("base transfers"),
             COLUMNS + base_vole::TRANSFERS,
             rng,
         )?;
+        let sessions = sessions.bound_to(&bound);
+        let mut transcript = Transcript::new(&sessions);
         let (for_extension, for_vole) = keys.split_at(COLUMNS);
         let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
         let mut extension = ot_extension::Receiver::new(
@@ -735,17 +758,15 @@ impl<N: Noise> Receiver<N> {
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
         let places = places(&shape, rng);
-        let chosen: Choices = places
-            .iter()
-            .flat_map(|place| (0..depth).map(move |level| place >> (depth - level - 1) & 1 == 0))
-            .collect();
+        let chosen = sides(&places, depth);
         let pads = extension.random(channel, &chosen)?;
         Ok(WaitingReceiver {
             shape,
             trees,
             sessions,
             transcript,
-            security,
+            hidden_by: (security == Security::Malicious)
+                .then(|| (base.y[bits.len() - 1], base.c[bits.len() - 1])),
             base,
             places,
             pads,
@@ -885,6 +906,20 @@ impl Receiver<Bit> {
             self.leaves(chunk, tree, leaves);
         });
     }
+}
+
+/// For each level of each tree, the side beside the way to its place: 1 for the right one.
+fn sides(places: &[usize], depth: usize) -> Choices {
+    let count = places.len() * depth;
+    let mut blocks = Zeroizing::new(vec![0; count.div_ceil(128)]);
+    for (tree, place) in places.iter().enumerate() {
+        for level in 0..depth {
+            let i = tree * depth + level;
+            let right = !place >> (depth - level - 1) & 1;
+            blocks[i / 128] |= (right as Block) << (i % 128);
+        }
+    }
+    Choices::from_blocks(blocks, count)
 }
 
 /// A uniform position in each block.

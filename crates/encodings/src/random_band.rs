@@ -2,7 +2,7 @@
 //! Efficient PSI, PSU and Volume-Hiding Multi-Maps*, USENIX Security 2023; the linear systems are those
 //! of Dietzfelbinger and Walzer, ESA 2019.
 //!
-//! A key's row is `width` random bits at a random start. Both come from five blocks of a public cipher
+//! A key's row is `width` random bits at a random start. Both come from four blocks of a public cipher
 //! keyed for the run, so keys must look uniform: the hashes of salted items. See [`Parameters`] for the
 //! probability that a system has no solution.
 //!

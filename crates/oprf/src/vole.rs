@@ -22,8 +22,9 @@
 //! 4. The receiver has the same value as Decode(C, y), since encodings are linear.
 //!
 //! **Deviations.** The salted item is a random oracle's output: its first half is the key of the
-//! store and its second half is H, where the paper hashes twice. The salt takes the place of the
-//! paper's r, which the receiver sends. The store is the random band of [`vesica_encodings`].
+//! store and its second half is H, where the paper hashes twice. The store's rows also
+//! depend on the receiver's first message, in the place of the paper's r: a sender cannot look for a
+//! session in which a set that it guesses fails to be encoded. The store is the random band of [`vesica_encodings`].
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -31,7 +32,7 @@ use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
 use vesica_encodings::Okvs;
-use vesica_encodings::random_band::RandomBand;
+use vesica_encodings::random_band::{Parameters, RandomBand};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_primitives::block::{Block, Prg};
@@ -91,8 +92,14 @@ impl Params {
         self.security == Security::SemiHonest && log + self.lambda <= 64
     }
 
-    fn store(&self) -> RandomBand {
-        RandomBand::new(self.receiver_size, self.lambda, &self.session)
+    /// The store of a run that went on to `session`, which its rows depend on.
+    fn store(&self, session: &[u8; 32]) -> RandomBand {
+        RandomBand::new(self.receiver_size, self.lambda, session)
+    }
+
+    /// Slots of the store, whatever its rows are.
+    fn slots(&self) -> usize {
+        Parameters::new(self.receiver_size, self.lambda).size()
     }
 
     fn outputs(&self) -> Oracle {
@@ -231,7 +238,7 @@ fn receive_over<F: Value<W>, const W: usize>(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    let store = params.store();
+    let slots = params.slots();
     channel.begin_phase("correlations");
     let mut commitment = [0; 32];
     if params.security == Security::Malicious {
@@ -241,9 +248,10 @@ fn receive_over<F: Value<W>, const W: usize>(
         })?;
     }
     let waiting =
-        silent::Receiver::<F>::begin(channel, &params.session, params.security, store.size(), rng)?;
+        silent::Receiver::<F>::begin(channel, &params.session, params.security, slots, rng)?;
     // While the sender makes its trees.
     channel.begin_phase("encode");
+    let store = params.store(&waiting.session());
     let items = Arranged::new(&store, items);
     let encoding = {
         let values: Vec<[u64; W]> = items
@@ -266,7 +274,7 @@ fn receive_over<F: Value<W>, const W: usize>(
         rng.fill_bytes(&mut coin);
         send_rows(channel, COIN, &coin, 16)?;
     }
-    let mut c: Vec<Block> = vec![0; store.size()];
+    let mut c: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
     let shape = *vole.shape();
     let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
     let mut sent = 0;
@@ -288,12 +296,16 @@ fn receive_over<F: Value<W>, const W: usize>(
             channel.send(ENCODING, rows)?;
         }
         sent += length;
-        channel.progress(sent as u64, store.size() as u64);
+        channel.progress(sent as u64, slots as u64);
     }
     drop((a, vole, encoding));
     channel.begin_phase("decode");
     let mut decoded = vec![[0; 2]; items.keys.len()];
-    store.decode::<2>(bytemuck::must_cast_slice(&c), &items.keys, &mut decoded);
+    store.decode::<2>(
+        bytemuck::must_cast_slice::<Block, _>(&c),
+        &items.keys,
+        &mut decoded,
+    );
     drop(c);
     if params.security == Security::Malicious {
         let mut theirs = [0; 48];
@@ -340,7 +352,7 @@ fn send_over<F: Value<W>, const W: usize>(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    let store = params.store();
+    let slots = params.slots();
     channel.begin_phase("correlations");
     // The half of the coin, and what hides it in the commitment.
     let mut opening = [0; 48];
@@ -350,12 +362,13 @@ fn send_over<F: Value<W>, const W: usize>(
         send_rows(channel, COMMITMENT, &commitment, 32)?;
     }
     let unchecked =
-        silent::Sender::<F>::begin(channel, &params.session, params.security, store.size(), rng)?;
+        silent::Sender::<F>::begin(channel, &params.session, params.security, slots, rng)?;
     // While the receiver encodes.
     channel.begin_phase("expand");
+    let store = params.store(&unchecked.session());
     let items = Arranged::new(&store, items);
     let shape = *unchecked.shape();
-    let mut k: Vec<Block> = vec![0; store.size()];
+    let mut k: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
     for (chunk, k) in k.chunks_mut(shape.chunk.max(1)).enumerate() {
         unchecked.expand(chunk, k);
     }
@@ -372,17 +385,17 @@ fn send_over<F: Value<W>, const W: usize>(
     let mut received = 0;
     for chunk in 0..shape.chunks {
         let length = shape.chunk_length(chunk);
-        let mut slots = vec![F::default(); SLOTS.min(length)];
+        let mut masked = vec![F::default(); SLOTS.min(length)];
         for k in k[received..received + length].chunks_mut(SLOTS) {
-            let slots = &mut slots[..k.len()];
-            recv_rows(channel, ENCODING, W * 8 * slots.len(), 1, |row| {
-                bytemuck::must_cast_slice_mut::<F, u8>(slots).copy_from_slice(row);
+            let masked = &mut masked[..k.len()];
+            recv_rows(channel, ENCODING, W * 8 * masked.len(), 1, |row| {
+                bytemuck::must_cast_slice_mut::<F, u8>(masked).copy_from_slice(row);
                 Ok(())
             })?;
-            F::add_scaled(k, *delta, slots);
+            F::add_scaled(k, *delta, masked);
         }
         received += length;
-        channel.progress(received as u64, store.size() as u64);
+        channel.progress(received as u64, slots as u64);
     }
     if params.security == Security::Malicious {
         send_rows(channel, COIN, &opening, 48)?;
@@ -390,18 +403,22 @@ fn send_over<F: Value<W>, const W: usize>(
     }
     channel.begin_phase("decode");
     let mut decoded = vec![[0u64; 2]; items.keys.len()];
-    store.decode::<2>(bytemuck::must_cast_slice(&k), &items.keys, &mut decoded);
+    store.decode::<2>(
+        bytemuck::must_cast_slice::<Block, _>(&k),
+        &items.keys,
+        &mut decoded,
+    );
     drop(k);
     decoded
         .par_chunks_mut(BATCH)
         .zip(items.values.par_chunks(BATCH))
         .for_each(|(decoded, values)| {
             let values: Vec<F> = values.iter().map(|v| F::from_block(*v)).collect();
-            let mut product = vec![0; values.len()];
+            let mut product = Zeroizing::new(vec![0; values.len()]);
             F::add_scaled(&mut product, *delta, &values);
-            for (decoded, product) in decoded.iter_mut().zip(product) {
-                decoded[0] ^= product as u64;
-                decoded[1] ^= (product >> 64) as u64;
+            for (decoded, product) in decoded.iter_mut().zip(product.iter()) {
+                decoded[0] ^= *product as u64;
+                decoded[1] ^= (*product >> 64) as u64;
             }
         });
     Ok(items.outputs(&params.outputs(), &coin, decoded))

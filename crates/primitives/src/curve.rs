@@ -53,7 +53,8 @@ fn times_eight(s: &Scalar) -> Zeroizing<Bytes32> {
 /// Key pairs (8·k, Elligator(k·(B + L))), made before items or peer are known, each used once.
 pub struct EncodedKeys {
     secrets: Zeroizing<Vec<Bytes32>>,
-    representatives: Vec<Bytes32>,
+    /// No secrets by themselves, but what they are combined with may be.
+    representatives: Zeroizing<Vec<Bytes32>>,
 }
 
 impl EncodedKeys {
@@ -61,7 +62,7 @@ impl EncodedKeys {
     /// representative, which says nothing about those that do.
     pub fn generate(count: usize, rng: &mut dyn CryptoRng) -> Self {
         let mut secrets = Zeroizing::new(Vec::with_capacity(count));
-        let mut representatives = Vec::with_capacity(count);
+        let mut representatives = Zeroizing::new(Vec::with_capacity(count));
         while representatives.len() < count {
             // A little more than twice the need, so that one more round is rare.
             let missing = count - representatives.len();

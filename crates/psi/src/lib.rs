@@ -88,6 +88,14 @@ impl Protocol {
         }
     }
 
+    /// The most bits of statistical security for sets of these sizes, where there is a limit: outputs
+    /// of `vole` have 128 bits, and each of the pairs of items may meet by chance.
+    pub fn max_lambda(self, receiver_size: u64, sender_size: u64) -> Option<u32> {
+        let pairs = u128::from(receiver_size.max(1)) * u128::from(sender_size.max(1));
+        let log = u128::BITS - (pairs - 1).leading_zeros();
+        (self == Protocol::Vole).then(|| 128u32.saturating_sub(log))
+    }
+
     /// The strongest adversary that the protocol withstands.
     pub fn security(self) -> Security {
         match self {

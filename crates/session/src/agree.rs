@@ -105,6 +105,28 @@ fn exchange(
         )));
     }
     contract.divide()?;
+    // Every bucket lets a dishonest peer bring its padding as items.
+    let (own_bucket, peer_bucket) = match job.role {
+        Role::Receiver => (contract.receiver_bucket, contract.sender_bucket),
+        Role::Sender => (contract.sender_bucket, contract.receiver_bucket),
+    };
+    let padded = peer_bucket.saturating_mul(contract.buckets.into());
+    if contract.buckets > 1 && padded > job.max_peer_items {
+        return Err(WireError::Resource(format!(
+            "the {}'s {} items, in buckets filled up to {padded}, are more than the {} that this run allows",
+            theirs.role, theirs.items, job.max_peer_items
+        )));
+    }
+    let lambda = contract.lambda + contract.buckets.ilog2();
+    if let Some(most) = contract.protocol.max_lambda(own_bucket, peer_bucket)
+        && lambda > most
+    {
+        return Err(WireError::Resource(format!(
+            "{} offers at most {} bits of statistical security for these sizes",
+            contract.protocol.name(),
+            most.saturating_sub(contract.buckets.ilog2()),
+        )));
+    }
     let session = session(channel, job.role, &contract, local, peer)?;
     let size = |items: u64| {
         usize::try_from(items)
@@ -115,7 +137,7 @@ fn exchange(
             protocol: contract.protocol,
             security: contract.protocol.runs(contract.security),
             both: contract.learns == Learns::Both,
-            lambda: contract.lambda,
+            lambda,
             receiver_size: size(contract.receiver_bucket)?,
             sender_size: size(contract.sender_bucket)?,
             session,

@@ -295,9 +295,10 @@ fn one_bucket(
         Role::Sender => params.sender_size,
     };
     if !pad(&mut items, size, &mut rng) {
-        return Err(WireError::Resource(format!(
-            "{own} items fell into a bucket for {size}; run again"
-        )));
+        // How many there are is nobody's business.
+        return Err(WireError::Resource(
+            "too many items fell into one bucket; run again".into(),
+        ));
     }
     let mut matches = match role {
         Role::Receiver => {

@@ -237,7 +237,7 @@ fn cheating_receivers_are_refused() {
         let receiving = Tamper::new(receiving, frame, spoil);
         says(run_over(&params, &ours, &theirs, receiving, sending).1)
     };
-    let slots = params.store().size();
+    let slots = params.slots();
     for (frame, name, bytes) in [(8, "coin", 16), (9, "encoding", slots * 16)] {
         let wrong = |bytes: usize| {
             format!(
@@ -303,7 +303,7 @@ fn a_malformed_encoding_makes_no_item_match() {
             4
         };
         let (receiving, sending) = memory_pair();
-        let rows = vec![0; params.store().size() * if params.narrow() { 8 } else { 16 }];
+        let rows = vec![0; params.slots() * if params.narrow() { 8 } else { 16 }];
         let receiving = Tamper::new(receiving, frame, Spoil::Replace(rows));
         let (own, other) = run_over(&params, &ours, &ours, receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());

@@ -45,8 +45,8 @@ pub const MATCHED: Kind = Kind {
 
 /// Bits of a mask.
 ///
-/// Malicious: 256 or, of `vole`, 128 bits, so that a sender cannot find two items with one mask
-/// (RT21, section 4.1).
+/// Malicious: 256 bits, so that a sender cannot find two items with one mask (RT21, section 4.1). Of
+/// `vole` 128 bits: two items with one mask take 2^64 hashes during the run.
 /// Semi-honest: λ + ⌈log₂(n_s·n_r)⌉, so that some pair of different items collides with probability at
 /// most 2^-λ (section A.1).
 pub fn width(params: &Params) -> usize {
