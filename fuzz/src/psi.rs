@@ -80,7 +80,7 @@ pub fn psi_receive(bytes: &[u8]) {
     let mut channel = Script::beside(script, &honest);
     let result = receiver(&mut channel, &params);
     if channel.faithful() {
-        assert_eq!(result, Ok(common(&params)));
+        assert_eq!(result.ok(), Some(common(&params)));
     } else if let Ok(matches) = result {
         assert!(matches.is_sorted_by(|a, b| a < b));
         assert!(matches.iter().all(|i| (*i as usize) < params.receiver_size));
@@ -101,7 +101,7 @@ pub fn psi_send(bytes: &[u8]) {
     let mut channel = Script::beside(script, &honest);
     let result = sender(&mut channel, &params);
     if channel.faithful() {
-        assert_eq!(result, Ok(params.both.then(|| common(&params))));
+        assert_eq!(result.ok(), Some(params.both.then(|| common(&params))));
     } else if let Ok(Some(matches)) = result {
         assert!(matches.is_sorted_by(|a, b| a < b));
         assert!(matches.iter().all(|i| (*i as usize) < params.sender_size));
@@ -139,7 +139,7 @@ pub fn masks(bytes: &[u8]) {
         ..exchange
     };
     let mut honest = Script::new(&[]);
-    assert_eq!(alone.send_bytes(&mut honest, theirs), Ok(None));
+    assert!(alone.send_bytes(&mut honest, theirs).is_ok());
     let sent = honest.sent();
     if options & SENDER == 0 {
         let mut channel = Script::beside(script, &sent);
@@ -147,7 +147,7 @@ pub fn masks(bytes: &[u8]) {
         if channel.faithful() {
             let found = (0..own.len() as u32)
                 .filter(|i| theirs.iter().any(|mask| same(mask, &own[*i as usize])));
-            assert_eq!(result, Ok(found.collect()));
+            assert_eq!(result.ok(), Some(found.collect()));
         } else if let Ok(matches) = result {
             assert!(matches.is_sorted_by(|a, b| a < b));
             assert!(matches.iter().all(|i| (*i as usize) < own.len()));
