@@ -53,6 +53,7 @@ use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, CorrelationRobust, Prg};
+pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour};
 use zeroize::Zeroizing;
 
@@ -86,28 +87,17 @@ pub const COLUMNS: usize = 128;
 /// Pieces of 128 rows in a tile, unused ones included: the matrix of a tile fills one frame.
 const TILE_PIECES: usize = 512;
 
-/// What peers the extension withstands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Security {
-    /// Peers that follow the protocol.
-    SemiHonest,
-    /// Any peers.
-    Malicious,
+/// Pieces of a tile that carry no transfers.
+fn unused_pieces(security: Security) -> usize {
+    match security {
+        Security::SemiHonest => 0,
+        Security::Malicious => 1,
+    }
 }
 
-impl Security {
-    /// Pieces of a tile that carry no transfers.
-    fn unused_pieces(self) -> usize {
-        match self {
-            Security::SemiHonest => 0,
-            Security::Malicious => 1,
-        }
-    }
-
-    /// Rows of transfers in a full tile.
-    fn tile_rows(self) -> usize {
-        (TILE_PIECES - self.unused_pieces()) * 128
-    }
+/// Rows of transfers in a full tile.
+fn tile_rows(security: Security) -> usize {
+    (TILE_PIECES - unused_pieces(security)) * 128
 }
 
 /// What both roles keep.
@@ -214,14 +204,14 @@ impl Sender {
         mut sink: impl FnMut(&CorrelationRobust, u128, &mut [Block]),
     ) -> Result<(), Error> {
         self.state.alive()?;
-        let largest = count.min(self.state.security.tile_rows()).div_ceil(128)
-            + self.state.security.unused_pieces();
+        let largest = count.min(tile_rows(self.state.security)).div_ceil(128)
+            + unused_pieces(self.state.security);
         let mut columns = Zeroizing::new(vec![0; largest * COLUMNS]);
         let mut rows = Zeroizing::new(vec![0; largest * 128]);
         let mut left = count;
         while left > 0 {
-            let now = left.min(self.state.security.tile_rows());
-            let pieces = now.div_ceil(128) + self.state.security.unused_pieces();
+            let now = left.min(tile_rows(self.state.security));
+            let pieces = now.div_ceil(128) + unused_pieces(self.state.security);
             let columns = &mut columns[..pieces * COLUMNS];
             let first = self.state.position;
             if let Err(error) = self.tile(channel, pieces, columns) {
@@ -345,8 +335,8 @@ impl Receiver {
         mut sink: impl FnMut(&CorrelationRobust, u128, &mut [Block]),
     ) -> Result<(), Error> {
         self.state.alive()?;
-        let tile_pieces = self.state.security.tile_rows() / 128;
-        let unused = self.state.security.unused_pieces();
+        let tile_pieces = tile_rows(self.state.security) / 128;
+        let unused = unused_pieces(self.state.security);
         let largest = choices.blocks().len().min(tile_pieces) + unused;
         let mut x = Zeroizing::new(vec![0; largest]);
         let mut columns = Zeroizing::new(vec![0; largest * COLUMNS]);

@@ -7,6 +7,7 @@
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 with a fixed key, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256) |
+//! | [`security`] | whom a run withstands |
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -14,3 +15,4 @@ pub mod curve;
 pub mod oracle;
 pub mod permutation;
 pub mod polynomial;
+pub mod security;

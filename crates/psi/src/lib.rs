@@ -7,33 +7,11 @@
 pub mod masks;
 
 use rand_core::CryptoRng;
-use vesica_correlations::ot_extension;
 pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_oprf::{dh, vole};
+pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error};
-
-/// What an adversary may do.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Security {
-    /// Follows the protocol and looks at what it sees.
-    SemiHonest,
-    /// Does anything.
-    Malicious,
-}
-
-impl Security {
-    /// The name in commands, contracts and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::SemiHonest => "semi-honest",
-            Security::Malicious => "malicious",
-        }
-    }
-}
 
 /// The protocols, by the names that the command and the contract use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -154,10 +132,7 @@ fn variant(protocol: Protocol) -> Option<Variant> {
 /// What `vole` needs of the parameters.
 fn vole_params(params: &Params) -> vole::Params {
     vole::Params {
-        security: match params.security {
-            Security::SemiHonest => ot_extension::Security::SemiHonest,
-            Security::Malicious => ot_extension::Security::Malicious,
-        },
+        security: params.security,
         lambda: params.lambda,
         receiver_size: params.receiver_size,
         sender_size: params.sender_size,

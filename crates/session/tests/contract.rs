@@ -272,6 +272,40 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();
         assert_eq!(error.exit_code(), 7);
     });
+    // Padding that would let the peer bring more in buckets.
+    let mut ours = Job {
+        max_peer_items: 700,
+        memory: Some(100_000),
+        protocol: ProtocolRequest::Named(Protocol::Vole),
+        ..job(Role::Sender)
+    };
+    let refused = |ours: &Job, theirs: &Job, theirs_items: u64| {
+        let (mut a, mut b) = pair(5000);
+        thread::scope(|scope| {
+            scope.spawn(move || agree(&mut a, theirs, theirs_items, None, None));
+            agree(&mut b, ours, 3000, None, None).map_err(|e| e.to_string())
+        })
+    };
+    let theirs = job(Role::Receiver);
+    let said = refused(&ours, &theirs, 600).unwrap_err();
+    assert!(
+        said.starts_with("the receiver's 600 items, in buckets filled up to "),
+        "{said}"
+    );
+    ours.max_peer_items = 1 << 28;
+    assert!(refused(&ours, &theirs, 600).is_ok());
+    // More statistical security than 128-bit outputs have for so many pairs.
+    ours.memory = None;
+    ours.lambda = 100;
+    let theirs = Job {
+        lambda: 100,
+        ..theirs
+    };
+    assert!(refused(&ours, &theirs, 80_000).is_ok());
+    assert_eq!(
+        refused(&ours, &theirs, 100_000).unwrap_err(),
+        "vole offers at most 99 bits of statistical security for these sizes"
+    );
     // A set that no run can hold never gets as far.
     let (mut a, mut b) = pair(5000);
     thread::scope(|scope| {

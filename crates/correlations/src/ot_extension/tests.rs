@@ -181,7 +181,7 @@ fn correlations_hold_at_all_sizes_and_batch_after_batch() {
         let (mut sender, mut receiver) = ends(security, 3);
         let delta = sender.delta();
         let mut seen = HashSet::new();
-        let tile = security.tile_rows();
+        let tile = tile_rows(security);
         for count in [0, 1, 5, 127, 128, 129, 1000, tile, tile + 1, 2 * tile + 77] {
             let x = choices(count, count as u64);
             let (q, t) = honest(
