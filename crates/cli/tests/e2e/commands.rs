@@ -29,7 +29,7 @@ fn help_and_bad_command_lines() {
             "nonsense",
         ),
         (
-            "bench --protocol dh --receiver-size 1 --sender-size 1 --threads 2",
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --threads 0",
             "threads",
         ),
         (

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use crate::support::{Arguments, Place, Running, csv_of, exchange};
 
 const LISTEN: &str = "--listen 127.0.0.1:0";
+const SLOW: &str = "--protocol compact-dh";
 
-/// Two tables whose intersection takes long enough to be disturbed.
+/// Two tables and a protocol that take long enough to be disturbed: `vole`, the default at this size,
+/// would be done before a signal arrives.
 fn long_place() -> (Place, Arguments, Arguments) {
     let place = Place::new();
     let rows = |from: u32| -> Vec<Vec<String>> {
@@ -18,8 +20,10 @@ fn long_place() -> (Place, Arguments, Arguments) {
     place.write("theirs.csv", csv_of(&["id"], &rows(10_000)));
     (
         place,
-        Arguments::new("ours.csv", "id").output("out.csv"),
-        Arguments::new("theirs.csv", "id"),
+        Arguments::new("ours.csv", "id")
+            .output("out.csv")
+            .with(SLOW),
+        Arguments::new("theirs.csv", "id").with(SLOW),
     )
 }
 
