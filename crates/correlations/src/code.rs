@@ -121,7 +121,10 @@ mod tests {
             for j in 0..7 {
                 let (start, end) = (j * n / 7, (j + 1) * n / 7);
                 let r = u64::from(word(2, 8 * i + j));
-                add(out, rows[start + (r * (end - start) as u64 >> 32) as usize]);
+                add(
+                    out,
+                    rows[start + ((r * (end - start) as u64) >> 32) as usize],
+                );
             }
         }
         out

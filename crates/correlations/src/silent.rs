@@ -928,7 +928,7 @@ fn places(shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<usize>> {
     rng.fill_bytes(random.as_flattened_mut());
     // 96 bits times fewer than 2^32 leaves: uniform up to 2^-64.
     let place = |bytes: &[u8; 16]| {
-        ((u128::from_le_bytes(*bytes) >> 32) * shape.block as u128 >> 96) as usize
+        (((u128::from_le_bytes(*bytes) >> 32) * shape.block as u128) >> 96) as usize
     };
     Zeroizing::new(random.iter().map(place).collect())
 }

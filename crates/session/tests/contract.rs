@@ -275,7 +275,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     // Padding that would let the peer bring more in buckets.
     let mut ours = Job {
         max_peer_items: 700,
-        memory: Some(100_000),
+        memory: Some(150_000),
         protocol: ProtocolRequest::Named(Protocol::Vole),
         ..job(Role::Sender)
     };

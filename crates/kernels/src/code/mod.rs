@@ -75,11 +75,11 @@ const AHEAD: usize = 16;
 /// If the lengths differ or the input has fewer than [`WEIGHT`] rows or 2^32 or more.
 pub fn expand<const L: usize>(input: &[[u64; L]], random: &[[u32; 8]], out: &mut [[u64; L]]) {
     let n = input.len();
-    assert!(n >= WEIGHT && n < 1 << 32);
+    assert!((WEIGHT..1 << 32).contains(&n));
     assert_eq!(random.len(), out.len());
     let parts: [&[[u64; L]]; WEIGHT] =
         std::array::from_fn(|j| &input[j * n / WEIGHT..(j + 1) * n / WEIGHT]);
-    let place = |j: usize, r: u32| (u64::from(r) * parts[j].len() as u64 >> 32) as usize;
+    let place = |j: usize, r: u32| ((u64::from(r) * parts[j].len() as u64) >> 32) as usize;
     for (i, (random_row, out)) in random.iter().zip(out).enumerate() {
         if let Some(later) = random.get(i + AHEAD) {
             for (j, part) in parts.iter().enumerate() {
@@ -103,7 +103,7 @@ mod tests {
     /// A mixer good enough for test inputs.
     fn word(i: u64) -> u64 {
         let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
     fn rows<const L: usize>(n: usize) -> Vec<[u64; L]> {
@@ -162,9 +162,9 @@ mod tests {
         expand(&input, &random, &mut out);
         for ((random, before), out) in random.iter().zip(before).zip(out) {
             let mut expected = before;
-            for j in 0..WEIGHT {
+            for (j, random) in random[..WEIGHT].iter().enumerate() {
                 let (start, end) = (j * 100 / WEIGHT, (j + 1) * 100 / WEIGHT);
-                let at = start + (u64::from(random[j]) * (end - start) as u64 >> 32) as usize;
+                let at = start + ((u64::from(*random) * (end - start) as u64) >> 32) as usize;
                 for (e, word) in expected.iter_mut().zip(input[at]) {
                     *e ^= word;
                 }
