@@ -11,7 +11,7 @@
 //!
 //! **How.** Noise e of weight t, one position in each of t equal blocks, is shared as Δ·e = c' + b' with one
 //! punctured tree a block: the sender knows all leaves, the receiver all but the one at its position,
-//! which it gets with Δ·y added from one entry of a [base vector OLE](crate::base_vole) (for bits, y is 1
+//! which it gets with Δ·y added from one entry of a base vector OLE (for bits, y is 1
 //! and nothing is needed). Both then apply the code, which makes e look random and keeps the
 //! equation. Sums of tree levels travel by oblivious transfer, under an extension of 128 base transfers; 128
 //! more make the base vector OLE. Long vectors come in chunks, each with noise of its own under one Δ; the

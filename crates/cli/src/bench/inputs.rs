@@ -71,7 +71,8 @@ fn shuffle<T>(values: &mut [T], setup: &Setup) {
 mod tests {
     use std::collections::HashSet;
 
-    use vesica_psi::Protocol;
+    use std::num::NonZeroUsize;
+    use vesica_psi::{Protocol, Security};
 
     use super::*;
     use crate::args::Carrier;
@@ -82,6 +83,8 @@ mod tests {
             let setup = |part| Setup {
                 part,
                 protocol: Protocol::Dh,
+                security: Security::Malicious,
+                threads: NonZeroUsize::MIN,
                 receiver_size,
                 sender_size,
                 network: "lan".into(),

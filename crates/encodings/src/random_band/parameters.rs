@@ -77,7 +77,7 @@ const MARGIN: u64 = 4;
 ///   starts times the stationary expectation, which is an upper bound because Q grows stochastically
 ///   with its start.
 /// - Between entries of the table, columns are interpolated linearly in n and in λ, because they are
-///   convex in both as far as computed; [`MARGIN`] more make up for the rounding of the entries. Tests
+///   convex in both as far as computed; four more make up for the rounding of the entries. Tests
 ///   check points between entries.
 /// - More than [`BIN`] keys go to b bins. A bin gets more than n/b + δ keys with probability at most
 ///   exp(−δ² / (2·(n/b + δ/3))) (Bernstein). Each bin takes λ + log2 b + 1 bits for this and as much for its
