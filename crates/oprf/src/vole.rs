@@ -33,8 +33,8 @@ use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Parameters, RandomBand};
-use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
+use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
@@ -65,6 +65,9 @@ pub type Output = [u64; 2];
 
 /// Items whose values are worked on together.
 const BATCH: usize = 1 << 10;
+
+/// Items whose memory is asked for ahead.
+const AHEAD: usize = 16;
 
 /// Slots of A + P that go out together: half a frame of the wider field.
 const SLOTS: usize = 1 << 15;
@@ -132,7 +135,13 @@ impl Arranged {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         numbers
             .par_iter()
-            .map(|number| halves(&items[*number as usize]).into())
+            .enumerate()
+            .map(|(i, number)| {
+                if let Some(later) = numbers.get(i + AHEAD) {
+                    prefetch(items, *later as usize);
+                }
+                halves(&items[*number as usize]).into()
+            })
             .unzip_into_vecs(&mut keys, &mut values);
         Arranged {
             numbers,
