@@ -226,15 +226,13 @@ fn auto_is_a_matter_of_the_sizes() {
             let far = agree(&mut b, &job(Role::Sender), sender, None, None);
             let near = near.join().unwrap();
             assert_eq!(near, far.unwrap().contract);
-            assert_eq!(
-                near.protocol,
-                auto_protocol(receiver, sender, Security::Malicious)
-            );
+            assert_eq!(near.protocol, auto_protocol(receiver, sender));
             near.protocol
         })
     };
     assert_eq!(protocol(0, 0), Protocol::CompactDh);
-    assert_eq!(protocol(100, 200), Protocol::CompactDh);
+    assert_eq!(protocol(1000, 1048), Protocol::CompactDh);
+    assert_eq!(protocol(1000, 1049), Protocol::Vole);
     assert_eq!(protocol(1 << 20, 1), Protocol::Vole);
     assert_eq!(protocol(1, 1 << 20), Protocol::Vole);
 }
