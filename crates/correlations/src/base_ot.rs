@@ -38,7 +38,7 @@
 use rand_core::CryptoRng;
 use subtle::{Choice, ConditionallySelectable};
 use vesica_primitives::block::Block;
-use vesica_primitives::curve::{BadPoint, Bytes32, EncodedKeys, PlainKey};
+use vesica_primitives::curve::{Bytes32, EncodedKeys, PlainKey};
 use vesica_primitives::oracle::Oracle;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 use zeroize::Zeroizing;
@@ -183,11 +183,7 @@ impl Receiver {
             .agree(public)
             .map_err(|bad| Misbehaviour::BadValue {
                 what: KEY.name,
-                problem: match bad {
-                    BadPoint::NotCanonical => "not a canonical field element",
-                    BadPoint::NotOnCurve => "not a point of the curve",
-                    BadPoint::LowOrder => "a point of low order",
-                },
+                problem: bad.problem(),
             })?;
         let hash = KeyOracle::new(&self.session, self.choices.len(), public);
         let mut keys = Zeroizing::new(Vec::with_capacity(secrets.len()));

@@ -30,7 +30,7 @@
 //! - Coefficients belong to the X_j basis of [`vesica_primitives::polynomial`].
 
 use rand_core::CryptoRng;
-use vesica_primitives::curve::{BadPoint, EncodedKeys, PlainKey};
+use vesica_primitives::curve::{EncodedKeys, PlainKey};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::permutation::IdealPermutation;
 use vesica_primitives::polynomial::{
@@ -186,11 +186,7 @@ impl Receiver {
             .agree(public)
             .map_err(|bad| Misbehaviour::BadValue {
                 what: KEY.name,
-                problem: match bad {
-                    BadPoint::NotCanonical => "not a canonical field element",
-                    BadPoint::NotOnCurve => "not a point of the curve",
-                    BadPoint::LowOrder => "a point of low order",
-                },
+                problem: bad.problem(),
             })?;
         let messages = self.keys.representatives();
         Ok(self.oracles.masks(&self.items, &secrets, messages))

@@ -27,16 +27,25 @@ const BATCH: usize = 4096;
 
 /// Why a public key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.problem())]
 pub enum BadPoint {
     /// Not the one encoding of a field element.
-    #[error("not a canonical field element")]
     NotCanonical,
     /// A point of the quadratic twist.
-    #[error("not on the curve")]
     NotOnCurve,
     /// A point whose order divides 8.
-    #[error("a point of low order")]
     LowOrder,
+}
+
+impl BadPoint {
+    /// What is wrong, for an error that names the message.
+    pub fn problem(self) -> &'static str {
+        match self {
+            BadPoint::NotCanonical => "not a canonical field element",
+            BadPoint::NotOnCurve => "not a point of the curve",
+            BadPoint::LowOrder => "a point of low order",
+        }
+    }
 }
 
 /// 8·s, below 8ℓ.

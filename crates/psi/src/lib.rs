@@ -119,13 +119,22 @@ enum Offline {
     Nothing,
 }
 
-/// The figure of RT21 behind a protocol name.
-fn variant(protocol: Protocol) -> Option<Variant> {
-    match protocol {
-        Protocol::CompactDh => Some(Variant::Malicious),
-        Protocol::CompactDhSh1 => Some(Variant::SemiHonest1),
-        Protocol::CompactDhSh2 => Some(Variant::SemiHonest2),
-        Protocol::Dh | Protocol::Vole => None,
+/// The OPRF behind a protocol name.
+enum Oprf {
+    CompactDh(Variant),
+    Dh,
+    Vole,
+}
+
+impl Oprf {
+    fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::CompactDh => Oprf::CompactDh(Variant::Malicious),
+            Protocol::CompactDhSh1 => Oprf::CompactDh(Variant::SemiHonest1),
+            Protocol::CompactDhSh2 => Oprf::CompactDh(Variant::SemiHonest2),
+            Protocol::Dh => Oprf::Dh,
+            Protocol::Vole => Oprf::Vole,
+        }
     }
 }
 
@@ -149,9 +158,9 @@ fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
 
 /// The receiver's offline phase for `items` items. Needs no peer.
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
-    Prepared(match variant(protocol) {
-        Some(_) => Offline::CompactDh(compact_dh::Prepared::new(items, rng)),
-        None => Offline::Nothing,
+    Prepared(match Oprf::of(protocol) {
+        Oprf::CompactDh(_) => Offline::CompactDh(compact_dh::Prepared::new(items, rng)),
+        Oprf::Dh | Oprf::Vole => Offline::Nothing,
     })
 }
 
@@ -169,23 +178,26 @@ pub fn receive(
     assert_eq!(items.len(), params.receiver_size);
     let session = &params.session;
     let exchange = masks::Exchange::new(params);
-    if params.protocol == Protocol::Vole {
-        let own = vole::receive(channel, &vole_params(params), items, rng)?;
-        channel.begin_phase("masks");
-        let matches = exchange.receive(channel, &own.masks)?;
-        channel.flush()?;
-        return Ok(renumbered(&matches, &own.numbers));
-    }
-    channel.begin_phase("oprf");
-    let own = match (variant(params.protocol), prepared.0) {
-        (Some(variant), Offline::CompactDh(prepared)) => {
-            compact_dh::receive(channel, variant, session, items, prepared, rng)?
+    let matches = match (Oprf::of(params.protocol), prepared.0) {
+        (Oprf::CompactDh(variant), Offline::CompactDh(prepared)) => {
+            channel.begin_phase("oprf");
+            let own = compact_dh::receive(channel, variant, session, items, prepared, rng)?;
+            channel.begin_phase("masks");
+            exchange.receive_bytes(channel, &own)?
         }
-        (None, Offline::Nothing) => dh::receive(channel, session, items, rng)?,
+        (Oprf::Dh, Offline::Nothing) => {
+            channel.begin_phase("oprf");
+            let own = dh::receive(channel, session, items, rng)?;
+            channel.begin_phase("masks");
+            exchange.receive_bytes(channel, &own)?
+        }
+        (Oprf::Vole, Offline::Nothing) => {
+            let own = vole::receive(channel, &vole_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            renumbered(&exchange.receive(channel, &own.masks)?, &own.numbers)
+        }
         _ => panic!("prepared for another protocol"),
     };
-    channel.begin_phase("masks");
-    let matches = exchange.receive_bytes(channel, &own)?;
     channel.flush()?;
     Ok(matches)
 }
@@ -205,22 +217,27 @@ pub fn send(
     assert_eq!(items.len(), params.sender_size);
     let session = &params.session;
     let exchange = masks::Exchange::new(params);
-    if params.protocol == Protocol::Vole {
-        let own = vole::send(channel, &vole_params(params), items, rng)?;
-        channel.begin_phase("masks");
-        let matches = exchange.send(channel, &own.masks)?;
-        channel.flush()?;
-        return Ok(matches.map(|matches| renumbered(&matches, &own.numbers)));
-    }
-    channel.begin_phase("oprf");
-    let masks = match variant(params.protocol) {
-        Some(variant) => {
-            compact_dh::send(channel, variant, session, items, params.receiver_size, rng)?
+    let matches = match Oprf::of(params.protocol) {
+        Oprf::CompactDh(variant) => {
+            channel.begin_phase("oprf");
+            let peer_size = params.receiver_size;
+            let masks = compact_dh::send(channel, variant, session, items, peer_size, rng)?;
+            channel.begin_phase("masks");
+            exchange.send_bytes(channel, &masks)?
         }
-        None => dh::send(channel, session, items, params.receiver_size, rng)?,
+        Oprf::Dh => {
+            channel.begin_phase("oprf");
+            let masks = dh::send(channel, session, items, params.receiver_size, rng)?;
+            channel.begin_phase("masks");
+            exchange.send_bytes(channel, &masks)?
+        }
+        Oprf::Vole => {
+            let own = vole::send(channel, &vole_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            let matches = exchange.send(channel, &own.masks)?;
+            matches.map(|matches| renumbered(&matches, &own.numbers))
+        }
     };
-    channel.begin_phase("masks");
-    let matches = exchange.send_bytes(channel, &masks)?;
     channel.flush()?;
     Ok(matches)
 }

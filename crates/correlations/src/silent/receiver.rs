@@ -1,0 +1,364 @@
+//! The receiver's half, and its part of the setup and the check.
+
+use super::*;
+
+/// What the receiver knows of one tree.
+struct Hole {
+    place: usize,
+    /// Sums beside the way to the hole.
+    sums: Vec<Block>,
+    /// y, the noise there.
+    noise: Block,
+    /// What the hole's leaf is, once all others are added.
+    leaf: Block,
+}
+
+impl Drop for Hole {
+    fn drop(&mut self) {
+        self.place.zeroize();
+        self.sums.zeroize();
+        self.noise.zeroize();
+        self.leaf.zeroize();
+    }
+}
+
+/// A receiver that waits for the sender's trees.
+pub struct WaitingReceiver<N> {
+    shape: Shape,
+    trees: Trees,
+    sessions: Sessions,
+    transcript: Transcript,
+    base: Holder,
+    /// The entries that hide the combination, if there is a check.
+    hidden_by: Option<(Block, Block)>,
+    places: Zeroizing<Vec<usize>>,
+    pads: Zeroizing<Vec<Block>>,
+    noise: PhantomData<N>,
+}
+
+impl<N: Noise> WaitingReceiver<N> {
+    /// That of [`UncheckedSender::session`].
+    pub fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
+    /// Takes the trees, and checks them in a malicious run.
+    ///
+    /// # Errors
+    /// As [`Receiver::setup`].
+    pub fn finish(
+        self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Receiver<N>, Error> {
+        let WaitingReceiver {
+            shape,
+            trees,
+            sessions,
+            mut transcript,
+            base,
+            hidden_by,
+            places,
+            pads,
+            noise: _,
+        } = self;
+        let depth = trees.depth();
+        let row = 2 * depth + 1;
+        let mut holes = Vec::with_capacity(shape.all_trees());
+        recv_rows(channel, TREES, 16 * row, shape.all_trees(), |rows| {
+            transcript.add(rows);
+            for bytes in rows.chunks_exact(16 * row) {
+                let i = holes.len();
+                let (blocks, _) = bytes.as_chunks::<16>();
+                let block = |at: usize| Block::from_le_bytes(blocks[at]);
+                let sums = (0..depth).map(|level| {
+                    let right = 0u128.wrapping_sub((!places[i] >> (depth - level - 1) & 1) as u128);
+                    let (left_sum, right_sum) = (block(2 * level), block(2 * level + 1));
+                    left_sum ^ (right & (left_sum ^ right_sum)) ^ pads[i * depth + level]
+                });
+                let (noise, own) = if N::BINARY {
+                    (1, 0)
+                } else {
+                    (base.y[i], base.c[i])
+                };
+                holes.push(Hole {
+                    place: places[i],
+                    sums: sums.collect(),
+                    noise,
+                    leaf: block(2 * depth) ^ own,
+                });
+            }
+            Ok(())
+        })?;
+        let receiver = Receiver {
+            shape,
+            trees,
+            holes,
+            noise: PhantomData,
+        };
+        if let Some(hidden_by) = hidden_by {
+            receiver.check(channel, &sessions, &transcript, hidden_by, rng)?;
+        }
+        Ok(receiver)
+    }
+}
+
+/// The receiver's half.
+pub struct Receiver<N> {
+    shape: Shape,
+    trees: Trees,
+    holes: Vec<Hole>,
+    noise: PhantomData<N>,
+}
+
+impl<N: Noise> Receiver<N> {
+    /// Runs the setup for `length` entries; the peer calls [`Sender::setup`].
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
+    pub fn setup(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Error> {
+        Self::begin(channel, session, security, length, rng)?.finish(channel, rng)
+    }
+
+    /// The setup up to the point where the sender has work to do, so that the receiver may do some of
+    /// its own; [`WaitingReceiver::finish`] goes on.
+    ///
+    /// # Errors
+    /// As [`Receiver::setup`].
+    pub fn begin(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<WaitingReceiver<N>, Error> {
+        let shape = Shape::new(length, N::BITS);
+        let sessions = Sessions::new(session, &shape, N::BITS);
+        let bits = base_bits::<N>(&shape, security);
+        let (keys, bound) = base_ot::send_and_bind(
+            channel,
+            &sessions.part("base transfers"),
+            COLUMNS + base_vole::TRANSFERS,
+            rng,
+        )?;
+        let sessions = sessions.bound_to(&bound);
+        let mut transcript = Transcript::new(&sessions);
+        let (for_extension, for_vole) = keys.split_at(COLUMNS);
+        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
+        let mut extension = ot_extension::Receiver::new(
+            &sessions.part("extension"),
+            security,
+            &for_extension[0],
+            rng,
+        );
+        let (base, message) = base_vole::hold(&sessions.part("base VOLE"), for_vole, &bits, rng);
+        send_base::<N>(channel, &message, &mut transcript)?;
+        let trees = Trees::new(&sessions.part("trees"), shape.depth);
+        let depth = trees.depth();
+        let places = places(&shape, rng);
+        let chosen = sides(&places, depth);
+        let pads = extension.random(channel, &chosen)?;
+        Ok(WaitingReceiver {
+            shape,
+            trees,
+            sessions,
+            transcript,
+            hidden_by: (security == Security::Malicious)
+                .then(|| (base.y[bits.len() - 1], base.c[bits.len() - 1])),
+            base,
+            places,
+            pads,
+            noise: PhantomData,
+        })
+    }
+
+    /// Compares one random linear combination with the sender.
+    fn check(
+        &self,
+        channel: &mut dyn Channel,
+        sessions: &Sessions,
+        transcript: &Transcript,
+        hidden_by: (Block, Block),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let shape = &self.shape;
+        let (x, value) = transcript
+            .challenges(shape.chunks)
+            .par_iter()
+            .enumerate()
+            .map(|(chunk, seed)| {
+                let mut factors = Prg::new(*seed);
+                let mut chi = vec![0; self.trees.leaves()];
+                let mut leaves = vec![0; self.trees.leaves()];
+                let mut sums = (0, 0);
+                for tree in 0..shape.trees {
+                    factors.fill(&mut chi);
+                    let hole = self.leaves(chunk, tree, &mut leaves);
+                    let factor = chi
+                        .iter()
+                        .enumerate()
+                        .fold(0, |found, (i, chi)| found | (mask(i, hole.place) & chi));
+                    sums.0 ^= multiply128(Backend::Best, factor, hole.noise);
+                    sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
+                }
+                sums
+            })
+            .reduce(|| (0, 0), |a, b| (a.0 ^ b.0, a.1 ^ b.1));
+        let (x, value) = (x ^ hidden_by.0, value ^ hidden_by.1);
+        let mut opening = [0; 48];
+        opening[..16].copy_from_slice(&value.to_le_bytes());
+        rng.fill_bytes(&mut opening[16..]);
+        let mut combination = [0; 48];
+        combination[..16].copy_from_slice(&x.to_le_bytes());
+        combination[16..].copy_from_slice(&commitment(sessions, &opening));
+        send_rows(channel, COMBINATION, &combination, 48)?;
+        recv_rows(channel, CHECK, 16, 1, |row| {
+            if *row != value.to_le_bytes() {
+                return Err(Misbehaviour::BadValue {
+                    what: CHECK.name,
+                    problem: "the correlation is inconsistent",
+                }
+                .into());
+            }
+            Ok(())
+        })?;
+        send_rows(channel, OPENING, &opening, 48)
+    }
+
+    /// How the correlation is cut.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// c before the code: all leaves of a tree, the hole filled.
+    fn leaves(&self, chunk: usize, tree: usize, leaves: &mut [Block]) -> &Hole {
+        let hole = &self.holes[chunk * self.shape.trees + tree];
+        self.trees.expand_punctured(hole.place, &hole.sums, leaves);
+        if N::BINARY {
+            leaves.iter_mut().for_each(|leaf| *leaf &= N::LEAF);
+        }
+        let missing = leaves.iter().fold(hole.leaf, |sum, leaf| sum ^ leaf);
+        for (i, leaf) in leaves.iter_mut().enumerate() {
+            *leaf ^= mask(i, hole.place) & missing;
+        }
+        hole
+    }
+}
+
+impl<F: Field> Receiver<F> {
+    /// Entries a and c of one chunk. Every chunk can be made any number of times, and must be used once.
+    ///
+    /// # Panics
+    /// If `a` and `c` do not have the chunk's length.
+    pub fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
+        let shape = &self.shape;
+        assert_eq!(a.len(), shape.chunk_length(chunk));
+        assert_eq!(c.len(), a.len());
+        let half = shape.trees / 2;
+        let n = half * shape.block;
+        // A row holds an entry of e and of c', so that the code fetches both at once.
+        let fill = |tree: usize, leaves: &mut [Block], rows: &mut [[u64; 4]]| {
+            let hole = self.leaves(chunk, tree, leaves);
+            for (i, (row, leaf)) in rows.iter_mut().zip(leaves.iter()).enumerate() {
+                let noise = mask(i, hole.place) & hole.noise;
+                *row = bytemuck::must_cast::<[Block; 2], [u64; 4]>([noise, *leaf]);
+            }
+        };
+        let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
+        let mut parity = Zeroizing::new(vec![[0u64; 4]; n + EXTRA]);
+        parity[..n]
+            .par_chunks_exact_mut(shape.block)
+            .enumerate()
+            .for_each_init(leaves, |leaves, (tree, rows)| {
+                fill(half + tree, leaves, rows);
+            });
+        convolve_twice(&mut parity);
+        a.par_chunks_mut(shape.block)
+            .zip(c.par_chunks_mut(shape.block))
+            .enumerate()
+            .for_each_init(
+                || (leaves(), Zeroizing::new(vec![[0u64; 4]; shape.block])),
+                |(leaves, rows), (tree, (a, c))| {
+                    let rows = &mut rows[..a.len()];
+                    fill(tree, leaves, rows);
+                    add_expanded(&parity[..n], tree * shape.block, rows);
+                    for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
+                        let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
+                        *a = F::from_block(noise);
+                        *c = leaf;
+                    }
+                },
+            );
+    }
+}
+
+impl Receiver<Bit> {
+    /// Entries c of one chunk, the lowest bit of each being a. Every chunk can be made any number of
+    /// times, and must be used once.
+    ///
+    /// # Panics
+    /// If `c` does not have the chunk's length.
+    pub fn expand(&self, chunk: usize, c: &mut [Block]) {
+        assert_eq!(c.len(), self.shape.chunk_length(chunk));
+        encode_blocks(&self.shape, c, |tree, leaves| {
+            self.leaves(chunk, tree, leaves);
+        });
+    }
+}
+
+/// Sends the holder's message of the base vector OLE.
+fn send_base<N: Noise>(
+    channel: &mut dyn Channel,
+    message: &Message,
+    transcript: &mut Transcript,
+) -> Result<(), Error> {
+    let sums = bytemuck::must_cast_slice::<[Block; 2], u8>(&message.sums);
+    transcript.add(sums);
+    send_rows(channel, BASE_SUMS, sums, 32)?;
+    let mut left = &message.corrections[..];
+    for (bytes, count) in base_parts::<N>(left.len()) {
+        let (entries, others) = left.split_at(count);
+        left = others;
+        if count == 0 {
+            continue;
+        }
+        let mut rows = Vec::with_capacity(entries.len() * CORRECTIONS * bytes);
+        for correction in entries.as_flattened() {
+            rows.extend_from_slice(&correction.to_le_bytes()[..bytes]);
+        }
+        transcript.add(&rows);
+        send_rows(channel, BASE_CORRECTIONS, &rows, CORRECTIONS * bytes)?;
+    }
+    Ok(())
+}
+
+/// For each level of each tree, the side beside the way to its place: 1 for the right one.
+fn sides(places: &[usize], depth: usize) -> Choices {
+    let count = places.len() * depth;
+    let mut blocks = Zeroizing::new(vec![0; count.div_ceil(128)]);
+    for (tree, place) in places.iter().enumerate() {
+        for level in 0..depth {
+            let i = tree * depth + level;
+            let right = !place >> (depth - level - 1) & 1;
+            blocks[i / 128] |= (right as Block) << (i % 128);
+        }
+    }
+    Choices::from_blocks(blocks, count)
+}
+
+/// A uniform position in each block.
+fn places(shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<usize>> {
+    let mut random = Zeroizing::new(vec![[0u8; 16]; shape.all_trees()]);
+    rng.fill_bytes(random.as_flattened_mut());
+    // 96 bits times fewer than 2^32 leaves: uniform up to 2^-64.
+    let place = |bytes: &[u8; 16]| {
+        (((u128::from_le_bytes(*bytes) >> 32) * shape.block as u128) >> 96) as usize
+    };
+    Zeroizing::new(random.iter().map(place).collect())
+}

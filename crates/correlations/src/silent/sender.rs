@@ -1,0 +1,286 @@
+//! The sender's half, and its part of the setup and the check.
+
+use super::*;
+
+/// The sender's half.
+pub struct Sender<N> {
+    shape: Shape,
+    trees: Trees,
+    delta: Zeroizing<Block>,
+    roots: Zeroizing<Vec<Block>>,
+    noise: PhantomData<N>,
+}
+
+impl<N: Noise> Sender<N> {
+    /// Runs the setup for `length` entries; the peer calls [`Receiver::setup`].
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved` for a receiver that does not pass a check.
+    pub fn setup(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Error> {
+        Self::begin(channel, session, security, length, rng)?.finish(channel)
+    }
+
+    /// The setup without the check, which [`UncheckedSender::finish`] is.
+    ///
+    /// # Errors
+    /// As [`Sender::setup`].
+    pub fn begin(
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        security: Security,
+        length: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<UncheckedSender<N>, Error> {
+        let shape = Shape::new(length, N::BITS);
+        let sessions = Sessions::new(session, &shape, N::BITS);
+        let mut secret = || {
+            let mut bytes = Zeroizing::new([0; 16]);
+            rng.fill_bytes(bytes.as_mut());
+            Zeroizing::new(Block::from_le_bytes(*bytes))
+        };
+        let (s, mut delta) = (secret(), secret());
+        *delta |= Block::from(N::BINARY);
+        let bits = base_bits::<N>(&shape, security);
+        // Base transfers: for the extension, then for the base vector OLE.
+        let chosen = Zeroizing::new(vec![*s, base_vole::choices(*delta)]);
+        let chosen = Choices::from_blocks(chosen, COLUMNS + base_vole::TRANSFERS);
+        let (keys, bound) =
+            base_ot::receive_and_bind(channel, &sessions.part("base transfers"), chosen, rng)?;
+        let sessions = sessions.bound_to(&bound);
+        let mut transcript = Transcript::new(&sessions);
+        let (for_extension, for_vole) = keys.split_at(COLUMNS);
+        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
+        let mut extension =
+            ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension[0]);
+        // Base vector OLE.
+        let message = receive_base::<N>(channel, &bits, &mut transcript)?;
+        let b = base_vole::take(
+            &sessions.part("base VOLE"),
+            *delta,
+            for_vole,
+            &bits,
+            &message,
+        );
+        drop(message);
+        // Trees.
+        let trees = Trees::new(&sessions.part("trees"), shape.depth);
+        let depth = trees.depth();
+        let pads = extension.random(channel, shape.all_trees() * depth)?;
+        let mut roots = Zeroizing::new(vec![0; shape.all_trees()]);
+        rng.fill_bytes(bytemuck::must_cast_slice_mut::<Block, u8>(&mut roots));
+        let sender = Sender {
+            shape,
+            trees,
+            delta,
+            roots,
+            noise: PhantomData,
+        };
+        let row = 2 * depth + 1;
+        let mut rows = vec![0; shape.all_trees() * row];
+        rows.par_chunks_exact_mut(row).enumerate().for_each_init(
+            || Zeroizing::new(vec![0; sender.trees.leaves()]),
+            |leaves, (i, row)| {
+                let mut sums = Zeroizing::new(vec![[0; 2]; depth]);
+                sender
+                    .trees
+                    .expand(sender.roots[i], leaves, Some(&mut sums));
+                let pads = &pads[i * depth..][..depth];
+                for (level, (sums, pads)) in sums.iter().zip(pads).enumerate() {
+                    row[2 * level] = sums[0] ^ pads[0];
+                    row[2 * level + 1] = sums[1] ^ pads[1];
+                }
+                let leaf_sum = leaves.iter().fold(0, |sum, leaf| sum ^ (leaf & N::LEAF));
+                let at_hole = if N::BINARY { *sender.delta } else { b[i] };
+                row[2 * depth] = leaf_sum ^ at_hole;
+            },
+        );
+        let bytes = bytemuck::must_cast_slice::<Block, u8>(&rows);
+        transcript.add(bytes);
+        send_rows(channel, TREES, bytes, 16 * row)?;
+        let hidden_by = (security == Security::Malicious).then(|| b[b.len() - 1]);
+        Ok(UncheckedSender {
+            sender,
+            sessions,
+            transcript,
+            hidden_by,
+        })
+    }
+
+    /// Compares one random linear combination with the receiver.
+    pub(super) fn check(
+        &self,
+        channel: &mut dyn Channel,
+        sessions: &Sessions,
+        transcript: &Transcript,
+        hidden_by: Block,
+    ) -> Result<(), Error> {
+        let shape = &self.shape;
+        let own = transcript
+            .challenges(shape.chunks)
+            .par_iter()
+            .enumerate()
+            .map(|(chunk, seed)| {
+                let mut factors = Prg::new(*seed);
+                let mut chi = vec![0; self.trees.leaves()];
+                let mut leaves = vec![0; self.trees.leaves()];
+                let mut sum = 0;
+                for tree in 0..shape.trees {
+                    factors.fill(&mut chi);
+                    self.leaves(chunk, tree, &mut leaves);
+                    sum ^= inner_product128(Backend::Best, &chi, &leaves);
+                }
+                sum
+            })
+            .reduce(|| 0, |a, b| a ^ b)
+            ^ hidden_by;
+        let mut combination = [0; 48];
+        recv_rows(channel, COMBINATION, 48, 1, |row| {
+            combination.copy_from_slice(row);
+            Ok(())
+        })?;
+        let x = blocks_of(&combination, 0);
+        let value = own ^ multiply128(Backend::Best, *self.delta, x);
+        send_rows(channel, CHECK, &value.to_le_bytes(), 16)?;
+        let mut opening = [0; 48];
+        recv_rows(channel, OPENING, 48, 1, |row| {
+            opening.copy_from_slice(row);
+            Ok(())
+        })?;
+        let committed = commitment(sessions, &opening);
+        if committed[..] != combination[16..] {
+            return Err(Misbehaviour::BadValue {
+                what: OPENING.name,
+                problem: "not what was committed to",
+            }
+            .into());
+        }
+        if blocks_of(&opening, 0) != value {
+            return Err(Misbehaviour::BadValue {
+                what: OPENING.name,
+                problem: "the correlation is inconsistent",
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// How the correlation is cut.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Δ.
+    pub fn delta(&self) -> Block {
+        *self.delta
+    }
+
+    fn leaves(&self, chunk: usize, tree: usize, leaves: &mut [Block]) {
+        let root = self.roots[chunk * self.shape.trees + tree];
+        self.trees.expand(root, leaves, None);
+        if N::BINARY {
+            leaves.iter_mut().for_each(|leaf| *leaf &= N::LEAF);
+        }
+    }
+
+    /// Entries b of one chunk. Every chunk can be made any number of times, and must be used once.
+    ///
+    /// # Panics
+    /// If `b` does not have the chunk's length.
+    pub fn expand(&self, chunk: usize, b: &mut [Block]) {
+        assert_eq!(b.len(), self.shape.chunk_length(chunk));
+        encode_blocks(&self.shape, b, |tree, leaves| {
+            self.leaves(chunk, tree, leaves)
+        });
+    }
+}
+
+/// A sender whose receiver has not yet passed the check of a malicious run.
+pub struct UncheckedSender<N> {
+    sender: Sender<N>,
+    sessions: Sessions,
+    transcript: Transcript,
+    /// The entry that hides the combination, if there is a check.
+    hidden_by: Option<Block>,
+}
+
+impl<N: Noise> UncheckedSender<N> {
+    /// How the correlation is cut.
+    pub fn shape(&self) -> &Shape {
+        &self.sender.shape
+    }
+
+    /// A hash of the run that the receiver has contributed to after the session was fixed: the sender
+    /// cannot have chosen the session by it.
+    pub fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
+    /// As [`Sender::expand`], for work ahead: nothing that depends on it may go out before the check.
+    pub fn expand(&self, chunk: usize, b: &mut [Block]) {
+        self.sender.expand(chunk, b);
+    }
+
+    /// The check, if the run is malicious.
+    ///
+    /// # Errors
+    /// As [`Sender::setup`].
+    pub fn finish(self, channel: &mut dyn Channel) -> Result<Sender<N>, Error> {
+        if let Some(hidden_by) = self.hidden_by {
+            let (sessions, transcript) = (&self.sessions, &self.transcript);
+            self.sender
+                .check(channel, sessions, transcript, hidden_by)?;
+        }
+        Ok(self.sender)
+    }
+}
+
+/// Receives the holder's message of the base vector OLE.
+fn receive_base<N: Noise>(
+    channel: &mut dyn Channel,
+    bits: &[Block],
+    transcript: &mut Transcript,
+) -> Result<Message, Error> {
+    let mut message = Message {
+        sums: Vec::with_capacity(base_vole::TRANSFERS),
+        corrections: Vec::with_capacity(bits.len()),
+    };
+    recv_rows(channel, BASE_SUMS, 32, base_vole::TRANSFERS, |rows| {
+        transcript.add(rows);
+        let (blocks, _) = rows.as_chunks::<16>();
+        let (pairs, _) = blocks.as_chunks::<2>();
+        let sums = pairs.iter().map(|pair| pair.map(Block::from_le_bytes));
+        message.sums.extend(sums);
+        Ok(())
+    })?;
+    for (bytes, count) in base_parts::<N>(bits.len()) {
+        if count == 0 {
+            continue;
+        }
+        recv_rows(
+            channel,
+            BASE_CORRECTIONS,
+            CORRECTIONS * bytes,
+            count,
+            |rows| {
+                transcript.add(rows);
+                for row in rows.chunks_exact(CORRECTIONS * bytes) {
+                    let mut entry = [0; CORRECTIONS];
+                    for (block, bytes) in entry.iter_mut().zip(row.chunks_exact(bytes)) {
+                        let mut wide = [0; 16];
+                        wide[..bytes.len()].copy_from_slice(bytes);
+                        *block = Block::from_le_bytes(wide);
+                    }
+                    message.corrections.push(entry);
+                }
+                Ok(())
+            },
+        )?;
+    }
+    Ok(message)
+}
