@@ -31,7 +31,7 @@ test:
 	@$(PYTHON) scripts/run_tests.py --fuzz-seconds $(FUZZ_SMOKE_SECONDS)
 
 test-heavy:
-	$(CARGO) test --release --locked --package vesica-cli -- --ignored
+	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings -- --ignored
 
 lint:
 	@$(PYTHON) scripts/lint.py
