@@ -80,10 +80,10 @@ impl RandomBand {
         self
     }
 
-    /// The numbers of keys in the order in which encoding and decoding are fastest, that of their bands.
+    /// The numbers of items in the order of their keys in which encoding and decoding are fastest, that of their bands.
     /// They take keys in any order; in this one memory is read from front to back.
-    pub fn arrangement(&self, keys: &[Block]) -> Vec<u32> {
-        self.order(keys).keys
+    pub fn arrangement<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync) -> Vec<u32> {
+        self.order_of(items, key).keys
     }
 
     /// Its parameters.
@@ -105,15 +105,18 @@ impl RandomBand {
     }
 
     /// Block 0 of each key's hash, whose low word is the number that places the band.
-    fn place_all(&self, keys: &[Block], words: &mut [u32]) {
+    fn place_all<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync, words: &mut [u32]) {
         let per_bin = self.words();
-        keys.par_chunks(PLACED)
+        items
+            .par_chunks(PLACED)
             .zip(words.par_chunks_mut(PLACED))
-            .for_each(|(keys, words)| {
+            .for_each(|(items, words)| {
                 let mut blocks = [0; HASHED];
-                for (keys, words) in keys.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
-                    let blocks = &mut blocks[..keys.len()];
-                    blocks.copy_from_slice(keys);
+                for (items, words) in items.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
+                    let blocks = &mut blocks[..items.len()];
+                    for (block, item) in blocks.iter_mut().zip(items) {
+                        *block = key(item);
+                    }
                     self.cipher.feed_forward(blocks);
                     for (word, block) in words.iter_mut().zip(blocks) {
                         let (bin, start) = self.place(*block as u64);
@@ -125,9 +128,13 @@ impl RandomBand {
 
     /// Sorts keys by the word of slots in which their band starts (counting sort).
     fn order(&self, keys: &[Block]) -> Order {
-        assert!(u32::try_from(keys.len()).is_ok(), "less than 2^32 keys");
-        let mut words = vec![0; keys.len()];
-        self.place_all(keys, &mut words);
+        self.order_of(keys, |key| *key)
+    }
+
+    fn order_of<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync) -> Order {
+        assert!(u32::try_from(items.len()).is_ok(), "less than 2^32 keys");
+        let mut words = vec![0; items.len()];
+        self.place_all(items, key, &mut words);
         let mut ends = vec![0u32; self.parameters.bins * self.words() + 1];
         for word in &words {
             ends[*word as usize + 1] += 1;
@@ -138,7 +145,7 @@ impl RandomBand {
             *end = sum;
         }
         // ends[b] is where the next key of word b goes, and so ends up as where word b ends.
-        let mut sorted = vec![0; keys.len()];
+        let mut sorted = vec![0; items.len()];
         for (key, word) in (0..).zip(&words) {
             let to = &mut ends[*word as usize];
             sorted[*to as usize] = key;
@@ -235,31 +242,30 @@ impl Okvs for RandomBand {
                 Ok((bin, filler.next_block(), free))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let encode = |(bin, seed, free): (usize, Block, usize)| {
-            let mut system = System::new(self.backend, columns, random(seed, free));
-            let mut chosen = [[0; W]; BATCH];
-            self.for_each_batch(
-                &order,
-                keys,
-                (bin * words, (bin + 1) * words),
-                |frames, numbers, rows| {
-                    for (value, number) in chosen.iter_mut().zip(numbers) {
-                        *value = values[*number as usize];
-                    }
-                    system.insert(frames, rows, &chosen[..numbers.len()])
-                },
-            )?;
-            system.solve()
-        };
-        let mut parts = jobs
-            .into_par_iter()
-            .map(encode)
-            .collect::<Result<Vec<_>, _>>()
+        let mut encoding = vec![[0; W]; self.size()];
+        // Memory that is touched again costs less than fresh memory: a thread keeps its system.
+        let system = || System::new(self.backend, columns);
+        encoding
+            .par_chunks_exact_mut(columns)
+            .zip(jobs)
+            .try_for_each_init(system, |system, (slots, (bin, seed, free))| {
+                system.begin(random(seed, free));
+                let mut chosen = [[0; W]; BATCH];
+                self.for_each_batch(
+                    &order,
+                    keys,
+                    (bin * words, (bin + 1) * words),
+                    |frames, numbers, rows| {
+                        for (value, number) in chosen.iter_mut().zip(numbers) {
+                            *value = values[*number as usize];
+                        }
+                        system.insert(frames, rows, &chosen[..numbers.len()])
+                    },
+                )?;
+                system.solve(slots)
+            })
             .map_err(|_| EncodingFailed)?;
-        Ok(match parts.len() {
-            1 => parts.remove(0),
-            _ => parts.concat(),
-        })
+        Ok(encoding)
     }
 
     fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {

@@ -26,11 +26,14 @@
 //! depend on the receiver's first message, in the place of the paper's r: a sender cannot look for a
 //! session in which a set that it guesses fails to be encoded. The store is the random band of [`vesica_encodings`].
 
+use std::borrow::Cow;
+
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
+use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Parameters, RandomBand};
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
@@ -129,9 +132,7 @@ struct Arranged {
 
 impl Arranged {
     fn new(store: &RandomBand, items: &[Item]) -> Self {
-        let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        let numbers = store.arrangement(&keys);
-        drop(keys);
+        let numbers = store.arrangement(items, |item| halves(item)[0]);
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         numbers
             .par_iter()
@@ -195,6 +196,8 @@ pub struct Outputs {
 /// A field whose elements are values of a store.
 trait Value<const W: usize>: Field {
     fn to_words(self) -> [u64; W];
+    /// The words of the elements that the lowest bits of `blocks` are.
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; W]]>;
     /// `out[i] += factor·x[i]`.
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]);
 }
@@ -202,6 +205,11 @@ trait Value<const W: usize>: Field {
 impl Value<1> for u64 {
     fn to_words(self) -> [u64; 1] {
         [self]
+    }
+
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 1]]> {
+        let words = blocks.par_iter().map(|block| [*block as u64]);
+        Cow::Owned(words.collect())
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -212,6 +220,10 @@ impl Value<1> for u64 {
 impl Value<2> for u128 {
     fn to_words(self) -> [u64; 2] {
         [self as u64, (self >> 64) as u64]
+    }
+
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 2]]> {
+        Cow::Borrowed(bytemuck::must_cast_slice(blocks))
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -233,20 +245,33 @@ pub fn receive(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    assert_eq!(items.len(), params.receiver_size);
+    fn over<F: Value<W>, const W: usize>(
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let (session, slots) = (&params.session, params.slots());
+        receive_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+            silent::Receiver::begin(channel, session, params.security, slots, rng)
+        })
+    }
     if params.narrow() {
-        receive_over::<u64, 1>(channel, params, items, rng)
+        over::<u64, 1>(channel, params, items, rng)
     } else {
-        receive_over::<u128, 2>(channel, params, items, rng)
+        over::<u128, 2>(channel, params, items, rng)
     }
 }
 
-fn receive_over<F: Value<W>, const W: usize>(
+/// Runs the receiver on a vector OLE whose setup `begin` starts.
+fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
+    begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.receiver_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
     let mut commitment = [0; 32];
@@ -256,18 +281,13 @@ fn receive_over<F: Value<W>, const W: usize>(
             Ok(())
         })?;
     }
-    let waiting =
-        silent::Receiver::<F>::begin(channel, &params.session, params.security, slots, rng)?;
+    let waiting = begin(channel, rng)?;
     // While the sender makes its trees.
     channel.begin_phase("encode");
     let store = params.store(&waiting.session());
     let items = Arranged::new(&store, items);
     let encoding = {
-        let values: Vec<[u64; W]> = items
-            .values
-            .par_iter()
-            .map(|value| F::from_block(*value).to_words())
-            .collect();
+        let values = F::words_of(&items.values);
         let mut seed = [0; 16];
         rng.fill_bytes(&mut seed);
         let mut filler = Prg::new(Block::from_le_bytes(seed));
@@ -347,20 +367,33 @@ pub fn send(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    assert_eq!(items.len(), params.sender_size);
+    fn over<F: Value<W>, const W: usize>(
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let (session, slots) = (&params.session, params.slots());
+        send_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+            silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
+        })
+    }
     if params.narrow() {
-        send_over::<u64, 1>(channel, params, items, rng)
+        over::<u64, 1>(channel, params, items, rng)
     } else {
-        send_over::<u128, 2>(channel, params, items, rng)
+        over::<u128, 2>(channel, params, items, rng)
     }
 }
 
-fn send_over<F: Value<W>, const W: usize>(
+/// Runs the sender on a vector OLE whose setup `begin` starts.
+fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
+    begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.sender_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
     // The half of the coin, and what hides it in the commitment.
@@ -370,8 +403,7 @@ fn send_over<F: Value<W>, const W: usize>(
         let commitment = params.commitments().hash(&[&opening]);
         send_rows(channel, COMMITMENT, &commitment, 32)?;
     }
-    let unchecked =
-        silent::Sender::<F>::begin(channel, &params.session, params.security, slots, rng)?;
+    let unchecked = begin(channel, rng)?;
     // While the receiver encodes.
     channel.begin_phase("expand");
     let store = params.store(&unchecked.session());
@@ -382,7 +414,7 @@ fn send_over<F: Value<W>, const W: usize>(
         unchecked.expand(chunk, k);
     }
     channel.begin_phase("correlations");
-    let delta = Zeroizing::new(unchecked.finish(channel)?.delta());
+    let delta = Zeroizing::new(unchecked.finish(channel)?);
     channel.begin_phase("encoding");
     let mut coin = [0; 16];
     if params.security == Security::Malicious {
