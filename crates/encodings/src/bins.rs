@@ -111,6 +111,12 @@ impl Bins {
         }
     }
 
+    /// The bin of an entry, by its place among all [`entries`](Bins::entries); of a place behind the last,
+    /// the number of bins.
+    pub fn bin_of(&self, place: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= place)
+    }
+
     /// Entries of the fullest bin.
     pub fn fullest(&self) -> usize {
         (0..self.len())
@@ -143,6 +149,8 @@ mod tests {
         }
         assert_eq!((bins.begin(0), bins.begin(3), bins.begin(5)), (0, 4, 5));
         assert_eq!(bins.entries().len(), 5);
+        let of: Vec<usize> = (0..6).map(|place| bins.bin_of(place)).collect();
+        assert_eq!(of, [0, 2, 2, 2, 3, 5]);
         assert_eq!((bins.bin(2)[1].item(), bins.bin(2)[1].function()), (2, 2));
         let none = Bins::collect(0, |_| ());
         assert!(none.is_empty() && none.fullest() == 0 && none.begin(0) == 0);

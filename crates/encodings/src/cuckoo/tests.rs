@@ -144,7 +144,7 @@ fn failures(parameters: Parameters, runs: u64) -> u64 {
         .count() as u64
 }
 
-/// At λ = 4 one table in sixteen may fail: the bound holds, and is not far off where few items decide.
+/// At λ = 4 one table in sixteen may fail.
 #[test]
 fn tables_fail_as_rarely_as_they_should() {
     for (items, hashes) in [
