@@ -43,7 +43,7 @@ use vesica_primitives::oracle::Oracle;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
-use crate::Item;
+use crate::{Item, Output, Outputs, halves};
 
 /// The sender's commitment to its half of the coin.
 pub const COMMITMENT: Kind = Kind {
@@ -62,9 +62,6 @@ pub const ENCODING: Kind = Kind {
     code: 56,
     name: "encoding",
 };
-
-/// An output of the OPRF: 128 bits.
-pub type Output = [u64; 2];
 
 /// Items whose values are worked on together.
 const BATCH: usize = 1 << 10;
@@ -115,11 +112,6 @@ impl Params {
     fn commitments(&self) -> Oracle {
         Oracle::new("vesica/1 vole coin", &self.session)
     }
-}
-
-/// The two halves of an item: where it stands in the store, and H, its value.
-fn halves(item: &Item) -> [Block; 2] {
-    bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item).map(Block::from_le_bytes)
 }
 
 /// Items in the order that suits the store.
@@ -182,15 +174,6 @@ impl Arranged {
             numbers: self.numbers,
         }
     }
-}
-
-/// F of all items, in an order that suits the work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outputs {
-    /// The outputs.
-    pub masks: Vec<Output>,
-    /// The number, among the items given, of the item that each is of.
-    pub numbers: Vec<u32>,
 }
 
 /// A field whose elements are values of a store.
