@@ -130,14 +130,12 @@ pub(super) fn inner_product<A: Arithmetic>(field: Field, a: &[u128], b: &[u128])
     let mut sums = [A::zero(); 2];
     let (a, b) = (a.chunks(A::LANES), b.chunks(A::LANES));
     for (i, (a, b)) in a.zip(b).enumerate() {
-        let load = |v: &[u128]| {
-            if v.len() == A::LANES {
-                A::load(v)
-            } else {
-                load_padded::<A>(v, 0)
-            }
+        let (a, b) = if a.len() == A::LANES {
+            (A::load(a), A::load(b))
+        } else {
+            (load_padded::<A>(a, 0), load_padded::<A>(b, 0))
         };
-        sums[i % 2] = A::accumulate(sums[i % 2], A::shift(c, load(a)), load(b));
+        sums[i % 2] = A::accumulate(sums[i % 2], A::shift(c, a), b);
     }
     let mut lanes = [0; MAX_LANES];
     for sum in sums {
