@@ -5,5 +5,6 @@ pub mod base_ot;
 pub mod compact_dh;
 pub mod curve;
 pub mod field;
+pub mod gf2k;
 pub mod ot_extension;
 pub mod rijndael;

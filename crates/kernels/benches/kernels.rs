@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use vesica_kernels::{Backend, aes, binary, blake3, curve25519, transpose};
+use vesica_kernels::{Backend, aes, binary, blake3, curve25519, gf2k, transpose};
 
 fn curve(c: &mut Criterion) {
     let n = 1024usize;
@@ -56,6 +56,92 @@ fn fields(c: &mut Criterion) {
         });
     }
     group.finish();
+}
+
+fn extension_fields(c: &mut Criterion) {
+    let field = gf2k::Field::new(109);
+    let transform = gf2k::Transform::new(field);
+    let n = 1usize << 16;
+    let elements = |n: usize| -> Vec<u128> {
+        let factor = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
+        (1..=n as u128)
+            .map(|i| (i * i ^ i).wrapping_mul(factor) & field.mask())
+            .collect()
+    };
+    let (mut a, b) = (elements(n), elements(n));
+    for backend in [Backend::Best, Backend::Portable] {
+        let mut group = c.benchmark_group(format!("gf2k/{backend:?}"));
+        group
+            .throughput(Throughput::Elements(n as u64))
+            .sample_size(10);
+        for part in [1 << 10, n] {
+            group.bench_function(format!("multiply, {part} at a time"), |bench| {
+                bench.iter(|| {
+                    for _ in 0..n / part {
+                        let a = &mut black_box(&mut a)[..part];
+                        field.multiply_assign(backend, a, &b[..part]);
+                    }
+                });
+            });
+        }
+        group.bench_function("inner product", |bench| {
+            bench.iter(|| field.inner_product(backend, black_box(&a), &b));
+        });
+        group.bench_function("invert", |bench| {
+            bench.iter(|| field.invert_all(backend, black_box(&mut a)));
+        });
+        for log in [2, 6, 10, 16] {
+            group.bench_function(format!("transforms of 2^{log}"), |bench| {
+                bench.iter(|| transform.forward(backend, black_box(&mut a), log, 1 << 40));
+            });
+        }
+        group.bench_function("evaluate 16 coefficients at 16 points", |bench| {
+            let mut out = vec![0; n];
+            bench.iter(|| transform.evaluate_blocks(backend, black_box(&a), 4, 4, &b, &mut out));
+        });
+        group.finish();
+
+        // Bins as PRTY19 has them for 2^20 items and 40 bits of statistical security.
+        let (size, bins, asked) = (41, 800, 80);
+        let mut group = c.benchmark_group(format!("gf2k, bins of 41 points, 4 slices/{backend:?}"));
+        group.sample_size(10);
+        let points = elements(size * bins);
+        let values = std::array::from_fn(|_| &points[..]);
+        let mut out = vec![vec![0; size * bins]; gf2k::SLICES];
+        group.throughput(Throughput::Elements(points.len() as u64));
+        group.bench_function("interpolate", |bench| {
+            bench.iter(|| {
+                let [a, b, c, d] = &mut out[..] else {
+                    unreachable!()
+                };
+                field.interpolate_bins(backend, size, black_box(&points), values, [a, b, c, d])
+            });
+        });
+        let others = elements(asked * bins);
+        let numbers: Vec<u32> = (0..(asked * bins) as u32)
+            .map(|i| i / asked as u32)
+            .collect();
+        let mut out = vec![vec![0; others.len()]; gf2k::SLICES];
+        group.throughput(Throughput::Elements(others.len() as u64));
+        group.bench_function("evaluate", |bench| {
+            bench.iter(|| {
+                let [a, b, c, d] = &mut out[..] else {
+                    unreachable!()
+                };
+                let coefficients = values;
+                let out = [a, b, c, d].map(|o| &mut o[..]);
+                field.evaluate_bins(
+                    backend,
+                    size,
+                    coefficients,
+                    &numbers,
+                    black_box(&others),
+                    out,
+                );
+            });
+        });
+        group.finish();
+    }
 }
 
 fn bits(c: &mut Criterion) {
@@ -147,5 +233,13 @@ fn ciphers(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, ciphers, curve, fields, hashes, bits);
+criterion_group!(
+    benches,
+    ciphers,
+    curve,
+    fields,
+    extension_fields,
+    hashes,
+    bits
+);
 criterion_main!(benches);

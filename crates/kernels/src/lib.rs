@@ -11,6 +11,7 @@
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
 //! | [`band`] | one row of 512 columns | eight rows, GFNI with AVX-512 VBMI |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
+//! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
 //! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
@@ -21,6 +22,7 @@ pub mod binary;
 pub mod blake3;
 pub mod code;
 pub mod curve25519;
+pub mod gf2k;
 pub mod memory;
 pub mod transpose;
 
@@ -34,11 +36,12 @@ pub enum Backend {
 }
 
 /// Kernel and chosen version, for reports and for tests that must not skip a backend silently.
-pub fn backends() -> [(&'static str, &'static str); 6] {
+pub fn backends() -> [(&'static str, &'static str); 7] {
     [
         ("aes", aes::backend_name()),
         ("curve25519", curve25519::backend_name()),
         ("binary", binary::backend_name()),
+        ("gf2k", gf2k::backend_name()),
         ("blake3", blake3::backend_name()),
         ("code", code::backend_name()),
         ("transpose", transpose::backend_name()),

@@ -6,7 +6,7 @@
 //! | [`curve`] | Curve25519 keys whose public half looks like a random string, and hashing to the curve |
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 with a fixed key, an ideal permutation of 256-bit strings |
-//! | [`polynomial`] | interpolation and evaluation over GF(2^256) |
+//! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
 //! | [`security`] | whom a run withstands |
 #![forbid(unsafe_code)]
 

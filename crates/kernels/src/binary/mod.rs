@@ -19,6 +19,8 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use portable::product as carryless_product;
+
 use crate::Backend;
 use std::sync::OnceLock;
 

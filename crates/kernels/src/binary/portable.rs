@@ -16,7 +16,7 @@ fn low_product(a: u64, b: u64) -> u64 {
 }
 
 /// The carry-less product of two words, as (low, high).
-fn product(a: u64, b: u64) -> (u64, u64) {
+pub(crate) fn product(a: u64, b: u64) -> (u64, u64) {
     let high = low_product(a.reverse_bits(), b.reverse_bits()).reverse_bits() >> 1;
     (low_product(a, b), high)
 }
