@@ -43,7 +43,7 @@ use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::width::width;
-use crate::{Item, Output, Outputs, halves};
+use crate::{Item, Output, Outputs, halves, output};
 
 /// Frames with rows of T ⊕ U ⊕ C.
 pub const ROWS: Kind = Kind {
@@ -207,11 +207,6 @@ fn input<const N: usize>(pieces: &[Block], bin: usize, function: usize) -> [u8; 
 /// Whether rows and tags fit into one block of the hash.
 fn short(params: &Params) -> bool {
     params.row_bytes() <= 56
-}
-
-fn output(hash: &[u8; 32]) -> Output {
-    let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
-    [u64::from_be_bytes(a), u64::from_be_bytes(b)]
 }
 
 /// Runs the receiver; F of its items, each of the one bin where it stands, and which item each is of.

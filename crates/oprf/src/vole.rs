@@ -165,8 +165,7 @@ impl Arranged {
                 let bytes = bytemuck::must_cast_slice::<[Block; 4], [u8; 64]>(&*inputs);
                 oracle.hash_many(&bytes[..keys.len()], &mut hashes[..keys.len()]);
                 for (output, hash) in decoded.iter_mut().zip(&hashes) {
-                    let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
-                    *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];
+                    *output = crate::output(hash);
                 }
             });
         Outputs {
