@@ -29,17 +29,18 @@ pub struct Split {
 ///
 /// RT21's polynomial takes 64·n·log₂ n bytes for n items of the receiver; its masks and the blinded
 /// items of classic DH, and the encodings and correlations of VOLE, some 150 bytes an item of either
-/// side.
+/// side. KKRT has three masks for each of the sender's items, and takes some 70 bytes more for them.
 pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
     let items = receiver_size.saturating_add(sender_size);
-    let polynomial = match protocol {
+    let more = match protocol {
         Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => {
             let log = u64::from(receiver_size.max(2).next_power_of_two().trailing_zeros());
             receiver_size.saturating_mul(64 * log)
         }
+        Protocol::Kkrt => sender_size.saturating_mul(70),
         Protocol::Dh | Protocol::Vole => 0,
     };
-    items.saturating_mul(150).saturating_add(polynomial)
+    items.saturating_mul(150).saturating_add(more)
 }
 
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no

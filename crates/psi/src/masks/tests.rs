@@ -203,11 +203,10 @@ fn names_do_not_tell_the_place() {
     let shared = items(300, 25);
     let told = |rest| {
         let ours = [&shared[..], &items(rest, 26)].concat();
-        let mut frames = Vec::new();
+        let mut frames = Vec::<(Kind, Vec<u8>)>::new();
         let theirs = [&shared[..], &items(10, 27)].concat();
-        exchanged_several(&ours, &theirs, 300, |tape| {
-            frames = tape.0.iter().cloned().collect()
-        });
+        let keep = |tape: &mut Tape| frames = tape.0.iter().cloned().collect();
+        assert_eq!(exchanged_several(&ours, &theirs, 300, keep).0.len(), 300);
         frames
     };
     assert_eq!(told(0), told(500));
