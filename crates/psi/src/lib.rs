@@ -9,7 +9,7 @@ pub mod masks;
 use rand_core::CryptoRng;
 pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
-use vesica_oprf::{dh, vole};
+use vesica_oprf::{dh, kkrt, vole};
 pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error};
 
@@ -25,18 +25,21 @@ pub enum Protocol {
     CompactDhSh2,
     /// Huberman, Franklin and Hogg 1999.
     Dh,
+    /// Kolesnikov, Kumaresan, Rosulek and Trieu 2016.
+    Kkrt,
     /// Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022.
     Vole,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 5] = [
+    pub const ALL: [Protocol; 6] = [
         Protocol::CompactDh,
         Protocol::CompactDhSh1,
         Protocol::CompactDhSh2,
         Protocol::Dh,
         Protocol::Vole,
+        Protocol::Kkrt,
     ];
 
     /// The name in commands and contracts.
@@ -46,6 +49,7 @@ impl Protocol {
             Protocol::CompactDhSh1 => "compact-dh-sh1",
             Protocol::CompactDhSh2 => "compact-dh-sh2",
             Protocol::Dh => "dh",
+            Protocol::Kkrt => "kkrt",
             Protocol::Vole => "vole",
         }
     }
@@ -58,27 +62,40 @@ impl Protocol {
     /// Most items that either side may hold.
     ///
     /// RT21's polynomial takes 64·n·log₂ n bytes to work on, 1.3 GB at its limit; classic DH takes some
-    /// 150 bytes an item.
+    /// 150 bytes an item, and KKRT some 200 an item of the sender's, who has three masks of each.
     pub fn max_items(self) -> u64 {
         match self {
             Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => 1 << 20,
+            Protocol::Kkrt => 1 << 26,
             Protocol::Dh | Protocol::Vole => 1 << 28,
         }
     }
 
+    /// Masks that the sender has of each item: one for each place where the receiver may have put it.
+    pub fn masks_an_item(self) -> usize {
+        match self {
+            Protocol::Kkrt => kkrt::HASHES,
+            _ => 1,
+        }
+    }
+
     /// The most bits of statistical security for sets of these sizes, where there is a limit: outputs
-    /// of `vole` have 128 bits, and each of the pairs of items may meet by chance.
+    /// of `vole` and `kkrt` have 128 bits, and each of the pairs of masks may meet by chance.
     pub fn max_lambda(self, receiver_size: u64, sender_size: u64) -> Option<u32> {
-        let pairs = u128::from(receiver_size.max(1)) * u128::from(sender_size.max(1));
+        let masks = u128::from(sender_size.max(1)) * self.masks_an_item() as u128;
+        let pairs = u128::from(receiver_size.max(1)) * masks;
         let log = u128::BITS - (pairs - 1).leading_zeros();
-        (self == Protocol::Vole).then(|| 128u32.saturating_sub(log))
+        let limited = matches!(self, Protocol::Vole | Protocol::Kkrt);
+        limited.then(|| 128u32.saturating_sub(log))
     }
 
     /// The strongest adversary that the protocol withstands.
     pub fn security(self) -> Security {
         match self {
             Protocol::CompactDh | Protocol::Vole => Security::Malicious,
-            Protocol::CompactDhSh1 | Protocol::CompactDhSh2 | Protocol::Dh => Security::SemiHonest,
+            Protocol::CompactDhSh1 | Protocol::CompactDhSh2 | Protocol::Dh | Protocol::Kkrt => {
+                Security::SemiHonest
+            }
         }
     }
 
@@ -123,6 +140,7 @@ enum Offline {
 enum Oprf {
     CompactDh(Variant),
     Dh,
+    Kkrt,
     Vole,
 }
 
@@ -133,6 +151,7 @@ impl Oprf {
             Protocol::CompactDhSh1 => Oprf::CompactDh(Variant::SemiHonest1),
             Protocol::CompactDhSh2 => Oprf::CompactDh(Variant::SemiHonest2),
             Protocol::Dh => Oprf::Dh,
+            Protocol::Kkrt => Oprf::Kkrt,
             Protocol::Vole => Oprf::Vole,
         }
     }
@@ -142,6 +161,16 @@ impl Oprf {
 fn vole_params(params: &Params) -> vole::Params {
     vole::Params {
         security: params.security,
+        lambda: params.lambda,
+        receiver_size: params.receiver_size,
+        sender_size: params.sender_size,
+        session: params.session,
+    }
+}
+
+/// What `kkrt` needs of the parameters.
+fn kkrt_params(params: &Params) -> kkrt::Params {
+    kkrt::Params {
         lambda: params.lambda,
         receiver_size: params.receiver_size,
         sender_size: params.sender_size,
@@ -160,7 +189,7 @@ fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
     Prepared(match Oprf::of(protocol) {
         Oprf::CompactDh(_) => Offline::CompactDh(compact_dh::Prepared::new(items, rng)),
-        Oprf::Dh | Oprf::Vole => Offline::Nothing,
+        Oprf::Dh | Oprf::Kkrt | Oprf::Vole => Offline::Nothing,
     })
 }
 
@@ -190,6 +219,11 @@ pub fn receive(
             let own = dh::receive(channel, session, items, rng)?;
             channel.begin_phase("masks");
             exchange.receive_bytes(channel, &own)?
+        }
+        (Oprf::Kkrt, Offline::Nothing) => {
+            let own = kkrt::receive(channel, &kkrt_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            exchange.receive_several(channel, session, items, &own.masks, &own.numbers)?
         }
         (Oprf::Vole, Offline::Nothing) => {
             let own = vole::receive(channel, &vole_params(params), items, rng)?;
@@ -230,6 +264,11 @@ pub fn send(
             let masks = dh::send(channel, session, items, params.receiver_size, rng)?;
             channel.begin_phase("masks");
             exchange.send_bytes(channel, &masks)?
+        }
+        Oprf::Kkrt => {
+            let masks = kkrt::send(channel, &kkrt_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            exchange.send_several(channel, session, items, masks)?
         }
         Oprf::Vole => {
             let own = vole::send(channel, &vole_params(params), items, rng)?;

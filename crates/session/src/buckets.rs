@@ -33,10 +33,12 @@ const SYSTEM: u64 = (1 << 20) + (1 << 18);
 /// protocol works on, with one thread.
 ///
 /// - RT21's polynomial takes 64·n·log₂ n bytes for n items of the receiver, and its masks some 150 bytes
-///   an item of either side, as do the blinded items of classic DH.
+///   an item of either side, as do the blinded items of classic DH. KKRT has three masks for each of the
+///   sender's items, and takes some 70 bytes more for them.
 /// - `vole` takes 110 bytes an item of the receiver and 90 for those of one linear system, which every
 ///   further thread has of its own; on the other side 90 bytes an item of the sender and 26 an item of
 ///   the receiver. Measured by `vesica bench` at 2^20 to 2^24 items, rounded up.
+/// - TODO-SPARSE
 pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
     let bytes = |items: u64, each: u64| items.saturating_mul(each);
     let both = bytes(receiver_size.saturating_add(sender_size), 150);
@@ -46,6 +48,7 @@ pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -
             both.saturating_add(bytes(receiver_size, 64 * log))
         }
         Protocol::Dh => both,
+        Protocol::Kkrt => both.saturating_add(bytes(sender_size, 70)),
         Protocol::Vole => {
             let system = bytes(receiver_size.min(SYSTEM), 90);
             let receiver = bytes(receiver_size, 110).saturating_add(system);

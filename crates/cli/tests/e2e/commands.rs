@@ -127,6 +127,7 @@ fn bench_prints_what_it_promises() {
         ("dh", "semi-honest", "--transport tls --seed 5"),
         ("vole", "malicious", "--transport tls"),
         ("vole", "semi-honest", "--security semi-honest"),
+        ("kkrt", "semi-honest", ""),
     ] {
         let ended = place.run(&format!(
             "bench --protocol {protocol} --receiver-size 100 --sender-size 2^7 --runs 3 --json {extra}"
