@@ -59,7 +59,7 @@ impl Field {
             } else {
                 (product ^ top) << 1 ^ self.low
             };
-            doubled ^ a * (b >> bit & 1)
+            doubled ^ (a * (b >> bit & 1))
         })
     }
 

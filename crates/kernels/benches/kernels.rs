@@ -65,7 +65,7 @@ fn extension_fields(c: &mut Criterion) {
     let elements = |n: usize| -> Vec<u128> {
         let factor = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
         (1..=n as u128)
-            .map(|i| (i * i ^ i).wrapping_mul(factor) & field.mask())
+            .map(|i| ((i * i) ^ i).wrapping_mul(factor) & field.mask())
             .collect()
     };
     let (mut a, b) = (elements(n), elements(n));

@@ -45,6 +45,8 @@ pub fn interpolate(
 /// The values at `points[i]` of the polynomials of bin `bins[i]`, whose coefficients are laid out as
 /// [`interpolate`] leaves them. Fast if points of a bin are neighbours.
 ///
+/// Addresses and time depend on `bins`, and on nothing else but sizes.
+///
 /// # Panics
 /// If there is no such bin, `size` is 0, or there are not as many bins as points.
 pub fn evaluate(

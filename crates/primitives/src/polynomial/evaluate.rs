@@ -200,15 +200,25 @@ impl<E: Copy + Send + Sync> Batch<E> {
         if block.len() <= 1 << F::LOG_DIRECT {
             return self.evaluate_directly(field, block);
         }
-        let mut residues = block.to_vec();
-        residues.resize(1 << log, F::ZERO);
-        for k in (LOG_LEAF..log).rev() {
+        // A polynomial of few coefficients is its own residue on all nodes of its size: it starts there.
+        let start = log_ceil(block.len());
+        let mut padded = block.to_vec();
+        padded.resize(1 << start, F::ZERO);
+        let mut residues = padded.repeat(self.points.len().div_ceil(1 << start));
+        for k in (LOG_LEAF..start).rev() {
             let (inverses, second) = (&self.inverses[k as usize], &self.second[k as usize]);
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
             tree::reduce(field, k, &mut residues, inverses, second);
         }
-        tree::leaf_values(field, LOG_LEAF, &residues, &self.points, &self.weights)
+        let passed;
+        let weights = if start == log {
+            &self.weights
+        } else {
+            (passed, _) = tree::weights(field, &self.points, LOG_LEAF, start);
+            &passed
+        };
+        tree::leaf_values(field, LOG_LEAF, &residues, &self.points, weights)
     }
 
     /// The quadratic algorithm.

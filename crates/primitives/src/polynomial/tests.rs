@@ -164,6 +164,8 @@ mod gf2k {
             (700, 33, 106),
             (2000, 40, 107),
             (300, 1100, 108),
+            (2148, 2000, 108),
+            (2500, 2048, 108),
             (700, 1, 109),
             (257, 64, 110),
             (1 << 13, 1 << 8, 111),
@@ -189,6 +191,42 @@ mod gf2k {
                 }
             }
         }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_result() {
+        let mut rng = ChaCha12Rng::seed_from_u64(5);
+        let field = Gf2k::new(107);
+        let n = 20_001;
+        let (points, values) = (random_bits(107, n, &mut rng), random_bits(107, n, &mut rng));
+        let results = [1, 3].map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.unwrap().install(|| {
+                let interpolator = Interpolator::new(&field, &points).unwrap();
+                let evaluator = Evaluator::new(&field, &points, n).unwrap();
+                (
+                    interpolator.interpolate(&values),
+                    evaluator.evaluate(&values),
+                )
+            })
+        });
+        assert_eq!(results[0], results[1]);
+    }
+
+    #[test]
+    fn a_random_polynomial_looks_uniform() {
+        let mut rng = ChaCha12Rng::seed_from_u64(6);
+        let field = Gf2k::new(109);
+        let points: Vec<u128> = (1..=1024).collect();
+        let values = random_bits(109, 1024, &mut rng);
+        let coefficients = Interpolator::new(&field, &points)
+            .unwrap()
+            .interpolate(&values);
+        let ones: u32 = coefficients.iter().map(|c| c.count_ones()).sum();
+        let bits = 1024 * 109;
+        // Six standard deviations.
+        assert!(ones.abs_diff(bits / 2) < 6 * 168, "{ones} of {bits}");
+        assert!(coefficients.iter().all(|c| *c <= field.field().mask()));
     }
 
     #[test]
