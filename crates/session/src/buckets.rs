@@ -38,7 +38,8 @@ const SYSTEM: u64 = (1 << 20) + (1 << 18);
 /// - `vole` takes 110 bytes an item of the receiver and 90 for those of one linear system, which every
 ///   further thread has of its own; on the other side 90 bytes an item of the sender and 26 an item of
 ///   the receiver. Measured by `vesica bench` at 2^20 to 2^24 items, rounded up.
-/// - TODO-SPARSE
+/// - Sparse extensions keep a row of 64 bytes a point, of which `spot-fast` has two for each of the
+///   sender's items; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items.
 pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
     let bytes = |items: u64, each: u64| items.saturating_mul(each);
     let both = bytes(receiver_size.saturating_add(sender_size), 150);
@@ -49,6 +50,13 @@ pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -
         }
         Protocol::Dh => both,
         Protocol::Kkrt => both.saturating_add(bytes(sender_size, 70)),
+        Protocol::SparseOkvs => both,
+        Protocol::SpotFast => both.saturating_add(bytes(sender_size, 100)),
+        Protocol::SpotLow => {
+            let largest = receiver_size.max(sender_size);
+            let log = u64::from(largest.max(2).next_power_of_two().trailing_zeros());
+            both.saturating_add(bytes(largest, 32 * log))
+        }
         Protocol::Vole => {
             let system = bytes(receiver_size.min(SYSTEM), 90);
             let receiver = bytes(receiver_size, 110).saturating_add(system);

@@ -100,6 +100,9 @@ fn every_protocol_and_its_report() {
         ("vole", "malicious"),
         ("vole", "semi-honest"),
         ("kkrt", "semi-honest"),
+        ("spot-low", "semi-honest"),
+        ("spot-fast", "semi-honest"),
+        ("sparse-okvs", "semi-honest"),
     ] {
         let place = Place::new();
         place.write("ours.csv", csv_of(&HEADER, &ours));

@@ -61,10 +61,14 @@ pub use store::{STORE, Store};
 /// The widest matrix, in columns.
 pub const MOST_COLUMNS: usize = 512;
 
+/// The most bits of statistical security: for up to 2^27 points of the sender's the matrix is no wider than
+/// that.
+pub const MOST_LAMBDA: u32 = 70;
+
 /// What both sides know.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Statistical security in bits, 1 to 64.
+    /// Statistical security in bits, 1 to [`MOST_LAMBDA`].
     pub lambda: u32,
     /// Items of the receiver.
     pub receiver_size: usize,

@@ -220,6 +220,11 @@ fn other_rows_are_far_from_the_message() {
     far::<Store<ThreeHash>>();
 }
 
+#[test]
+fn the_widest_matrix_has_room() {
+    assert!(width(1 << 27, MOST_LAMBDA).next_multiple_of(8) <= MOST_COLUMNS);
+}
+
 /// Every byte of a message is uniform, whatever the items: χ² with 255 degrees of freedom, deviation
 /// √510; seven of them allowed.
 #[test]
