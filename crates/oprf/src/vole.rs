@@ -34,8 +34,7 @@ use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
 use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
-use vesica_encodings::Okvs;
-use vesica_encodings::random_band::{Parameters, RandomBand};
+use vesica_encodings::random_band::{Arrangement, Parameters, RandomBand};
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
@@ -116,15 +115,15 @@ impl Params {
 
 /// Items in the order that suits the store.
 struct Arranged {
-    /// The number of each item among those given.
-    numbers: Vec<u32>,
+    arrangement: Arrangement,
     keys: Vec<Block>,
     values: Vec<Block>,
 }
 
 impl Arranged {
     fn new(store: &RandomBand, items: &[Item]) -> Self {
-        let numbers = store.arrangement(items, |item| halves(item)[0]);
+        let arrangement = store.arrange(items, |item| halves(item)[0]);
+        let numbers = arrangement.numbers();
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         numbers
             .par_iter()
@@ -137,7 +136,7 @@ impl Arranged {
             })
             .unzip_into_vecs(&mut keys, &mut values);
         Arranged {
-            numbers,
+            arrangement,
             keys,
             values,
         }
@@ -170,7 +169,7 @@ impl Arranged {
             });
         Outputs {
             masks: decoded,
-            numbers: self.numbers,
+            numbers: self.arrangement.into_numbers(),
         }
     }
 }
@@ -274,7 +273,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
         rng.fill_bytes(&mut seed);
         let mut filler = Prg::new(Block::from_le_bytes(seed));
         store
-            .encode(&items.keys, &values, &mut filler)
+            .encode_arranged(&items.arrangement, &items.keys, &values, &mut filler)
             .map_err(|e| Error::Resource(e.to_string()))?
     };
     channel.begin_phase("correlations");
@@ -312,7 +311,8 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     drop((a, vole, encoding));
     channel.begin_phase("decode");
     let mut decoded = vec![[0; 2]; items.keys.len()];
-    store.decode::<2>(
+    store.decode_arranged::<2>(
+        &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&c),
         &items.keys,
         &mut decoded,
@@ -426,7 +426,8 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     }
     channel.begin_phase("decode");
     let mut decoded = vec![[0u64; 2]; items.keys.len()];
-    store.decode::<2>(
+    store.decode_arranged::<2>(
+        &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&k),
         &items.keys,
         &mut decoded,

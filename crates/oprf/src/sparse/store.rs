@@ -36,7 +36,7 @@ impl Kept for RandomBand {
     }
 
     fn arrangement(&self, items: &[Item]) -> Vec<u32> {
-        RandomBand::arrangement(self, items, |item| halves(item)[0])
+        self.arrange(items, |item| halves(item)[0]).into_numbers()
     }
 }
 
