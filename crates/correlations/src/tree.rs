@@ -25,7 +25,7 @@ impl Trees {
     pub(crate) fn new(session: &[u8; 32], depth: usize) -> Self {
         let generator = Doubling::new(LABELS, session);
         let mut of_zero = [0; 2];
-        generator.children(&mut of_zero, 1);
+        generator.children(&mut of_zero);
         Trees {
             generator,
             depth,
@@ -46,7 +46,7 @@ impl Trees {
     /// From the `parents` nodes of a level to those of the next, in place; returns the sums of the left
     /// and of the right children.
     fn grow(&self, nodes: &mut [Block], parents: usize) -> [Block; 2] {
-        self.generator.children(&mut nodes[..2 * parents], parents)
+        self.generator.children(&mut nodes[..2 * parents])
     }
 
     /// All leaves of a root; `sums`, if wanted, gets those of the left and right nodes of each level

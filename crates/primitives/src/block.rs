@@ -54,15 +54,14 @@ impl Doubling {
         Doubling(labels.map(|label| Cipher::public(label, session).0))
     }
 
-    /// Replaces the `parents` nodes that `nodes` begins with by their children, left and right in
-    /// turn; the last parent may lack its right child. Returns the sums of the left and of the right
-    /// children.
+    /// Replaces the nodes that are the first half of `nodes` by their children, left and right in turn.
+    /// Returns the sums of the left and of the right children.
     ///
     /// # Panics
-    /// If `nodes` holds neither 2·`parents` blocks nor, with any parents, one less.
+    /// If the number of blocks is odd.
     #[inline]
-    pub fn children(&self, nodes: &mut [Block], parents: usize) -> [Block; 2] {
-        aes::children(Backend::Best, &self.0, nodes, parents)
+    pub fn children(&self, nodes: &mut [Block]) -> [Block; 2] {
+        aes::children(Backend::Best, &self.0, nodes)
     }
 }
 
@@ -195,14 +194,14 @@ mod tests {
     #[test]
     fn children_follow_their_definition() {
         let (session, labels) = ([4; 32], ["vesica test 0", "vesica test 1"]);
-        let mut nodes = [5, 6, 0];
-        let sums = Doubling::new(labels, &session).children(&mut nodes, 2);
+        let mut nodes = [5, 6, 0, 0];
+        let sums = Doubling::new(labels, &session).children(&mut nodes);
         let child = |parent: Block, side: usize| {
             let mut block = [parent];
             Cipher::public(labels[side], &session).feed_forward(&mut block);
             block[0]
         };
-        assert_eq!(nodes, [child(5, 0), child(5, 1), child(6, 0)]);
-        assert_eq!(sums, [nodes[0] ^ nodes[2], nodes[1]]);
+        assert_eq!(nodes, [child(5, 0), child(5, 1), child(6, 0), child(6, 1)]);
+        assert_eq!(sums, [nodes[0] ^ nodes[2], nodes[1] ^ nodes[3]]);
     }
 }

@@ -83,20 +83,15 @@ pub fn feed_forward(backend: Backend, key: &Key, blocks: &mut [u128]) {
     dispatch!(backend, feed_forward(key, blocks))
 }
 
-/// From one level of a binary tree to the next, in place: `nodes` begins with the `parents` nodes of a
-/// level and ends up with their children, π₀(p) ⊕ p at 2i and π₁(p) ⊕ p at 2i + 1 for node p at i. The
-/// last parent may lack its right child. Returns the sums (⊕) of the left and of the right children.
+/// From one level of a binary tree to the next, in place: the first half of `nodes` are the nodes of a
+/// level, and all become their children, π₀(p) ⊕ p at 2i and π₁(p) ⊕ p at 2i + 1 for node p at i. Returns
+/// the sums (⊕) of the left and of the right children.
 ///
 /// # Panics
-/// If `nodes` holds neither 2·`parents` blocks nor, with any parents, one less.
-pub fn children(
-    backend: Backend,
-    keys: &[Key; 2],
-    nodes: &mut [u128],
-    parents: usize,
-) -> [u128; 2] {
-    assert_eq!(nodes.len().div_ceil(2), parents);
-    dispatch!(backend, children(keys, nodes, parents))
+/// If the number of blocks is odd.
+pub fn children(backend: Backend, keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
+    assert!(nodes.len().is_multiple_of(2));
+    dispatch!(backend, children(keys, nodes))
 }
 
 /// Blocks that [`bits`] takes.

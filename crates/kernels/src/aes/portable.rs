@@ -38,7 +38,8 @@ pub(super) fn feed_forward(key: &Key, blocks: &mut [u128]) {
 }
 
 /// See [`super::children`].
-pub(super) fn children(keys: &[Key; 2], nodes: &mut [u128], parents: usize) -> [u128; 2] {
+pub(super) fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
+    let parents = nodes.len() / 2;
     let ciphers = [cipher(&keys[0]), cipher(&keys[1])];
     let mut sums = [0; 2];
     let mut sides = [[0; BATCH]; 2];
@@ -50,8 +51,8 @@ pub(super) fn children(keys: &[Key; 2], nodes: &mut [u128], parents: usize) -> [
             side.copy_from_slice(&nodes[start..start + count]);
             encrypt_each(cipher, side, |block, image| *block ^= image);
         }
-        let end = nodes.len().min(2 * (start + count));
-        for (i, node) in nodes[2 * start..end].iter_mut().enumerate() {
+        let children = &mut nodes[2 * start..2 * (start + count)];
+        for (i, node) in children.iter_mut().enumerate() {
             *node = sides[i % 2][i / 2];
             sums[i % 2] ^= *node;
         }

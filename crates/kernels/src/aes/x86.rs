@@ -148,11 +148,9 @@ pub(super) mod narrow {
         rounds([&keys[0], &keys[1]], &mut x);
         for i in 0..N {
             for side in 0..2 {
-                if let Some(node) = nodes.get_mut(2 * (start + i) + side) {
-                    let child = _mm_xor_si128(x[side][i], parents[i]);
-                    store(node, child);
-                    sums[side] = _mm_xor_si128(sums[side], child);
-                }
+                let child = _mm_xor_si128(x[side][i], parents[i]);
+                store(&mut nodes[2 * (start + i) + side], child);
+                sums[side] = _mm_xor_si128(sums[side], child);
             }
         }
     }
@@ -162,11 +160,8 @@ pub(super) mod narrow {
     /// # Safety
     /// The CPU must have the features named in the attribute.
     #[target_feature(enable = "aes,avx")]
-    pub(in super::super) unsafe fn children(
-        keys: &[Key; 2],
-        nodes: &mut [u128],
-        parents: usize,
-    ) -> [u128; 2] {
+    pub(in super::super) unsafe fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
+        let parents = nodes.len() / 2;
         let mut sums = [_mm_setzero_si128(); 2];
         let grouped = parents - parents % 4;
         // From the back, so that no child takes the place of a parent that is still needed.
@@ -329,8 +324,7 @@ pub(super) mod wide {
         let parents = load::<{ FAMILY / LANES }>(&nodes[start..end]);
         let mut x = [parents; 2];
         rounds([&keys[0], &keys[1]], &mut x);
-        let end = nodes.len().min(2 * end);
-        let children = &mut nodes[2 * start..end];
+        let children = &mut nodes[2 * start..2 * end];
         let mut out = [_mm512_setzero_si512(); 2 * FAMILY / LANES];
         for (i, parents) in parents.into_iter().enumerate() {
             let [left, right] = [x[0][i], x[1][i]].map(|x| _mm512_xor_si512(x, parents));
@@ -349,13 +343,10 @@ pub(super) mod wide {
     /// # Safety
     /// The CPU must have the features named in the attribute.
     #[target_feature(enable = "vaes,avx512f")]
-    pub(in super::super) unsafe fn children(
-        keys: &[Key; 2],
-        nodes: &mut [u128],
-        parents: usize,
-    ) -> [u128; 2] {
+    pub(in super::super) unsafe fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
+        let parents = nodes.len() / 2;
         let mut sums = _mm512_setzero_si512();
-        let grouped = nodes.len() / (2 * FAMILY) * FAMILY;
+        let grouped = parents / FAMILY * FAMILY;
         // From the back, so that no child takes the place of a parent that is still needed.
         if grouped < parents {
             family(keys, nodes, grouped, parents, &mut sums);
