@@ -1,7 +1,7 @@
 //! Evaluation at points that serve several polynomials.
 
 use super::field::Field;
-use super::tree::{self, Keep, Tree, add_all};
+use super::tree::{self, Keep, Scratch, Tree, add_all};
 use super::{Error, LOG_LEAF, log_ceil};
 use rayon::prelude::*;
 
@@ -205,11 +205,12 @@ impl<E: Copy + Send + Sync> Batch<E> {
         let mut padded = block.to_vec();
         padded.resize(1 << start, F::ZERO);
         let mut residues = padded.repeat(self.points.len().div_ceil(1 << start));
+        let scratch = Scratch::new();
         for k in (LOG_LEAF..start).rev() {
             let (inverses, second) = (&self.inverses[k as usize], &self.second[k as usize]);
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
-            tree::reduce(field, k, &mut residues, inverses, second);
+            tree::reduce(field, k, &mut residues, inverses, second, &scratch);
         }
         let passed;
         let weights = if start == log {

@@ -1,7 +1,7 @@
 //! Interpolation at points that serve several polynomials.
 
 use super::field::Field;
-use super::tree::{self, Keep, Tree};
+use super::tree::{self, Keep, Scratch, Tree};
 use super::{Error, LOG_LEAF};
 
 /// The points of an interpolation, and what depends on them alone.
@@ -26,6 +26,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
         let tree = Tree::new(field, points, Keep::All);
         let mut residues = tree.root_derivative(field, points.len());
         let leaf = tree.log.min(LOG_LEAF);
+        let scratch = Scratch::new();
         for k in (leaf..tree.log).rev() {
             let mut inverses = tree.first[k as usize].clone();
             if !tree::invert(field, &mut inverses) {
@@ -34,7 +35,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
             let second = &tree.second[k as usize];
-            tree::reduce(field, k, &mut residues, &inverses, second);
+            tree::reduce(field, k, &mut residues, &inverses, second, &scratch);
         }
         let (passed, _) = tree::weights(field, points, leaf, tree.log);
         let mut weights = tree::leaf_values(field, leaf, &residues, points, &passed);
@@ -58,11 +59,12 @@ impl<'a, F: Field> Interpolator<'a, F> {
             return Vec::new();
         };
         // Σ w_i · M/(x − x_i), up the tree.
+        let scratch = Scratch::new();
         let mut numerators = self.weights.clone();
         self.field.multiply_assign(&mut numerators, values);
         for (k, (first, second)) in (0..).zip(tree.first.iter().zip(&tree.second)) {
             numerators.resize(first.len(), F::ZERO);
-            tree::combine(self.field, k, &mut numerators, first, second);
+            tree::combine(self.field, k, &mut numerators, first, second, &scratch);
         }
         numerators.truncate(values.len());
         numerators
