@@ -30,6 +30,7 @@ struct Batch<E> {
     inverses: Vec<Vec<E>>,
     /// The nodes' values on α + β_k + V_k.
     second: Vec<Vec<E>>,
+    scratch: Scratch<E>,
 }
 
 impl<'a, F: Field> Evaluator<'a, F> {
@@ -143,6 +144,7 @@ impl<E: Copy + Send + Sync> Batch<E> {
             beyond: Vec::new(),
             inverses: Vec::new(),
             second: Vec::new(),
+            scratch: Scratch::new(),
         };
         let Some(log) = batch.log else {
             return Ok(batch);
@@ -202,15 +204,17 @@ impl<E: Copy + Send + Sync> Batch<E> {
         }
         // A polynomial of few coefficients is its own residue on all nodes of its size: it starts there.
         let start = log_ceil(block.len());
-        let mut padded = block.to_vec();
-        padded.resize(1 << start, F::ZERO);
-        let mut residues = padded.repeat(self.points.len().div_ceil(1 << start));
-        let scratch = Scratch::new();
+        let nodes = self.points.len().div_ceil(1 << start);
+        let mut residues = Vec::with_capacity(nodes << start);
+        for node in 1..=nodes {
+            residues.extend_from_slice(block);
+            residues.resize(node << start, F::ZERO);
+        }
         for k in (LOG_LEAF..start).rev() {
             let (inverses, second) = (&self.inverses[k as usize], &self.second[k as usize]);
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
-            tree::reduce(field, k, &mut residues, inverses, second, &scratch);
+            tree::reduce(field, k, &mut residues, inverses, second, &self.scratch);
         }
         let passed;
         let weights = if start == log {

@@ -11,6 +11,7 @@ pub struct Interpolator<'a, F: Field> {
     weights: Vec<F::Element>,
     /// None if there are no points.
     tree: Option<Tree<F::Element>>,
+    scratch: Scratch<F::Element>,
 }
 
 impl<'a, F: Field> Interpolator<'a, F> {
@@ -21,6 +22,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
                 field,
                 weights: Vec::new(),
                 tree: None,
+                scratch: Scratch::new(),
             });
         }
         let tree = Tree::new(field, points, Keep::All);
@@ -46,6 +48,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
             field,
             weights,
             tree: Some(tree),
+            scratch,
         })
     }
 
@@ -59,12 +62,11 @@ impl<'a, F: Field> Interpolator<'a, F> {
             return Vec::new();
         };
         // Σ w_i · M/(x − x_i), up the tree.
-        let scratch = Scratch::new();
         let mut numerators = self.weights.clone();
         self.field.multiply_assign(&mut numerators, values);
         for (k, (first, second)) in (0..).zip(tree.first.iter().zip(&tree.second)) {
             numerators.resize(first.len(), F::ZERO);
-            tree::combine(self.field, k, &mut numerators, first, second, &scratch);
+            tree::combine(self.field, k, &mut numerators, first, second, &self.scratch);
         }
         numerators.truncate(values.len());
         numerators
