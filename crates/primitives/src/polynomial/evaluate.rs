@@ -84,8 +84,12 @@ pub fn evaluate_all<F: Field>(
     let batches = split::<F>(points, longest);
     let evaluate = |batch: &&[F::Element]| {
         let batch = Batch::new(field, batch, longest)?;
-        let values = polynomials.iter().map(|p| batch.evaluate(field, p));
-        Ok(values.collect::<Vec<_>>())
+        let value = |p: &&[F::Element]| batch.evaluate(field, p);
+        Ok(if batch.points.len() > 1 << LOG_SHARED {
+            polynomials.par_iter().map(value).collect::<Vec<_>>()
+        } else {
+            polynomials.iter().map(value).collect()
+        })
     };
     let parts: Result<Vec<_>, Error> = if are_shared(&batches) {
         batches.par_iter().map(evaluate).collect()
