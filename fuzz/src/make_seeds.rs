@@ -136,9 +136,13 @@ fn psi(seeds: &Seeds) -> Result<()> {
     ];
     for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
         honest_psi(seeds, i as u8, protocol)?;
-        // The first frame of a run of `vole` is longer than an input.
+        // The first frame of a run from base transfers is longer than an input.
         let items = match protocol {
-            Protocol::Vole => 0..0,
+            Protocol::Vole
+            | Protocol::Kkrt
+            | Protocol::SpotLow
+            | Protocol::SpotFast
+            | Protocol::SparseOkvs => 0..0,
             _ => 0..3,
         };
         for items in items {
@@ -191,6 +195,10 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: Protocol) -> Result<()> {
     for (level, flag) in levels {
         let frames = match protocol {
             Protocol::Vole => FRAMES,
+            Protocol::Kkrt
+            | Protocol::SpotLow
+            | Protocol::SpotFast
+            | Protocol::SparseOkvs => 4,
             _ => 3,
         };
         // Seven items and two, and both sides learn the matches.

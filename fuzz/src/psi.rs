@@ -124,6 +124,7 @@ pub fn masks(bytes: &[u8]) {
     let exchange = Exchange {
         width: usize::from(*width) + 1,
         sender_size: usize::from(sizes >> 4),
+        masks_an_item: 1,
         receiver_size: usize::from(sizes & 15),
         both: options & TOLD != 0,
     };

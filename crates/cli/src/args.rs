@@ -120,7 +120,7 @@ pub(crate) struct Meeting {
     /// What the receiver learns
     #[arg(long, value_enum, default_value_t = Reveal::Matches)]
     reveal: Reveal,
-    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2, dh or vole
+    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2, dh, vole, kkrt, spot-low, spot-fast or sparse-okvs
     #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request)]
     pub(crate) protocol: ProtocolRequest,
     /// The weakest security to accept
@@ -229,7 +229,7 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2, dh or vole
+    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2, dh, vole, kkrt, spot-low, spot-fast or sparse-okvs
     #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick")]
     pub(crate) protocol: Option<Protocol>,
     /// Items of the receiver, as 65536 or 2^16

@@ -2,13 +2,21 @@
 //! them, never for a run between two parties. Both halves come from one call, in one process, and from a
 //! seed that is no secret.
 
+use std::marker::PhantomData;
+
 use rand_core::CryptoRng;
 use subtle::ConditionallySelectable;
+use vesica_kernels::Backend;
+use vesica_kernels::binary::multiply128;
 use vesica_primitives::block::{Block, Prg};
+use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::choices::Choices;
+use crate::field::Field;
 use crate::ot_extension::{COLUMNS, Receiver, Security, Sender};
+use crate::silent::Shape;
+use crate::vole;
 
 /// Random oblivious transfers: both keys of each for the sender, the keys of the choices for the receiver.
 pub fn random_transfers(
@@ -59,11 +67,122 @@ pub fn extension(
     )
 }
 
+/// Both halves of a vector OLE of `length` entries, cut as the silent one is.
+pub fn vole<F: Field>(seed: Block, delta: Block, length: usize) -> (VoleSender, VoleReceiver<F>) {
+    let sender = VoleSender {
+        seed,
+        delta,
+        shape: Shape::new(length, F::BITS),
+    };
+    let receiver = VoleReceiver {
+        both: VoleSender { ..sender },
+        field: PhantomData,
+    };
+    (sender, receiver)
+}
+
+/// The sender's half of an ideal vector OLE.
+#[derive(Clone, Copy)]
+pub struct VoleSender {
+    seed: Block,
+    delta: Block,
+    shape: Shape,
+}
+
+impl VoleSender {
+    /// What a and b of a chunk are made from.
+    fn generators(&self, chunk: usize) -> [Prg; 2] {
+        let mut seeds = vec![0; 2 * self.shape.chunks];
+        Prg::new(self.seed).fill(&mut seeds);
+        [seeds[2 * chunk], seeds[2 * chunk + 1]].map(Prg::new)
+    }
+
+    fn session(&self) -> [u8; 32] {
+        bytemuck::must_cast([self.seed; 2])
+    }
+}
+
+impl vole::UncheckedSender for VoleSender {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn session(&self) -> [u8; 32] {
+        self.session()
+    }
+
+    fn expand(&self, chunk: usize, b: &mut [Block]) {
+        assert_eq!(b.len(), self.shape.chunk_length(chunk));
+        self.generators(chunk)[1].fill(b);
+    }
+
+    fn finish(self, _: &mut dyn Channel) -> Result<Block, Error> {
+        Ok(self.delta)
+    }
+}
+
+/// The receiver's half of an ideal vector OLE, which knows everything.
+pub struct VoleReceiver<F> {
+    both: VoleSender,
+    field: PhantomData<F>,
+}
+
+impl<F: Field> vole::WaitingReceiver<F> for VoleReceiver<F> {
+    type Receiver = Self;
+
+    fn session(&self) -> [u8; 32] {
+        self.both.session()
+    }
+
+    fn finish(self, _: &mut dyn Channel, _: &mut dyn CryptoRng) -> Result<Self, Error> {
+        Ok(self)
+    }
+}
+
+impl<F: Field> vole::Receiver<F> for VoleReceiver<F> {
+    fn shape(&self) -> &Shape {
+        &self.both.shape
+    }
+
+    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
+        assert_eq!(a.len(), c.len());
+        let [mut for_a, mut for_b] = self.both.generators(chunk);
+        for_b.fill(c);
+        for (a, c) in a.iter_mut().zip(c) {
+            *a = F::from_block(for_a.next_block());
+            *c ^= multiply128(Backend::Best, self.both.delta, a.to_block());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rand_chacha::ChaCha12Rng;
     use rand_core::SeedableRng;
+
+    #[test]
+    fn halves_of_a_vole_fit() {
+        use vole::{Receiver, UncheckedSender};
+        for length in [0, 1, 2000, 273 * 4096 + 1] {
+            let (sender, receiver) = vole::<u64>(3, 77, length);
+            let shape = *sender.shape();
+            assert_eq!(shape, *receiver.shape());
+            let mut before = Vec::new();
+            for chunk in 0..shape.chunks {
+                let n = shape.chunk_length(chunk);
+                let (mut a, mut b, mut c) = (vec![0; n], vec![0; n], vec![0; n]);
+                sender.expand(chunk, &mut b);
+                receiver.expand(chunk, &mut a, &mut c);
+                for i in 0..n {
+                    let product = multiply128(Backend::Best, 77, a[i].into());
+                    assert_eq!(c[i], product ^ b[i]);
+                }
+                assert!(n == 0 || a != before);
+                before = a;
+            }
+        }
+    }
 
     #[test]
     fn both_halves_fit() {

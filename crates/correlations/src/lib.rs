@@ -10,3 +10,4 @@ pub mod ideal;
 pub mod ot_extension;
 pub mod silent;
 mod tree;
+pub mod vole;

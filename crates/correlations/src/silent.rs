@@ -60,6 +60,7 @@ use crate::code::{DISTANCE_PERCENT, EXTRA, add_expanded, convolve_twice};
 use crate::field::Field;
 use crate::ot_extension::{self, COLUMNS, Security};
 use crate::tree::{Trees, mask};
+use crate::vole;
 
 /// Masked sums of the base vector OLE.
 const BASE_SUMS: Kind = Kind {

@@ -1,12 +1,22 @@
-//! How a set becomes one message.
+//! How a set becomes one message, and how it is spread over bins.
 //!
 //! An oblivious key-value store ([`Okvs`], Garimella, Pinkas, Rosulek, Trieu and Yanai, CRYPTO 2021)
 //! hides which keys it was made from when its values are random: every slot of an encoding of random
 //! values is uniform.
+//!
+//! Hash tables let two sides compare bin by bin: one puts each item into one bin, in a [`cuckoo`] or a
+//! [`two_choice`] table, the other into each bin where it could be ([`simple`]).
 #![forbid(unsafe_code)]
 
+mod bins;
+pub mod cuckoo;
 pub mod random_band;
+mod scaled;
+pub mod simple;
 pub mod three_hash;
+pub mod two_choice;
+
+pub use bins::{Bins, Entry};
 
 use vesica_primitives::block::{Block, Prg};
 

@@ -17,6 +17,7 @@ mod parameters;
 pub use parameters::{BIN, Parameters};
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use rayon::prelude::*;
 use vesica_kernels::Backend;
@@ -46,12 +47,33 @@ pub struct RandomBand {
     mask: [u64; 7],
 }
 
-/// Keys by the word of slots in which their band starts.
-struct Order {
-    /// The number of each key, sorted by word.
-    keys: Vec<u32>,
-    /// Word b's keys are `keys[ends[b - 1]..ends[b]]`.
+/// Items in the order of their keys' bands, in which memory is read from front to back.
+#[derive(Clone, Debug)]
+pub struct Arrangement {
+    /// The number of each item, sorted by the word of slots in which its band starts.
+    numbers: Vec<u32>,
+    /// Word b's items are `numbers[ends[b - 1]..ends[b]]`.
     ends: Vec<u32>,
+}
+
+impl Arrangement {
+    /// The number, among those given, of the item at each place.
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// The same, for keeping.
+    pub fn into_numbers(self) -> Vec<u32> {
+        self.numbers
+    }
+
+    /// The place of the first item of a word or of those behind it.
+    fn begin(&self, word: usize) -> usize {
+        match word {
+            0 => 0,
+            _ => self.ends[word - 1] as usize,
+        }
+    }
 }
 
 impl RandomBand {
@@ -80,10 +102,32 @@ impl RandomBand {
         self
     }
 
-    /// The numbers of keys in the order in which encoding and decoding are fastest, that of their bands.
-    /// They take keys in any order; in this one memory is read from front to back.
-    pub fn arrangement(&self, keys: &[Block]) -> Vec<u32> {
-        self.order(keys).keys
+    /// Sorts items by the word of slots in which their keys' bands start (counting sort).
+    ///
+    /// # Panics
+    /// If there are 2^32 items or more.
+    pub fn arrange<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync) -> Arrangement {
+        assert!(u32::try_from(items.len()).is_ok(), "less than 2^32 keys");
+        let mut words = vec![0; items.len()];
+        self.place_all(items, key, &mut words);
+        let mut ends = vec![0u32; self.parameters.bins * self.words() + 1];
+        for word in &words {
+            ends[*word as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        // ends[b] is where the next item of word b goes, and so ends up as where word b ends.
+        let mut numbers = vec![0; items.len()];
+        for (number, word) in (0..).zip(&words) {
+            let to = &mut ends[*word as usize];
+            numbers[*to as usize] = number;
+            *to += 1;
+        }
+        ends.pop();
+        Arrangement { numbers, ends }
     }
 
     /// Its parameters.
@@ -105,15 +149,18 @@ impl RandomBand {
     }
 
     /// Block 0 of each key's hash, whose low word is the number that places the band.
-    fn place_all(&self, keys: &[Block], words: &mut [u32]) {
+    fn place_all<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync, words: &mut [u32]) {
         let per_bin = self.words();
-        keys.par_chunks(PLACED)
+        items
+            .par_chunks(PLACED)
             .zip(words.par_chunks_mut(PLACED))
-            .for_each(|(keys, words)| {
+            .for_each(|(items, words)| {
                 let mut blocks = [0; HASHED];
-                for (keys, words) in keys.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
-                    let blocks = &mut blocks[..keys.len()];
-                    blocks.copy_from_slice(keys);
+                for (items, words) in items.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
+                    let blocks = &mut blocks[..items.len()];
+                    for (block, item) in blocks.iter_mut().zip(items) {
+                        *block = key(item);
+                    }
                     self.cipher.feed_forward(blocks);
                     for (word, block) in words.iter_mut().zip(blocks) {
                         let (bin, start) = self.place(*block as u64);
@@ -121,31 +168,6 @@ impl RandomBand {
                     }
                 }
             });
-    }
-
-    /// Sorts keys by the word of slots in which their band starts (counting sort).
-    fn order(&self, keys: &[Block]) -> Order {
-        assert!(u32::try_from(keys.len()).is_ok(), "less than 2^32 keys");
-        let mut words = vec![0; keys.len()];
-        self.place_all(keys, &mut words);
-        let mut ends = vec![0u32; self.parameters.bins * self.words() + 1];
-        for word in &words {
-            ends[*word as usize + 1] += 1;
-        }
-        let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
-        }
-        // ends[b] is where the next key of word b goes, and so ends up as where word b ends.
-        let mut sorted = vec![0; keys.len()];
-        for (key, word) in (0..).zip(&words) {
-            let to = &mut ends[*word as usize];
-            sorted[*to as usize] = key;
-            *to += 1;
-        }
-        ends.pop();
-        Order { keys: sorted, ends }
     }
 
     /// The rows of keys, in the frame of the word in which each starts.
@@ -173,40 +195,123 @@ impl RandomBand {
         }
     }
 
-    /// Calls `each(frames, keys, rows)` with at most [`BATCH`] keys of words `from..to` at a time;
+    /// Calls `each(places, frames, rows)` for at most [`BATCH`] arranged keys of words `from..to` at a time;
     /// frames count from `from`.
     fn for_each_batch<E>(
         &self,
-        order: &Order,
+        arrangement: &Arrangement,
         keys: &[Block],
         (from, to): (usize, usize),
-        mut each: impl FnMut(&[u32], &[u32], &[Row]) -> Result<(), E>,
+        mut each: impl FnMut(Range<usize>, &[u32], &[Row]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let begin = |word: usize| match word {
-            0 => 0,
-            _ => order.ends[word - 1] as usize,
-        };
         let mut frames = [0; BATCH];
-        let mut gathered = [0; BATCH];
         let mut rows = [[0; 8]; BATCH];
         let mut word = from;
-        let mut next = begin(from);
-        for numbers in order.keys[begin(from)..begin(to)].chunks(BATCH) {
-            let count = numbers.len();
-            for (key, number) in gathered.iter_mut().zip(numbers) {
-                *key = keys[*number as usize];
-            }
+        let mut next = arrangement.begin(from);
+        let last = arrangement.begin(to);
+        while next < last {
+            let places = next..last.min(next + BATCH);
+            let count = places.len();
             for frame in &mut frames[..count] {
-                while order.ends[word] as usize <= next {
+                while arrangement.ends[word] as usize <= next {
                     word += 1;
                 }
                 *frame = (word - from) as u32;
                 next += 1;
             }
-            self.rows(&gathered[..count], &mut rows[..count]);
-            each(&frames[..count], numbers, &rows[..count])?;
+            self.rows(&keys[places.clone()], &mut rows[..count]);
+            each(places, &frames[..count], &rows[..count])?;
         }
         Ok(())
+    }
+
+    /// [`Okvs::encode`] of keys that are arranged, with their values at the same places.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`]
+    ///
+    /// # Panics
+    /// If there are not as many keys as were arranged, or not one value a key, or more keys than the store was
+    /// made for.
+    pub fn encode_arranged<const W: usize>(
+        &self,
+        arrangement: &Arrangement,
+        keys: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        assert_eq!(keys.len(), arrangement.numbers.len(), "the arranged keys");
+        assert_eq!(keys.len(), values.len(), "one value a key");
+        assert!(keys.len() <= self.parameters.items, "too many keys");
+        let Parameters { bins, columns, .. } = self.parameters;
+        let words = self.words();
+        let jobs = (0..bins)
+            .map(|bin| {
+                let here = arrangement.begin((bin + 1) * words) - arrangement.begin(bin * words);
+                let free = columns.checked_sub(here).ok_or(EncodingFailed)?;
+                Ok((bin, filler.next_block(), free))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut encoding = vec![[0; W]; self.size()];
+        // Memory that is touched again costs less than fresh memory: a thread keeps its system.
+        let system = || System::new(self.backend, columns);
+        encoding
+            .par_chunks_exact_mut(columns)
+            .zip(jobs)
+            .try_for_each_init(system, |system, (slots, (bin, seed, free))| {
+                system.begin(random(seed, free));
+                self.for_each_batch(
+                    arrangement,
+                    keys,
+                    (bin * words, (bin + 1) * words),
+                    |places, frames, rows| system.insert(frames, rows, &values[places]),
+                )?;
+                system.solve(slots)
+            })
+            .map_err(|_| EncodingFailed)?;
+        Ok(encoding)
+    }
+
+    /// [`Okvs::decode`] of keys that are arranged, to the same places.
+    ///
+    /// # Panics
+    /// If `encoding` is not [`size`](Okvs::size) long, or there are not as many keys as were arranged, or not
+    /// as many places.
+    pub fn decode_arranged<const W: usize>(
+        &self,
+        arrangement: &Arrangement,
+        encoding: &[[u64; W]],
+        keys: &[Block],
+        mut out: &mut [[u64; W]],
+    ) {
+        assert_eq!(encoding.len(), self.size(), "an encoding of this store");
+        assert_eq!(keys.len(), arrangement.numbers.len(), "the arranged keys");
+        assert_eq!(keys.len(), out.len(), "one value a key");
+        let Parameters { bins, columns, .. } = self.parameters;
+        let words = self.words();
+        // So many words of a bin that every thread has some.
+        let piece = words.div_ceil(rayon::current_num_threads().div_ceil(bins));
+        let mut jobs = Vec::new();
+        for bin in 0..bins {
+            for first in (0..words).step_by(piece) {
+                let end = words.min(first + piece);
+                let range = (bin * words + first, bin * words + end);
+                let count = arrangement.begin(range.1) - arrangement.begin(range.0);
+                let (here, rest) = out.split_at_mut(count);
+                out = rest;
+                let slots = &encoding[bin * columns..][first * WORD..columns];
+                jobs.push((range, slots, here));
+            }
+        }
+        jobs.into_par_iter().for_each(|(range, slots, out)| {
+            let first = arrangement.begin(range.0);
+            self.for_each_batch(arrangement, keys, range, |places, frames, rows| {
+                let out = &mut out[places.start - first..places.end - first];
+                combine(self.backend, slots, frames, rows, out);
+                Ok::<(), Infallible>(())
+            })
+            .unwrap_or_else(|never| match never {});
+        });
     }
 }
 
@@ -222,51 +327,16 @@ impl Okvs for RandomBand {
         filler: &mut Prg,
     ) -> Result<Vec<[u64; W]>, EncodingFailed> {
         assert_eq!(keys.len(), values.len(), "one value a key");
-        assert!(keys.len() <= self.parameters.items, "too many keys");
-        let order = self.order(keys);
-        let Parameters { bins, columns, .. } = self.parameters;
-        let words = self.words();
-        let mut first = 0;
-        let jobs = (0..bins)
-            .map(|bin| {
-                let end = order.ends[(bin + 1) * words - 1] as usize;
-                let free = columns.checked_sub(end - first).ok_or(EncodingFailed)?;
-                first = end;
-                Ok((bin, filler.next_block(), free))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let encode = |(bin, seed, free): (usize, Block, usize)| {
-            let mut system = System::new(self.backend, columns, random(seed, free));
-            let mut chosen = [[0; W]; BATCH];
-            self.for_each_batch(
-                &order,
-                keys,
-                (bin * words, (bin + 1) * words),
-                |frames, numbers, rows| {
-                    for (value, number) in chosen.iter_mut().zip(numbers) {
-                        *value = values[*number as usize];
-                    }
-                    system.insert(frames, rows, &chosen[..numbers.len()])
-                },
-            )?;
-            system.solve()
-        };
-        let mut parts = jobs
-            .into_par_iter()
-            .map(encode)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| EncodingFailed)?;
-        Ok(match parts.len() {
-            1 => parts.remove(0),
-            _ => parts.concat(),
-        })
+        let arrangement = self.arrange(keys, |key| *key);
+        let numbers = arrangement.numbers();
+        let values: Vec<_> = numbers.par_iter().map(|i| values[*i as usize]).collect();
+        let keys: Vec<_> = numbers.par_iter().map(|i| keys[*i as usize]).collect();
+        self.encode_arranged(&arrangement, &keys, &values, filler)
     }
 
     fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {
         assert_eq!(encoding.len(), self.size(), "an encoding of this store");
         assert_eq!(keys.len(), out.len(), "one value a key");
-        let Parameters { bins, columns, .. } = self.parameters;
-        let words = self.words();
         // A job reads the whole encoding, so it wants about a key for four slots.
         let job = keys
             .len()
@@ -274,24 +344,13 @@ impl Okvs for RandomBand {
             .clamp(1, JOB.max(encoding.len() / 4));
         let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
         jobs.for_each(|(keys, out)| {
-            let order = self.order(keys);
-            let mut results = [[0; W]; BATCH];
-            for bin in 0..bins {
-                let slots = &encoding[bin * columns..][..columns];
-                self.for_each_batch(
-                    &order,
-                    keys,
-                    (bin * words, (bin + 1) * words),
-                    |frames, numbers, rows| {
-                        let results = &mut results[..numbers.len()];
-                        combine(self.backend, slots, frames, rows, results);
-                        for (number, result) in numbers.iter().zip(results) {
-                            out[*number as usize] = *result;
-                        }
-                        Ok::<(), Infallible>(())
-                    },
-                )
-                .unwrap_or_else(|never| match never {});
+            let arrangement = self.arrange(keys, |key| *key);
+            let numbers = arrangement.numbers();
+            let keys: Vec<_> = numbers.iter().map(|i| keys[*i as usize]).collect();
+            let mut results = vec![[0; W]; keys.len()];
+            self.decode_arranged(&arrangement, encoding, &keys, &mut results);
+            for (number, result) in numbers.iter().zip(results) {
+                out[*number as usize] = result;
             }
         });
     }

@@ -212,6 +212,12 @@ fn ciphers(c: &mut Criterion) {
                 }
             });
         });
+        group.bench_function(format!("bits, 128 blocks, 32 keys/{backend:?}"), |b| {
+            let keys: Vec<aes::Key> = (0..32).map(aes::Key::new).collect();
+            let (first, _) = blocks.as_chunks::<{ aes::BITS }>();
+            let mut out = vec![0; keys.len()];
+            b.iter(|| aes::bits(backend, &keys, black_box(&first[0]), &mut out));
+        });
         group.bench_function(
             format!("children, a tree of 4096 leaves/{backend:?}"),
             |b| {

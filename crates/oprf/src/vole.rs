@@ -26,13 +26,15 @@
 //! depend on the receiver's first message, in the place of the paper's r: a sender cannot look for a
 //! session in which a set that it guesses fails to be encoded. The store is the random band of [`vesica_encodings`].
 
+use std::borrow::Cow;
+
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
-use vesica_encodings::Okvs;
-use vesica_encodings::random_band::{Parameters, RandomBand};
+use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
+use vesica_encodings::random_band::{Arrangement, Parameters, RandomBand};
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
@@ -40,7 +42,7 @@ use vesica_primitives::oracle::Oracle;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
-use crate::Item;
+use crate::{Item, Output, Outputs, halves};
 
 /// The sender's commitment to its half of the coin.
 pub const COMMITMENT: Kind = Kind {
@@ -59,9 +61,6 @@ pub const ENCODING: Kind = Kind {
     code: 56,
     name: "encoding",
 };
-
-/// An output of the OPRF: 128 bits.
-pub type Output = [u64; 2];
 
 /// Items whose values are worked on together.
 const BATCH: usize = 1 << 10;
@@ -114,24 +113,17 @@ impl Params {
     }
 }
 
-/// The two halves of an item: where it stands in the store, and H, its value.
-fn halves(item: &Item) -> [Block; 2] {
-    bytemuck::must_cast::<Item, [[u8; 16]; 2]>(*item).map(Block::from_le_bytes)
-}
-
 /// Items in the order that suits the store.
 struct Arranged {
-    /// The number of each item among those given.
-    numbers: Vec<u32>,
+    arrangement: Arrangement,
     keys: Vec<Block>,
     values: Vec<Block>,
 }
 
 impl Arranged {
     fn new(store: &RandomBand, items: &[Item]) -> Self {
-        let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        let numbers = store.arrangement(&keys);
-        drop(keys);
+        let arrangement = store.arrange(items, |item| halves(item)[0]);
+        let numbers = arrangement.numbers();
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         numbers
             .par_iter()
@@ -144,7 +136,7 @@ impl Arranged {
             })
             .unzip_into_vecs(&mut keys, &mut values);
         Arranged {
-            numbers,
+            arrangement,
             keys,
             values,
         }
@@ -172,29 +164,21 @@ impl Arranged {
                 let bytes = bytemuck::must_cast_slice::<[Block; 4], [u8; 64]>(&*inputs);
                 oracle.hash_many(&bytes[..keys.len()], &mut hashes[..keys.len()]);
                 for (output, hash) in decoded.iter_mut().zip(&hashes) {
-                    let [a, b, _, _] = bytemuck::must_cast::<[u8; 32], [[u8; 8]; 4]>(*hash);
-                    *output = [u64::from_be_bytes(a), u64::from_be_bytes(b)];
+                    *output = crate::output(hash);
                 }
             });
         Outputs {
             masks: decoded,
-            numbers: self.numbers,
+            numbers: self.arrangement.into_numbers(),
         }
     }
-}
-
-/// F of all items, in an order that suits the work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outputs {
-    /// The outputs.
-    pub masks: Vec<Output>,
-    /// The number, among the items given, of the item that each is of.
-    pub numbers: Vec<u32>,
 }
 
 /// A field whose elements are values of a store.
 trait Value<const W: usize>: Field {
     fn to_words(self) -> [u64; W];
+    /// The words of the elements that the lowest bits of `blocks` are.
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; W]]>;
     /// `out[i] += factor·x[i]`.
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]);
 }
@@ -202,6 +186,11 @@ trait Value<const W: usize>: Field {
 impl Value<1> for u64 {
     fn to_words(self) -> [u64; 1] {
         [self]
+    }
+
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 1]]> {
+        let words = blocks.par_iter().map(|block| [*block as u64]);
+        Cow::Owned(words.collect())
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -212,6 +201,10 @@ impl Value<1> for u64 {
 impl Value<2> for u128 {
     fn to_words(self) -> [u64; 2] {
         [self as u64, (self >> 64) as u64]
+    }
+
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 2]]> {
+        Cow::Borrowed(bytemuck::must_cast_slice(blocks))
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -233,20 +226,33 @@ pub fn receive(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    assert_eq!(items.len(), params.receiver_size);
+    fn over<F: Value<W>, const W: usize>(
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let (session, slots) = (&params.session, params.slots());
+        receive_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+            silent::Receiver::begin(channel, session, params.security, slots, rng)
+        })
+    }
     if params.narrow() {
-        receive_over::<u64, 1>(channel, params, items, rng)
+        over::<u64, 1>(channel, params, items, rng)
     } else {
-        receive_over::<u128, 2>(channel, params, items, rng)
+        over::<u128, 2>(channel, params, items, rng)
     }
 }
 
-fn receive_over<F: Value<W>, const W: usize>(
+/// Runs the receiver on a vector OLE whose setup `begin` starts.
+fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
+    begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.receiver_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
     let mut commitment = [0; 32];
@@ -256,23 +262,18 @@ fn receive_over<F: Value<W>, const W: usize>(
             Ok(())
         })?;
     }
-    let waiting =
-        silent::Receiver::<F>::begin(channel, &params.session, params.security, slots, rng)?;
+    let waiting = begin(channel, rng)?;
     // While the sender makes its trees.
     channel.begin_phase("encode");
     let store = params.store(&waiting.session());
     let items = Arranged::new(&store, items);
     let encoding = {
-        let values: Vec<[u64; W]> = items
-            .values
-            .par_iter()
-            .map(|value| F::from_block(*value).to_words())
-            .collect();
+        let values = F::words_of(&items.values);
         let mut seed = [0; 16];
         rng.fill_bytes(&mut seed);
         let mut filler = Prg::new(Block::from_le_bytes(seed));
         store
-            .encode(&items.keys, &values, &mut filler)
+            .encode_arranged(&items.arrangement, &items.keys, &values, &mut filler)
             .map_err(|e| Error::Resource(e.to_string()))?
     };
     channel.begin_phase("correlations");
@@ -310,7 +311,8 @@ fn receive_over<F: Value<W>, const W: usize>(
     drop((a, vole, encoding));
     channel.begin_phase("decode");
     let mut decoded = vec![[0; 2]; items.keys.len()];
-    store.decode::<2>(
+    store.decode_arranged::<2>(
+        &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&c),
         &items.keys,
         &mut decoded,
@@ -347,20 +349,33 @@ pub fn send(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    assert_eq!(items.len(), params.sender_size);
+    fn over<F: Value<W>, const W: usize>(
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let (session, slots) = (&params.session, params.slots());
+        send_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+            silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
+        })
+    }
     if params.narrow() {
-        send_over::<u64, 1>(channel, params, items, rng)
+        over::<u64, 1>(channel, params, items, rng)
     } else {
-        send_over::<u128, 2>(channel, params, items, rng)
+        over::<u128, 2>(channel, params, items, rng)
     }
 }
 
-fn send_over<F: Value<W>, const W: usize>(
+/// Runs the sender on a vector OLE whose setup `begin` starts.
+fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
+    begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.sender_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
     // The half of the coin, and what hides it in the commitment.
@@ -370,8 +385,7 @@ fn send_over<F: Value<W>, const W: usize>(
         let commitment = params.commitments().hash(&[&opening]);
         send_rows(channel, COMMITMENT, &commitment, 32)?;
     }
-    let unchecked =
-        silent::Sender::<F>::begin(channel, &params.session, params.security, slots, rng)?;
+    let unchecked = begin(channel, rng)?;
     // While the receiver encodes.
     channel.begin_phase("expand");
     let store = params.store(&unchecked.session());
@@ -382,7 +396,7 @@ fn send_over<F: Value<W>, const W: usize>(
         unchecked.expand(chunk, k);
     }
     channel.begin_phase("correlations");
-    let delta = Zeroizing::new(unchecked.finish(channel)?.delta());
+    let delta = Zeroizing::new(unchecked.finish(channel)?);
     channel.begin_phase("encoding");
     let mut coin = [0; 16];
     if params.security == Security::Malicious {
@@ -412,7 +426,8 @@ fn send_over<F: Value<W>, const W: usize>(
     }
     channel.begin_phase("decode");
     let mut decoded = vec![[0u64; 2]; items.keys.len()];
-    store.decode::<2>(
+    store.decode_arranged::<2>(
+        &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&k),
         &items.keys,
         &mut decoded,

@@ -9,7 +9,8 @@ pub mod masks;
 use rand_core::CryptoRng;
 pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
-use vesica_oprf::{dh, vole};
+use vesica_oprf::sparse::{self, Bins, Message, Slices, Store};
+use vesica_oprf::{Outputs, dh, kkrt, vole};
 pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error};
 
@@ -25,18 +26,30 @@ pub enum Protocol {
     CompactDhSh2,
     /// Huberman, Franklin and Hogg 1999.
     Dh,
+    /// Kolesnikov, Kumaresan, Rosulek and Trieu 2016.
+    Kkrt,
+    /// PRTY19, figure 5.
+    SpotLow,
+    /// PRTY19, figure 7.
+    SpotFast,
+    /// LTSXQ26, figure 14, at the width of PRTY19.
+    SparseOkvs,
     /// Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022.
     Vole,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 5] = [
+    pub const ALL: [Protocol; 9] = [
         Protocol::CompactDh,
         Protocol::CompactDhSh1,
         Protocol::CompactDhSh2,
         Protocol::Dh,
         Protocol::Vole,
+        Protocol::Kkrt,
+        Protocol::SpotLow,
+        Protocol::SpotFast,
+        Protocol::SparseOkvs,
     ];
 
     /// The name in commands and contracts.
@@ -46,6 +59,10 @@ impl Protocol {
             Protocol::CompactDhSh1 => "compact-dh-sh1",
             Protocol::CompactDhSh2 => "compact-dh-sh2",
             Protocol::Dh => "dh",
+            Protocol::Kkrt => "kkrt",
+            Protocol::SpotLow => "spot-low",
+            Protocol::SpotFast => "spot-fast",
+            Protocol::SparseOkvs => "sparse-okvs",
             Protocol::Vole => "vole",
         }
     }
@@ -58,27 +75,47 @@ impl Protocol {
     /// Most items that either side may hold.
     ///
     /// RT21's polynomial takes 64·n·log₂ n bytes to work on, 1.3 GB at its limit; classic DH takes some
-    /// 150 bytes an item.
+    /// 150 bytes an item, and KKRT some 200 an item of the sender's, who has three masks of each. The
+    /// tree of `spot-low` takes 32·n·log₂ n bytes, 2.9 GB at its limit; a sender of `spot-fast` has two rows
+    /// of 64 bytes an item.
     pub fn max_items(self) -> u64 {
         match self {
             Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => 1 << 20,
+            Protocol::SpotLow => 1 << 22,
+            Protocol::Kkrt | Protocol::SpotFast | Protocol::SparseOkvs => 1 << 26,
             Protocol::Dh | Protocol::Vole => 1 << 28,
         }
     }
 
+    /// Masks that the sender has of each item: one for each place where the receiver may have put it.
+    pub fn masks_an_item(self) -> usize {
+        match self {
+            Protocol::Kkrt => kkrt::HASHES,
+            Protocol::SpotFast => Bins::POINTS,
+            _ => 1,
+        }
+    }
+
     /// The most bits of statistical security for sets of these sizes, where there is a limit: outputs
-    /// of `vole` have 128 bits, and each of the pairs of items may meet by chance.
+    /// of `vole`, `kkrt` and the sparse extensions have 128 bits, and each of the pairs of masks may meet by
+    /// chance; a sparse extension's matrix has no more than [`sparse::MOST_COLUMNS`] columns.
     pub fn max_lambda(self, receiver_size: u64, sender_size: u64) -> Option<u32> {
-        let pairs = u128::from(receiver_size.max(1)) * u128::from(sender_size.max(1));
+        let masks = u128::from(sender_size.max(1)) * self.masks_an_item() as u128;
+        let pairs = u128::from(receiver_size.max(1)) * masks;
         let log = u128::BITS - (pairs - 1).leading_zeros();
-        (self == Protocol::Vole).then(|| 128u32.saturating_sub(log))
+        let outputs = 128u32.saturating_sub(log);
+        match Oprf::of(self) {
+            Oprf::CompactDh(_) | Oprf::Dh => None,
+            Oprf::Kkrt | Oprf::Vole => Some(outputs),
+            Oprf::Sparse(_) => Some(outputs.min(sparse::MOST_LAMBDA)),
+        }
     }
 
     /// The strongest adversary that the protocol withstands.
     pub fn security(self) -> Security {
         match self {
             Protocol::CompactDh | Protocol::Vole => Security::Malicious,
-            Protocol::CompactDhSh1 | Protocol::CompactDhSh2 | Protocol::Dh => Security::SemiHonest,
+            _ => Security::SemiHonest,
         }
     }
 
@@ -123,7 +160,17 @@ enum Offline {
 enum Oprf {
     CompactDh(Variant),
     Dh,
+    Kkrt,
+    Sparse(Writing),
     Vole,
+}
+
+/// The ways to write the message of a sparse extension.
+#[derive(Clone, Copy)]
+enum Writing {
+    Slices,
+    Bins,
+    Store,
 }
 
 impl Oprf {
@@ -133,6 +180,10 @@ impl Oprf {
             Protocol::CompactDhSh1 => Oprf::CompactDh(Variant::SemiHonest1),
             Protocol::CompactDhSh2 => Oprf::CompactDh(Variant::SemiHonest2),
             Protocol::Dh => Oprf::Dh,
+            Protocol::Kkrt => Oprf::Kkrt,
+            Protocol::SpotLow => Oprf::Sparse(Writing::Slices),
+            Protocol::SpotFast => Oprf::Sparse(Writing::Bins),
+            Protocol::SparseOkvs => Oprf::Sparse(Writing::Store),
             Protocol::Vole => Oprf::Vole,
         }
     }
@@ -149,6 +200,27 @@ fn vole_params(params: &Params) -> vole::Params {
     }
 }
 
+/// What `kkrt` needs of the parameters.
+fn kkrt_params(params: &Params) -> kkrt::Params {
+    kkrt::Params {
+        lambda: params.lambda,
+        receiver_size: params.receiver_size,
+        sender_size: params.sender_size,
+        session: params.session,
+    }
+}
+
+/// What sparse extensions need of the parameters.
+fn sparse_params(params: &Params) -> sparse::Params {
+    sparse::Params {
+        lambda: params.lambda,
+        receiver_size: params.receiver_size,
+        sender_size: params.sender_size,
+        session: params.session,
+        function: sparse::BitFunction::Aes,
+    }
+}
+
 /// The numbers of masks that matched as numbers of items, ascending.
 fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
     let mut items: Vec<u32> = matches.iter().map(|i| numbers[*i as usize]).collect();
@@ -156,11 +228,45 @@ fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
     items
 }
 
+/// The receiver's mask exchange: the numbers of its items that match, ascending.
+fn own_matches(
+    exchange: &masks::Exchange,
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+    own: &Outputs,
+) -> Result<Vec<u32>, Error> {
+    match exchange.masks_an_item {
+        1 => Ok(renumbered(
+            &exchange.receive(channel, &own.masks)?,
+            &own.numbers,
+        )),
+        _ => exchange.receive_several(channel, session, items, &own.masks, &own.numbers),
+    }
+}
+
+/// The sender's mask exchange: the numbers of its items that match, if it is told.
+fn told_matches(
+    exchange: &masks::Exchange,
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+    own: Outputs,
+) -> Result<Option<Vec<u32>>, Error> {
+    match exchange.masks_an_item {
+        1 => {
+            let matches = exchange.send(channel, &own.masks)?;
+            Ok(matches.map(|matches| renumbered(&matches, &own.numbers)))
+        }
+        _ => exchange.send_several(channel, session, items, own.masks),
+    }
+}
+
 /// The receiver's offline phase for `items` items. Needs no peer.
 pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
     Prepared(match Oprf::of(protocol) {
         Oprf::CompactDh(_) => Offline::CompactDh(compact_dh::Prepared::new(items, rng)),
-        Oprf::Dh | Oprf::Vole => Offline::Nothing,
+        Oprf::Dh | Oprf::Kkrt | Oprf::Sparse(_) | Oprf::Vole => Offline::Nothing,
     })
 }
 
@@ -191,10 +297,25 @@ pub fn receive(
             channel.begin_phase("masks");
             exchange.receive_bytes(channel, &own)?
         }
+        (Oprf::Kkrt, Offline::Nothing) => {
+            let own = kkrt::receive(channel, &kkrt_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            own_matches(&exchange, channel, session, items, &own)?
+        }
+        (Oprf::Sparse(writing), Offline::Nothing) => {
+            let run = match writing {
+                Writing::Slices => sparse::receive::<Slices>,
+                Writing::Bins => sparse::receive::<Bins>,
+                Writing::Store => sparse::receive::<Store>,
+            };
+            let own = run(channel, &sparse_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            own_matches(&exchange, channel, session, items, &own)?
+        }
         (Oprf::Vole, Offline::Nothing) => {
             let own = vole::receive(channel, &vole_params(params), items, rng)?;
             channel.begin_phase("masks");
-            renumbered(&exchange.receive(channel, &own.masks)?, &own.numbers)
+            own_matches(&exchange, channel, session, items, &own)?
         }
         _ => panic!("prepared for another protocol"),
     };
@@ -231,11 +352,25 @@ pub fn send(
             channel.begin_phase("masks");
             exchange.send_bytes(channel, &masks)?
         }
+        Oprf::Kkrt => {
+            let masks = kkrt::send(channel, &kkrt_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            exchange.send_several(channel, session, items, masks)?
+        }
+        Oprf::Sparse(writing) => {
+            let run = match writing {
+                Writing::Slices => sparse::send::<Slices>,
+                Writing::Bins => sparse::send::<Bins>,
+                Writing::Store => sparse::send::<Store>,
+            };
+            let own = run(channel, &sparse_params(params), items, rng)?;
+            channel.begin_phase("masks");
+            told_matches(&exchange, channel, session, items, own)?
+        }
         Oprf::Vole => {
             let own = vole::send(channel, &vole_params(params), items, rng)?;
             channel.begin_phase("masks");
-            let matches = exchange.send(channel, &own.masks)?;
-            matches.map(|matches| renumbered(&matches, &own.numbers))
+            told_matches(&exchange, channel, session, items, own)?
         }
     };
     channel.flush()?;

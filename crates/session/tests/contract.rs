@@ -534,7 +534,7 @@ proptest! {
     #[test]
     fn a_hello_survives_the_wire(
         role in any::<bool>(),
-        protocol in 0usize..5,
+        protocol in 0usize..=Protocol::ALL.len(),
         lambda in 1u32..=256,
         items: u64,
         normalization in proptest::collection::vec("[!-~]{1,128}", 1..=64),

@@ -127,6 +127,10 @@ fn bench_prints_what_it_promises() {
         ("dh", "semi-honest", "--transport tls --seed 5"),
         ("vole", "malicious", "--transport tls"),
         ("vole", "semi-honest", "--security semi-honest"),
+        ("kkrt", "semi-honest", ""),
+        ("spot-low", "semi-honest", ""),
+        ("spot-fast", "semi-honest", ""),
+        ("sparse-okvs", "semi-honest", ""),
     ] {
         let ended = place.run(&format!(
             "bench --protocol {protocol} --receiver-size 100 --sender-size 2^7 --runs 3 --json {extra}"

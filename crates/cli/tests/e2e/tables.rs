@@ -99,6 +99,10 @@ fn every_protocol_and_its_report() {
         ("dh", "semi-honest"),
         ("vole", "malicious"),
         ("vole", "semi-honest"),
+        ("kkrt", "semi-honest"),
+        ("spot-low", "semi-honest"),
+        ("spot-fast", "semi-honest"),
+        ("sparse-okvs", "semi-honest"),
     ] {
         let place = Place::new();
         place.write("ours.csv", csv_of(&HEADER, &ours));

@@ -37,11 +37,6 @@ pub struct WaitingReceiver<N> {
 }
 
 impl<N: Noise> WaitingReceiver<N> {
-    /// That of [`UncheckedSender::session`].
-    pub fn session(&self) -> [u8; 32] {
-        self.sessions.part("after")
-    }
-
     /// Takes the trees, and checks them in a malicious run.
     ///
     /// # Errors
@@ -248,6 +243,32 @@ impl<N: Noise> Receiver<N> {
             *leaf ^= mask(i, hole.place) & missing;
         }
         hole
+    }
+}
+
+impl<F: Field> vole::WaitingReceiver<F> for WaitingReceiver<F> {
+    type Receiver = Receiver<F>;
+
+    fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
+    fn finish(
+        self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Receiver<F>, Error> {
+        WaitingReceiver::finish(self, channel, rng)
+    }
+}
+
+impl<F: Field> vole::Receiver<F> for Receiver<F> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
+        Receiver::<F>::expand(self, chunk, a, c);
     }
 }
 

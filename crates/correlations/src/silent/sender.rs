@@ -210,22 +210,6 @@ pub struct UncheckedSender<N> {
 }
 
 impl<N: Noise> UncheckedSender<N> {
-    /// How the correlation is cut.
-    pub fn shape(&self) -> &Shape {
-        &self.sender.shape
-    }
-
-    /// A hash of the run that the receiver has contributed to after the session was fixed: the sender
-    /// cannot have chosen the session by it.
-    pub fn session(&self) -> [u8; 32] {
-        self.sessions.part("after")
-    }
-
-    /// As [`Sender::expand`], for work ahead: nothing that depends on it may go out before the check.
-    pub fn expand(&self, chunk: usize, b: &mut [Block]) {
-        self.sender.expand(chunk, b);
-    }
-
     /// The check, if the run is malicious.
     ///
     /// # Errors
@@ -237,6 +221,24 @@ impl<N: Noise> UncheckedSender<N> {
                 .check(channel, sessions, transcript, hidden_by)?;
         }
         Ok(self.sender)
+    }
+}
+
+impl<F: Field> vole::UncheckedSender for UncheckedSender<F> {
+    fn shape(&self) -> &Shape {
+        &self.sender.shape
+    }
+
+    fn session(&self) -> [u8; 32] {
+        self.sessions.part("after")
+    }
+
+    fn expand(&self, chunk: usize, b: &mut [Block]) {
+        self.sender.expand(chunk, b);
+    }
+
+    fn finish(self, channel: &mut dyn Channel) -> Result<Block, Error> {
+        Ok(UncheckedSender::finish(self, channel)?.delta())
     }
 }
 

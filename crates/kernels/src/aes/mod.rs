@@ -1,5 +1,5 @@
 //! AES-128 (FIPS 197) of many blocks under one key, and what is made of it block by block: π(x) ⊕ x,
-//! and the children of the nodes of a tree.
+//! and the children of the nodes of a tree; and one bit of few blocks under many keys.
 //!
 //! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
 //! blocks; the portable version is that of the `aes` crate.
@@ -97,6 +97,18 @@ pub fn children(
 ) -> [u128; 2] {
     assert_eq!(nodes.len().div_ceil(2), parents);
     dispatch!(backend, children(keys, nodes, parents))
+}
+
+/// Blocks that [`bits`] takes.
+pub const BITS: usize = 128;
+
+/// A matrix of bits: bit j of `out[i]` is the highest of `blocks[j]` encrypted under `keys[i]`.
+///
+/// # Panics
+/// If there are not as many words as keys.
+pub fn bits(backend: Backend, keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
+    assert_eq!(keys.len(), out.len());
+    dispatch!(backend, bits(keys, blocks, out))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The `aes` crate, which takes constant time on every machine.
 
-use super::Key;
+use super::{BITS, Key};
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Block};
 use zeroize::{Zeroize, Zeroizing};
@@ -58,4 +58,15 @@ pub(super) fn children(keys: &[Key; 2], nodes: &mut [u128], parents: usize) -> [
     }
     sides.zeroize();
     sums
+}
+
+/// See [`super::bits`].
+pub(super) fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
+    let mut images = Zeroizing::new([0; BITS]);
+    for (key, out) in keys.iter().zip(out) {
+        images.copy_from_slice(blocks);
+        encrypt(key, &mut *images);
+        let bits = images.iter().enumerate().map(|(j, x)| x >> 127 << j);
+        *out = bits.fold(0, |sum, bit| sum | bit);
+    }
 }

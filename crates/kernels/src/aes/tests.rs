@@ -52,6 +52,35 @@ impl Version {
             Version::Narrow => unsafe { x86::narrow::children(keys, nodes, parents) },
         }
     }
+
+    fn bits(self, keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
+        match self {
+            Version::Portable => bits(Backend::Portable, keys, blocks, out),
+            Version::Best => bits(Backend::Best, keys, blocks, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Version::Narrow => unsafe { x86::narrow::bits(keys, blocks, out) },
+        }
+    }
+}
+
+#[test]
+fn bits_are_the_highest_of_each_block_under_each_key() {
+    let blocks: [u128; BITS] = std::array::from_fn(|j| 0x9e37_79b9 * (j as u128 + 1) << (j % 90));
+    for count in [0, 1, 7, 130] {
+        let secrets: Vec<u128> = (0..count).map(|i| (i as u128) << 100 | 77).collect();
+        let keys: Vec<Key> = secrets.iter().map(|key| Key::new(*key)).collect();
+        for version in Version::all() {
+            let mut out = vec![5; count];
+            version.bits(&keys, &blocks, &mut out);
+            for (key, word) in secrets.iter().zip(&out) {
+                for (j, block) in blocks.iter().enumerate() {
+                    let bit = word >> j & 1;
+                    assert_eq!(bit, expected(*key, *block) >> 127, "{version:?} {j}");
+                }
+            }
+        }
+    }
 }
 
 /// One block by the `aes` crate.

@@ -45,7 +45,7 @@ pub(super) unsafe fn expand(round_keys: &mut [u128; 11]) {
 
 /// AES-NI.
 pub(super) mod narrow {
-    use super::super::Key;
+    use super::super::{BITS, Key};
     use core::arch::x86_64::*;
 
     #[target_feature(enable = "aes,avx")]
@@ -181,11 +181,32 @@ pub(super) mod narrow {
         store(&mut out[1], sums[1]);
         out
     }
+
+    /// See [`super::super::bits`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "aes,avx")]
+    pub(in super::super) unsafe fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
+        let (groups, _) = blocks.as_chunks::<8>();
+        for (key, out) in keys.iter().zip(out) {
+            *out = 0;
+            for (i, group) in groups.iter().enumerate() {
+                let mut x = [group.each_ref().map(|block| load(block))];
+                rounds([key], &mut x);
+                for (j, pair) in x[0].as_chunks::<2>().0.iter().enumerate() {
+                    let [a, b] = pair.map(|x| _mm_castsi128_pd(x));
+                    let both = _mm_movemask_pd(_mm_unpackhi_pd(a, b)) as u128;
+                    *out |= both << (8 * i + 2 * j);
+                }
+            }
+        }
+    }
 }
 
 /// VAES with AVX-512.
 pub(super) mod wide {
-    use super::super::Key;
+    use super::super::{BITS, Key};
     use core::arch::x86_64::*;
 
     /// Blocks in a register.
@@ -346,5 +367,41 @@ pub(super) mod wide {
         let mut lanes = [0; LANES];
         store(&mut lanes, &[sums]);
         [lanes[0] ^ lanes[2], lanes[1] ^ lanes[3]]
+    }
+
+    /// Registers that [`bits`] keeps in flight.
+    const FLIGHT: usize = 8;
+
+    /// See [`super::super::bits`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f")]
+    pub(in super::super) unsafe fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
+        // Of each eight blocks, those of even and of odd number: the high words of a pair of registers,
+        // interleaved, are in order again.
+        let evens = _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0);
+        let odds = _mm512_set_epi64(15, 14, 11, 10, 7, 6, 3, 2);
+        let mut apart = [_mm512_setzero_si512(); BITS / LANES];
+        let (eights, _) = blocks.as_chunks::<{ 2 * LANES }>();
+        for (pair, eight) in apart.as_chunks_mut::<2>().0.iter_mut().zip(eights) {
+            let [a, b] = load::<2>(eight);
+            *pair = [evens, odds].map(|order| _mm512_permutex2var_epi64(a, order, b));
+        }
+        let (groups, _) = apart.as_chunks::<FLIGHT>();
+        for (key, out) in keys.iter().zip(out) {
+            *out = 0;
+            for (i, group) in groups.iter().enumerate() {
+                let mut x = [*group];
+                rounds([key], &mut x);
+                let mut bytes = 0;
+                for (j, pair) in x[0].as_chunks::<2>().0.iter().enumerate() {
+                    let high = _mm512_unpackhi_epi64(pair[0], pair[1]);
+                    let negative = _mm512_cmplt_epi64_mask(high, _mm512_setzero_si512());
+                    bytes |= u32::from(negative) << (8 * j);
+                }
+                *out |= u128::from(bytes) << (32 * i);
+            }
+        }
     }
 }

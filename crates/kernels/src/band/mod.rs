@@ -76,10 +76,8 @@ pub struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// No equations yet. `free` are the values of the columns that will have no pivot: one for each
-    /// column more than there will be equations. If they do not suffice, fewer equations than given are
-    /// independent.
-    pub fn new(backend: Backend, columns: usize, free: Vec<[u64; W]>) -> Self {
+    /// Room for equations of so many columns, some 72 + 8·W bytes a column.
+    pub fn new(backend: Backend, columns: usize) -> Self {
         let padded = columns.next_multiple_of(WORD);
         System {
             backend,
@@ -92,8 +90,19 @@ impl<const W: usize> System<W> {
             carried: Vec::new(),
             rows: Vec::with_capacity(padded),
             values: Vec::with_capacity(padded),
-            free: free.into_iter(),
+            free: Vec::new().into_iter(),
         }
+    }
+
+    /// Begins with no equations. `free` are the values of the columns that will have no pivot: one for
+    /// each column more than there will be equations. If they do not suffice, fewer equations than given
+    /// are independent.
+    pub fn begin(&mut self, free: Vec<[u64; W]>) {
+        self.block.lead = [0; WORD];
+        self.carried.clear();
+        self.rows.clear();
+        self.values.clear();
+        self.free = free.into_iter();
     }
 
     /// Adds equations: `rows[i]` in the frame of word `frames[i]`, its first set bit in that word or later, its
@@ -101,7 +110,7 @@ impl<const W: usize> System<W> {
     /// either.
     ///
     /// # Errors
-    /// [`Singular`]; the system is then of no further use.
+    /// [`Singular`]; the equations are then of no further use.
     ///
     /// # Panics
     /// If the slices differ in length, or a frame has passed.
@@ -122,19 +131,19 @@ impl<const W: usize> System<W> {
         Ok(())
     }
 
-    /// The values of all columns.
+    /// Writes the values of all columns to `slots`.
     ///
     /// # Errors
     /// [`Singular`]
     ///
     /// # Panics
-    /// If a band leaves the system's columns.
-    pub fn solve(mut self) -> Result<Vec<[u64; W]>, Singular> {
+    /// If a band leaves the system's columns, or there are not as many slots.
+    pub fn solve(&mut self, slots: &mut [[u64; W]]) -> Result<(), Singular> {
         self.advance(self.columns.div_ceil(WORD))?;
         assert!(self.carried.is_empty(), "a band leaves the columns");
         back_substitute(self.backend, &self.rows, &mut self.values);
-        self.values.truncate(self.columns);
-        Ok(self.values)
+        slots.copy_from_slice(&self.values[..self.columns]);
+        Ok(())
     }
 
     fn eliminate(&mut self, rows: &[Row], values: &[[u64; W]]) -> Result<(), Singular> {

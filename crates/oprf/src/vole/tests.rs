@@ -4,6 +4,7 @@ use std::thread;
 use super::*;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica_correlations::ideal;
 use vesica_wire::{FramedChannel, Spoil, Tamper, memory_pair};
 
 fn params(security: Security, receiver_size: usize, sender_size: usize) -> Params {
@@ -90,6 +91,35 @@ fn outputs_agree_on_common_items_and_nowhere_else() {
             assert_eq!(met, common, "{security:?} {n_r} {n_s}");
         }
     }
+}
+
+/// On an ideal vector OLE: what the protocol adds is right by itself.
+#[test]
+fn outputs_agree_on_an_ideal_correlation() {
+    fn agree<F: Value<W>, const W: usize>(params: &Params, ours: &[Item], theirs: &[Item]) {
+        let (mut receiving, mut sending) = memory_pair();
+        let (sender, receiver) = ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, params.slots());
+        let (own, other) = thread::scope(|scope| {
+            let sending = scope.spawn(move || {
+                let mut rng = ChaCha12Rng::seed_from_u64(1);
+                send_on::<F, _, W>(&mut sending, params, theirs, &mut rng, |_, _| Ok(sender))
+            });
+            let mut rng = ChaCha12Rng::seed_from_u64(2);
+            let own =
+                receive_on::<F, _, W>(&mut receiving, params, ours, &mut rng, |_, _| Ok(receiver));
+            (own.unwrap(), sending.join().unwrap().unwrap())
+        });
+        let (own, other) = (in_order(own), in_order(other));
+        for (i, output) in own.iter().enumerate() {
+            let met = other.iter().position(|o| o == output);
+            assert_eq!(met, theirs.iter().position(|x| *x == ours[i]));
+        }
+    }
+    let ours = items(3, 500);
+    let mut theirs = items(4, 600);
+    theirs[200..300].copy_from_slice(&ours[100..200]);
+    agree::<u64, 1>(&params(Security::SemiHonest, 500, 600), &ours, &theirs);
+    agree::<u128, 2>(&params(Security::Malicious, 500, 600), &ours, &theirs);
 }
 
 #[test]

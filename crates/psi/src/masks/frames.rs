@@ -1,6 +1,6 @@
-//! Frames of masks.
+//! Frames of masks, or of other uniform strings.
 
-use vesica_wire::Misbehaviour;
+use vesica_wire::{Kind, Misbehaviour};
 
 use super::bits::{Gaps, Reader, Writer};
 use super::order::Entry;
@@ -9,6 +9,8 @@ use super::{MASKS, less};
 /// How the masks of an exchange are coded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
+    /// What frames hold.
+    kind: Kind,
     /// The leading bits, at most 64.
     gaps: Gaps,
     lead: u32,
@@ -19,11 +21,31 @@ pub(super) struct Code {
 impl Code {
     /// For `count` masks of `width` bits.
     pub(super) fn new(width: usize, count: usize) -> Self {
+        Self::of(MASKS, width, count)
+    }
+
+    /// For `count` uniform strings of `width` bits in frames of this kind.
+    pub(super) fn of(kind: Kind, width: usize, count: usize) -> Self {
         let lead = width.min(64);
         Code {
+            kind,
             gaps: Gaps::of_uniform(lead as u32, count),
             lead: lead as u32,
             tail: width - lead,
+        }
+    }
+
+    /// The kind of the frames.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The error for a string that is smaller than the one before.
+    #[cold]
+    pub(super) fn out_of_order(&self) -> Misbehaviour {
+        Misbehaviour::BadValue {
+            what: self.kind.name,
+            problem: "out of order",
         }
     }
 
@@ -78,7 +100,7 @@ impl<'a, const W: usize> Decoder<'a, W> {
     pub(super) fn new(code: &'a Code, frame: Vec<u8>, count: usize) -> Self {
         Decoder {
             code,
-            reader: Reader::new(MASKS.name, frame),
+            reader: Reader::new(code.kind.name, frame),
             left: count,
             previous: None,
         }
@@ -118,18 +140,9 @@ impl<'a, const W: usize> Decoder<'a, W> {
         }
         self.reader.check()?;
         if self.previous.is_some_and(|previous| less(&mask, &previous)) {
-            return Err(out_of_order());
+            return Err(self.code.out_of_order());
         }
         self.previous = Some(mask);
         Ok(mask)
-    }
-}
-
-/// The error for a mask that is smaller than the one before.
-#[cold]
-pub(super) fn out_of_order() -> Misbehaviour {
-    Misbehaviour::BadValue {
-        what: MASKS.name,
-        problem: "out of order",
     }
 }

@@ -13,6 +13,12 @@
 //! |---|---|
 //! | [`MASKS`] | all masks, ascending, so many a frame as [`Exchange`] computes; a frame begins with a mask in full, so that each can be read without the others |
 //! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
+//! | [`NAMES`] | instead, where the sender has several masks an item: the number of matches as before; then names of the items, coded as masks are |
+//!
+//! Where the sender has several masks an item, one for each bin in which the receiver may have put it,
+//! all of them go into one sorted sequence. Which of them matched tells in which bin the receiver has put the
+//! item, and that depends on its other items: positions would give away more than the matches. So
+//! the receiver then tells names, hashes of items that both can compute, of nothing but the matches.
 //!
 //! Sorting and matching take variable time, on each side's own machine alone.
 
@@ -20,13 +26,14 @@ mod bits;
 mod frames;
 mod matched;
 mod matching;
+mod names;
 mod order;
 
 use rayon::prelude::*;
 use vesica_oprf::Mask;
 use vesica_wire::{Channel, Error, Kind};
 
-use crate::{Params, Security};
+use crate::{Item, Params, Security};
 use frames::{Code, Decoder};
 use matching::{Hits, hits};
 use order::Order;
@@ -43,18 +50,25 @@ pub const MATCHED: Kind = Kind {
     name: "matched positions",
 };
 
+/// Frames with the names of the items that matched.
+pub const NAMES: Kind = Kind {
+    code: 58,
+    name: "matched names",
+};
+
 /// Bits of a mask.
 ///
 /// Malicious: 256 bits, so that a sender cannot find two items with one mask (RT21, section 4.1). Of
 /// `vole` 128 bits: two items with one mask take 2^64 hashes during the run.
-/// Semi-honest: λ + ⌈log₂(n_s·n_r)⌉, so that some pair of different items collides with probability at
-/// most 2^-λ (section A.1).
+/// Semi-honest: λ + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
+/// at most 2^-λ (section A.1); c is the number of the sender's masks an item.
 pub fn width(params: &Params) -> usize {
     match (params.security, params.protocol) {
         (Security::Malicious, crate::Protocol::Vole) => 128,
         (Security::Malicious, _) => 256,
         (Security::SemiHonest, _) => {
-            let pairs = params.receiver_size.max(1) as u128 * params.sender_size.max(1) as u128;
+            let masks = (params.sender_size * params.protocol.masks_an_item()).max(1);
+            let pairs = params.receiver_size.max(1) as u128 * masks as u128;
             let log = pairs.next_power_of_two().trailing_zeros();
             (params.lambda + log).min(256) as usize
         }
@@ -69,11 +83,13 @@ pub fn width(params: &Params) -> usize {
 pub struct Exchange {
     /// Bits of a mask, 1 to 256.
     pub width: usize,
-    /// Masks of the sender, fewer than 2^32.
+    /// Items of the sender.
     pub sender_size: usize,
-    /// Masks of the receiver, fewer than 2^32.
+    /// Masks of the sender an item, 1 or more; fewer than 2^32 in all.
+    pub masks_an_item: usize,
+    /// Items and masks of the receiver, fewer than 2^32.
     pub receiver_size: usize,
-    /// Whether the receiver tells the sender which of its masks matched.
+    /// Whether the receiver tells the sender what matched.
     pub both: bool,
 }
 
@@ -83,39 +99,30 @@ impl Exchange {
         Exchange {
             width: width(params),
             sender_size: params.sender_size,
+            masks_an_item: params.protocol.masks_an_item(),
             receiver_size: params.receiver_size,
             both: params.both,
         }
     }
 
-    /// Sends the sender's masks. Returns, if both learn them, the indices of those that matched,
-    /// ascending, as the receiver tells; a dishonest receiver can tell anything. Masks that repeat
-    /// count as matched once.
+    /// Masks of the sender.
+    fn masks(&self) -> usize {
+        self.masks_an_item * self.sender_size
+    }
+
+    /// Sends the sender's masks, one an item. Returns, if both learn them, the indices of those that
+    /// matched, ascending, as the receiver tells; a dishonest receiver can tell anything. Masks that
+    /// repeat count as matched once.
     ///
     /// # Panics
-    /// If there are not `sender_size` masks or they have fewer than `width` bits.
+    /// If there are not `sender_size` masks, one an item, or they have fewer than `width` bits.
     pub fn send<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         masks: &[[u64; W]],
     ) -> Result<Option<Vec<u32>>, Error> {
-        self.check::<W>();
-        assert_eq!(masks.len(), self.sender_size);
-        let code = Code::new(self.width, masks.len());
-        let mut order = Order::new(masks, self.width);
-        let batch = code.per_frame() * rayon::current_num_threads();
-        for first in (0..masks.len()).step_by(batch) {
-            let last = masks.len().min(first + batch);
-            order.sort_until(last);
-            let frames: Vec<_> = order.entries()[first..last]
-                .par_chunks(code.per_frame())
-                .map(|entries| code.encode(entries))
-                .collect();
-            for frame in frames {
-                channel.send(MASKS, frame)?;
-            }
-            channel.progress(last as u64, masks.len() as u64);
-        }
+        assert_eq!(self.masks_an_item, 1);
+        let order = self.send_masks(channel, masks)?;
         if !self.both {
             return Ok(None);
         }
@@ -128,53 +135,97 @@ impl Exchange {
         Ok(Some(indices))
     }
 
-    /// Receives the sender's masks and returns the indices of the receiver's own masks among them,
-    /// ascending; if both learn them, tells the sender first.
+    /// [`Self::send`] for several masks an item, in any order. Returns, if both learn them, the indices of the
+    /// items that matched, ascending, as the receiver tells.
     ///
     /// # Panics
-    /// If there are not `receiver_size` masks or they have fewer than `width` bits.
+    /// If there are not `sender_size` items, or not `masks_an_item` masks of each, or these have fewer than `width`
+    /// bits.
+    pub fn send_several<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        items: &[Item],
+        masks: Vec<[u64; W]>,
+    ) -> Result<Option<Vec<u32>>, Error> {
+        assert_eq!(items.len(), self.sender_size);
+        drop(self.send_masks(channel, &masks)?);
+        drop(masks);
+        match self.both {
+            true => names::receive(self, channel, session, items).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn send_masks<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        masks: &[[u64; W]],
+    ) -> Result<Order<W>, Error> {
+        self.check::<W>();
+        assert_eq!(masks.len(), self.masks());
+        let code = Code::new(self.width, masks.len());
+        let mut order = Order::new(masks, self.width);
+        send_sorted(channel, &code, &mut order)?;
+        Ok(order)
+    }
+
+    /// Receives the sender's masks, one an item, and returns the indices of the receiver's own masks among
+    /// them, ascending; if both learn them, tells the sender first.
+    ///
+    /// # Panics
+    /// If there are not `receiver_size` masks, the sender has several an item, or they have fewer than
+    /// `width` bits.
     pub fn receive<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         own: &[[u64; W]],
     ) -> Result<Vec<u32>, Error> {
+        assert_eq!(self.masks_an_item, 1);
+        let found = self.receive_masks(channel, own, self.both)?;
+        if let Some(positions) = &found.positions {
+            matched::send(channel, self.sender_size, positions)?;
+        }
+        Ok(found.indices())
+    }
+
+    /// [`Self::receive`] for a sender that has several masks an item. `numbers[i]` is the index of the
+    /// item that `own[i]` is of; returns those of the items that match, ascending.
+    ///
+    /// # Panics
+    /// If there are not `receiver_size` items and masks, or these have fewer than `width` bits.
+    pub fn receive_several<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        items: &[Item],
+        own: &[[u64; W]],
+        numbers: &[u32],
+    ) -> Result<Vec<u32>, Error> {
+        assert_eq!(items.len(), self.receiver_size);
+        let found = self.receive_masks(channel, own, false)?;
+        let matches = crate::renumbered(&found.indices(), numbers);
+        if self.both {
+            names::send(self, channel, session, items, &matches)?;
+        }
+        Ok(matches)
+    }
+
+    fn receive_masks<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        own: &[[u64; W]],
+        positions: bool,
+    ) -> Result<Found<W>, Error> {
         self.check::<W>();
         assert_eq!(own.len(), self.receiver_size);
-        let code = Code::new(self.width, self.sender_size);
+        let code = Code::new(self.width, self.masks());
         // The sender is still at work on its masks.
         let mut order = Order::new(own, self.width);
         order.sort_until(own.len());
-        let mut found = Found {
-            matched: vec![false; own.len()],
-            positions: self.both.then(Vec::new),
-            last: None,
-        };
-        let batch = code.per_frame() * rayon::current_num_threads();
-        for first in (0..self.sender_size).step_by(batch) {
-            let mut left = batch.min(self.sender_size - first);
-            let mut frames = Vec::new();
-            while left > 0 {
-                let count = left.min(code.per_frame());
-                let frame = channel.recv(MASKS, code.most_bytes(count))?;
-                frames.push(Decoder::new(&code, frame, count));
-                left -= count;
-            }
-            let hits: Vec<_> = frames
-                .into_par_iter()
-                .map(|frame| hits(frame, &order))
-                .collect();
-            for (i, hits) in hits.into_iter().enumerate() {
-                found.take(first + i * code.per_frame(), hits?)?;
-            }
-            let done = self.sender_size.min(first + batch);
-            channel.progress(done as u64, self.sender_size as u64);
-        }
-        if let Some(positions) = found.positions {
-            matched::send(channel, self.sender_size, &positions)?;
-        }
-        Ok((0..own.len() as u32)
-            .filter(|i| found.matched[*i as usize])
-            .collect())
+        let mut found = Found::new(own.len(), positions);
+        receive_sorted(channel, &code, self.masks(), &order, &mut found)?;
+        Ok(found)
     }
 
     /// [`Self::send`] for masks of 32 bytes.
@@ -205,25 +256,96 @@ impl Exchange {
 
     fn check<const W: usize>(&self) {
         assert!((1..=256).contains(&self.width) && self.width <= 64 * W);
-        assert!(self.sender_size.max(self.receiver_size) < 1 << 32);
+        assert!(self.masks_an_item > 0);
+        assert!(self.masks().max(self.receiver_size) < 1 << 32);
     }
 }
 
-/// What the receiver has found so far.
+/// Sends all masks, ascending.
+fn send_sorted<const W: usize>(
+    channel: &mut dyn Channel,
+    code: &Code,
+    order: &mut Order<W>,
+) -> Result<(), Error> {
+    let count = order.entries().len();
+    let batch = code.per_frame() * rayon::current_num_threads();
+    for first in (0..count).step_by(batch) {
+        let last = count.min(first + batch);
+        order.sort_until(last);
+        let frames: Vec<_> = order.entries()[first..last]
+            .par_chunks(code.per_frame())
+            .map(|entries| code.encode(entries))
+            .collect();
+        for frame in frames {
+            channel.send(code.kind(), frame)?;
+        }
+        channel.progress(last as u64, count as u64);
+    }
+    Ok(())
+}
+
+/// Receives `count` masks, and finds the own ones among them, all of which are in order.
+fn receive_sorted<const W: usize>(
+    channel: &mut dyn Channel,
+    code: &Code,
+    count: usize,
+    order: &Order<W>,
+    found: &mut Found<W>,
+) -> Result<(), Error> {
+    let batch = code.per_frame() * rayon::current_num_threads();
+    for first in (0..count).step_by(batch) {
+        let mut left = batch.min(count - first);
+        let mut frames = Vec::new();
+        while left > 0 {
+            let count = left.min(code.per_frame());
+            let frame = channel.recv(code.kind(), code.most_bytes(count))?;
+            frames.push(Decoder::new(code, frame, count));
+            left -= count;
+        }
+        let hits: Vec<_> = frames
+            .into_par_iter()
+            .map(|frame| hits(frame, order))
+            .collect();
+        for (i, hits) in hits.into_iter().enumerate() {
+            found.take(code, first + i * code.per_frame(), hits?)?;
+        }
+        let done = count.min(first + batch);
+        channel.progress(done as u64, count as u64);
+    }
+    Ok(())
+}
+
+/// What a party has found so far.
 struct Found<const W: usize> {
     /// Which own masks have matched.
     matched: Vec<bool>,
-    /// Positions of the matches among the sender's masks, if the sender wants them.
+    /// Positions of the matches among the other side's masks, if they are wanted.
     positions: Option<Vec<u32>>,
     /// Last mask of the frame before.
     last: Option<[u64; W]>,
 }
 
 impl<const W: usize> Found<W> {
+    /// Nothing yet, of so many own masks.
+    fn new(own: usize, positions: bool) -> Self {
+        Found {
+            matched: vec![false; own],
+            positions: positions.then(Vec::new),
+            last: None,
+        }
+    }
+
+    /// The indices of the own masks that matched.
+    fn indices(&self) -> Vec<u32> {
+        (0..self.matched.len() as u32)
+            .filter(|i| self.matched[*i as usize])
+            .collect()
+    }
+
     /// Takes the matches of the frame that begins at position `base`.
-    fn take(&mut self, base: usize, hits: Hits<W>) -> Result<(), Error> {
+    fn take(&mut self, code: &Code, base: usize, hits: Hits<W>) -> Result<(), Error> {
         if self.last.is_some_and(|last| hits.first < last) {
-            return Err(frames::out_of_order().into());
+            return Err(code.out_of_order().into());
         }
         self.last = Some(hits.last);
         for (own, offset) in hits.pairs {

@@ -49,6 +49,7 @@ fn sent<const W: usize>(masks: &[[u64; W]], width: usize) -> Tape {
     let exchange = Exchange {
         width,
         sender_size: masks.len(),
+        masks_an_item: 1,
         receiver_size: 0,
         both: false,
     };
@@ -89,6 +90,7 @@ fn exchanged<const W: usize>(
     let exchange = Exchange {
         width,
         sender_size: theirs.len(),
+        masks_an_item: 1,
         receiver_size: own.len(),
         both: true,
     };
@@ -122,6 +124,131 @@ impl Channel for Split {
     }
 
     fn abort(&mut self, _: &Error) {}
+}
+
+/// An exchange of three masks for each of the sender's items, of which `common` are also the receiver's; what
+/// each side is told.
+fn exchanged_several(
+    ours: &[Item],
+    theirs: &[Item],
+    common: usize,
+    spoil: impl FnOnce(&mut Tape),
+) -> (Vec<u32>, Result<Vec<u32>, Error>) {
+    assert_eq!(ours[..common], theirs[..common]);
+    let exchange = Exchange {
+        width: 82,
+        sender_size: theirs.len(),
+        masks_an_item: 3,
+        receiver_size: ours.len(),
+        both: true,
+    };
+    let session = [1; 32];
+    // The mask of an item that both have is any of the three, and masks come in any order.
+    let masks = random::<2>(3 * theirs.len(), 20);
+    let mut own = random::<2>(ours.len(), 21);
+    for (i, own) in own[..common].iter_mut().enumerate() {
+        *own = masks[3 * i + i % 3];
+    }
+    own.reverse();
+    let numbers: Vec<u32> = (0..ours.len() as u32).rev().collect();
+    let mut tape = Tape::default();
+    let alone = Exchange {
+        both: false,
+        ..exchange
+    };
+    let sent = alone.send_several(&mut tape, &session, theirs, masks.clone());
+    assert_eq!(sent.unwrap(), None);
+    let matches = exchange
+        .receive_several(&mut tape, &session, ours, &own, &numbers)
+        .unwrap();
+    assert!(tape.0.iter().all(|(kind, _)| *kind == NAMES));
+    spoil(&mut tape);
+    let told = exchange.send_several(&mut Split(tape), &session, theirs, masks);
+    (matches, told.map(|told| told.unwrap()))
+}
+
+fn items(count: usize, seed: u64) -> Vec<Item> {
+    let mut items = vec![[0; 32]; count];
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
+    items
+}
+
+#[test]
+fn several_masks_an_item_match_and_items_are_told() {
+    let shared = items(40_000, 22);
+    for (n, m, common) in [
+        (0, 0, 0),
+        (0, 4, 0),
+        (5, 0, 0),
+        (50, 90, 20),
+        (7, 7, 7),
+        (50_000, 41_000, 40_000),
+    ] {
+        let with = |count: usize, seed| {
+            let mut all = shared[..common].to_vec();
+            all.extend(items(count - common, seed));
+            all
+        };
+        let (ours, theirs) = (with(n, 23), with(m, 24));
+        let (matches, told) = exchanged_several(&ours, &theirs, common, |_| ());
+        let expected: Vec<u32> = (0..common as u32).collect();
+        assert_eq!(matches, expected);
+        assert_eq!(told.unwrap(), expected);
+    }
+}
+
+/// What is told depends on the items that match, and not on which of their masks did.
+#[test]
+fn names_do_not_tell_the_place() {
+    let shared = items(300, 25);
+    let told = |rest| {
+        let ours = [&shared[..], &items(rest, 26)].concat();
+        let mut frames = Vec::<(Kind, Vec<u8>)>::new();
+        let theirs = [&shared[..], &items(10, 27)].concat();
+        let keep = |tape: &mut Tape| frames = tape.0.iter().cloned().collect();
+        assert_eq!(exchanged_several(&ours, &theirs, 300, keep).0.len(), 300);
+        frames
+    };
+    assert_eq!(told(0), told(500));
+}
+
+#[test]
+fn malformed_names_are_refused() {
+    let (ours, theirs) = (items(60, 28), items(60, 28));
+    let said = |spoil: &dyn Fn(&mut Tape)| match exchanged_several(&ours, &theirs, 50, spoil).1 {
+        Err(Error::PeerMisbehaved(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let bad = |problem| Misbehaviour::BadValue {
+        what: "matched names",
+        problem,
+    };
+    let wrong = |bytes| Misbehaviour::WrongLength {
+        what: "matched names",
+        bytes,
+    };
+    assert_eq!(said(&|tape| tape.0[0].1.truncate(3)), wrong(3));
+    let more = bad("more matches than items");
+    assert_eq!(said(&|tape| tape.0[0].1[0] = 61), more);
+    assert_eq!(said(&|tape| tape.0[0].1[3] = 255), more);
+    let with = |names: &[[u64; 2]]| {
+        said(&|tape| {
+            tape.0[0].1 = (names.len() as u32).to_le_bytes().to_vec();
+            let code = Code::of(NAMES, 82, names.len());
+            let mut order = Order::new(names, 82);
+            order.sort_until(names.len());
+            tape.0[1].1 = code.encode(order.entries());
+        })
+    };
+    let others = bad("not of different items of this side");
+    assert_eq!(with(&[[5, 6]]), others);
+    let own = names::names(&[1; 32], &theirs[..2]);
+    assert_eq!(with(&[own[0], own[0]]), others);
+    assert_eq!(with(&[own[0], own[1], [7, 8]]), others);
+    // A byte less or more.
+    let cut = |tape: &mut Tape| tape.0[1].1.truncate(20);
+    assert_eq!(said(&cut), wrong(20));
+    assert_eq!(said(&|tape| tape.0[1].1 = vec![0; 4]), wrong(4));
 }
 
 /// Indices of the masks that the other side holds; of equal ones all, or only one.
@@ -179,6 +306,9 @@ fn widths_match_the_published_table() {
     assert_eq!(width(&params(Protocol::Vole, 40, 5, 5)), 128);
     assert_eq!(width(&params(Protocol::Dh, 64, 0, 0)), 64);
     assert_eq!(width(&params(Protocol::Dh, 40, 3, 5)), 44);
+    // Three masks an item.
+    assert_eq!(width(&params(Protocol::Kkrt, 40, 3, 5)), 46);
+    assert_eq!(width(&params(Protocol::Kkrt, 40, 1 << 20, 1 << 20)), 82);
 }
 
 #[test]
@@ -422,6 +552,7 @@ fn frames_ascend_and_are_as_many_as_agreed() {
     let exchange = Exchange {
         width,
         sender_size: count,
+        masks_an_item: 1,
         receiver_size: own.len(),
         both: false,
     };

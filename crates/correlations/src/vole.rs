@@ -1,0 +1,64 @@
+//! What a protocol wants of a vector OLE whose setup ends while the protocol does other work: the
+//! silent one of [`crate::silent`], or the ideal one of [`crate::ideal`] in tests.
+//!
+//! The receiver holds a and c, the sender b and Δ, with c_i = Δ·a_i + b_i in GF(2^128).
+
+use rand_core::CryptoRng;
+use vesica_primitives::block::Block;
+use vesica_wire::{Channel, Error};
+
+use crate::silent::Shape;
+
+/// The sender's half, before the receiver has passed the checks of the setup.
+pub trait UncheckedSender {
+    /// How the correlation is cut into chunks.
+    fn shape(&self) -> &Shape;
+
+    /// A hash of the setup that the receiver has contributed to after the session was fixed: the sender
+    /// cannot have chosen the session by it.
+    fn session(&self) -> [u8; 32];
+
+    /// Entries b of one chunk, for work ahead: nothing that depends on them may go out before
+    /// [`finish`](Self::finish).
+    ///
+    /// # Panics
+    /// If `b` does not have the chunk's length.
+    fn expand(&self, chunk: usize, b: &mut [Block]);
+
+    /// Ends the setup; Δ.
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved` for a receiver that does not pass a check.
+    fn finish(self, channel: &mut dyn Channel) -> Result<Block, Error>;
+}
+
+/// The receiver's half, before the sender has sent its part of the setup.
+pub trait WaitingReceiver<F> {
+    /// The half when the setup has ended.
+    type Receiver: Receiver<F>;
+
+    /// That of [`UncheckedSender::session`].
+    fn session(&self) -> [u8; 32];
+
+    /// Ends the setup.
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
+    fn finish(
+        self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self::Receiver, Error>;
+}
+
+/// The receiver's half.
+pub trait Receiver<F> {
+    /// How the correlation is cut into chunks.
+    fn shape(&self) -> &Shape;
+
+    /// Entries a and c of one chunk, each chunk to be used once.
+    ///
+    /// # Panics
+    /// If `a` and `c` do not have the chunk's length.
+    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]);
+}

@@ -1,0 +1,158 @@
+//! What a hash table puts into its bins.
+
+/// An item in a bin, and the number of the hash function that led it there.
+///
+/// Protocols hash the function's number along with the item, so that an item whose functions
+/// agree cannot give two equal values (PRTY19, section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Entry(u32);
+
+/// Most items of a table: an entry has 30 bits for the item's number.
+pub(crate) const MOST_ITEMS: usize = 1 << 30;
+
+impl Entry {
+    pub(crate) fn new(item: u32, function: u32) -> Self {
+        debug_assert!(function < 4 && (item as usize) < MOST_ITEMS);
+        Entry(item << 2 | function)
+    }
+
+    /// The entry that [`Entry::code`] gives.
+    pub(crate) fn from_code(code: u32) -> Self {
+        Entry(code)
+    }
+
+    /// The entry as a number.
+    pub(crate) fn code(self) -> u32 {
+        self.0
+    }
+
+    /// The item's number among the keys given.
+    pub fn item(self) -> usize {
+        (self.0 >> 2) as usize
+    }
+
+    /// The function's number, from 0.
+    pub fn function(self) -> usize {
+        (self.0 & 3) as usize
+    }
+}
+
+/// Bins with any number of entries, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bins {
+    /// Bin b's entries are `entries[ends[b - 1]..ends[b]]`.
+    ends: Vec<u32>,
+    entries: Vec<Entry>,
+}
+
+impl Bins {
+    /// Lays out what `each` tells, entry by entry with its bin. It is called twice and tells the same
+    /// both times; within a bin entries keep its order.
+    ///
+    /// # Panics
+    /// If there are 2^32 entries or more.
+    pub(crate) fn collect(bins: usize, mut each: impl FnMut(&mut dyn FnMut(u32, Entry))) -> Self {
+        let mut ends = vec![0u32; bins + 1];
+        let mut count = 0usize;
+        each(&mut |bin, _| {
+            ends[bin as usize + 1] += 1;
+            count += 1;
+        });
+        assert!(u32::try_from(count).is_ok(), "less than 2^32 entries");
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        // ends[b] is where the next entry of bin b goes, and so ends up as where bin b ends.
+        let mut entries = vec![Entry(0); count];
+        each(&mut |bin, entry| {
+            let to = &mut ends[bin as usize];
+            entries[*to as usize] = entry;
+            *to += 1;
+        });
+        ends.pop();
+        Bins { ends, entries }
+    }
+
+    /// Number of bins.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no bins.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The entries of a bin.
+    ///
+    /// # Panics
+    /// If there is no such bin.
+    pub fn bin(&self, bin: usize) -> &[Entry] {
+        &self.entries[self.begin(bin)..self.ends[bin] as usize]
+    }
+
+    /// The entries of all bins, in the order of the bins.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Where the entries of a bin begin among all [`entries`](Bins::entries); of the bin behind the last,
+    /// their number.
+    ///
+    /// # Panics
+    /// If there is no such bin.
+    pub fn begin(&self, bin: usize) -> usize {
+        match bin {
+            0 => 0,
+            _ => self.ends[bin - 1] as usize,
+        }
+    }
+
+    /// The bin of an entry, by its place among all [`entries`](Bins::entries); of a place behind the last,
+    /// the number of bins.
+    pub fn bin_of(&self, place: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= place)
+    }
+
+    /// Entries of the fullest bin.
+    pub fn fullest(&self) -> usize {
+        (0..self.len())
+            .map(|b| self.bin(b).len())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_stand_in_their_bins() {
+        let pairs = [(2, 0), (0, 1), (2, 2), (3, 3), (2, 4)];
+        let bins = Bins::collect(5, |put| {
+            for (bin, item) in pairs {
+                put(bin, Entry::new(item, item % 3));
+            }
+        });
+        assert_eq!((bins.len(), bins.fullest(), bins.is_empty()), (5, 3, false));
+        for b in 0..5 {
+            let expected: Vec<Entry> = pairs
+                .iter()
+                .filter(|(bin, _)| *bin == b)
+                .map(|(_, item)| Entry::new(*item, item % 3))
+                .collect();
+            assert_eq!(bins.bin(b as usize), expected);
+        }
+        assert_eq!((bins.begin(0), bins.begin(3), bins.begin(5)), (0, 4, 5));
+        assert_eq!(bins.entries().len(), 5);
+        let of: Vec<usize> = (0..6).map(|place| bins.bin_of(place)).collect();
+        assert_eq!(of, [0, 2, 2, 2, 3, 5]);
+        assert_eq!((bins.bin(2)[1].item(), bins.bin(2)[1].function()), (2, 2));
+        let none = Bins::collect(0, |_| ());
+        assert!(none.is_empty() && none.fullest() == 0 && none.begin(0) == 0);
+    }
+}

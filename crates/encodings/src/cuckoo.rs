@@ -1,0 +1,276 @@
+//! Cuckoo hashing without a stash: every item in one of k bins, one item a bin at most (R. Pagh, F. F.
+//! Rodler, *Cuckoo Hashing*, ESA 2001; with more than two functions D. Fotakis and others, STACS 2003).
+//!
+//! Places are found by local search (M. Khosla, *Balls into Bins Made Faster*, ESA 2013): a
+//! bin has a label that is never more than the number of moves that would free it; an item takes the bin with
+//! the least label, and whoever was there looks for another. The search takes linear time where the
+//! table has room, needs no randomness, and ends without places only if there are none: whether it
+//! fails depends on the set of items and on the functions, not on any order or luck. See [`Parameters`] for
+//! how likely that is.
+//!
+//! An item's bins are different ones. So no item can have one value twice in a bin, whatever a
+//! protocol makes of the numbers of functions that an [`Entry`] tells.
+//!
+//! The order of work, and so time and memory accesses, depend on the keys.
+
+mod parameters;
+
+pub use parameters::Parameters;
+
+use vesica_kernels::prefetch;
+use vesica_primitives::block::{Block, Cipher};
+
+use crate::EncodingFailed;
+use crate::bins::Entry;
+
+/// Most hash functions of a table.
+pub const MOST_HASHES: usize = 4;
+
+/// Keys hashed together.
+const HASHED: usize = 128;
+
+/// Items whose memory is asked for ahead.
+const AHEAD: usize = 24;
+
+/// Stands for no entry.
+const EMPTY: u32 = u32::MAX;
+
+/// The hash functions of a table: what both sides of a protocol share.
+///
+/// Keys are 128-bit strings that look uniform: hashes of salted items.
+#[derive(Clone)]
+pub struct Functions {
+    parameters: Parameters,
+    cipher: Cipher,
+}
+
+impl Functions {
+    /// The functions of a run.
+    pub fn new(parameters: Parameters, session: &[u8; 32]) -> Self {
+        Functions {
+            parameters,
+            cipher: Cipher::public("vesica 2026 cuckoo bins", session),
+        }
+    }
+
+    /// Their parameters.
+    pub fn parameters(&self) -> Parameters {
+        self.parameters
+    }
+
+    /// Writes the bins of key i to `out[i]`, in the order of the functions: different bins, the first
+    /// `hashes` of the array. The rest is 0.
+    ///
+    /// # Panics
+    /// If `keys` and `out` differ in length.
+    pub fn bins(&self, keys: &[Block], out: &mut [[u32; MOST_HASHES]]) {
+        assert_eq!(keys.len(), out.len());
+        match self.parameters.hashes {
+            2 => self.bins_of::<2>(keys, out),
+            3 => self.bins_of::<3>(keys, out),
+            _ => self.bins_of::<4>(keys, out),
+        }
+    }
+
+    fn bins_of<const K: usize>(&self, keys: &[Block], out: &mut [[u32; MOST_HASHES]]) {
+        let bins = self.parameters.bins as u64;
+        let mut blocks = [0; 2 * HASHED];
+        for (keys, out) in keys.chunks(HASHED).zip(out.chunks_mut(HASHED)) {
+            let blocks = &mut blocks[..2 * keys.len()];
+            for (pair, key) in blocks.as_chunks_mut::<2>().0.iter_mut().zip(keys) {
+                *pair = [*key, *key ^ 1];
+            }
+            self.cipher.feed_forward(blocks);
+            for (out, pair) in out.iter_mut().zip(blocks.as_chunks::<2>().0) {
+                let numbers = [
+                    pair[0] as u64,
+                    (pair[0] >> 64) as u64,
+                    pair[1] as u64,
+                    (pair[1] >> 64) as u64,
+                ];
+                *out = distinct::<K>(bins, &numbers);
+            }
+        }
+    }
+}
+
+/// `K` different numbers below `bins`, from uniform numbers of 64 bits: the j-th among the bins that are
+/// left.
+#[inline(always)]
+fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MOST_HASHES] {
+    let mut chosen = [0u32; MOST_HASHES];
+    // Those before, ascending.
+    let mut taken = [u32::MAX; K];
+    for j in 0..K {
+        let left = bins - j as u64;
+        let mut bin = ((u128::from(numbers[j]) * u128::from(left)) >> 64) as u32;
+        for taken in &taken[..j] {
+            bin += u32::from(bin >= *taken);
+        }
+        chosen[j] = bin;
+        let mut moving = bin;
+        for taken in &mut taken[..=j] {
+            (*taken, moving) = (moving.min(*taken), moving.max(*taken));
+        }
+    }
+    chosen
+}
+
+/// A cuckoo table: what is in each bin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Entry of each bin, or [`EMPTY`].
+    slots: Vec<u32>,
+}
+
+impl Table {
+    /// Finds a place for every key.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`] if there is none, because too many items have too few bins among them; more
+    /// than k equal keys are such items.
+    ///
+    /// # Panics
+    /// If there are more keys than the functions' parameters say, or 2^30.
+    pub fn new(functions: &Functions, keys: &[Block]) -> Result<Self, EncodingFailed> {
+        assert!(keys.len() <= functions.parameters.items, "too many keys");
+        let mut bins = vec![[0; MOST_HASHES]; keys.len()];
+        functions.bins(keys, &mut bins);
+        let Parameters {
+            hashes,
+            bins: count,
+            ..
+        } = functions.parameters;
+        Self::place(hashes, count, &bins)
+    }
+
+    /// Finds a place for every item, the first `hashes` bins of which are given; an item's bins may
+    /// be equal. For functions other than [`Functions`].
+    ///
+    /// # Errors
+    /// As [`Table::new`].
+    ///
+    /// # Panics
+    /// If `hashes` is not 2, 3 or 4, there are more than 2^30 items, or a bin is not below `count`.
+    pub fn place(
+        hashes: usize,
+        count: usize,
+        bins: &[[u32; MOST_HASHES]],
+    ) -> Result<Self, EncodingFailed> {
+        assert!(bins.len() < crate::bins::MOST_ITEMS);
+        match hashes {
+            2 => Search::<2>::run(count, bins),
+            3 => Search::<3>::run(count, bins),
+            4 => Search::<4>::run(count, bins),
+            _ => panic!("two to four functions"),
+        }
+    }
+
+    /// Number of bins.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no bins.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What is in a bin.
+    ///
+    /// # Panics
+    /// If there is no such bin.
+    pub fn bin(&self, bin: usize) -> Option<Entry> {
+        let slot = self.slots[bin];
+        (slot != EMPTY).then(|| Entry::from_code(slot))
+    }
+
+    /// What is in each bin, in their order.
+    pub fn bins(&self) -> impl ExactSizeIterator<Item = Option<Entry>> + '_ {
+        (0..self.slots.len()).map(|bin| self.bin(bin))
+    }
+}
+
+/// A bin while places are sought: its entry, and its label.
+type State = [u32; 2];
+
+struct Search<'a, const K: usize> {
+    bins: &'a [[u32; MOST_HASHES]],
+    states: Vec<State>,
+    /// A label above this says that there is no way to an empty bin: the items on a shortest way are
+    /// different ones.
+    most: u32,
+    /// Items that lost their places, or have had none yet.
+    waiting: Vec<u32>,
+}
+
+impl<const K: usize> Search<'_, K> {
+    fn run(count: usize, bins: &[[u32; MOST_HASHES]]) -> Result<Table, EncodingFailed> {
+        let mut search = Search::<K> {
+            bins,
+            states: vec![[EMPTY, 0]; count],
+            most: bins.len() as u32,
+            waiting: Vec::new(),
+        };
+        for item in 0..bins.len() {
+            if let Some(later) = bins.get(item + AHEAD) {
+                search.ask(later);
+            }
+            search.step(item as u32)?;
+        }
+        while !search.waiting.is_empty() {
+            let waiting = std::mem::take(&mut search.waiting);
+            for (i, item) in waiting.iter().enumerate() {
+                if let Some(later) = waiting.get(i + 2 * AHEAD) {
+                    prefetch(bins, *later as usize);
+                }
+                if let Some(later) = waiting.get(i + AHEAD) {
+                    search.ask(&bins[*later as usize]);
+                }
+                search.step(*item)?;
+            }
+        }
+        let slots = search.states.iter().map(|state| state[0]).collect();
+        Ok(Table { slots })
+    }
+
+    /// Asks for the memory of an item's bins.
+    #[inline(always)]
+    fn ask(&self, bins: &[u32; MOST_HASHES]) {
+        for bin in &bins[..K] {
+            prefetch(&self.states, *bin as usize);
+        }
+    }
+
+    /// Puts an item into its bin with the least label; whoever was there waits.
+    ///
+    /// The label of a bin whose item could go elsewhere in m moves or more is at most m + 1: empty
+    /// bins have 0, an item that comes in sets its bin's label to one more than the least label of its
+    /// other bins, and labels only grow.
+    #[inline(always)]
+    fn step(&mut self, item: u32) -> Result<(), EncodingFailed> {
+        let bins = &self.bins[item as usize];
+        let (mut least, mut function, mut other) = (u32::MAX, 0, u32::MAX);
+        for (j, bin) in bins[..K].iter().enumerate() {
+            let label = self.states[*bin as usize][1];
+            if label < least {
+                (other, least, function) = (least, label, j);
+            } else {
+                other = other.min(label);
+            }
+        }
+        if least > self.most {
+            return Err(EncodingFailed);
+        }
+        let state = &mut self.states[bins[function] as usize];
+        let code = Entry::new(item, function as u32).code();
+        let [before, _] = std::mem::replace(state, [code, other.saturating_add(1)]);
+        if before != EMPTY {
+            self.waiting.push(Entry::from_code(before).item() as u32);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

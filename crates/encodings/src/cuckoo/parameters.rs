@@ -1,0 +1,166 @@
+//! How many bins a cuckoo table needs.
+
+use crate::bins::MOST_ITEMS;
+use crate::scaled::{Round, Scaled};
+
+/// What the number of bins is made of, for one number of functions.
+struct Rule {
+    /// Bins for a hundred items, at least: those of the literature.
+    published: u64,
+    /// Bins for a thousand items that keep large sets of items from being crowded.
+    crowds: u64,
+    /// Bins more for a hundred bits of λ.
+    bits: u64,
+    /// Bins more.
+    extra: u64,
+    /// Bits by which the fewest items that can be crowded are kept rarer than 2^-λ.
+    spare: u32,
+}
+
+/// Of two, three and four functions.
+const RULES: [Rule; 3] = [
+    Rule {
+        published: 400,
+        crowds: 4000,
+        bits: 0,
+        extra: 8,
+        spare: 5,
+    },
+    Rule {
+        published: 127,
+        crowds: 1230,
+        bits: 105,
+        extra: 8,
+        spare: 1,
+    },
+    Rule {
+        published: 109,
+        crowds: 1085,
+        bits: 80,
+        extra: 8,
+        spare: 1,
+    },
+];
+
+/// The shape of a cuckoo table without a stash: a function of the number of items, the number of hash
+/// functions and λ, the same on every machine (integers only).
+///
+/// # Failure
+/// The functions give each item k different bins, all sets of k equally likely. Items have places if and
+/// only if no s of them have fewer than s bins among them (Hall), and [`Table::place`](super::Table::place)
+/// finds places whenever there are any. So the probability of failure is that of a *crowd*: s items
+/// whose bins are s − d, with d > 0. Take the largest d, and for it the smallest s. Then every one of the
+/// s − d bins is met at least twice (without an item that alone meets a bin, the others would be a smaller
+/// crowd with the same d), and each of the other n − s items has a bin elsewhere (with it, d would be
+/// larger). So, with β bins, b = s − d and (x)_k = x(x−1)…(x−k+1),
+///
+///   P\[failure\] ≤ Σ_{s,d} C(n,s)·C(β,b) · W(ks,b)/(β)_k^s · (1 − (b)_k/(β)_k)^(n−s),
+///
+/// where W is the smaller of (b)_k^s and the number of ways to throw ks balls into b bins with two in
+/// each or more, which is at most (ks)!·(e^z − 1 − z)^b / z^(ks) for every z > 0.
+///
+/// The sum has a bump at either end. At s = k + 1, d = 1 it is C(n,k+1) / C(β,k)^k, items that all have the
+/// same k bins: for small n this decides, and it is why a multiple of n bins is not enough there. At s of the
+/// order of n it falls by a factor for each bin more, once there are 1.23·n bins for k = 3, or 1.08·n for
+/// k = 4. The number of bins is the largest of
+///
+/// - the least β that makes the first term 2^-(λ+1), or 2^-(λ+5) for k = 2, where the terms fall slowly;
+/// - 1.23·n + 1.05·λ + 8 for k = 3, 1.085·n + 0.8·λ + 8 for k = 4, 4·n + 8 for k = 2;
+/// - the bins that the literature takes for large n: 1.27·n for k = 3, 1.09·n for k = 4 (B. Pinkas,
+///   T. Schneider, M. Zohner, *Scalable Private Set Intersection Based on OT Extension*, ACM TOPS 2018,
+///   extrapolated from experiments at reduced λ, as PSTY19, KBM23 and CGS22 take them; their functions may
+///   agree on an item, which ours never do).
+///
+/// Tests sum the bound: it is at most 2^-λ for n up to 2^20 and λ up to 128 wherever they look. The published
+/// numbers alone would not do for small sets: the bound for 1.27·n bins and k = 3 is 2^-19 at n = 2^9, 2^-39
+/// at 2^10 and 2^-55 at 2^11, and for functions that may agree, two items with one bin alone fail with
+/// probability n²/(2·β⁵), 2^-33 at n = 2^10. The bound is ours and nobody else has checked it; the
+/// tests compare it to simulations at λ = 10 and less, where it is up to a thousand times too large for middle n,
+/// and exact where k + 1 items decide.
+///
+/// Two functions without a stash are not economical: failure falls with 1/n only, so that
+/// λ = 40 takes 68 bins an item at n = 2^20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Items, at most.
+    pub items: usize,
+    /// Hash functions: bins that an item may be in.
+    pub hashes: usize,
+    /// Bins.
+    pub bins: usize,
+}
+
+impl Parameters {
+    /// For `items` items and `hashes` functions, with a probability of failure of at most 2^-`lambda`.
+    ///
+    /// # Panics
+    /// If `hashes` is not 2, 3 or 4, `lambda` exceeds 128, `items` 2^30, or the number of bins 2^32,
+    /// which only two functions can make it do.
+    pub fn new(items: usize, hashes: usize, lambda: u32) -> Self {
+        assert!((2..=4).contains(&hashes), "two to four functions");
+        assert!(lambda <= 128, "at most 128 bits of statistical security");
+        assert!(items <= MOST_ITEMS, "at most 2^30 items");
+        if items <= hashes {
+            // Nobody can be crowded who has as many bins as there are items.
+            return Self::with_bins(items, hashes, hashes);
+        }
+        let rule = &RULES[hashes - 2];
+        let n = items as u64;
+        let crowds = (n * rule.crowds).div_ceil(1000)
+            + (u64::from(lambda) * rule.bits).div_ceil(100)
+            + rule.extra;
+        let bins = (n * rule.published)
+            .div_ceil(100)
+            .max(crowds)
+            .max(against_few(n, hashes as u64, lambda + rule.spare));
+        Self::with_bins(items, hashes, bins as usize)
+    }
+
+    /// As many bins as the caller likes: the probability of failure is the caller's business.
+    ///
+    /// # Panics
+    /// If `hashes` is not 2, 3 or 4, or there are fewer bins than functions, or more than 2^32.
+    pub fn with_bins(items: usize, hashes: usize, bins: usize) -> Self {
+        assert!((2..=4).contains(&hashes), "two to four functions");
+        assert!(bins >= hashes, "as many bins as functions");
+        assert!(bins as u64 <= 1 << 32, "at most 2^32 bins");
+        Parameters {
+            items,
+            hashes,
+            bins,
+        }
+    }
+}
+
+/// The least β with C(n, k+1) / C(β, k)^k ≤ 2^-`bits`: (n)_{k+1}·k!^k·2^bits ≤ (k+1)!·(β)_k^k.
+fn against_few(n: u64, k: u64, bits: u32) -> u64 {
+    let factorial: u64 = (1..=k).product();
+    let one = Scaled::power_of_two(0);
+    let falling = |x: u64, count: u64, round| {
+        (0..count).fold(one, |product, i| {
+            product.times_whole(x.saturating_sub(i), round)
+        })
+    };
+    let few = falling(n, k + 1, Round::Up)
+        .times(
+            one.times_whole(factorial, Round::Up).power(k, Round::Up),
+            Round::Up,
+        )
+        .times(Scaled::power_of_two(i64::from(bits)), Round::Up);
+    let enough = |bins: u64| {
+        let all = falling(bins, k, Round::Down).power(k, Round::Down);
+        few.at_most(all.times_whole(factorial * (k + 1), Round::Down))
+    };
+    let (mut below, mut reached) = (k - 1, u64::MAX >> 1);
+    while reached - below > 1 {
+        let middle = below + (reached - below) / 2;
+        match enough(middle) {
+            true => reached = middle,
+            false => below = middle,
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Simple hashing, the other side of a [cuckoo](crate::cuckoo) table: every item in each of its k bins.
+
+use vesica_primitives::block::Block;
+
+use crate::bins::{Bins, Entry, MOST_ITEMS};
+use crate::cuckoo::{Functions, MOST_HASHES, Parameters};
+use crate::scaled::{Round, Scaled};
+
+/// Keys whose bins are computed together.
+const BATCH: usize = 512;
+
+/// The bins with all items, k entries an item; in each bin in the order of the items.
+///
+/// There may be any number of keys, whatever the functions' parameters say of the other side's.
+///
+/// # Panics
+/// If there are more than 2^30 keys, or as many as make 2^32 entries.
+pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
+    assert!(keys.len() < MOST_ITEMS, "at most 2^30 keys");
+    let Parameters { hashes, bins, .. } = functions.parameters();
+    Bins::collect(bins, |put| {
+        let mut places = [[0; MOST_HASHES]; BATCH];
+        let mut item = 0;
+        for keys in keys.chunks(BATCH) {
+            let places = &mut places[..keys.len()];
+            functions.bins(keys, places);
+            for place in places {
+                for (function, bin) in (0..).zip(&place[..hashes]) {
+                    put(*bin, Entry::new(item, function));
+                }
+                item += 1;
+            }
+        }
+    })
+}
+
+/// A number of entries that the fullest bin of [`table`] exceeds with probability at most 2^-`lambda`, for
+/// protocols that fill bins up; the same on every machine (integers only).
+///
+/// An item is in a given bin with probability p = k/β, independently of others. So a bin has more than L of n
+/// items with probability Σ_{i>L} C(n,i)·p^i·(1−p)^(n−i), at most the first of these terms over 1 − r, where r
+/// is the second's ratio to the first. The union over β bins has to be at most 2^-λ.
+///
+/// # Panics
+/// If `items` exceeds 2^30.
+pub fn most_entries(items: usize, parameters: &Parameters, lambda: u32) -> usize {
+    assert!(items <= MOST_ITEMS, "at most 2^30 items");
+    let (n, k, bins) = (
+        items as u64,
+        parameters.hashes as u64,
+        parameters.bins as u64,
+    );
+    if k == bins {
+        return items;
+    }
+    let rare = Scaled::power_of_two(-i64::from(lambda));
+    let up = Round::Up;
+    // The term of i = 0, for all bins.
+    let none = Scaled::power_of_two(0)
+        .times_whole(bins - k, up)
+        .over(bins, up);
+    let mut term = none.power(n, up).times_whole(bins, up);
+    for most in 0..n {
+        // Of i = most + 1.
+        term = term
+            .times_whole((n - most) * k, up)
+            .over((most + 1) * (bins - k), up);
+        let (next, this) = ((n - most - 1) * k, (most + 2) * (bins - k));
+        if next < this
+            && term
+                .times_whole(this, up)
+                .over(this - next, up)
+                .at_most(rare)
+        {
+            return most as usize;
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_primitives::block::Prg;
+
+    fn keys(seed: Block, count: usize) -> Vec<Block> {
+        let mut keys = vec![0; count];
+        Prg::new(seed).fill(&mut keys);
+        keys
+    }
+
+    #[test]
+    fn every_item_is_in_each_of_its_bins() {
+        for hashes in 2..=4 {
+            for count in [0, 1, 5, 1300] {
+                let parameters = Parameters::with_bins(7, hashes, 100);
+                let functions = Functions::new(parameters, &[3; 32]);
+                let keys = keys(1, count);
+                let table = table(&functions, &keys);
+                assert_eq!((table.len(), table.entries().len()), (100, hashes * count));
+                let mut places = vec![[0; MOST_HASHES]; count];
+                functions.bins(&keys, &mut places);
+                for bin in 0..100 {
+                    let entries = table.bin(bin);
+                    assert!(entries.is_sorted());
+                    for entry in entries {
+                        assert_eq!(places[entry.item()][entry.function()] as usize, bin);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The exact tail, summed; and that the bound is not one entry too large.
+    #[test]
+    fn the_fullest_bin_is_bounded() {
+        for (items, hashes, bins, lambda) in [
+            (100, 3, 127, 10),
+            (1000, 3, 1270, 40),
+            (1000, 2, 40, 40),
+            (64, 4, 300, 20),
+            (5000, 3, 50, 64),
+        ] {
+            let parameters = Parameters::with_bins(items, hashes, bins);
+            let most = most_entries(items, &parameters, lambda);
+            let p = hashes as f64 / bins as f64;
+            let tail = |above: usize| {
+                let mut log = (items as f64) * (1.0 - p).ln();
+                let mut sum = 0.0;
+                for i in 0..=items {
+                    if i > above {
+                        sum += log.exp();
+                    }
+                    log += ((items - i) as f64 / (i + 1) as f64 * p / (1.0 - p)).ln();
+                }
+                sum * bins as f64
+            };
+            let rare = (-f64::from(lambda)).exp2();
+            assert!(tail(most) <= rare * 1.000_001, "{items} {most}");
+            assert!(tail(most - 1) > rare * 0.8, "{items} {most}");
+        }
+        assert_eq!(most_entries(0, &Parameters::new(0, 3, 40), 40), 0);
+        assert_eq!(most_entries(9, &Parameters::new(1, 3, 40), 40), 9);
+        // KBM23, table II, has 28, 28, 29 and 29, for functions that may agree on an item.
+        for (log, most) in [(20, 26), (22, 26), (24, 27), (26, 27)] {
+            let n: usize = 1 << log;
+            let parameters = Parameters::with_bins(n, 3, (n * 127).div_ceil(100));
+            assert_eq!(most_entries(n, &parameters, 40), most);
+        }
+    }
+
+    /// One in about sixteen tables may exceed a bound made for λ = 4.
+    #[test]
+    fn loads_keep_to_the_bound() {
+        let parameters = Parameters::with_bins(500, 3, 635);
+        let most = most_entries(500, &parameters, 4);
+        let above = (0..1000)
+            .filter(|seed| {
+                let functions = Functions::new(parameters, &[1; 32]);
+                table(&functions, &keys(*seed, 500)).fullest() > most
+            })
+            .count();
+        assert!((3..90).contains(&above), "{above}");
+    }
+}

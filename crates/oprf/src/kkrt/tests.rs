@@ -1,0 +1,352 @@
+use std::collections::HashMap;
+use std::thread;
+
+use super::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_correlations::ideal::random_transfers;
+use vesica_wire::{PhaseTraffic, Spoil, Tamper, memory_pair};
+
+fn params(receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        lambda: 40,
+        receiver_size,
+        sender_size,
+        session: [6; 32],
+    }
+}
+
+fn items(seed: u64, count: usize) -> Vec<Item> {
+    let mut items = vec![[0; 32]; count];
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
+    items
+}
+
+type Outcomes = (Result<Outputs, Error>, Result<Vec<Output>, Error>);
+
+/// Where the base transfers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Real,
+    Ideal,
+}
+
+fn run_over(
+    base: Base,
+    params: &Params,
+    ours: &[Item],
+    theirs: &[Item],
+    mut receiving: impl Channel,
+    mut sending: impl Channel,
+) -> Outcomes {
+    let s = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let (pairs, seeds) = random_transfers(5, &s);
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            match base {
+                Base::Real => send(&mut sending, params, theirs, &mut rng),
+                Base::Ideal => send_with(&mut sending, params, theirs, &s, &seeds),
+            }
+            .inspect_err(|e| sending.abort(e))
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        let own = match base {
+            Base::Real => receive(&mut receiving, params, ours, &mut rng),
+            Base::Ideal => receive_with(&mut receiving, params, ours, &pairs),
+        }
+        .inspect_err(|error| receiving.abort(error));
+        drop(receiving);
+        (own, sender.join().unwrap())
+    })
+}
+
+fn run(base: Base, params: &Params, ours: &[Item], theirs: &[Item]) -> (Outputs, Vec<Output>) {
+    let (receiving, sending) = memory_pair();
+    let (own, other) = run_over(base, params, ours, theirs, receiving, sending);
+    (own.unwrap(), other.unwrap())
+}
+
+/// The item that each output of the sender's is of.
+fn owners(params: &Params, theirs: &[Item]) -> Vec<usize> {
+    let keys: Vec<Block> = theirs.iter().map(|item| halves(item)[0]).collect();
+    let table = simple::table(&params.functions(), &keys);
+    table.entries().iter().map(|entry| entry.item()).collect()
+}
+
+fn check(base: Base, params: &Params, common: usize) {
+    let ours = items(3, params.receiver_size);
+    let mut theirs = items(4, params.sender_size);
+    theirs[..common].copy_from_slice(&ours[..common]);
+    theirs.reverse();
+    let (own, other) = run(base, params, &ours, &theirs);
+    assert_eq!(own.masks.len(), ours.len());
+    assert_eq!(other.len(), HASHES * theirs.len());
+    let mut numbers = own.numbers.clone();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..ours.len() as u32));
+    let index: HashMap<Output, u32> = own.masks.iter().copied().zip(own.numbers).collect();
+    assert_eq!(index.len(), ours.len());
+    let mut met = 0;
+    for (output, owner) in other.iter().zip(owners(params, &theirs)) {
+        if let Some(number) = index.get(output) {
+            assert_eq!(ours[*number as usize], theirs[owner]);
+            met += 1;
+        }
+    }
+    assert_eq!(met, common, "{base:?} {params:?}");
+}
+
+#[test]
+fn outputs_agree_on_common_items_and_nowhere_else() {
+    for base in [Base::Real, Base::Ideal] {
+        for (n_r, n_s, common) in [
+            (0, 0, 0),
+            (0, 3, 0),
+            (3, 0, 0),
+            (1, 1, 1),
+            (1, 1, 0),
+            (1, 3000, 1),
+            (3000, 1, 1),
+            (700, 1300, 250),
+        ] {
+            check(base, &params(n_r, n_s), common);
+        }
+    }
+}
+
+/// Several chunks, the last of them not whole; and rows that need a second block of the hash.
+#[test]
+fn chunks_and_long_rows() {
+    check(Base::Ideal, &params(20_000, 30_000), 7_000);
+    for lambda in [48, 64, 80, 100] {
+        let params = Params {
+            lambda,
+            ..params(500, 900)
+        };
+        assert_eq!(params.row_bytes() > 56, lambda > 48);
+        check(Base::Ideal, &params, 100);
+    }
+}
+
+#[test]
+fn rows_are_as_wide_as_the_bound_asks_for() {
+    assert_eq!(params(5, 1 << 20).columns(), 440);
+    assert_eq!(params(5, 1 << 26).columns(), 456);
+    // Whatever the contract allows fits: λ is at most 128 less the logarithm of 3·n_s·n_r.
+    for log in [0u32, 10, 20, 26] {
+        let params = Params {
+            lambda: 126 - log,
+            ..params(1, 1 << log)
+        };
+        assert!(params.pieces() <= MOST_PIECES);
+    }
+}
+
+fn looks_uniform(bytes: impl Iterator<Item = u8>, what: &str) {
+    let mut counts = [0f64; 256];
+    let mut total = 0.0;
+    for byte in bytes {
+        counts[usize::from(byte)] += 1.0;
+        total += 1.0;
+    }
+    let mean = total / 256.0;
+    // Chi-square: 255 degrees of freedom, mean 255, deviation 22.6.
+    let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+    assert!((120.0..420.0).contains(&chi), "{what}: {chi}");
+}
+
+/// Outputs for items that the receiver does not hold look uniform, and differ from run to run and
+/// from bin to bin.
+#[test]
+fn other_outputs_look_random() {
+    let (ours, theirs) = (items(3, 100), items(4, 4000));
+    let (_, other) = run(Base::Ideal, &params(100, 4000), &ours, &theirs);
+    let again = Params {
+        session: [7; 32],
+        ..params(100, 4000)
+    };
+    let (_, second) = run(Base::Ideal, &again, &ours, &theirs);
+    let mut all: Vec<Output> = other.iter().chain(&second).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2 * HASHES * 4000);
+    for byte in 0..16 {
+        let bytes = other
+            .iter()
+            .map(|output| bytemuck::must_cast_ref::<Output, [u8; 16]>(output)[byte]);
+        looks_uniform(bytes, "outputs");
+    }
+}
+
+/// Keeps what is sent, and hands out nothing.
+#[derive(Default)]
+struct Recorder(Vec<(u8, Vec<u8>)>);
+
+impl Channel for Recorder {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        self.0.push((kind.code, payload));
+        Ok(())
+    }
+
+    fn recv(&mut self, _: Kind, _: usize) -> Result<Vec<u8>, Error> {
+        Err(Error::Closed)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn begin_phase(&mut self, _: &'static str) {}
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        Vec::new()
+    }
+
+    fn abort(&mut self, _: &Error) {}
+}
+
+/// What the receiver sends is as long for all items, looks uniform, and comes in frames of bounded size.
+#[test]
+fn rows_do_not_tell_the_items() {
+    let params = params(15_000, 100);
+    let choices = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let (pairs, _) = random_transfers(5, &choices);
+    let sent = |seed| {
+        let mut recorder = Recorder::default();
+        receive_with(&mut recorder, &params, &items(seed, 15_000), &pairs).unwrap();
+        recorder.0
+    };
+    let (a, b) = (sent(3), sent(4));
+    let lengths =
+        |sent: &[(u8, Vec<u8>)]| sent.iter().map(|s| (s.0, s.1.len())).collect::<Vec<_>>();
+    assert_eq!(lengths(&a), lengths(&b));
+    let bins = params.functions().parameters().bins;
+    assert_eq!(a.len(), bins.div_ceil(CHUNK));
+    assert!(
+        a.iter()
+            .all(|(kind, rows)| *kind == ROWS.code && rows.len() <= CHUNK * 55)
+    );
+    for sent in [&a, &b] {
+        looks_uniform(
+            sent.iter().flat_map(|(_, rows)| rows.iter().copied()),
+            "rows",
+        );
+    }
+    // With equal seeds the rows differ by code words, where there is an item.
+    let differences = a
+        .iter()
+        .zip(&b)
+        .flat_map(|(a, b)| a.1.iter().zip(&b.1).map(|(a, b)| a ^ b));
+    let zeros = differences.filter(|byte| *byte == 0).count() as f64 / (bins * 54) as f64;
+    assert!((0.04..0.07).contains(&zeros), "{zeros}");
+}
+
+fn says<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => "accepted".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The receiver's frames on ideal base transfers: the rows of each chunk.
+#[test]
+fn malformed_rows_are_refused() {
+    let (ours, theirs) = (items(3, 10_000), items(4, 60));
+    let params = params(10_000, 60);
+    let sender_says = |frame, spoil| {
+        let (receiving, sending) = memory_pair();
+        let receiving = Tamper::new(receiving, frame, spoil);
+        says(run_over(Base::Ideal, &params, &ours, &theirs, receiving, sending).1)
+    };
+    let row = params.row_bytes();
+    let bins = params.functions().parameters().bins;
+    for (frame, bytes) in [(0, CHUNK * row), (1, (bins - CHUNK) * row)] {
+        let wrong = |bytes: usize| {
+            format!(
+                "the peer misbehaved: code rows has a length of {bytes} bytes, which the protocol does not allow"
+            )
+        };
+        assert_eq!(sender_says(frame, Spoil::Truncate(1)), wrong(bytes - 1));
+        assert_eq!(sender_says(frame, Spoil::Truncate(bytes)), wrong(0));
+        assert_eq!(
+            sender_says(frame, Spoil::Extend(vec![1])),
+            format!(
+                "the peer misbehaved: code rows of {} bytes; at most {bytes} are allowed",
+                bytes + 1
+            )
+        );
+        assert_eq!(
+            sender_says(frame, Spoil::Kind(99)),
+            "the peer misbehaved: expected code rows, the peer sent frame kind 99"
+        );
+    }
+    assert_eq!(
+        sender_says(0, Spoil::Duplicate),
+        format!(
+            "the peer misbehaved: code rows of {} bytes; at most {} are allowed",
+            CHUNK * row,
+            (bins - CHUNK) * row
+        )
+    );
+}
+
+/// A bit of a row that is wrong spoils the outputs of its bin at most, and only where s is 1.
+#[test]
+fn a_flipped_bit_reaches_no_other_bin() {
+    let ours = items(3, 300);
+    let params = params(300, 300);
+    let mut spoilt = 0;
+    for column in 0..20 {
+        let (receiving, sending) = memory_pair();
+        let flip = Spoil::FlipBit(8 * 7 * params.row_bytes() + column);
+        let receiving = Tamper::new(receiving, 0, flip);
+        let (own, other) = run_over(Base::Ideal, &params, &ours, &ours, receiving, sending);
+        let (own, other) = (own.unwrap(), other.unwrap());
+        let missing = own
+            .masks
+            .iter()
+            .filter(|mask| !other.contains(mask))
+            .count();
+        assert!(missing <= 1);
+        spoilt += missing;
+    }
+    assert!(spoilt < 20);
+}
+
+/// Base transfers of the wrong length are refused with real ones.
+#[test]
+fn malformed_base_transfers_are_refused() {
+    let (ours, theirs) = (items(3, 50), items(4, 60));
+    let params = params(50, 60);
+    let (receiving, sending) = memory_pair();
+    let receiving = Tamper::new(receiving, 0, Spoil::Truncate(1));
+    let said = says(run_over(Base::Real, &params, &ours, &theirs, receiving, sending).1);
+    assert_eq!(
+        said,
+        "the peer misbehaved: base-transfer key has a length of 31 bytes, which the protocol does not allow"
+    );
+    let (receiving, sending) = memory_pair();
+    let sending = Tamper::new(sending, 0, Spoil::Truncate(1));
+    let said = says(run_over(Base::Real, &params, &ours, &theirs, receiving, sending).0);
+    let bytes = 64 * params.columns() - 1;
+    assert_eq!(
+        said,
+        format!(
+            "the peer misbehaved: base-transfer functions has a length of {bytes} bytes, which the protocol does not allow"
+        )
+    );
+}
+
+/// More equal items than an item has bins: an error of this side's, before anything of them is sent.
+#[test]
+fn items_without_places_are_an_error() {
+    let ours = vec![[1; 32]; 4];
+    let params = params(4, 1);
+    let choices = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let (pairs, _) = random_transfers(5, &choices);
+    let mut recorder = Recorder::default();
+    let found = receive_with(&mut recorder, &params, &ours, &pairs);
+    assert!(matches!(found, Err(Error::Resource(_))));
+    assert!(recorder.0.is_empty());
+}

@@ -1,0 +1,191 @@
+//! The rows in a polynomial a bin: `spot-fast`.
+//!
+//! Each of the receiver's items goes into one of two bins, so that none has more than the capacity (PRTY19,
+//! algorithm 1: [`two_choice`]), and random points fill the bins up. The sender has a point for each of an item's
+//! two bins. A point is the item with the number of the function in place of its lowest bit: an item whose
+//! functions agree has two points all the same (section 4.3).
+
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_encodings::{Entry, two_choice};
+use vesica_kernels::gf2k::Field;
+use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::polynomial::bins;
+use vesica_wire::{Channel, Error, Kind, send_rows};
+
+use super::rows::Row;
+use super::slices::{recv_strings, unlucky};
+use super::strings::{self, SLICES, add_slice, slice_of};
+use super::{Message, Params, Points};
+use crate::{Item, halves};
+
+/// Frames with coefficients of bins.
+pub const BINS: Kind = Kind {
+    code: 63,
+    name: "bin polynomials",
+};
+
+/// Bins that are worked on together; their coefficients go out slice by slice.
+const GROUP: usize = 1 << 10;
+
+/// A message that is a polynomial a bin.
+pub struct Bins {
+    bits: usize,
+    functions: two_choice::Functions,
+}
+
+impl Bins {
+    fn capacity(&self) -> usize {
+        self.functions.parameters().capacity
+    }
+
+    fn mask(&self) -> u128 {
+        u128::MAX >> (128 - self.bits)
+    }
+
+    fn points(&self, table: &vesica_encodings::Bins, items: &[Item]) -> Points {
+        let point = |entry: &Entry| {
+            let [key, _] = halves(&items[entry.item()]);
+            key & !1 | entry.function() as Block
+        };
+        let bins = (0..table.len())
+            .flat_map(|bin| std::iter::repeat_n(bin as u32, table.bin(bin).len()))
+            .collect();
+        let entries = table.entries();
+        Points {
+            points: entries.par_iter().map(point).collect(),
+            numbers: entries.par_iter().map(|e| e.item() as u32).collect(),
+            bins,
+        }
+    }
+
+    /// The groups of bins, as the first bin and the one behind the last.
+    fn groups(&self) -> impl Iterator<Item = (usize, usize)> {
+        let all = match self.capacity() {
+            0 => 0,
+            _ => self.functions.parameters().bins,
+        };
+        (0..all)
+            .step_by(GROUP)
+            .map(move |first| (first, all.min(first + GROUP)))
+    }
+
+    /// Which points are of bins from `first` up to `end`.
+    fn range(points: &Points, (first, end): (usize, usize)) -> std::ops::Range<usize> {
+        let begin = |bin: usize| points.bins.partition_point(|b| (*b as usize) < bin);
+        begin(first)..begin(end)
+    }
+}
+
+fn keys(items: &[Item]) -> Vec<Block> {
+    items.par_iter().map(|item| halves(item)[0]).collect()
+}
+
+impl Message for Bins {
+    const POINTS: usize = 2;
+
+    fn new(params: &Params, width: usize) -> Self {
+        let parameters = two_choice::Parameters::new(params.receiver_size, params.lambda);
+        Bins {
+            bits: width.div_ceil(SLICES),
+            functions: two_choice::Functions::new(parameters, &params.session),
+        }
+    }
+
+    fn columns(&self) -> usize {
+        SLICES * self.bits
+    }
+
+    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+        let table = two_choice::assign(&self.functions, &keys(items))
+            .map_err(|e| Error::Resource(e.to_string()))?;
+        Ok(self.points(&table, items))
+    }
+
+    fn sender_points(&self, items: &[Item]) -> Points {
+        self.points(&two_choice::both(&self.functions, &keys(items)), items)
+    }
+
+    fn write(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        rows: &[Row],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let mut seed = [0; 16];
+        rng.fill_bytes(&mut seed);
+        let mut filler = Prg::new(Block::from_le_bytes(seed));
+        let (capacity, mask) = (self.capacity(), self.mask());
+        let field = Field::new(self.bits as u32);
+        let all = self.functions.parameters().bins as u64;
+        for (first, end) in self.groups() {
+            let mut random = || {
+                let mut blocks = vec![0; (end - first) * capacity];
+                filler.fill(&mut blocks);
+                blocks.iter_mut().for_each(|block| *block &= mask);
+                blocks
+            };
+            let mut filled = random();
+            let mut values: [Vec<u128>; SLICES] = std::array::from_fn(|_| random());
+            let (mut bin, mut place) = (first, 0);
+            for i in Self::range(points, (first, end)) {
+                if points.bins[i] as usize != bin {
+                    (bin, place) = (points.bins[i] as usize, 0);
+                }
+                let at = (bin - first) * capacity + place;
+                filled[at] = points.points[i] & mask;
+                for (slice, values) in values.iter_mut().enumerate() {
+                    values[at] = slice_of(&rows[i], slice, self.bits);
+                }
+                place += 1;
+            }
+            let values = values.each_ref().map(|values| &values[..]);
+            let polynomials =
+                bins::interpolate(field, capacity, &filled, values).map_err(unlucky)?;
+            for coefficients in polynomials {
+                let bytes = strings::pack(&coefficients, self.bits);
+                send_rows(channel, BINS, &bytes, self.bits)?;
+            }
+            channel.progress(end as u64, all);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        s: &Row,
+        rows: &mut [Row],
+    ) -> Result<(), Error> {
+        let (capacity, mask) = (self.capacity(), self.mask());
+        let field = Field::new(self.bits as u32);
+        let all = self.functions.parameters().bins as u64;
+        for (first, end) in self.groups() {
+            let mut polynomials: [Vec<u128>; SLICES] = Default::default();
+            for coefficients in &mut polynomials {
+                let count = (end - first) * capacity;
+                *coefficients = recv_strings(channel, BINS, self.bits, count)?;
+            }
+            let range = Self::range(points, (first, end));
+            let elements: Vec<u128> = points.points[range.clone()]
+                .iter()
+                .map(|point| point & mask)
+                .collect();
+            let numbers: Vec<u32> = points.bins[range.clone()]
+                .iter()
+                .map(|bin| bin - first as u32)
+                .collect();
+            let polynomials = polynomials.each_ref().map(|coefficients| &coefficients[..]);
+            let values = bins::evaluate(field, capacity, polynomials, &numbers, &elements);
+            rows[range].par_iter_mut().enumerate().for_each(|(i, row)| {
+                for (slice, values) in values.iter().enumerate() {
+                    add_slice(row, s, slice, self.bits, values[i]);
+                }
+            });
+            channel.progress(end as u64, all);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! Multi-point OPRFs from sparse OT extension: one idea, and three ways to write its message.
+//!
+//! **Papers.** B. Pinkas, M. Rosulek, N. Trieu, A. Yanai, *SpOT-Light: Lightweight Private Set Intersection from
+//! Sparse OT Extension*, CRYPTO 2019 (PRTY19): figure 5 as `spot-low`, figure 7 as `spot-fast`; and
+//! *Faster Than Ever: A New Lightweight PSI and Its Variants* (LTSXQ26), figure 14, as `sparse-okvs`, at the
+//! width of PRTY19.
+//!
+//! **Adversary.** Semi-honest. `spot-low` withstands a sender that deviates, if F is a random
+//! oracle (PRTY19, theorem 2): see `docs/protocols/spot.md` for what its simulator asks for. None of them
+//! withstands a receiver that deviates.
+//!
+//! **What is revealed.** The sizes of both sets, which the contract tells anyway.
+//!
+//! **The figure.** An OT extension's matrix has a row for every string, and only the rows of the receiver's
+//! items are ever written down.
+//! 1. In ℓ base transfers with turned roles, the sender has secret bits s and one key q_i of each pair, the
+//!    receiver has all pairs (t_i, u_i).
+//! 2. Row y of the matrices is T(y) = F(t_1, y) ‖ … ‖ F(t_ℓ, y), U(y) likewise, and R(y) = T(y) ⊕ U(y).
+//! 3. The receiver sends one message P that gives R(y) at each of its points y, and nothing meaningful
+//!    elsewhere: [`Message`].
+//! 4. The sender has row x of Q, with Q(x) = T(x) ⊕ (s ∧ R(x)). The output is H(Q(x) ⊕ (s ∧ P(x))), which
+//!    is H(T(x)) where P(x) = R(x).
+//!
+//! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. Its ones are how many bits of s hide the output:
+//! at least 128 for all the sender's points with probability 1 − 2^-λ, if ℓ is [`width()`] of their number.
+//! `docs/narrow-masks.md` shows what a narrower matrix gives away.
+//!
+//! | protocol | P | points of an item |
+//! |---|---|---|
+//! | `spot-low` | a polynomial through all points, in four slices | 1 |
+//! | `spot-fast` | a polynomial a bin, two-choice hashing | 2 for the sender: one a function, appended to the item |
+//! | `sparse-okvs` | an oblivious key-value store | 1 |
+//!
+//! **Deviations.** F is a bit of AES under the key, of the item's first 128 bits, which are a salted hash's.
+//! Polynomials are over GF(2^k) instead of a prime field, k being a quarter of ℓ rounded up: uniform strings
+//! are uniform elements exactly. H is BLAKE3, keyed for the run, of all ℓ bits.
+
+mod bins;
+mod rows;
+mod slices;
+mod store;
+mod strings;
+
+use rand_core::CryptoRng;
+use vesica_correlations::base_ot;
+use vesica_correlations::choices::Choices;
+use vesica_primitives::block::Block;
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error};
+use zeroize::Zeroizing;
+
+use crate::width::width;
+use crate::{Item, Outputs};
+
+pub use bins::{BINS, Bins};
+use rows::Columns;
+pub use rows::{BitFunction, Row};
+pub use slices::{SLICE, Slices};
+pub use store::{STORE, Store};
+
+/// The widest matrix, in columns.
+pub const MOST_COLUMNS: usize = 512;
+
+/// The most bits of statistical security: for up to 2^27 points of the sender's the matrix is no wider than
+/// that.
+pub const MOST_LAMBDA: u32 = 70;
+
+/// What both sides know.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Statistical security in bits, 1 to [`MOST_LAMBDA`].
+    pub lambda: u32,
+    /// Items of the receiver.
+    pub receiver_size: usize,
+    /// Items of the sender.
+    pub sender_size: usize,
+    /// Hash of the agreed contract and both sides' nonces.
+    pub session: [u8; 32],
+    /// F.
+    pub function: BitFunction,
+}
+
+impl Params {
+    /// ℓ of a run in which the sender has `points` points an item.
+    fn width(&self, points: usize) -> usize {
+        width((points * self.sender_size) as u64, self.lambda)
+    }
+
+    fn outputs(&self) -> Oracle {
+        Oracle::new("vesica/1 sparse output", &self.session)
+    }
+}
+
+/// The points of a side's items, in an order that suits the message.
+pub struct Points {
+    /// The points, each an input of F.
+    points: Vec<Block>,
+    /// The number of the item that each is of.
+    numbers: Vec<u32>,
+    /// The bin of each, where there are bins.
+    bins: Vec<u32>,
+}
+
+/// A way to write rows into one message: step 3 on the receiver's side and step 4 on the sender's.
+pub trait Message: Sync {
+    /// Points of each of the sender's items.
+    const POINTS: usize;
+
+    /// The message of a run, with a matrix of at least `width` columns.
+    fn new(params: &Params, width: usize) -> Self;
+
+    /// Columns of the matrix, at most [`MOST_COLUMNS`].
+    fn columns(&self) -> usize;
+
+    /// The receiver's points, one an item.
+    ///
+    /// # Errors
+    /// `Resource` with a probability of at most 2^-λ for distinct items.
+    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error>;
+
+    /// The sender's points, [`POINTS`](Self::POINTS) an item.
+    fn sender_points(&self, items: &[Item]) -> Points;
+
+    /// Writes and sends the message that has `rows[i]` at point i. Bits beyond the columns are 0.
+    ///
+    /// # Errors
+    /// The channel's; `Resource` if the points do not allow it, with a probability of at most 2^-λ.
+    fn write(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        rows: &[Row],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error>;
+
+    /// Receives the message, and adds s ∧ P(point i) to `rows[i]`.
+    ///
+    /// # Errors
+    /// The channel's, and `PeerMisbehaved`.
+    fn read(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        s: &Row,
+        rows: &mut [Row],
+    ) -> Result<(), Error>;
+}
+
+/// Runs the receiver; F of its items.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for what no sender sends; `Resource` if the items cannot be written
+/// into a message, which distinct items make happen with probability 2^-λ.
+///
+/// # Panics
+/// If there are not as many items as `params` says.
+pub fn receive<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Outputs, Error> {
+    receive_wide::<M>(channel, params, params.width(M::POINTS), items, rng)
+}
+
+/// As [`receive`], with a matrix of at least `width` columns.
+pub(crate) fn receive_wide<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    width: usize,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Outputs, Error> {
+    let message = M::new(params, width);
+    channel.begin_phase("correlations");
+    let pairs = base_ot::send(channel, &params.session, message.columns(), rng)?;
+    receive_with(channel, params, &message, items, &pairs, rng)
+}
+
+/// As [`receive`], from the keys of base transfers.
+fn receive_with<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    message: &M,
+    items: &[Item],
+    pairs: &[[Block; 2]],
+    rng: &mut dyn CryptoRng,
+) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.receiver_size);
+    channel.begin_phase("rows");
+    let points = message.receiver_points(items)?;
+    // Step 2.
+    let t = Columns::new(params.function, pairs.iter().map(|pair| pair[0]));
+    let u = Columns::new(params.function, pairs.iter().map(|pair| pair[1]));
+    let (masks, rows) = rows::both(&t, &u, &params.outputs(), &points.points);
+    // Step 3.
+    channel.begin_phase("message");
+    message.write(channel, &points, &rows, rng)?;
+    Ok(Outputs {
+        masks,
+        numbers: points.numbers,
+    })
+}
+
+/// Runs the sender; F of its items, [`Message::POINTS`] outputs an item.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for what no receiver sends.
+///
+/// # Panics
+/// If there are not as many items as `params` says.
+pub fn send<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Outputs, Error> {
+    send_wide::<M>(channel, params, params.width(M::POINTS), items, rng)
+}
+
+/// As [`send`], with a matrix of at least `width` columns.
+pub(crate) fn send_wide<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    width: usize,
+    items: &[Item],
+    rng: &mut dyn CryptoRng,
+) -> Result<Outputs, Error> {
+    let message = M::new(params, width);
+    channel.begin_phase("correlations");
+    let s = Choices::random(message.columns(), rng);
+    let keys = base_ot::receive(channel, &params.session, s.clone(), rng)?;
+    send_with(channel, params, &message, items, &s, &keys)
+}
+
+/// As [`send`], from the secret bits and the keys of base transfers.
+fn send_with<M: Message>(
+    channel: &mut dyn Channel,
+    params: &Params,
+    message: &M,
+    items: &[Item],
+    s: &Choices,
+    keys: &[Block],
+) -> Result<Outputs, Error> {
+    assert_eq!(items.len(), params.sender_size);
+    channel.begin_phase("rows");
+    let points = message.sender_points(items);
+    // Step 4, its first half while the receiver works.
+    let q = Columns::new(params.function, keys.iter().copied());
+    let mut rows = rows::one(&q, &points.points);
+    channel.begin_phase("message");
+    let s = Zeroizing::new(rows::row_of_blocks(s.blocks()));
+    message.read(channel, &points, &s, &mut rows)?;
+    Ok(Outputs {
+        masks: rows::outputs(&params.outputs(), &rows),
+        numbers: points.numbers,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The rows in one polynomial, cut into slices: `spot-low`.
+//!
+//! **Slice and stream** (PRTY19, section 5.2): slice j of the rows has a polynomial of its own over a field that
+//! is a quarter as wide, which goes out as soon as it is known, so that the sender evaluates one slice while the
+//! receiver interpolates the next. **Tree reuse**: what depends on the points alone, the subproduct tree above
+//! all, is made once for all slices, on either side.
+
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+
+use super::rows::Row;
+use super::strings::{self, GROUP, SLICES, add_slice, slice_of};
+use super::{Message, Params, Points};
+use crate::{Item, halves};
+
+/// Frames with coefficients of a slice.
+pub const SLICE: Kind = Kind {
+    code: 62,
+    name: "polynomial",
+};
+
+/// A message that is a polynomial.
+pub struct Slices {
+    bits: usize,
+    coefficients: usize,
+}
+
+impl Slices {
+    fn points(items: &[Item]) -> Points {
+        Points {
+            points: items.par_iter().map(|item| halves(item)[0]).collect(),
+            numbers: (0..items.len() as u32).collect(),
+            bins: Vec::new(),
+        }
+    }
+
+    /// The points as elements of the field: at least as many bits as λ + 2·log₂ n, so that a side's own
+    /// points differ but with probability 2^-λ.
+    fn elements(&self, points: &Points) -> Vec<u128> {
+        let mask = u128::MAX >> (128 - self.bits);
+        points.points.iter().map(|point| point & mask).collect()
+    }
+}
+
+/// Two points of a set that fall together, or one on a point of a transform.
+pub(super) fn unlucky(error: vesica_primitives::polynomial::Error) -> Error {
+    Error::Resource(error.to_string())
+}
+
+/// Receives `count` strings of `bits` bits.
+pub(super) fn recv_strings(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    bits: usize,
+    count: usize,
+) -> Result<Vec<u128>, Error> {
+    let groups = count.div_ceil(GROUP);
+    let mut all = Vec::with_capacity(groups * GROUP);
+    recv_rows(channel, kind, bits, groups, |bytes| {
+        strings::unpack(bytes, bits, &mut all);
+        Ok(())
+    })?;
+    if all[count..].iter().any(|string| *string != 0) {
+        return Err(Misbehaviour::BadValue {
+            what: kind.name,
+            problem: "bits behind its end",
+        }
+        .into());
+    }
+    all.truncate(count);
+    Ok(all)
+}
+
+impl Message for Slices {
+    const POINTS: usize = 1;
+
+    fn new(params: &Params, width: usize) -> Self {
+        Slices {
+            bits: width.div_ceil(SLICES),
+            coefficients: params.receiver_size,
+        }
+    }
+
+    fn columns(&self) -> usize {
+        SLICES * self.bits
+    }
+
+    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+        Ok(Self::points(items))
+    }
+
+    fn sender_points(&self, items: &[Item]) -> Points {
+        Self::points(items)
+    }
+
+    fn write(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        rows: &[Row],
+        _: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let field = Gf2k::new(self.bits as u32);
+        let interpolator = Interpolator::new(&field, &self.elements(points)).map_err(unlucky)?;
+        for slice in 0..SLICES {
+            let values: Vec<u128> = rows
+                .par_iter()
+                .map(|row| slice_of(row, slice, self.bits))
+                .collect();
+            let coefficients = interpolator.interpolate(&values);
+            let bytes = strings::pack(&coefficients, self.bits);
+            send_rows(channel, SLICE, &bytes, self.bits)?;
+            channel.progress(slice as u64 + 1, SLICES as u64);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        s: &Row,
+        rows: &mut [Row],
+    ) -> Result<(), Error> {
+        let field = Gf2k::new(self.bits as u32);
+        let elements = self.elements(points);
+        let evaluator = Evaluator::new(&field, &elements, self.coefficients).map_err(unlucky)?;
+        for slice in 0..SLICES {
+            let coefficients = recv_strings(channel, SLICE, self.bits, self.coefficients)?;
+            let values = evaluator.evaluate(&coefficients);
+            rows.par_iter_mut()
+                .zip(values)
+                .for_each(|(row, value)| add_slice(row, s, slice, self.bits, value));
+            channel.progress(slice as u64 + 1, SLICES as u64);
+        }
+        Ok(())
+    }
+}

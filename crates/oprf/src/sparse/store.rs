@@ -1,0 +1,154 @@
+//! The rows in one oblivious key-value store: `sparse-okvs`.
+
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_encodings::Okvs;
+use vesica_encodings::random_band::RandomBand;
+use vesica_encodings::three_hash::ThreeHash;
+use vesica_primitives::block::{Block, Prg};
+use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
+
+use super::rows::Row;
+use super::{Message, Params, Points};
+use crate::{Item, halves};
+
+/// Frames with slots of the store.
+pub const STORE: Kind = Kind {
+    code: 61,
+    name: "store",
+};
+
+/// Slots that go out together.
+const SLOTS: usize = 1 << 13;
+
+/// Which store, and how it is made.
+pub trait Kept: Okvs {
+    /// For so many keys, failing with probability at most 2^-`lambda`.
+    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self;
+
+    /// The order of items in which it is fast.
+    fn arrangement(&self, items: &[Item]) -> Vec<u32>;
+}
+
+impl Kept for RandomBand {
+    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
+        RandomBand::new(items, lambda, session)
+    }
+
+    fn arrangement(&self, items: &[Item]) -> Vec<u32> {
+        self.arrange(items, |item| halves(item)[0]).into_numbers()
+    }
+}
+
+impl Kept for ThreeHash {
+    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
+        ThreeHash::new(items, lambda, session)
+    }
+
+    fn arrangement(&self, items: &[Item]) -> Vec<u32> {
+        (0..items.len() as u32).collect()
+    }
+}
+
+/// A message that is a store.
+pub struct Store<K = RandomBand> {
+    store: K,
+    row_bytes: usize,
+}
+
+impl<K: Kept> Store<K> {
+    fn points(&self, items: &[Item]) -> Points {
+        let numbers = self.store.arrangement(items);
+        let points = numbers
+            .par_iter()
+            .map(|number| halves(&items[*number as usize])[0]);
+        Points {
+            points: points.collect(),
+            numbers,
+            bins: Vec::new(),
+        }
+    }
+}
+
+impl<K: Kept> Message for Store<K> {
+    const POINTS: usize = 1;
+
+    fn new(params: &Params, width: usize) -> Self {
+        Store {
+            store: K::new(params.receiver_size, params.lambda, &params.session),
+            // Whole bytes: a bit that no column fills would be 0 at the receiver's points and random
+            // elsewhere.
+            row_bytes: width.div_ceil(8),
+        }
+    }
+
+    fn columns(&self) -> usize {
+        8 * self.row_bytes
+    }
+
+    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+        Ok(self.points(items))
+    }
+
+    fn sender_points(&self, items: &[Item]) -> Points {
+        self.points(items)
+    }
+
+    fn write(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        rows: &[Row],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let mut seed = [0; 16];
+        rng.fill_bytes(&mut seed);
+        let mut filler = Prg::new(Block::from_le_bytes(seed));
+        let slots = self
+            .store
+            .encode(&points.points, rows, &mut filler)
+            .map_err(|e| Error::Resource(e.to_string()))?;
+        for (i, slots) in slots.chunks(SLOTS).enumerate() {
+            let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
+            for slot in slots {
+                let slot = bytemuck::must_cast_ref::<Row, [u8; 64]>(slot);
+                bytes.extend_from_slice(&slot[..self.row_bytes]);
+            }
+            send_rows(channel, STORE, &bytes, self.row_bytes)?;
+            let done = (i * SLOTS + slots.len()) as u64;
+            channel.progress(done, self.store.size() as u64);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        channel: &mut dyn Channel,
+        points: &Points,
+        s: &Row,
+        rows: &mut [Row],
+    ) -> Result<(), Error> {
+        let mut slots = vec![[0; 8]; self.store.size()];
+        for slots in slots.chunks_mut(SLOTS) {
+            let mut next = 0;
+            recv_rows(channel, STORE, self.row_bytes, slots.len(), |bytes| {
+                for bytes in bytes.chunks_exact(self.row_bytes) {
+                    let slot = bytemuck::must_cast_mut::<Row, [u8; 64]>(&mut slots[next]);
+                    slot[..self.row_bytes].copy_from_slice(bytes);
+                    next += 1;
+                }
+                Ok(())
+            })?;
+        }
+        let mut decoded = vec![[0; 8]; points.points.len()];
+        self.store.decode(&slots, &points.points, &mut decoded);
+        rows.par_iter_mut()
+            .zip(&decoded)
+            .for_each(|(row, decoded)| {
+                for ((row, s), word) in row.iter_mut().zip(s).zip(decoded) {
+                    *row ^= s & word;
+                }
+            });
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+use std::collections::HashMap;
+use std::thread;
+
+use super::*;
+use crate::Output;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_correlations::ideal;
+use vesica_encodings::three_hash::ThreeHash;
+use vesica_wire::{Spoil, Tamper, memory_pair};
+
+fn params(receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        lambda: 40,
+        receiver_size,
+        sender_size,
+        session: [6; 32],
+        function: BitFunction::Aes,
+    }
+}
+
+fn items(seed: u64, count: usize) -> Vec<Item> {
+    let mut items = vec![[0; 32]; count];
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
+    items
+}
+
+type Outcomes = (Result<Outputs, Error>, Result<Outputs, Error>);
+
+fn run_over<M: Message>(
+    params: &Params,
+    ours: &[Item],
+    theirs: &[Item],
+    mut receiving: impl Channel,
+    mut sending: impl Channel,
+) -> Outcomes {
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            send::<M>(&mut sending, params, theirs, &mut rng).inspect_err(|e| sending.abort(e))
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        let own = receive::<M>(&mut receiving, params, ours, &mut rng)
+            .inspect_err(|error| receiving.abort(error));
+        drop(receiving);
+        (own, sender.join().unwrap())
+    })
+}
+
+fn run<M: Message>(params: &Params, ours: &[Item], theirs: &[Item]) -> (Outputs, Outputs) {
+    let (receiving, sending) = memory_pair();
+    let (own, other) = run_over::<M>(params, ours, theirs, receiving, sending);
+    (own.unwrap(), other.unwrap())
+}
+
+/// Common items meet, each in one of the sender's points, and no others do.
+fn meets<M: Message>((own, other): (Outputs, Outputs), ours: &[Item], theirs: &[Item]) {
+    assert_eq!(own.masks.len(), ours.len());
+    assert_eq!(other.masks.len(), M::POINTS * theirs.len());
+    let index: HashMap<Output, u32> = own
+        .masks
+        .iter()
+        .copied()
+        .zip(own.numbers.iter().copied())
+        .collect();
+    assert_eq!(index.len(), ours.len());
+    let mut met = Vec::new();
+    for (mask, number) in other.masks.iter().zip(&other.numbers) {
+        if let Some(own) = index.get(mask) {
+            assert_eq!(ours[*own as usize], theirs[*number as usize]);
+            met.push(*own);
+        }
+    }
+    met.sort_unstable();
+    let common: Vec<u32> = (0..ours.len() as u32)
+        .filter(|i| theirs.contains(&ours[*i as usize]))
+        .collect();
+    assert_eq!(met, common);
+}
+
+fn all_sizes<M: Message>() {
+    for (n_r, n_s, common) in [
+        (0, 0, 0),
+        (0, 3, 0),
+        (3, 0, 0),
+        (1, 1, 1),
+        (1, 1, 0),
+        (2, 900, 1),
+        (900, 2, 2),
+        (700, 1300, 250),
+    ] {
+        let ours = items(3, n_r);
+        let mut theirs = items(4, n_s);
+        theirs[..common].copy_from_slice(&ours[..common]);
+        theirs.reverse();
+        let params = params(n_r, n_s);
+        meets::<M>(run::<M>(&params, &ours, &theirs), &ours, &theirs);
+    }
+}
+
+#[test]
+fn a_polynomial_carries_the_rows() {
+    all_sizes::<Slices>();
+}
+
+#[test]
+fn bins_carry_the_rows() {
+    all_sizes::<Bins>();
+}
+
+#[test]
+fn stores_carry_the_rows() {
+    all_sizes::<Store>();
+    all_sizes::<Store<ThreeHash>>();
+}
+
+/// The widest matrices, and F by SHA-256.
+#[test]
+fn other_settings_serve() {
+    fn serves<M: Message>() {
+        let ours = items(3, 70);
+        let theirs = [&ours[20..40], &items(4, 50)].concat();
+        for (lambda, function) in [(64, BitFunction::Aes), (20, BitFunction::Sha256)] {
+            let params = Params {
+                lambda,
+                function,
+                ..params(70, 70)
+            };
+            meets::<M>(run::<M>(&params, &ours, &theirs), &ours, &theirs);
+        }
+    }
+    serves::<Slices>();
+    serves::<Bins>();
+    serves::<Store>();
+    serves::<Store<ThreeHash>>();
+}
+
+/// On ideal base transfers.
+#[test]
+fn rows_meet_on_ideal_transfers() {
+    fn meet<M: Message>() {
+        let ours = items(3, 300);
+        let theirs = [&ours[100..200], &items(4, 200)].concat();
+        let params = params(300, 300);
+        let message = M::new(&params, params.width(M::POINTS));
+        let (mut receiving, mut sending) = memory_pair();
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let s = Choices::random(message.columns(), &mut rng);
+        let (pairs, keys) = ideal::random_transfers(7, &s);
+        let outputs = thread::scope(|scope| {
+            let (params, message, theirs) = (&params, &message, &theirs);
+            let sender =
+                scope.spawn(move || send_with(&mut sending, params, message, theirs, &s, &keys));
+            let own = receive_with(&mut receiving, params, message, &ours, &pairs, &mut rng);
+            (own.unwrap(), sender.join().unwrap().unwrap())
+        });
+        meets::<M>(outputs, &ours, &theirs);
+    }
+    meet::<Slices>();
+    meet::<Bins>();
+    meet::<Store>();
+    meet::<Store<ThreeHash>>();
+}
+
+/// What hides the output of an item that the receiver does not hold is at least 128 bits of s: the
+/// matrix has as many columns as the bound asks for, and the message differs from the row in half of them.
+#[test]
+fn other_rows_are_far_from_the_message() {
+    fn far<M: Message>() {
+        let params = params(200, 1000);
+        let width = params.width(M::POINTS);
+        let message = M::new(&params, width);
+        assert!(message.columns() >= width && message.columns() <= width + 7);
+        let (mut receiving, mut sending) = memory_pair();
+        let mut rng = ChaCha12Rng::seed_from_u64(5);
+        let keys = |rng: &mut ChaCha12Rng| {
+            let mut keys = vec![0u128; message.columns()];
+            rng.fill_bytes(bytemuck::must_cast_slice_mut(&mut keys));
+            Columns::new(BitFunction::Aes, keys.into_iter())
+        };
+        let (t, u) = (keys(&mut rng), keys(&mut rng));
+        let ours = message.receiver_points(&items(3, 200)).unwrap();
+        let (_, rows) = rows::both(&t, &u, &params.outputs(), &ours.points);
+        message
+            .write(&mut receiving, &ours, &rows, &mut rng)
+            .unwrap();
+        // With s all ones, what is read added to R(x) is P(x) ⊕ R(x).
+        let theirs = message.sender_points(&items(4, 1000));
+        let (_, mut differences) = rows::both(&t, &u, &params.outputs(), &theirs.points);
+        let ones: Row = std::array::from_fn(|i| {
+            let left = message.columns().saturating_sub(64 * i);
+            u64::MAX.checked_shr(64 - left.min(64) as u32).unwrap_or(0)
+        });
+        message
+            .read(&mut sending, &theirs, &ones, &mut differences)
+            .unwrap();
+        let half = message.columns() as f64 / 2.0;
+        let mut sum = 0.0;
+        for row in differences.iter() {
+            let weight: u32 = row.iter().map(|word| word.count_ones()).sum();
+            assert!(weight >= 128);
+            sum += f64::from(weight);
+        }
+        let mean = sum / differences.len() as f64;
+        // Six deviations of a mean of as many sums of bits.
+        let deviation = (half / 2.0 / differences.len() as f64).sqrt();
+        assert!((mean - half).abs() < 6.0 * deviation, "{mean} of {half}");
+        // At its own points the message is the row.
+        let (mut receiving, mut sending) = memory_pair();
+        message
+            .write(&mut receiving, &ours, &rows, &mut rng)
+            .unwrap();
+        let mut own = rows.clone();
+        message.read(&mut sending, &ours, &ones, &mut own).unwrap();
+        assert!(own.iter().all(|row| *row == [0; 8]));
+    }
+    far::<Slices>();
+    far::<Bins>();
+    far::<Store>();
+    far::<Store<ThreeHash>>();
+}
+
+#[test]
+fn the_widest_matrix_has_room() {
+    assert!(width(1 << 27, MOST_LAMBDA).next_multiple_of(8) <= MOST_COLUMNS);
+}
+
+/// Every byte of a message is uniform, whatever the items: χ² with 255 degrees of freedom, deviation
+/// √510; seven of them allowed.
+#[test]
+fn messages_look_uniform() {
+    fn uniform<M: Message>(kind: vesica_wire::Kind) {
+        // So many that no string is missing in a group of eight, in bins either.
+        let params = params(640, 1);
+        let message = M::new(&params, params.width(M::POINTS));
+        let mut counts = [0f64; 256];
+        let mut total = 0.0;
+        for seed in 0..10 {
+            let mut rng = ChaCha12Rng::seed_from_u64(seed);
+            // The same items with new rows.
+            let points = message.receiver_points(&items(3, 640)).unwrap();
+            let mut rows = vec![[0; 8]; 640];
+            rng.fill_bytes(bytemuck::must_cast_slice_mut(&mut rows));
+            for row in &mut rows {
+                for (i, word) in row.iter_mut().enumerate() {
+                    let left = message.columns().saturating_sub(64 * i);
+                    *word &= u64::MAX.checked_shr(64 - left.min(64) as u32).unwrap_or(0);
+                }
+            }
+            let (mut writing, mut reading) = memory_pair();
+            message
+                .write(&mut writing, &points, &rows, &mut rng)
+                .unwrap();
+            drop(writing);
+            while let Ok(bytes) = reading.recv(kind, 1 << 24) {
+                for byte in bytes {
+                    counts[usize::from(byte)] += 1.0;
+                    total += 1.0;
+                }
+            }
+        }
+        assert!(total > 200_000.0);
+        let mean = total / 256.0;
+        let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+        assert!((chi - 255.0).abs() < 7.0 * 510f64.sqrt(), "{chi}");
+    }
+    uniform::<Slices>(SLICE);
+    uniform::<Bins>(BINS);
+    uniform::<Store>(STORE);
+    uniform::<Store<ThreeHash>>(STORE);
+}
+
+fn says<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => "accepted".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Frames of the receiver's: the key of the base transfers, then the message.
+#[test]
+fn malformed_messages_are_refused() {
+    fn refused<M: Message>(name: &str, bytes: usize, packed: bool) {
+        let (ours, theirs) = (items(3, 50), items(4, 60));
+        let params = params(50, 60);
+        let sender_says = |frame, spoil| {
+            let (receiving, sending) = memory_pair();
+            let receiving = Tamper::new(receiving, frame, spoil);
+            says(run_over::<M>(&params, &ours, &theirs, receiving, sending).1)
+        };
+        assert_eq!(
+            sender_says(1, Spoil::Truncate(1)),
+            format!(
+                "the peer misbehaved: {name} has a length of {} bytes, which the protocol does not allow",
+                bytes - 1
+            )
+        );
+        assert_eq!(
+            sender_says(1, Spoil::Extend(vec![1])),
+            format!(
+                "the peer misbehaved: {name} of {} bytes; at most {bytes} are allowed",
+                bytes + 1
+            )
+        );
+        assert_eq!(
+            sender_says(1, Spoil::Kind(99)),
+            format!("the peer misbehaved: expected {name}, the peer sent frame kind 99")
+        );
+        if packed {
+            assert_eq!(
+                sender_says(1, Spoil::FlipBit(8 * bytes - 1)),
+                format!("the peer misbehaved: {name}: bits behind its end")
+            );
+        }
+        // Any strings are a message: nothing matches that should not.
+        let (receiving, sending) = memory_pair();
+        let receiving = Tamper::new(receiving, 1, Spoil::Replace(vec![0; bytes]));
+        let (own, other) = run_over::<M>(&params, &ours, &ours_and(&ours, 10), receiving, sending);
+        let (own, other) = (own.unwrap(), other.unwrap());
+        assert!(own.masks.iter().all(|mask| !other.masks.contains(mask)));
+    }
+    fn ours_and(ours: &[Item], more: usize) -> Vec<Item> {
+        [ours, &items(9, more)].concat()
+    }
+    let width = |points| params(50, 60).width(points);
+    refused::<Slices>("polynomial", width(1).div_ceil(4) * 7, true);
+    let capacity = vesica_encodings::two_choice::Parameters::new(50, 40);
+    let strings = (capacity.bins * capacity.capacity).div_ceil(8);
+    refused::<Bins>("bin polynomials", width(2).div_ceil(4) * strings, false);
+    let slots = vesica_encodings::random_band::Parameters::new(50, 40).size();
+    refused::<Store>("store", width(1).div_ceil(8) * slots, false);
+}
+
+#[test]
+fn equal_items_are_an_error() {
+    fn fails<M: Message>(problem: &str) {
+        let mut ours = items(3, 50);
+        ours[49] = ours[7];
+        let params = params(50, 50);
+        let (receiving, sending) = memory_pair();
+        let (own, _) = run_over::<M>(&params, &ours, &items(4, 50), receiving, sending);
+        let said = says(own);
+        assert!(said.contains(problem), "{said}");
+    }
+    fails::<Slices>("interpolation points are not distinct");
+    fails::<Store>("the keys cannot be encoded");
+}

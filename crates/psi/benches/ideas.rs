@@ -1,0 +1,279 @@
+//! What each published idea of the sparse extensions gains: every group has it on and off.
+//!
+//! `VESICA_LOG_ITEMS` sets log₂ of the number of items (16 if not set); F by SHA-256 is measured at 2^10 items,
+//! since it takes a hundred times as long. Two parties run on two threads; with `RAYON_NUM_THREADS=1` the
+//! arithmetic of each takes one.
+
+use std::hint::black_box;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_encodings::three_hash::ThreeHash;
+use vesica_encodings::{cuckoo, simple, two_choice};
+use vesica_oprf::Item;
+use vesica_oprf::sparse::{self, BitFunction, Message, Store};
+use vesica_oprf::width::width;
+use vesica_primitives::polynomial::{Evaluator, Field, Gf2k, Interpolator, Tower, bins};
+use vesica_psi::masks::Exchange;
+use vesica_wire::memory_pair;
+
+const LAMBDA: u32 = 40;
+
+fn log_items() -> u32 {
+    std::env::var("VESICA_LOG_ITEMS")
+        .ok()
+        .map_or(16, |log| log.parse().expect("a small number"))
+}
+
+fn random_bytes(bytes: &mut [u8], seed: u64) {
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(bytes);
+}
+
+fn strings(count: usize, bits: u32, seed: u64) -> Vec<u128> {
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    let mut next = || u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+    (0..count).map(|_| next() >> (128 - bits)).collect()
+}
+
+/// Interpolates every slice on one thread and evaluates it on another.
+///
+/// `reuse`: what depends on the points alone is made once. `stream`: a slice goes over as soon as it is
+/// known.
+fn polynomials<F: Field>(
+    field: &F,
+    points: &[F::Element],
+    others: &[F::Element],
+    slices: &[Vec<F::Element>],
+    (reuse, stream): (bool, bool),
+) {
+    let (to, from) = channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let interpolator = || Interpolator::new(field, points).expect("distinct points");
+            let kept = reuse.then(interpolator);
+            let mut waiting = Vec::new();
+            for values in slices {
+                let coefficients = match &kept {
+                    Some(kept) => kept.interpolate(values),
+                    None => interpolator().interpolate(values),
+                };
+                match stream {
+                    true => to.send(coefficients).expect("a reader"),
+                    false => waiting.push(coefficients),
+                }
+            }
+            for coefficients in waiting {
+                to.send(coefficients).expect("a reader");
+            }
+        });
+        let evaluator = || Evaluator::new(field, others, points.len()).expect("usual points");
+        let kept = reuse.then(evaluator);
+        for coefficients in from {
+            black_box(match &kept {
+                Some(kept) => kept.evaluate(&coefficients),
+                None => evaluator().evaluate(&coefficients),
+            });
+        }
+    });
+}
+
+fn slicing_and_trees(c: &mut Criterion) {
+    let n = 1usize << log_items();
+    let columns = width(n as u64, LAMBDA);
+    let mut group = c.benchmark_group(format!("one polynomial, 2^{} points", log_items()));
+    group.sample_size(10);
+    // As few slices as there are fields for.
+    let field = Tower::new(log_items());
+    let wide = |seed| {
+        let mut elements = vec![[0u64; 4]; n];
+        random_bytes(bytemuck::must_cast_slice_mut(&mut elements), seed);
+        elements
+    };
+    let (points, others) = (wide(1), wide(2));
+    let slices: Vec<_> = (0..columns.div_ceil(256))
+        .map(|i| wide(3 + i as u64))
+        .collect();
+    group.bench_function("slices of 256 bits, no reuse, no stream", |b| {
+        b.iter(|| polynomials(&field, &points, &others, &slices, (false, false)));
+    });
+    let bits = columns.div_ceil(4) as u32;
+    let field = Gf2k::new(bits);
+    let (points, others) = (strings(n, bits, 1), strings(n, bits, 2));
+    let slices: Vec<_> = (0..4).map(|i| strings(n, bits, 3 + i)).collect();
+    for (name, on) in [
+        ("no reuse, no stream", (false, false)),
+        ("no reuse, stream", (false, true)),
+        ("reuse, no stream", (true, false)),
+        ("reuse, stream", (true, true)),
+    ] {
+        group.bench_function(format!("slices of {bits} bits, {name}"), |b| {
+            b.iter(|| polynomials(&field, &points, &others, &slices, on));
+        });
+    }
+    group.finish();
+}
+
+/// Bins of one size, each with one polynomial a slice.
+fn bins_of(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    name: &str,
+    (bins, capacity): (usize, usize),
+    points_an_item: usize,
+) {
+    let n = 1usize << log_items();
+    let bits = width((points_an_item * n) as u64, LAMBDA).div_ceil(4) as u32;
+    let field = bins::Field::new(bits);
+    println!(
+        "{name}: {bins} bins of {capacity}, {:.1} bits of polynomials an item",
+        (4 * bits as usize * bins * capacity) as f64 / n as f64
+    );
+    let points = strings(bins * capacity, bits, 1);
+    let values: [Vec<u128>; 4] = std::array::from_fn(|i| strings(points.len(), bits, 2 + i as u64));
+    let values = values.each_ref().map(|values| &values[..]);
+    let polynomials = bins::interpolate(field, capacity, &points, values).expect("distinct points");
+    let polynomials = polynomials.each_ref().map(|slice| &slice[..]);
+    let asked = points_an_item * n;
+    let others = strings(asked, bits, 9);
+    let numbers: Vec<u32> = (0..asked).map(|i| (i * bins / asked) as u32).collect();
+    group.bench_function(format!("{name}, interpolate"), |b| {
+        b.iter(|| bins::interpolate(field, capacity, black_box(&points), values));
+    });
+    group.bench_function(format!("{name}, evaluate"), |b| {
+        b.iter(|| bins::evaluate(field, capacity, polynomials, &numbers, black_box(&others)));
+    });
+}
+
+fn two_choices(c: &mut Criterion) {
+    let n = 1usize << log_items();
+    let mut group = c.benchmark_group(format!("polynomials in bins, 2^{} items", log_items()));
+    group.sample_size(10);
+    let two = two_choice::Parameters::new(n, LAMBDA);
+    bins_of(&mut group, "two choices", (two.bins, two.capacity), 2);
+    // One function into as many bins: two of twice as many have the same chances.
+    let one = cuckoo::Parameters {
+        bins: 2 * two.bins,
+        ..cuckoo::Parameters::new(n, 2, LAMBDA)
+    };
+    let capacity = simple::most_entries(n, &one, LAMBDA);
+    bins_of(&mut group, "simple hashing", (two.bins, capacity), 1);
+    group.finish();
+}
+
+fn coded_masks(c: &mut Criterion) {
+    let n = 1usize << log_items();
+    let bits = (LAMBDA + 2 * log_items()) as usize;
+    let mut masks = vec![[0u64; 2]; n];
+    random_bytes(bytemuck::must_cast_slice_mut(&mut masks), 1);
+    let exchange = Exchange {
+        width: bits,
+        sender_size: n,
+        masks_an_item: 1,
+        receiver_size: n,
+        both: false,
+    };
+    let mut group = c.benchmark_group(format!("2^{} masks of {bits} bits", log_items()));
+    group.sample_size(10);
+    let exchanged = || {
+        let (mut receiving, mut sending) = memory_pair();
+        thread::scope(|scope| {
+            let masks = &masks;
+            scope.spawn(move || exchange.send(&mut sending, masks).expect("a reader"));
+            exchange.receive(&mut receiving, masks).expect("all match")
+        })
+    };
+    let (mut receiving, mut sending) = memory_pair();
+    let (sent, _) = thread::scope(|scope| {
+        let masks = &masks;
+        let sender = scope.spawn(move || {
+            exchange.send(&mut sending, masks).expect("a reader");
+            vesica_wire::Channel::traffic(&sending)
+        });
+        let found = exchange.receive(&mut receiving, masks);
+        (sender.join().expect("no panic"), found)
+    });
+    let bytes: u64 = sent.iter().map(|phase| phase.bytes_sent).sum();
+    println!(
+        "sorted and coded: {:.2} bits a mask; in full: {bits}",
+        8.0 * bytes as f64 / n as f64
+    );
+    group.bench_function("sorted, coded as differences, merged", |b| {
+        b.iter(exchanged)
+    });
+    // In full and looked up in a table, as most implementations do.
+    let keep = |mask: &[u64; 2]| u128::from(mask[0]) << 64 | u128::from(mask[1]);
+    group.bench_function("in full, looked up", |b| {
+        b.iter(|| {
+            let table: std::collections::HashMap<u128, u32> = (0..)
+                .zip(&masks)
+                .map(|(i, mask)| (keep(mask) >> (128 - bits), i))
+                .collect();
+            masks
+                .iter()
+                .filter_map(|mask| table.get(&(keep(mask) >> (128 - bits))))
+                .count()
+        });
+    });
+    group.finish();
+}
+
+/// A whole run of an extension, in one process.
+fn extension<M: Message>(params: &sparse::Params, ours: &[Item], theirs: &[Item]) {
+    let (mut receiving, mut sending) = memory_pair();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            sparse::send::<M>(&mut sending, params, theirs, &mut rng).expect("a receiver")
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        black_box(sparse::receive::<M>(&mut receiving, params, ours, &mut rng).expect("a sender"));
+    });
+}
+
+fn stores_and_functions(c: &mut Criterion) {
+    let settings = |log: u32, function| {
+        let n = 1usize << log;
+        let mut items = vec![[0; 32]; 2 * n];
+        random_bytes(items.as_flattened_mut(), 5);
+        let params = sparse::Params {
+            lambda: LAMBDA,
+            receiver_size: n,
+            sender_size: n,
+            session: [1; 32],
+            function,
+        };
+        (params, items)
+    };
+    let (params, items) = settings(log_items(), BitFunction::Aes);
+    let (ours, theirs) = items.split_at(items.len() / 2);
+    let mut group = c.benchmark_group(format!("one store, 2^{} items", log_items()));
+    group.sample_size(10);
+    group.bench_function("random band (BPSY23)", |b| {
+        b.iter(|| extension::<Store>(&params, ours, theirs));
+    });
+    group.bench_function("three-hash (RR22)", |b| {
+        b.iter(|| extension::<Store<ThreeHash>>(&params, ours, theirs));
+    });
+    group.finish();
+    let mut group = c.benchmark_group("one store, 2^10 items");
+    group.sample_size(10);
+    for function in [BitFunction::Aes, BitFunction::Sha256] {
+        let (params, items) = settings(10, function);
+        let (ours, theirs) = items.split_at(items.len() / 2);
+        group.bench_function(format!("{function:?}"), |b| {
+            b.iter(|| extension::<Store>(&params, ours, theirs));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(
+    all,
+    slicing_and_trees,
+    two_choices,
+    coded_masks,
+    stores_and_functions
+);
+criterion_main!(all);

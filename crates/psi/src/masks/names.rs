@@ -1,0 +1,84 @@
+//! Telling the sender which of its items matched, where it has several masks of each.
+
+use rayon::prelude::*;
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error, Misbehaviour};
+
+use super::frames::Code;
+use super::order::Order;
+use super::{Exchange, Found, NAMES, receive_sorted, send_sorted, words};
+use crate::Item;
+
+/// A name; its topmost bits count, as many as a mask of the exchange has, or all.
+type Name = [u64; 2];
+
+/// Items that are hashed together.
+const BATCH: usize = 512;
+
+/// Bits of a name. Some name that is told is that of two items of the sender's with probability at most
+/// 2^-λ, because a mask has λ + log₂(c·n_s·n_r) bits.
+fn width(exchange: &Exchange) -> usize {
+    exchange.width.min(128)
+}
+
+/// The names of items in a run.
+pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
+    let oracle = Oracle::new("vesica/1 matched name", session);
+    let mut hashes = vec![[0; 32]; items.len()];
+    hashes
+        .par_chunks_mut(BATCH)
+        .zip(items.par_chunks(BATCH))
+        .for_each(|(hashes, items)| oracle.hash_many(items, hashes));
+    words(&hashes)
+}
+
+/// Tells the sender the names of the items with the numbers `matches`.
+pub(super) fn send(
+    exchange: &Exchange,
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+    matches: &[u32],
+) -> Result<(), Error> {
+    let matched: Vec<Item> = matches.iter().map(|i| items[*i as usize]).collect();
+    let names = names(session, &matched);
+    channel.send(NAMES, (names.len() as u32).to_le_bytes().to_vec())?;
+    let code = Code::of(NAMES, width(exchange), names.len());
+    send_sorted(channel, &code, &mut Order::new(&names, width(exchange)))
+}
+
+/// Receives names of the sender's `items`, all different; the numbers of these, ascending.
+pub(super) fn receive(
+    exchange: &Exchange,
+    channel: &mut dyn Channel,
+    session: &[u8; 32],
+    items: &[Item],
+) -> Result<Vec<u32>, Error> {
+    let bad = |problem| Misbehaviour::BadValue {
+        what: NAMES.name,
+        problem,
+    };
+    // While the receiver looks for matches.
+    let mut order = Order::new(&names(session, items), width(exchange));
+    order.sort_until(items.len());
+    let head = channel.recv(NAMES, 4)?;
+    let Ok(count) = <[u8; 4]>::try_from(&head[..]) else {
+        return Err(Misbehaviour::WrongLength {
+            what: NAMES.name,
+            bytes: head.len(),
+        }
+        .into());
+    };
+    let count = u32::from_le_bytes(count) as usize;
+    if count > exchange.sender_size.min(exchange.receiver_size) {
+        return Err(bad("more matches than items").into());
+    }
+    let mut found = Found::new(items.len(), false);
+    let code = Code::of(NAMES, width(exchange), count);
+    receive_sorted(channel, &code, count, &order, &mut found)?;
+    let indices = found.indices();
+    if indices.len() != count {
+        return Err(bad("not of different items of this side").into());
+    }
+    Ok(indices)
+}
