@@ -16,6 +16,8 @@
 //! constant that makes ŝ_{i+1}(β_{i+1}) = 1.
 
 mod bins;
+mod butterflies;
+mod direct;
 mod modulus;
 mod ops;
 mod portable;

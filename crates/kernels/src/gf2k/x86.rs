@@ -237,9 +237,17 @@ fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     unsafe { _mm512_ternarylogic_epi64::<0x96>(a, b, c) }
 }
 
+/// The sum of both halves of each element, in both halves.
+#[inline(always)]
+fn halves_added(v: __m512i) -> __m512i {
+    // SAFETY: only used by `Wide`.
+    unsafe { _mm512_xor_si512(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v)) }
+}
+
 impl Arithmetic for Wide {
     type Vector = __m512i;
-    /// The coefficients of 1, x^64 and x^128.
+    /// Sums of products of low halves, of sums of halves, and of high halves (Karatsuba): carry-less
+    /// products of this width are what limits the speed.
     type Wide = [__m512i; 3];
     type Constants = WideConstants;
     const LOG_LANES: u32 = 2;
@@ -304,13 +312,10 @@ impl Arithmetic for Wide {
     fn accumulate([p0, p1, p2]: [__m512i; 3], a: __m512i, b: __m512i) -> [__m512i; 3] {
         // SAFETY: see `Wide`.
         unsafe {
-            let (ab, ba) = (
-                _mm512_clmulepi64_epi128::<0x01>(a, b),
-                _mm512_clmulepi64_epi128::<0x10>(a, b),
-            );
+            let (a_sum, b_sum) = (halves_added(a), halves_added(b));
             [
                 _mm512_xor_si512(p0, _mm512_clmulepi64_epi128::<0x00>(a, b)),
-                xor3(p1, ab, ba),
+                _mm512_xor_si512(p1, _mm512_clmulepi64_epi128::<0x00>(a_sum, b_sum)),
                 _mm512_xor_si512(p2, _mm512_clmulepi64_epi128::<0x11>(a, b)),
             ]
         }
@@ -320,6 +325,7 @@ impl Arithmetic for Wide {
     fn reduce_shifted(c: WideConstants, [p0, p1, p2]: [__m512i; 3]) -> __m512i {
         // SAFETY: see `Wide`.
         unsafe {
+            let p1 = xor3(p1, p0, p2);
             let p1 = _mm512_xor_si512(p1, _mm512_clmulepi64_epi128::<0x01>(p2, c.modulus));
             let above = _mm512_xor_si512(p2, _mm512_bsrli_epi128::<8>(p1));
             let folded = _mm512_clmulepi64_epi128::<0x00>(above, c.modulus);

@@ -1,7 +1,7 @@
 //! Evaluation at points that serve several polynomials.
 
 use super::field::Field;
-use super::tree::{self, Keep, Tree, add_all};
+use super::tree::{self, Keep, Scratch, Tree, add_all};
 use super::{Error, LOG_LEAF, log_ceil};
 use rayon::prelude::*;
 
@@ -30,6 +30,7 @@ struct Batch<E> {
     inverses: Vec<Vec<E>>,
     /// The nodes' values on α + β_k + V_k.
     second: Vec<Vec<E>>,
+    scratch: Scratch<E>,
 }
 
 impl<'a, F: Field> Evaluator<'a, F> {
@@ -83,8 +84,12 @@ pub fn evaluate_all<F: Field>(
     let batches = split::<F>(points, longest);
     let evaluate = |batch: &&[F::Element]| {
         let batch = Batch::new(field, batch, longest)?;
-        let values = polynomials.iter().map(|p| batch.evaluate(field, p));
-        Ok(values.collect::<Vec<_>>())
+        let value = |p: &&[F::Element]| batch.evaluate(field, p);
+        Ok(if batch.points.len() > 1 << LOG_SHARED {
+            polynomials.par_iter().map(value).collect::<Vec<_>>()
+        } else {
+            polynomials.iter().map(value).collect()
+        })
     };
     let parts: Result<Vec<_>, Error> = if are_shared(&batches) {
         batches.par_iter().map(evaluate).collect()
@@ -143,6 +148,7 @@ impl<E: Copy + Send + Sync> Batch<E> {
             beyond: Vec::new(),
             inverses: Vec::new(),
             second: Vec::new(),
+            scratch: Scratch::new(),
         };
         let Some(log) = batch.log else {
             return Ok(batch);
@@ -202,14 +208,17 @@ impl<E: Copy + Send + Sync> Batch<E> {
         }
         // A polynomial of few coefficients is its own residue on all nodes of its size: it starts there.
         let start = log_ceil(block.len());
-        let mut padded = block.to_vec();
-        padded.resize(1 << start, F::ZERO);
-        let mut residues = padded.repeat(self.points.len().div_ceil(1 << start));
+        let nodes = self.points.len().div_ceil(1 << start);
+        let mut residues = Vec::with_capacity(nodes << start);
+        for node in 1..=nodes {
+            residues.extend_from_slice(block);
+            residues.resize(node << start, F::ZERO);
+        }
         for k in (LOG_LEAF..start).rev() {
             let (inverses, second) = (&self.inverses[k as usize], &self.second[k as usize]);
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
-            tree::reduce(field, k, &mut residues, inverses, second);
+            tree::reduce(field, k, &mut residues, inverses, second, &self.scratch);
         }
         let passed;
         let weights = if start == log {

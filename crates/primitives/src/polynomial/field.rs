@@ -210,7 +210,7 @@ impl Field for Gf2k {
     const ZERO: u128 = 0;
     const ONE: u128 = 1;
     const LOG_BATCH: u32 = 22;
-    const LOG_DIRECT: u32 = 6;
+    const LOG_DIRECT: u32 = 7;
 
     fn add(a: &mut u128, b: &u128) {
         *a ^= b;

@@ -1,7 +1,7 @@
 //! Interpolation at points that serve several polynomials.
 
 use super::field::Field;
-use super::tree::{self, Keep, Tree};
+use super::tree::{self, Keep, Scratch, Tree};
 use super::{Error, LOG_LEAF};
 
 /// The points of an interpolation, and what depends on them alone.
@@ -11,6 +11,7 @@ pub struct Interpolator<'a, F: Field> {
     weights: Vec<F::Element>,
     /// None if there are no points.
     tree: Option<Tree<F::Element>>,
+    scratch: Scratch<F::Element>,
 }
 
 impl<'a, F: Field> Interpolator<'a, F> {
@@ -21,11 +22,13 @@ impl<'a, F: Field> Interpolator<'a, F> {
                 field,
                 weights: Vec::new(),
                 tree: None,
+                scratch: Scratch::new(),
             });
         }
         let tree = Tree::new(field, points, Keep::All);
         let mut residues = tree.root_derivative(field, points.len());
         let leaf = tree.log.min(LOG_LEAF);
+        let scratch = Scratch::new();
         for k in (leaf..tree.log).rev() {
             let mut inverses = tree.first[k as usize].clone();
             if !tree::invert(field, &mut inverses) {
@@ -34,7 +37,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
             // A level may have fewer elements than the one above: nodes of ones stand in for the rest.
             residues.truncate(inverses.len());
             let second = &tree.second[k as usize];
-            tree::reduce(field, k, &mut residues, &inverses, second);
+            tree::reduce(field, k, &mut residues, &inverses, second, &scratch);
         }
         let (passed, _) = tree::weights(field, points, leaf, tree.log);
         let mut weights = tree::leaf_values(field, leaf, &residues, points, &passed);
@@ -45,6 +48,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
             field,
             weights,
             tree: Some(tree),
+            scratch,
         })
     }
 
@@ -62,7 +66,7 @@ impl<'a, F: Field> Interpolator<'a, F> {
         self.field.multiply_assign(&mut numerators, values);
         for (k, (first, second)) in (0..).zip(tree.first.iter().zip(&tree.second)) {
             numerators.resize(first.len(), F::ZERO);
-            tree::combine(self.field, k, &mut numerators, first, second);
+            tree::combine(self.field, k, &mut numerators, first, second, &self.scratch);
         }
         numerators.truncate(values.len());
         numerators

@@ -21,6 +21,19 @@
 //! points alone. It takes two elements for each point and level, so 40·n·16 bytes over GF(2^k) for
 //! n = 2^20 points, and works within a few times 16·n bytes more. Nodes of a level go to the threads of the
 //! current rayon pool. All access patterns depend on sizes alone.
+//!
+//! ```
+//! use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
+//!
+//! let field = Gf2k::new(109);
+//! let interpolator = Interpolator::new(&field, &[5, 6, 7])?;
+//! let evaluator = Evaluator::new(&field, &[6, 8], 3)?;
+//! for slice in [[10, 20, 30], [1, 1, 1]] {
+//!     let coefficients = interpolator.interpolate(&slice);
+//!     assert_eq!(evaluator.evaluate(&coefficients)[0], slice[1]);
+//! }
+//! # Ok::<(), vesica_primitives::polynomial::Error>(())
+//! ```
 
 pub mod bins;
 mod evaluate;

@@ -168,10 +168,11 @@ mod gf2k {
             (2500, 2048, 108),
             (700, 1, 109),
             (257, 64, 110),
-            (1 << 13, 1 << 8, 111),
-            (13 << 8, 200, 112),
-            ((13 << 8) + 3, 200, 113),
-            (1 << 8, 1 << 13, 116),
+            (1 << 13, 1 << 9, 111),
+            (13 << 9, 400, 112),
+            ((13 << 9) + 3, 400, 113),
+            (1 << 9, 1 << 13, 116),
+            (400, 9000, 122),
             (200, 9000, 123),
         ] {
             let (field, slow) = (Gf2k::new(bits), reference::Field::new(bits));
@@ -233,28 +234,28 @@ mod gf2k {
     fn points_that_cannot_be_used_are_errors() {
         let mut rng = ChaCha12Rng::seed_from_u64(3);
         let field = Gf2k::new(105);
-        let mut points = random_bits(105, 100, &mut rng);
-        points[99] = points[3];
+        let mut points = random_bits(105, 300, &mut rng);
+        points[299] = points[3];
         assert_eq!(
             Interpolator::new(&field, &points).err(),
             Some(Error::RepeatedPoint)
         );
-        assert!(Evaluator::new(&field, &points, 100).is_ok());
-        points[99] = u128::from(COSET ^ 5);
+        assert!(Evaluator::new(&field, &points, 300).is_ok());
+        points[299] = u128::from(COSET ^ 5);
         assert_eq!(
             Interpolator::new(&field, &points).err(),
             Some(Error::ReservedPoint)
         );
         assert_eq!(
-            Evaluator::new(&field, &points, 100).err(),
+            Evaluator::new(&field, &points, 300).err(),
             Some(Error::ReservedPoint)
         );
         // Zero is an ordinary point.
-        points[99] = 0;
+        points[299] = 0;
         let coefficients = Interpolator::new(&field, &points)
             .unwrap()
             .interpolate(&points);
-        let evaluator = Evaluator::new(&field, &[0], 100).unwrap();
+        let evaluator = Evaluator::new(&field, &[0], 300).unwrap();
         assert_eq!(evaluator.evaluate(&coefficients), [0]);
     }
 }

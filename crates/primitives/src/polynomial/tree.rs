@@ -3,6 +3,7 @@
 use super::field::Field;
 use super::{COSET, LOG_LEAF, log_ceil};
 use rayon::prelude::*;
+use std::sync::Mutex;
 
 /// Neighbouring nodes are worked on together, up to so many bytes: they stay in cache through all steps of
 /// a level, and different threads take different ones.
@@ -27,6 +28,29 @@ fn chunk_size<E>(k: u32) -> usize {
     (CHUNK_BYTES / size_of::<E>()).max(2 << k)
 }
 
+/// Buffers that the steps of one call share: to get fresh memory from the system takes longer than many a
+/// step.
+pub(super) struct Scratch<E>(Mutex<Vec<Vec<E>>>);
+
+impl<E: Copy> Scratch<E> {
+    pub(super) fn new() -> Self {
+        Scratch(Mutex::new(Vec::new()))
+    }
+
+    /// Runs `work` on `len` elements of unspecified values.
+    fn with(&self, len: usize, fill: E, work: impl FnOnce(&mut [E])) {
+        let buffers = || self.0.lock().expect("no step panics with the lock");
+        let mut buffer = buffers().pop().unwrap_or_default();
+        if buffer.len() < len {
+            // What it held is of no use.
+            buffer.clear();
+            buffer.resize(len, fill);
+        }
+        work(&mut buffer[..len]);
+        buffers().push(buffer);
+    }
+}
+
 /// What a tree is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -44,20 +68,14 @@ impl<E: Copy + Send + Sync> Tree<E> {
         let log = log_ceil(n);
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let mut low = points.to_vec();
+        let scratch = Scratch::new();
         for k in 0..log {
             pad_with_ones::<F>(&mut low, 1 << k);
             let mut on_first = vec![F::ZERO; low.len()];
             let mut on_second = vec![F::ZERO; low.len()];
             let parents = keep == Keep::All || k + 1 < log;
-            rise(
-                field,
-                k,
-                n,
-                parents,
-                &mut low,
-                &mut on_first,
-                &mut on_second,
-            );
+            let values = (&mut on_first[..], &mut on_second[..]);
+            rise(field, k, n, parents, &mut low, values, &scratch);
             let kept = keep == Keep::All || k >= LOG_LEAF;
             first.push(if kept { on_first } else { Vec::new() });
             second.push(if kept { on_second } else { Vec::new() });
@@ -73,8 +91,9 @@ impl<E: Copy + Send + Sync> Tree<E> {
     /// The derivative of the root's M: that of X_j is the sum over the set bits i of j of ŝ_i′·X_{j − 2^i}.
     pub(super) fn root_derivative<F: Field<Element = E>>(&self, field: &F, n: usize) -> Vec<E> {
         let mut derivative = vec![F::ZERO; self.root.len()];
+        let mut scaled = self.root.clone();
         for i in 0..self.log {
-            let mut scaled = self.root.clone();
+            scaled.copy_from_slice(&self.root);
             field.scale_assign(&mut scaled, field.subspace_derivative(i));
             let size = 1 << i;
             for (to, from) in derivative
@@ -99,8 +118,8 @@ fn rise<F: Field>(
     n: usize,
     parents: bool,
     low: &mut [F::Element],
-    on_first: &mut [F::Element],
-    on_second: &mut [F::Element],
+    (on_first, on_second): (&mut [F::Element], &mut [F::Element]),
+    scratch: &Scratch<F::Element>,
 ) {
     let size = 1usize << k;
     let (here, there) = (COSET, COSET ^ size as u64);
@@ -127,17 +146,21 @@ fn rise<F: Field>(
             return;
         }
         // The parent's values on α + V_{k+1}, half of which are on each of the cosets.
-        let mut right = Vec::with_capacity(low.len());
-        let pairs = on_first
-            .chunks_exact(2 * size)
-            .zip(on_second.chunks_exact(2 * size));
-        for ((a, b), parent) in pairs.zip(low.chunks_exact_mut(2 * size)) {
-            copy(&mut parent[..size], &a[..size]);
-            copy(&mut parent[size..], &b[..size]);
-            extend(&mut right, &a[size..]);
-            extend(&mut right, &b[size..]);
-        }
-        field.multiply_assign(low, &right);
+        scratch.with(low.len(), F::ZERO, |right| {
+            let pairs = on_first
+                .chunks_exact(2 * size)
+                .zip(on_second.chunks_exact(2 * size));
+            for (((a, b), parent), right) in pairs
+                .zip(low.chunks_exact_mut(2 * size))
+                .zip(right.chunks_exact_mut(2 * size))
+            {
+                copy(&mut parent[..size], &a[..size]);
+                copy(&mut parent[size..], &b[..size]);
+                copy(&mut right[..size], &a[size..]);
+                copy(&mut right[size..], &b[size..]);
+            }
+            field.multiply_assign(low, right);
+        });
         add_scalar_to_all::<F>(&mut low[..full_above], leading_above);
         field.inverse(low, k + 1, here);
     };
@@ -162,26 +185,34 @@ pub(super) fn reduce<F: Field>(
     residues: &mut [F::Element],
     inverses: &[F::Element],
     second: &[F::Element],
+    scratch: &Scratch<F::Element>,
 ) {
     let size = 1usize << k;
     let (here, there) = (COSET, COSET ^ size as u64);
     let s_here = field.subspace_value(k, here);
 
-    let work = |residues: &mut [F::Element], inverses: &[F::Element], second: &[F::Element]| {
+    let work = |residues: &mut [F::Element],
+                inverses: &[F::Element],
+                second: &[F::Element],
+                low: &mut [F::Element],
+                high: &mut [F::Element],
+                scaled: &mut [F::Element]| {
         // P = P_low + ŝ_k·P_high = (P_low + ŝ_k(α)·P_high) + S·P_high.
-        let mut low = Vec::with_capacity(residues.len() / 2);
-        let mut high = Vec::with_capacity(residues.len() / 2);
-        for parent in residues.chunks_exact(2 * size) {
-            extend(&mut low, &parent[..size]);
-            extend(&mut high, &parent[size..]);
+        for ((parent, low), high) in residues
+            .chunks_exact(2 * size)
+            .zip(low.chunks_exact_mut(size))
+            .zip(high.chunks_exact_mut(size))
+        {
+            copy(low, &parent[..size]);
+            copy(high, &parent[size..]);
         }
-        let mut scaled = high.clone();
-        field.scale_assign(&mut scaled, s_here);
-        add_all::<F>(&mut low, &scaled);
+        scaled.copy_from_slice(high);
+        field.scale_assign(scaled, s_here);
+        add_all::<F>(low, scaled);
 
         // T = P/M where S vanishes.
-        scaled.copy_from_slice(&low);
-        field.forward(&mut scaled, k, here);
+        scaled.copy_from_slice(low);
+        field.forward(scaled, k, here);
         for (both, half) in residues
             .chunks_exact_mut(2 * size)
             .zip(scaled.chunks_exact(size))
@@ -194,7 +225,7 @@ pub(super) fn reduce<F: Field>(
         // (P − T·M)/S where S is 1.
         field.forward(residues, k, there);
         field.multiply_assign(residues, second);
-        field.forward(&mut low, k, there);
+        field.forward(low, k, there);
         let add_to_both = |residues: &mut [F::Element], halves: &[F::Element]| {
             for (both, half) in residues
                 .chunks_exact_mut(2 * size)
@@ -204,9 +235,17 @@ pub(super) fn reduce<F: Field>(
                 add_all::<F>(&mut both[size..], half);
             }
         };
-        add_to_both(residues, &low);
+        add_to_both(residues, low);
         field.inverse(residues, k, there);
-        add_to_both(residues, &high);
+        add_to_both(residues, high);
+    };
+    let work = |residues: &mut [F::Element], inverses: &[F::Element], second: &[F::Element]| {
+        let half = residues.len() / 2;
+        scratch.with(3 * half, F::ZERO, |buffer| {
+            let (low, rest) = buffer.split_at_mut(half);
+            let (high, scaled) = rest.split_at_mut(half);
+            work(residues, inverses, second, low, high, scaled);
+        });
     };
     let chunk = chunk_size::<F::Element>(k);
     if residues.len() <= chunk {
@@ -226,34 +265,42 @@ pub(super) fn combine<F: Field>(
     numerators: &mut [F::Element],
     first: &[F::Element],
     second: &[F::Element],
+    scratch: &Scratch<F::Element>,
 ) {
     let size = 1usize << k;
     let (here, there) = (COSET, COSET ^ size as u64);
 
-    let work = |numerators: &mut [F::Element], first: &[F::Element], second: &[F::Element]| {
-        let mut siblings = Vec::with_capacity(numerators.len());
-        let mut crossed = |nodes: &[F::Element], numerators: &mut [F::Element], coset: u64| {
-            field.forward(numerators, k, coset);
-            siblings.clear();
-            for pair in nodes.chunks_exact(2 * size) {
-                extend(&mut siblings, &pair[size..]);
-                extend(&mut siblings, &pair[..size]);
-            }
-            field.multiply_assign(numerators, &siblings);
-        };
-        let mut on_first = numerators.to_vec();
-        crossed(first, &mut on_first, here);
-        crossed(second, numerators, there);
-        for (a, b) in on_first
+    let crossed = |numerators: &mut [F::Element],
+                   nodes: &[F::Element],
+                   siblings: &mut [F::Element],
+                   coset: u64| {
+        field.forward(numerators, k, coset);
+        for (pair, swapped) in nodes
             .chunks_exact(2 * size)
-            .zip(numerators.chunks_exact_mut(2 * size))
+            .zip(siblings.chunks_exact_mut(2 * size))
         {
-            let (left, right) = b.split_at_mut(size);
-            add_all::<F>(right, left);
-            copy(left, &a[..size]);
-            add_all::<F>(left, &a[size..]);
+            copy(&mut swapped[..size], &pair[size..]);
+            copy(&mut swapped[size..], &pair[..size]);
         }
-        field.inverse(numerators, k + 1, here);
+        field.multiply_assign(numerators, siblings);
+    };
+    let work = |numerators: &mut [F::Element], first: &[F::Element], second: &[F::Element]| {
+        scratch.with(2 * numerators.len(), F::ZERO, |buffer| {
+            let (siblings, on_first) = buffer.split_at_mut(numerators.len());
+            on_first.copy_from_slice(numerators);
+            crossed(on_first, first, siblings, here);
+            crossed(numerators, second, siblings, there);
+            for (a, b) in on_first
+                .chunks_exact(2 * size)
+                .zip(numerators.chunks_exact_mut(2 * size))
+            {
+                let (left, right) = b.split_at_mut(size);
+                add_all::<F>(right, left);
+                copy(left, &a[..size]);
+                add_all::<F>(left, &a[size..]);
+            }
+            field.inverse(numerators, k + 1, here);
+        });
     };
     let chunk = chunk_size::<F::Element>(k);
     if numerators.len() <= chunk {
@@ -364,15 +411,5 @@ fn copy<E: Copy>(to: &mut [E], from: &[E]) {
         *to = *from;
     } else {
         to.copy_from_slice(from);
-    }
-}
-
-/// As `extend_from_slice`, without a call for a single element.
-#[inline(always)]
-fn extend<E: Copy>(to: &mut Vec<E>, from: &[E]) {
-    if let [from] = from {
-        to.push(*from);
-    } else {
-        to.extend_from_slice(from);
     }
 }
