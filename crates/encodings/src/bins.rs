@@ -52,28 +52,28 @@ impl Bins {
     ///
     /// # Panics
     /// If there are 2^32 entries or more.
-    pub(crate) fn collect(bins: usize, mut each: impl FnMut(&mut dyn FnMut(u32, Entry))) -> Self {
-        let mut ends = vec![0u32; bins + 1];
-        let mut count = 0usize;
-        each(&mut |bin, _| {
-            ends[bin as usize + 1] += 1;
-            count += 1;
-        });
-        assert!(u32::try_from(count).is_ok(), "less than 2^32 entries");
+    pub(crate) fn collect(bins: usize, mut each: impl FnMut(&mut Collector)) -> Self {
+        let mut counting = Collector {
+            ends: vec![0; bins + 1],
+            entries: None,
+        };
+        each(&mut counting);
         let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
+        for end in &mut counting.ends {
+            sum += u64::from(*end);
+            *end = u32::try_from(sum).expect("less than 2^32 entries");
         }
-        // ends[b] is where the next entry of bin b goes, and so ends up as where bin b ends.
-        let mut entries = vec![Entry(0); count];
-        each(&mut |bin, entry| {
-            let to = &mut ends[bin as usize];
-            entries[*to as usize] = entry;
-            *to += 1;
-        });
+        let mut placing = Collector {
+            ends: counting.ends,
+            entries: Some(vec![Entry(0); sum as usize]),
+        };
+        each(&mut placing);
+        let Collector { mut ends, entries } = placing;
         ends.pop();
-        Bins { ends, entries }
+        Bins {
+            ends,
+            entries: entries.unwrap_or_default(),
+        }
     }
 
     /// Number of bins.
@@ -126,6 +126,28 @@ impl Bins {
     }
 }
 
+/// Takes entries with their bins: first it counts them, then it puts them where they go.
+pub(crate) struct Collector {
+    /// Behind bin b, how many entries it has; then, at b, where its next entry goes, which ends up as where the
+    /// bin ends.
+    ends: Vec<u32>,
+    entries: Option<Vec<Entry>>,
+}
+
+impl Collector {
+    #[inline]
+    pub(crate) fn put(&mut self, bin: u32, entry: Entry) {
+        match &mut self.entries {
+            None => self.ends[bin as usize + 1] += 1,
+            Some(entries) => {
+                let to = &mut self.ends[bin as usize];
+                entries[*to as usize] = entry;
+                *to += 1;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,9 +155,9 @@ mod tests {
     #[test]
     fn entries_stand_in_their_bins() {
         let pairs = [(2, 0), (0, 1), (2, 2), (3, 3), (2, 4)];
-        let bins = Bins::collect(5, |put| {
+        let bins = Bins::collect(5, |to| {
             for (bin, item) in pairs {
-                put(bin, Entry::new(item, item % 3));
+                to.put(bin, Entry::new(item, item % 3));
             }
         });
         assert_eq!((bins.len(), bins.fullest(), bins.is_empty()), (5, 3, false));

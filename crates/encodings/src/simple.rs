@@ -18,7 +18,7 @@ const BATCH: usize = 512;
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     assert!(keys.len() < MOST_ITEMS, "at most 2^30 keys");
     let Parameters { hashes, bins, .. } = functions.parameters();
-    Bins::collect(bins, |put| {
+    Bins::collect(bins, |to| {
         let mut places = [[0; MOST_HASHES]; BATCH];
         let mut item = 0;
         for keys in keys.chunks(BATCH) {
@@ -26,7 +26,7 @@ pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
             functions.bins(keys, places);
             for place in places {
                 for (function, bin) in (0..).zip(&place[..hashes]) {
-                    put(*bin, Entry::new(item, function));
+                    to.put(*bin, Entry::new(item, function));
                 }
                 item += 1;
             }

@@ -80,11 +80,11 @@ impl Functions {
 /// If there are more than 2^30 keys.
 pub fn both(functions: &Functions, keys: &[Block]) -> Bins {
     assert!(keys.len() < MOST_ITEMS, "at most 2^30 keys");
-    Bins::collect(functions.parameters.bins, |put| {
+    Bins::collect(functions.parameters.bins, |to| {
         let mut item = 0;
         functions.for_each(keys, |bins| {
             for (choice, bin) in (0..).zip(bins) {
-                put(bin, Entry::new(item, choice));
+                to.put(bin, Entry::new(item, choice));
             }
             item += 1;
         });
@@ -120,9 +120,9 @@ pub fn assign(functions: &Functions, keys: &[Block]) -> Result<Bins, EncodingFai
     if excess > 0 {
         assignment.relieve(capacity)?;
     }
-    Ok(Bins::collect(bins, |put| {
+    Ok(Bins::collect(bins, |to| {
         for (item, (pair, choice)) in (0..).zip(assignment.pairs.iter().zip(&assignment.choices)) {
-            put(
+            to.put(
                 pair[usize::from(*choice)],
                 Entry::new(item, (*choice).into()),
             );
@@ -180,9 +180,9 @@ impl Assignment {
         while let Some(start) = self.loads.iter().position(|load| *load > capacity) {
             // The item by which each bin was reached.
             let mut by = vec![None; self.loads.len()];
-            let table = Bins::collect(self.loads.len(), |put| {
+            let table = Bins::collect(self.loads.len(), |to| {
                 for (item, (pair, choice)) in (0..).zip(self.pairs.iter().zip(&self.choices)) {
-                    put(pair[usize::from(*choice)], Entry::new(item, 0));
+                    to.put(pair[usize::from(*choice)], Entry::new(item, 0));
                 }
             });
             let mut reached = vec![start];

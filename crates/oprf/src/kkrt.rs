@@ -39,8 +39,8 @@ use vesica_kernels::transpose::transpose128;
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows, send_rows};
-use zeroize::{Zeroize, Zeroizing};
+use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows};
+use zeroize::Zeroizing;
 
 use crate::width::width;
 use crate::{Item, Output, Outputs, halves, output};
@@ -67,7 +67,7 @@ const _: () = assert!(CHUNK * MOST_PIECES * 16 <= MAX_FRAME);
 const TASK_COLUMNS: usize = 64;
 
 /// Bins or outputs that one task works on.
-const TASK: usize = 512;
+const TASK: usize = 1 << 10;
 
 /// Items worked on together.
 const BATCH: usize = 128;
@@ -297,7 +297,7 @@ fn receive_over<const N: usize>(
                     }
                 }
             });
-        send_rows(channel, ROWS, &rows, row_bytes)?;
+        channel.send(ROWS, rows)?;
         // Step 3.
         let hashed: Vec<(usize, Entry)> = here
             .iter()
@@ -307,22 +307,24 @@ fn receive_over<const N: usize>(
         let from = masks.len();
         masks.resize(from + hashed.len(), [0; 2]);
         masks[from..]
-            .par_chunks_mut(BATCH)
-            .zip(hashed.par_chunks(BATCH))
+            .par_chunks_mut(TASK)
+            .zip(hashed.par_chunks(TASK))
             .for_each(|(masks, hashed)| {
                 let mut inputs = Zeroizing::new([[0; N]; BATCH]);
                 let mut hashes = [[0; 32]; BATCH];
-                let mut row = [0; MOST_PIECES];
-                for (to, (i, entry)) in inputs.iter_mut().zip(hashed) {
-                    for (piece, to) in row[..pieces].iter_mut().enumerate() {
-                        *to = t.get(*i, piece);
+                let mut row = Zeroizing::new([0; MOST_PIECES]);
+                for (masks, hashed) in masks.chunks_mut(BATCH).zip(hashed.chunks(BATCH)) {
+                    for (to, (i, entry)) in inputs.iter_mut().zip(hashed) {
+                        for (piece, to) in row[..pieces].iter_mut().enumerate() {
+                            *to = t.get(*i, piece);
+                        }
+                        *to = input(&row[..pieces], first + i, entry.function());
                     }
-                    *to = input(&row[..pieces], first + i, entry.function());
-                }
-                let count = hashed.len();
-                oracle.hash_many(&inputs[..count], &mut hashes[..count]);
-                for (mask, hash) in masks.iter_mut().zip(&hashes) {
-                    *mask = output(hash);
+                    let count = hashed.len();
+                    oracle.hash_many(&inputs[..count], &mut hashes[..count]);
+                    for (mask, hash) in masks.iter_mut().zip(&hashes) {
+                        *mask = output(hash);
+                    }
                 }
             });
         numbers.extend(hashed.iter().map(|(_, entry)| entry.item() as u32));
@@ -413,7 +415,7 @@ fn send_over<const N: usize>(
                 let mut values = [0; BATCH];
                 let mut inputs = Zeroizing::new([[0; N]; BATCH]);
                 let mut hashes = [[0; 32]; BATCH];
-                let mut row = [0; MOST_PIECES];
+                let mut row = Zeroizing::new([0; MOST_PIECES]);
                 let mut bin = table.bin_of(begin + task * TASK);
                 let batches = masks.chunks_mut(BATCH).zip(entries.chunks(BATCH));
                 for (batch, (masks, entries)) in batches.enumerate() {
@@ -440,7 +442,6 @@ fn send_over<const N: usize>(
                         *mask = output(hash);
                     }
                 }
-                row.zeroize();
             });
         channel.progress((first + count) as u64, table.len() as u64);
     }
