@@ -87,7 +87,7 @@ impl Message for Bins {
     fn new(params: &Params, width: usize) -> Self {
         let parameters = two_choice::Parameters::new(params.receiver_size, params.lambda);
         Bins {
-            bits: width.div_ceil(SLICES),
+            bits: strings::bits(width),
             functions: two_choice::Functions::new(parameters, &params.session),
         }
     }

@@ -6,7 +6,7 @@
 //! width of PRTY19.
 //!
 //! **Adversary.** Semi-honest. `spot-low` withstands a sender that deviates, if F is a random
-//! oracle (PRTY19, theorem 2): see `docs/protocols/spot.md` for what its simulator asks for. None of them
+//! oracle (PRTY19, theorem 2): see `docs/protocols/sparse.md` for what its simulator asks for. None of them
 //! withstands a receiver that deviates.
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway.
@@ -14,7 +14,7 @@
 //! **The figure.** An OT extension's matrix has a row for every string, and only the rows of the receiver's
 //! items are ever written down.
 //! 1. In ℓ base transfers with turned roles, the sender has secret bits s and one key q_i of each pair, the
-//!    receiver has all pairs (t_i, u_i).
+//!    receiver has all pairs (t_i, u_i). The receiver then sends a salt, with which all keys are hashed.
 //! 2. Row y of the matrices is T(y) = F(t_1, y) ‖ … ‖ F(t_ℓ, y), U(y) likewise, and R(y) = T(y) ⊕ U(y).
 //! 3. The receiver sends one message P that gives R(y) at each of its points y, and nothing meaningful
 //!    elsewhere: [`Message`].
@@ -31,7 +31,8 @@
 //! | `spot-fast` | a polynomial a bin, two-choice hashing | 2 for the sender: one a function, appended to the item |
 //! | `sparse-okvs` | an oblivious key-value store | 1 |
 //!
-//! **Deviations.** F is a bit of AES under the key, of the item's first 128 bits, which are a salted hash's.
+//! **Deviations.** The salt: the base transfers are endemic, so that their chooser could try functions until
+//! the keys that it gets suit it, and the paper's are uniform. F is a bit of AES under the key, of the item's first 128 bits, which are a salted hash's.
 //! Polynomials are over GF(2^k) instead of a prime field, k being a quarter of ℓ rounded up: uniform strings
 //! are uniform elements exactly. H is BLAKE3, keyed for the run, of all ℓ bits.
 
@@ -46,7 +47,7 @@ use vesica_correlations::base_ot;
 use vesica_correlations::choices::Choices;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
 use crate::width::width;
@@ -57,6 +58,12 @@ use rows::Columns;
 pub use rows::{BitFunction, Row};
 pub use slices::{SLICE, Slices};
 pub use store::{STORE, Store};
+
+/// The salt of the columns' keys.
+const SALT: Kind = Kind {
+    code: 64,
+    name: "key salt",
+};
 
 /// The widest matrix, in columns.
 pub const MOST_COLUMNS: usize = 512;
@@ -88,6 +95,17 @@ impl Params {
 
     fn outputs(&self) -> Oracle {
         Oracle::new("vesica/1 sparse output", &self.session)
+    }
+
+    /// The key of F in a column, from that of its transfer.
+    fn key(&self, salt: &[u8; 16]) -> impl Fn(Block) -> Block {
+        let oracle = Oracle::new("vesica/1 sparse key", &self.session);
+        let salt = *salt;
+        move |key| {
+            let hash = Zeroizing::new(oracle.hash(&[&salt, &key.to_le_bytes()]));
+            let (half, _) = hash.split_at(16);
+            Block::from_le_bytes(std::array::from_fn(|i| half[i]))
+        }
     }
 }
 
@@ -187,11 +205,15 @@ fn receive_with<M: Message>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
+    let mut salt = [0; 16];
+    rng.fill_bytes(&mut salt);
+    send_rows(channel, SALT, &salt, 16)?;
+    let key = params.key(&salt);
     channel.begin_phase("rows");
     let points = message.receiver_points(items)?;
     // Step 2.
-    let t = Columns::new(params.function, pairs.iter().map(|pair| pair[0]));
-    let u = Columns::new(params.function, pairs.iter().map(|pair| pair[1]));
+    let t = Columns::new(params.function, pairs.iter().map(|pair| key(pair[0])));
+    let u = Columns::new(params.function, pairs.iter().map(|pair| key(pair[1])));
     let (masks, rows) = rows::both(&t, &u, &params.outputs(), &points.points);
     // Step 3.
     channel.begin_phase("message");
@@ -243,10 +265,16 @@ fn send_with<M: Message>(
     keys: &[Block],
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
+    let mut salt = [0; 16];
+    recv_rows(channel, SALT, 16, 1, |row| {
+        salt.copy_from_slice(row);
+        Ok(())
+    })?;
+    let key = params.key(&salt);
     channel.begin_phase("rows");
     let points = message.sender_points(items);
     // Step 4, its first half while the receiver works.
-    let q = Columns::new(params.function, keys.iter().copied());
+    let q = Columns::new(params.function, keys.iter().map(|k| key(*k)));
     let mut rows = rows::one(&q, &points.points);
     channel.begin_phase("message");
     let s = Zeroizing::new(rows::row_of_blocks(s.blocks()));

@@ -36,8 +36,8 @@ impl Slices {
         }
     }
 
-    /// The points as elements of the field: at least as many bits as λ + 2·log₂ n, so that a side's own
-    /// points differ but with probability 2^-λ.
+    /// The points as elements of the field, of as many bits that a side's own points differ, and avoid
+    /// those of the transform, but with probability 2^-λ.
     fn elements(&self, points: &Points) -> Vec<u128> {
         let mask = u128::MAX >> (128 - self.bits);
         points.points.iter().map(|point| point & mask).collect()
@@ -78,7 +78,7 @@ impl Message for Slices {
 
     fn new(params: &Params, width: usize) -> Self {
         Slices {
-            bits: width.div_ceil(SLICES),
+            bits: strings::bits(width),
             coefficients: params.receiver_size,
         }
     }

@@ -8,6 +8,11 @@ pub(super) const SLICES: usize = 4;
 /// Strings that go over the wire together, in as many bytes as a string has bits.
 pub(super) const GROUP: usize = 8;
 
+/// Bits of a slice of a row of at least `width` bits; there are fields from 65 bits on.
+pub(super) fn bits(width: usize) -> usize {
+    width.div_ceil(SLICES).max(65)
+}
+
 /// Slice number `slice` of a row that is cut into slices of `bits` bits.
 pub(super) fn slice_of(row: &Row, slice: usize, bits: usize) -> u128 {
     let first = slice * bits;

@@ -225,6 +225,45 @@ fn the_widest_matrix_has_room() {
     assert!(width(1 << 27, MOST_LAMBDA).next_multiple_of(8) <= MOST_COLUMNS);
 }
 
+/// Of n = 2^r points that are uniform in GF(2^k), two agree or one is of the 2^(r−1) of the transform with
+/// probability at most 2^(2r−1−k) + 2^(2r−1−k), for the largest set and the narrowest field.
+#[test]
+fn points_are_wide_enough() {
+    const LOG_MOST: usize = 22;
+    for lambda in 1..=MOST_LAMBDA {
+        let bits = strings::bits(width(1, lambda));
+        if lambda >= 40 {
+            assert!(2 * LOG_MOST + lambda as usize <= bits);
+        }
+    }
+}
+
+#[test]
+fn the_smallest_matrix_has_a_field() {
+    for lambda in [1, 2, 40, MOST_LAMBDA] {
+        for (n_r, n_s) in [(1, 0), (1, 1), (2, 2)] {
+            let (ours, theirs) = (items(3, n_r), items(3, n_s));
+            let params = Params {
+                lambda,
+                ..params(n_r, n_s)
+            };
+            meets::<Slices>(run::<Slices>(&params, &ours, &theirs), &ours, &theirs);
+            meets::<Bins>(run::<Bins>(&params, &ours, &theirs), &ours, &theirs);
+        }
+    }
+}
+
+/// Keys depend on what the receiver says after the base transfers.
+#[test]
+fn another_salt_makes_other_rows() {
+    let ours = items(3, 50);
+    let (receiving, sending) = memory_pair();
+    let receiving = Tamper::new(receiving, 1, Spoil::FlipBit(77));
+    let (own, other) = run_over::<Slices>(&params(50, 50), &ours, &ours, receiving, sending);
+    let (own, other) = (own.unwrap(), other.unwrap());
+    assert!(own.masks.iter().all(|mask| !other.masks.contains(mask)));
+}
+
 /// Every byte of a message is uniform, whatever the items: χ² with 255 degrees of freedom, deviation
 /// √510; seven of them allowed.
 #[test]
@@ -277,7 +316,7 @@ fn says<T>(result: Result<T, Error>) -> String {
     }
 }
 
-/// Frames of the receiver's: the key of the base transfers, then the message.
+/// Frames of the receiver's: the key of the base transfers, the salt, then the message.
 #[test]
 fn malformed_messages_are_refused() {
     fn refused<M: Message>(name: &str, bytes: usize, packed: bool) {
@@ -289,32 +328,32 @@ fn malformed_messages_are_refused() {
             says(run_over::<M>(&params, &ours, &theirs, receiving, sending).1)
         };
         assert_eq!(
-            sender_says(1, Spoil::Truncate(1)),
+            sender_says(2, Spoil::Truncate(1)),
             format!(
                 "the peer misbehaved: {name} has a length of {} bytes, which the protocol does not allow",
                 bytes - 1
             )
         );
         assert_eq!(
-            sender_says(1, Spoil::Extend(vec![1])),
+            sender_says(2, Spoil::Extend(vec![1])),
             format!(
                 "the peer misbehaved: {name} of {} bytes; at most {bytes} are allowed",
                 bytes + 1
             )
         );
         assert_eq!(
-            sender_says(1, Spoil::Kind(99)),
+            sender_says(2, Spoil::Kind(99)),
             format!("the peer misbehaved: expected {name}, the peer sent frame kind 99")
         );
         if packed {
             assert_eq!(
-                sender_says(1, Spoil::FlipBit(8 * bytes - 1)),
+                sender_says(2, Spoil::FlipBit(8 * bytes - 1)),
                 format!("the peer misbehaved: {name}: bits behind its end")
             );
         }
         // Any strings are a message: nothing matches that should not.
         let (receiving, sending) = memory_pair();
-        let receiving = Tamper::new(receiving, 1, Spoil::Replace(vec![0; bytes]));
+        let receiving = Tamper::new(receiving, 2, Spoil::Replace(vec![0; bytes]));
         let (own, other) = run_over::<M>(&params, &ours, &ours_and(&ours, 10), receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());
         assert!(own.masks.iter().all(|mask| !other.masks.contains(mask)));

@@ -231,24 +231,30 @@ fn malformed_names_are_refused() {
     let more = bad("more matches than items");
     assert_eq!(said(&|tape| tape.0[0].1[0] = 61), more);
     assert_eq!(said(&|tape| tape.0[0].1[3] = 255), more);
+    // A byte less or more.
+    let cut = |tape: &mut Tape| tape.0[1].1.truncate(20);
+    assert_eq!(said(&cut), wrong(20));
+    assert_eq!(said(&|tape| tape.0[1].1 = vec![0; 4]), wrong(4));
+}
+
+/// Names of nobody, or twice of one, tell nothing to who sends them.
+#[test]
+fn names_of_others_are_passed_over() {
+    let (ours, theirs) = (items(60, 28), items(60, 28));
     let with = |names: &[[u64; 2]]| {
-        said(&|tape| {
+        let spoil = |tape: &mut Tape| {
             tape.0[0].1 = (names.len() as u32).to_le_bytes().to_vec();
             let code = Code::of(NAMES, 82, names.len());
             let mut order = Order::new(names, 82);
             order.sort_until(names.len());
             tape.0[1].1 = code.encode(order.entries());
-        })
+        };
+        exchanged_several(&ours, &theirs, 50, &spoil).1.unwrap()
     };
-    let others = bad("not of different items of this side");
-    assert_eq!(with(&[[5, 6]]), others);
+    assert_eq!(with(&[[5, 6]]), vec![]);
     let own = names::names(&[1; 32], &theirs[..2]);
-    assert_eq!(with(&[own[0], own[0]]), others);
-    assert_eq!(with(&[own[0], own[1], [7, 8]]), others);
-    // A byte less or more.
-    let cut = |tape: &mut Tape| tape.0[1].1.truncate(20);
-    assert_eq!(said(&cut), wrong(20));
-    assert_eq!(said(&|tape| tape.0[1].1 = vec![0; 4]), wrong(4));
+    assert_eq!(with(&[own[0], own[0]]), vec![0]);
+    assert_eq!(with(&[own[0], own[1], [7, 8]]), vec![0, 1]);
 }
 
 /// Indices of the masks that the other side holds; of equal ones all, or only one.
