@@ -12,6 +12,7 @@ use vesica::{
     SourceOptions,
 };
 use vesica_psi::Protocol;
+use vesica_psi::research::{self, Choice, Figure, Width};
 use vesica_session::Link;
 
 use crate::failure::Failure;
@@ -160,16 +161,45 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
-    /// The security that a run of `protocol` asks for.
+    /// The security that a run of `protocol` asks for: with `--unsafe-paper-width`, of which figure it has the name.
     pub(crate) fn security(&self, protocol: Protocol) -> Result<Security, Failure> {
         let asked = self
             .security
             .map_or(protocol.security(), Strength::security);
-        if protocol.security() < asked {
+        if protocol.security() < asked && !self.unsafe_paper_width {
             let (name, runs) = (protocol.name(), protocol.security().name());
             return Err(Failure::usage(format!("protocol {name} runs {runs}")));
         }
         Ok(asked)
+    }
+
+    /// What a run of `protocol` chooses beyond what a contract names, if anything.
+    pub(crate) fn choice(&self, protocol: Protocol) -> Result<Option<Chosen>, Failure> {
+        use Protocol::{SparseOkvs, SpotFast, SpotLow};
+        let only = |option: &str, for_: &str| {
+            let name = protocol.name();
+            Err(Failure::usage(format!(
+                "{option} is for {for_} alone, not for {name}"
+            )))
+        };
+        if self.store.is_some() && protocol != SparseOkvs {
+            return only("--store", "sparse-okvs");
+        }
+        if self.bit_function.is_some() && !matches!(protocol, SparseOkvs | SpotFast | SpotLow) {
+            return only("--bit-function", "sparse-okvs, spot-low and spot-fast");
+        }
+        if self.unsafe_paper_width && protocol != SparseOkvs {
+            return only("--unsafe-paper-width", "sparse-okvs");
+        }
+        if self.store.is_none() && self.bit_function.is_none() && !self.unsafe_paper_width {
+            return Ok(None);
+        }
+        let security = self.security(protocol)?;
+        Ok(Some(Chosen {
+            store: self.store.unwrap_or(Store::RandomBand),
+            bit_function: self.bit_function.unwrap_or(BitFunction::Aes),
+            unsafe_paper_width: self.unsafe_paper_width.then_some(security),
+        }))
     }
 }
 
@@ -247,6 +277,16 @@ pub(crate) struct Bench {
     /// Peers to withstand; the strongest that the protocol does if not given
     #[arg(long, value_enum)]
     security: Option<Strength>,
+    /// Oblivious key-value store of sparse-okvs; random-band if not given
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<Store>,
+    /// Function that makes the rows of sparse-okvs, spot-low or spot-fast; aes if not given
+    #[arg(long, value_enum)]
+    pub(crate) bit_function: Option<BitFunction>,
+    /// Run sparse-okvs at the width that its paper prints, which LEAKS THE SENDER'S SET to the receiver: figure
+    /// 14, or with --security malicious figure 15. For comparing with the paper's tables alone
+    #[arg(long)]
+    pub(crate) unsafe_paper_width: bool,
     /// Measured runs, of which medians are given; one more warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -265,6 +305,56 @@ pub(crate) struct Bench {
     /// Only measure fixed-key AES-128 on one core, in blocks a second
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
+}
+
+/// What a benchmark chooses beyond what a contract names.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Chosen {
+    store: Store,
+    bit_function: BitFunction,
+    /// The security that the run has in name, where the width is the paper's.
+    unsafe_paper_width: Option<Security>,
+}
+
+impl From<Chosen> for Choice {
+    fn from(chosen: Chosen) -> Choice {
+        Choice {
+            store: match chosen.store {
+                Store::RandomBand => research::Store::RandomBand,
+                Store::ThreeHash => research::Store::ThreeHash,
+            },
+            function: match chosen.bit_function {
+                BitFunction::Aes => research::BitFunction::Aes,
+                BitFunction::Sha256 => research::BitFunction::Sha256,
+            },
+            width: match chosen.unsafe_paper_width {
+                None => Width::Proven,
+                Some(Security::SemiHonest) => Width::UnsafePaper(Figure::SemiHonest),
+                Some(Security::Malicious) => Width::UnsafePaper(Figure::Malicious),
+            },
+        }
+    }
+}
+
+/// Stores of `sparse-okvs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Store {
+    /// The smaller
+    RandomBand,
+    /// The simpler
+    ThreeHash,
+}
+
+/// F of sparse extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BitFunction {
+    /// A bit of AES-128
+    Aes,
+    /// A bit of SHA-256
+    #[value(name = "sha256")]
+    Sha256,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,11 +11,14 @@
 //! | [`kkrt`] | KKRT16 | semi-honest |
 //! | [`sparse`] | PRTY19, figures 5 and 7; LTSXQ26, figure 14, at the width of PRTY19 | semi-honest |
 //! | [`vole`] | RS21 and RR22 | malicious, or semi-honest |
+//! | [`research`] | LTSXQ26, figures 14 and 15, at the paper's width | none: broken, for measurements |
 #![forbid(unsafe_code)]
 
+mod coin;
 pub mod compact_dh;
 pub mod dh;
 pub mod kkrt;
+pub mod research;
 pub mod sparse;
 pub mod vole;
 pub mod width;

@@ -39,22 +39,13 @@ use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Kind, recv_rows};
 use zeroize::Zeroizing;
 
+use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
 use crate::{Item, Output, Outputs, halves};
 
-/// The sender's commitment to its half of the coin.
-pub const COMMITMENT: Kind = Kind {
-    code: 54,
-    name: "coin commitment",
-};
-
-/// A half of the coin.
-pub const COIN: Kind = Kind {
-    code: 55,
-    name: "coin",
-};
+pub use crate::coin::{COIN, COMMITMENT};
 
 /// Frames with A + P.
 pub const ENCODING: Kind = Kind {
@@ -143,7 +134,7 @@ impl Arranged {
     }
 
     /// H′ of every item: of the coin, the value that was decoded, and the item.
-    fn outputs(self, oracle: &Oracle, coin: &[u8; 16], mut decoded: Vec<Output>) -> Outputs {
+    fn outputs(self, oracle: &Oracle, coin: &Coin, mut decoded: Vec<Output>) -> Outputs {
         let coin = Block::from_le_bytes(*coin);
         decoded
             .par_chunks_mut(BATCH)
@@ -255,13 +246,10 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     assert_eq!(items.len(), params.receiver_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
-    let mut commitment = [0; 32];
-    if params.security == Security::Malicious {
-        recv_rows(channel, COMMITMENT, 32, 1, |row| {
-            commitment.copy_from_slice(row);
-            Ok(())
-        })?;
-    }
+    let sealed = match params.security {
+        Security::Malicious => Some(Sealed::receive(channel)?),
+        Security::SemiHonest => None,
+    };
     let waiting = begin(channel, rng)?;
     // While the sender makes its trees.
     channel.begin_phase("encode");
@@ -279,11 +267,10 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel.begin_phase("correlations");
     let vole = waiting.finish(channel, rng)?;
     channel.begin_phase("expand");
-    let mut coin = [0; 16];
-    if params.security == Security::Malicious {
-        rng.fill_bytes(&mut coin);
-        send_rows(channel, COIN, &coin, 16)?;
-    }
+    let half = match sealed {
+        Some(_) => send_half(channel, rng)?,
+        None => Coin::default(),
+    };
     let mut c: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
     let shape = *vole.shape();
     let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
@@ -318,21 +305,10 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
         &mut decoded,
     );
     drop(c);
-    if params.security == Security::Malicious {
-        let mut theirs = [0; 48];
-        recv_rows(channel, COIN, 48, 1, |row| {
-            theirs.copy_from_slice(row);
-            Ok(())
-        })?;
-        if params.commitments().hash(&[&theirs]) != commitment {
-            return Err(Misbehaviour::BadValue {
-                what: COIN.name,
-                problem: "not what was committed to",
-            }
-            .into());
-        }
-        coin.iter_mut().zip(theirs).for_each(|(c, t)| *c ^= t);
-    }
+    let coin = match sealed {
+        Some(sealed) => sealed.opened(channel, &params.commitments(), half)?,
+        None => half,
+    };
     Ok(items.outputs(&params.outputs(), &coin, decoded))
 }
 
@@ -378,13 +354,10 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     assert_eq!(items.len(), params.sender_size);
     let slots = params.slots();
     channel.begin_phase("correlations");
-    // The half of the coin, and what hides it in the commitment.
-    let mut opening = [0; 48];
-    if params.security == Security::Malicious {
-        rng.fill_bytes(&mut opening);
-        let commitment = params.commitments().hash(&[&opening]);
-        send_rows(channel, COMMITMENT, &commitment, 32)?;
-    }
+    let committed = match params.security {
+        Security::Malicious => Some(Committed::send(channel, &params.commitments(), rng)?),
+        Security::SemiHonest => None,
+    };
     let unchecked = begin(channel, rng)?;
     // While the receiver encodes.
     channel.begin_phase("expand");
@@ -398,13 +371,10 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     channel.begin_phase("correlations");
     let delta = Zeroizing::new(unchecked.finish(channel)?);
     channel.begin_phase("encoding");
-    let mut coin = [0; 16];
-    if params.security == Security::Malicious {
-        recv_rows(channel, COIN, 16, 1, |row| {
-            coin.copy_from_slice(row);
-            Ok(())
-        })?;
-    }
+    let theirs = match committed {
+        Some(_) => recv_half(channel)?,
+        None => Coin::default(),
+    };
     let mut received = 0;
     for chunk in 0..shape.chunks {
         let length = shape.chunk_length(chunk);
@@ -420,10 +390,10 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
         received += length;
         channel.progress(received as u64, slots as u64);
     }
-    if params.security == Security::Malicious {
-        send_rows(channel, COIN, &opening, 48)?;
-        coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
-    }
+    let coin = match committed {
+        Some(committed) => committed.open(channel, theirs)?,
+        None => theirs,
+    };
     channel.begin_phase("decode");
     let mut decoded = vec![[0u64; 2]; items.keys.len()];
     store.decode_arranged::<2>(

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod masks;
+pub mod research;
 
 use rand_core::CryptoRng;
 pub use vesica_oprf::Item;

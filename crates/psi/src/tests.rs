@@ -113,6 +113,55 @@ fn every_protocol_computes_the_intersection() {
     }
 }
 
+/// Every store, function and width that a benchmark may choose.
+#[test]
+fn what_benchmarks_choose_computes_the_intersection() {
+    use research::{BitFunction, Choice, Figure, Store, Width};
+    let widths = [
+        Width::Proven,
+        Width::UnsafePaper(Figure::SemiHonest),
+        Width::UnsafePaper(Figure::Malicious),
+    ];
+    let mut choices = Vec::new();
+    for function in [BitFunction::Aes, BitFunction::Sha256] {
+        let store = Store::RandomBand;
+        let usual = Choice {
+            store,
+            function,
+            width: Width::Proven,
+        };
+        choices.extend([(Protocol::SpotLow, usual), (Protocol::SpotFast, usual)]);
+        for store in [Store::RandomBand, Store::ThreeHash] {
+            choices.extend(widths.map(|width| {
+                let choice = Choice {
+                    store,
+                    function,
+                    width,
+                };
+                (Protocol::SparseOkvs, choice)
+            }));
+        }
+    }
+    for (protocol, choice) in choices {
+        for (n, m, shared) in [(0, 5, 0), (5, 0, 0), (1, 1, 1), (100, 257, 60)] {
+            let (ours, theirs) = (items(0..n), items(n - shared..n - shared + m));
+            let params = params(protocol, &ours, &theirs);
+            let (mut receiving, mut sending) = memory_pair();
+            let (matches, told) = thread::scope(|scope| {
+                let (params, theirs) = (&params, &theirs);
+                let sender = scope.spawn(move || {
+                    let mut rng = ChaCha12Rng::seed_from_u64(1);
+                    research::send(&mut sending, params, &choice, theirs, &mut rng)
+                });
+                let mut rng = ChaCha12Rng::seed_from_u64(2);
+                let own = research::receive(&mut receiving, params, &choice, &ours, &mut rng);
+                (own.unwrap(), sender.join().unwrap().unwrap())
+            });
+            assert_eq!((matches, told), (plain(&ours, &theirs), None), "{choice:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 

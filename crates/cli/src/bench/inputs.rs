@@ -84,6 +84,7 @@ mod tests {
                 part,
                 protocol: Protocol::Dh,
                 security: Security::Malicious,
+                choice: None,
                 threads: NonZeroUsize::MIN,
                 receiver_size,
                 sender_size,

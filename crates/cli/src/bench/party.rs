@@ -10,6 +10,7 @@ use rand_core::SeedableRng;
 use vesica::{
     ConnectOptions, Endpoint, Identity, Interrupt, Link, ProtocolRequest, Role, SessionError,
 };
+use vesica_psi::research::{self, Choice};
 use vesica_session::{
     Agreement, Connection, Job, Listener, Transport, agree, confirm_done, connect, salt_items,
     with_threads,
@@ -176,6 +177,7 @@ fn timed(
     let mut rng = ChaCha20Rng::from_seed(seed);
     let channel = &mut connection.channel;
     let params = &agreement.params;
+    let choice = setup.choice.map(Choice::from);
     let before = channel.traffic();
     let (sent_before, received_before) = channel.totals();
 
@@ -188,14 +190,20 @@ fn timed(
             channel.begin_phase("items");
             let items = salt_items(&params.session, &digests);
             drop(digests);
-            let matches = vesica_psi::receive(channel, params, &items, prepared, &mut rng)?;
+            let matches = match choice {
+                Some(choice) => research::receive(channel, params, &choice, &items, &mut rng),
+                None => vesica_psi::receive(channel, params, &items, prepared, &mut rng),
+            }?;
             (Some(matches), offline)
         }
         Part::Sender => {
             channel.begin_phase("items");
             let items = salt_items(&params.session, &digests);
             drop(digests);
-            vesica_psi::send(channel, params, &items, &mut rng)?;
+            match choice {
+                Some(choice) => research::send(channel, params, &choice, &items, &mut rng),
+                None => vesica_psi::send(channel, params, &items, &mut rng),
+            }?;
             channel.flush()?;
             (None, Duration::ZERO)
         }

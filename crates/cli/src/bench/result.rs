@@ -9,7 +9,7 @@ use vesica_psi::Protocol;
 
 use super::machine;
 use super::talk::{Done, Phase};
-use crate::args::Bench;
+use crate::args::{Bench, BitFunction, Store};
 use crate::failure::{Failure, RESOURCE};
 
 /// The measured runs, the receiver's view first.
@@ -50,6 +50,13 @@ struct Measured {
     peak_memory_bytes: Memory,
     yardstick_aes_blocks_per_second: u64,
     machine: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<Store>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bit_function: Option<BitFunction>,
+    /// There and true where the sender's set leaks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unsafe_paper_width: bool,
 }
 
 #[derive(Serialize)]
@@ -108,6 +115,9 @@ pub(super) fn show(
         },
         yardstick_aes_blocks_per_second: yardstick,
         machine: machine::describe(),
+        store: options.store,
+        bit_function: options.bit_function,
+        unsafe_paper_width: options.unsafe_paper_width,
     };
     if options.json {
         serde_json::to_string(&measured)
@@ -126,7 +136,14 @@ fn table(m: &Measured) -> String {
     let all = m.bytes.receiver_to_sender + m.bytes.sender_to_receiver;
     line(
         "protocol",
-        format!("{} ({})", m.protocol.name(), m.security.name()),
+        match m.unsafe_paper_width {
+            true => format!(
+                "{} at the paper's width: UNSAFE ({} in name)",
+                m.protocol.name(),
+                m.security.name()
+            ),
+            false => format!("{} ({})", m.protocol.name(), m.security.name()),
+        },
     );
     line(
         "receiver, sender",

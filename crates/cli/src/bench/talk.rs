@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Protocol, Security};
 
-use crate::args::Carrier;
+use crate::args::{Carrier, Chosen};
 use crate::failure::{Failure, RESOURCE};
 
 /// A party's part.
@@ -24,6 +24,7 @@ pub(super) struct Setup {
     pub(super) part: Part,
     pub(super) protocol: Protocol,
     pub(super) security: Security,
+    pub(super) choice: Option<Chosen>,
     pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,

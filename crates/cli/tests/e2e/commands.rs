@@ -192,6 +192,123 @@ fn bench_prints_what_it_promises() {
     }
 }
 
+/// Stores and functions that papers compare, at the proven width and at the paper's.
+#[test]
+fn bench_runs_what_papers_compare() {
+    let place = Place::new();
+    let sizes = "--receiver-size 100 --sender-size 2^7 --runs 1 --transport tls --json";
+    for (words, security, store, function, narrow) in [
+        (
+            "sparse-okvs --store three-hash",
+            "semi-honest",
+            Some("three-hash"),
+            None,
+            false,
+        ),
+        (
+            "sparse-okvs --store random-band",
+            "semi-honest",
+            Some("random-band"),
+            None,
+            false,
+        ),
+        (
+            "sparse-okvs --bit-function sha256",
+            "semi-honest",
+            None,
+            Some("sha256"),
+            false,
+        ),
+        (
+            "spot-low --bit-function sha256",
+            "semi-honest",
+            None,
+            Some("sha256"),
+            false,
+        ),
+        (
+            "spot-fast --bit-function aes",
+            "semi-honest",
+            None,
+            Some("aes"),
+            false,
+        ),
+        (
+            "sparse-okvs --unsafe-paper-width",
+            "semi-honest",
+            None,
+            None,
+            true,
+        ),
+        (
+            "sparse-okvs --unsafe-paper-width --security malicious --store three-hash \
+             --bit-function sha256",
+            "malicious",
+            Some("three-hash"),
+            Some("sha256"),
+            true,
+        ),
+    ] {
+        let ended = place.run(&format!("bench --protocol {words} {sizes}"));
+        ended.expect_success();
+        assert_eq!(
+            ended.err.starts_with("WARNING: UNSAFE"),
+            narrow,
+            "{}",
+            ended.err
+        );
+        let result: Value = serde_json::from_slice(&ended.out).unwrap();
+        assert_eq!(result["matches"], 50, "{words}");
+        assert_eq!(result["security"], security, "{words}");
+        for (key, value) in [("store", store), ("bit_function", function)] {
+            assert_eq!(result.get(key).and_then(Value::as_str), value, "{words}");
+        }
+        let marked = narrow.then_some(&Value::Bool(true));
+        assert_eq!(result.get("unsafe_paper_width"), marked, "{words}");
+        // The store's slots: 56 bits in figure 14, 128 in figure 15, more than 400 at the proven width.
+        let bytes = result["bytes"]["receiver_to_sender"].as_u64().unwrap();
+        assert_eq!(bytes < 100 * 40, narrow, "{words}: {bytes}");
+    }
+    let ended = place.run(
+        "bench --protocol sparse-okvs --unsafe-paper-width --receiver-size 10 --sender-size 10 \
+         --runs 1",
+    );
+    ended.expect_success();
+    assert!(ended.text().contains("UNSAFE (semi-honest in name)"));
+    let plaintext = ended
+        .err
+        .lines()
+        .filter(|line| line.starts_with("WARNING"))
+        .count();
+    assert_eq!(plaintext, 2, "{}", ended.err);
+    for (words, text) in [
+        (
+            "vole --store three-hash",
+            "--store is for sparse-okvs alone, not for vole",
+        ),
+        (
+            "kkrt --bit-function sha256",
+            "--bit-function is for sparse-okvs, spot-low and spot-fast alone, not for kkrt",
+        ),
+        (
+            "spot-low --unsafe-paper-width",
+            "--unsafe-paper-width is for sparse-okvs alone, not for spot-low",
+        ),
+        ("sparse-okvs --security malicious", "runs semi-honest"),
+        ("sparse-okvs --store cuckoo", "cuckoo"),
+    ] {
+        place
+            .run(&format!("bench --protocol {words} {sizes}"))
+            .expect_failure(2, text);
+    }
+    // No run with data has such a choice.
+    for words in ["receive", "send"] {
+        place
+            .run(&format!("{words} --input x --key y --unsafe-paper-width"))
+            .expect_failure(2, "--unsafe-paper-width");
+    }
+}
+
 /// Threads share one peak of memory; all else is as between processes.
 #[cfg(target_os = "linux")]
 #[test]

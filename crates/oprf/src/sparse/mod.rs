@@ -23,7 +23,7 @@
 //!
 //! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. Its ones are how many bits of s hide the output:
 //! at least 128 for all the sender's points with probability 1 − 2^-λ, if ℓ is [`width()`] of their number.
-//! `docs/narrow-masks.md` shows what a narrower matrix gives away.
+//! `docs/narrow-masks.md` shows what a narrower matrix gives away, and [`research`](crate::research) has one.
 //!
 //! | protocol | P | points of an item |
 //! |---|---|---|
@@ -37,7 +37,7 @@
 //! are uniform elements exactly. H is BLAKE3, keyed for the run, of all ℓ bits.
 
 mod bins;
-mod rows;
+pub(crate) mod rows;
 mod slices;
 mod store;
 mod strings;
@@ -57,7 +57,9 @@ pub use bins::{BINS, Bins};
 use rows::Columns;
 pub use rows::{BitFunction, Row};
 pub use slices::{SLICE, Slices};
-pub use store::{STORE, Store};
+pub use store::{Kept, STORE, Store};
+pub use vesica_encodings::random_band::RandomBand;
+pub use vesica_encodings::three_hash::ThreeHash;
 
 /// The salt of the columns' keys.
 const SALT: Kind = Kind {
@@ -89,11 +91,11 @@ pub struct Params {
 
 impl Params {
     /// ℓ of a run in which the sender has `points` points an item.
-    fn width(&self, points: usize) -> usize {
+    pub(crate) fn width(&self, points: usize) -> usize {
         width((points * self.sender_size) as u64, self.lambda)
     }
 
-    fn outputs(&self) -> Oracle {
+    pub(crate) fn outputs(&self) -> Oracle {
         Oracle::new("vesica/1 sparse output", &self.session)
     }
 
@@ -112,7 +114,7 @@ impl Params {
 /// The points of a side's items, in an order that suits the message.
 pub struct Points {
     /// The points, each an input of F.
-    points: Vec<Block>,
+    pub(crate) points: Vec<Block>,
     /// The number of the item that each is of.
     numbers: Vec<u32>,
     /// The bin of each, where there are bins.

@@ -27,7 +27,7 @@ pub enum BitFunction {
 }
 
 /// The keys of the columns.
-pub(super) enum Columns {
+pub(crate) enum Columns {
     Aes(Vec<Key>),
     Sha256(Zeroizing<Vec<Block>>),
 }
@@ -35,7 +35,7 @@ pub(super) enum Columns {
 impl Columns {
     /// # Panics
     /// If there are more than [`MOST_COLUMNS`].
-    pub(super) fn new(function: BitFunction, keys: impl ExactSizeIterator<Item = Block>) -> Self {
+    pub(crate) fn new(function: BitFunction, keys: impl ExactSizeIterator<Item = Block>) -> Self {
         assert!(keys.len() <= MOST_COLUMNS);
         match function {
             BitFunction::Aes => Columns::Aes(keys.map(Key::new).collect()),
@@ -104,7 +104,7 @@ fn batch(points: &[Block]) -> [Block; BITS] {
 }
 
 /// The rows of the points.
-pub(super) fn one(q: &Columns, points: &[Block]) -> Zeroizing<Vec<Row>> {
+pub(crate) fn one(q: &Columns, points: &[Block]) -> Zeroizing<Vec<Row>> {
     let mut rows = Zeroizing::new(vec![[0; MOST_COLUMNS / 64]; points.len()]);
     rows.par_chunks_mut(BITS)
         .zip(points.par_chunks(BITS))
@@ -152,7 +152,7 @@ fn hash(oracle: &Oracle, rows: &[Row], outputs: &mut [Output]) {
 }
 
 /// H of each row.
-pub(super) fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
+pub(crate) fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
     let mut outputs = vec![[0; 2]; rows.len()];
     rows.par_chunks(BITS)
         .zip(outputs.par_chunks_mut(BITS))

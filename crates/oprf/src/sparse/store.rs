@@ -1,5 +1,7 @@
 //! The rows in one oblivious key-value store: `sparse-okvs`.
 
+use std::borrow::Cow;
+
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_encodings::Okvs;
@@ -9,7 +11,7 @@ use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 
 use super::rows::Row;
-use super::{Message, Params, Points};
+use super::{MOST_COLUMNS, Message, Params, Points};
 use crate::{Item, halves};
 
 /// Frames with slots of the store.
@@ -50,13 +52,24 @@ impl Kept for ThreeHash {
     }
 }
 
-/// A message that is a store.
-pub struct Store<K = RandomBand> {
+/// A message that is a store with slots of `W` words, enough for 64·`W` columns.
+pub struct Store<K = RandomBand, const W: usize = { MOST_COLUMNS / 64 }> {
     store: K,
     row_bytes: usize,
 }
 
-impl<K: Kept> Store<K> {
+/// The first words of rows, which hold all that are in use.
+fn narrowed<const W: usize>(rows: &[Row]) -> Cow<'_, [[u64; W]]> {
+    match W == MOST_COLUMNS / 64 {
+        true => Cow::Borrowed(rows.as_flattened().as_chunks().0),
+        false => {
+            let narrow = rows.par_iter().map(|row| std::array::from_fn(|i| row[i]));
+            Cow::Owned(narrow.collect())
+        }
+    }
+}
+
+impl<K: Kept, const W: usize> Store<K, W> {
     fn points(&self, items: &[Item]) -> Points {
         let numbers = self.store.arrangement(items);
         let points = numbers
@@ -68,12 +81,49 @@ impl<K: Kept> Store<K> {
             bins: Vec::new(),
         }
     }
+
+    /// Slots that give row i at point i.
+    pub(crate) fn encode(
+        &self,
+        points: &[Block],
+        rows: &[[u64; W]],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<[u64; W]>, Error> {
+        let mut seed = [0; 16];
+        rng.fill_bytes(&mut seed);
+        let mut filler = Prg::new(Block::from_le_bytes(seed));
+        self.store
+            .encode(points, rows, &mut filler)
+            .map_err(|e| Error::Resource(e.to_string()))
+    }
+
+    pub(crate) fn send(&self, channel: &mut dyn Channel, slots: &[[u64; W]]) -> Result<(), Error> {
+        for (i, slots) in slots.chunks(SLOTS).enumerate() {
+            let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
+            for slot in slots {
+                let slot = bytemuck::must_cast_slice::<u64, u8>(slot);
+                bytes.extend_from_slice(&slot[..self.row_bytes]);
+            }
+            send_rows(channel, STORE, &bytes, self.row_bytes)?;
+            let done = (i * SLOTS + slots.len()) as u64;
+            channel.progress(done, self.store.size() as u64);
+        }
+        Ok(())
+    }
+
+    /// What the slots give at each point.
+    pub(crate) fn decode(&self, slots: &[[u64; W]], points: &[Block]) -> Vec<[u64; W]> {
+        let mut decoded = vec![[0; W]; points.len()];
+        self.store.decode(slots, points, &mut decoded);
+        decoded
+    }
 }
 
-impl<K: Kept> Message for Store<K> {
+impl<K: Kept, const W: usize> Message for Store<K, W> {
     const POINTS: usize = 1;
 
     fn new(params: &Params, width: usize) -> Self {
+        assert!(width <= 64 * W);
         Store {
             store: K::new(params.receiver_size, params.lambda, &params.session),
             // Whole bytes: a bit that no column fills would be 0 at the receiver's points and random
@@ -101,24 +151,9 @@ impl<K: Kept> Message for Store<K> {
         rows: &[Row],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        let mut seed = [0; 16];
-        rng.fill_bytes(&mut seed);
-        let mut filler = Prg::new(Block::from_le_bytes(seed));
-        let slots = self
-            .store
-            .encode(&points.points, rows, &mut filler)
-            .map_err(|e| Error::Resource(e.to_string()))?;
-        for (i, slots) in slots.chunks(SLOTS).enumerate() {
-            let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
-            for slot in slots {
-                let slot = bytemuck::must_cast_ref::<Row, [u8; 64]>(slot);
-                bytes.extend_from_slice(&slot[..self.row_bytes]);
-            }
-            send_rows(channel, STORE, &bytes, self.row_bytes)?;
-            let done = (i * SLOTS + slots.len()) as u64;
-            channel.progress(done, self.store.size() as u64);
-        }
-        Ok(())
+        let narrow = narrowed(rows);
+        let slots = self.encode(&points.points, &narrow, rng)?;
+        self.send(channel, &slots)
     }
 
     fn read(
@@ -128,20 +163,19 @@ impl<K: Kept> Message for Store<K> {
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error> {
-        let mut slots = vec![[0; 8]; self.store.size()];
+        let mut slots = vec![[0; W]; self.store.size()];
         for slots in slots.chunks_mut(SLOTS) {
             let mut next = 0;
             recv_rows(channel, STORE, self.row_bytes, slots.len(), |bytes| {
                 for bytes in bytes.chunks_exact(self.row_bytes) {
-                    let slot = bytemuck::must_cast_mut::<Row, [u8; 64]>(&mut slots[next]);
+                    let slot = bytemuck::must_cast_slice_mut::<u64, u8>(&mut slots[next]);
                     slot[..self.row_bytes].copy_from_slice(bytes);
                     next += 1;
                 }
                 Ok(())
             })?;
         }
-        let mut decoded = vec![[0; 8]; points.points.len()];
-        self.store.decode(&slots, &points.points, &mut decoded);
+        let decoded = self.decode(&slots, &points.points);
         rows.par_iter_mut()
             .zip(&decoded)
             .for_each(|(row, decoded)| {

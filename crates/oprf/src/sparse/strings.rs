@@ -92,7 +92,8 @@ mod tests {
     fn strings(count: usize, bits: usize) -> Vec<u128> {
         (1..=count as u128)
             .map(|i| {
-                (i * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).rotate_left(i as u32)
+                i.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+                    .rotate_left(i as u32)
                     & u128::MAX >> (128 - bits)
             })
             .collect()

@@ -189,6 +189,25 @@ impl Exchange {
         Ok(found.indices())
     }
 
+    /// Receives the sender's masks as they are, ascending, and compares them with nothing: for what a
+    /// receiver could do that keeps them.
+    ///
+    /// # Panics
+    /// If they have fewer than `width` bits.
+    pub(crate) fn receive_all<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+    ) -> Result<Vec<[u64; W]>, Error> {
+        self.check::<W>();
+        let code = Code::new(self.width, self.masks());
+        let mut masks = vec![[0; W]; self.masks()];
+        for masks in masks.chunks_mut(code.per_frame()) {
+            let frame = channel.recv(code.kind(), code.most_bytes(masks.len()))?;
+            Decoder::new(&code, frame, masks.len()).read(masks)?;
+        }
+        Ok(masks)
+    }
+
     /// [`Self::receive`] for a sender that has several masks an item. `numbers[i]` is the index of the
     /// item that `own[i]` is of; returns those of the items that match, ascending.
     ///

@@ -1,0 +1,104 @@
+//! A coin that both sides toss: the sender commits to its half before it sees the receiver's.
+
+use rand_core::CryptoRng;
+use vesica_primitives::oracle::Oracle;
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+
+/// The sender's commitment to its half of the coin.
+pub const COMMITMENT: Kind = Kind {
+    code: 54,
+    name: "coin commitment",
+};
+
+/// A half of the coin; the sender's with what hides it in the commitment.
+pub const COIN: Kind = Kind {
+    code: 55,
+    name: "coin",
+};
+
+/// A coin, or a half of it.
+pub(crate) type Coin = [u8; 16];
+
+/// Bytes of a half and of what hides it in the commitment.
+const OPENING: usize = 48;
+
+/// The sender's half of a coin, to which it has committed.
+pub(crate) struct Committed([u8; OPENING]);
+
+impl Committed {
+    /// Tosses a half, and sends the commitment.
+    pub(crate) fn send(
+        channel: &mut dyn Channel,
+        oracle: &Oracle,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Error> {
+        let mut opening = [0; OPENING];
+        rng.fill_bytes(&mut opening);
+        send_rows(channel, COMMITMENT, &oracle.hash(&[&opening]), 32)?;
+        Ok(Committed(opening))
+    }
+
+    /// Opens the commitment; gives the coin, of which the receiver has sent the half `theirs`.
+    pub(crate) fn open(self, channel: &mut dyn Channel, theirs: Coin) -> Result<Coin, Error> {
+        send_rows(channel, COIN, &self.0, OPENING)?;
+        Ok(joined(theirs, &self.0))
+    }
+}
+
+/// Receives the receiver's half.
+pub(crate) fn recv_half(channel: &mut dyn Channel) -> Result<Coin, Error> {
+    received(channel, COIN)
+}
+
+/// Tosses the receiver's half, and sends it.
+pub(crate) fn send_half(channel: &mut dyn Channel, rng: &mut dyn CryptoRng) -> Result<Coin, Error> {
+    let mut half = [0; 16];
+    rng.fill_bytes(&mut half);
+    send_rows(channel, COIN, &half, 16)?;
+    Ok(half)
+}
+
+/// The sender's commitment, as the receiver holds it.
+pub(crate) struct Sealed([u8; 32]);
+
+impl Sealed {
+    /// Receives the commitment.
+    pub(crate) fn receive(channel: &mut dyn Channel) -> Result<Self, Error> {
+        Ok(Sealed(received(channel, COMMITMENT)?))
+    }
+
+    /// Receives the opening; gives the coin, of which `own` is this side's half.
+    ///
+    /// # Errors
+    /// The channel's; `PeerMisbehaved` if the opening is not what was committed to.
+    pub(crate) fn opened(
+        self,
+        channel: &mut dyn Channel,
+        oracle: &Oracle,
+        own: Coin,
+    ) -> Result<Coin, Error> {
+        let theirs = received::<OPENING>(channel, COIN)?;
+        if oracle.hash(&[&theirs]) != self.0 {
+            return Err(Misbehaviour::BadValue {
+                what: COIN.name,
+                problem: "not what was committed to",
+            }
+            .into());
+        }
+        Ok(joined(own, &theirs))
+    }
+}
+
+fn joined(mut coin: Coin, opening: &[u8; OPENING]) -> Coin {
+    coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
+    coin
+}
+
+fn received<const N: usize>(channel: &mut dyn Channel, kind: Kind) -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    recv_rows(channel, kind, N, 1, |row| {
+        bytes.copy_from_slice(row);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
