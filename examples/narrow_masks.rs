@@ -173,8 +173,8 @@ fn tell(outcome: &Outcome, expected: f64) {
     let Outcome {
         found,
         columns,
-        exact,
         time,
+        ..
     } = outcome;
     println!(
         "  bits of s recovered     {} of {columns}",
@@ -183,14 +183,13 @@ fn tell(outcome: &Outcome, expected: f64) {
     println!(
         "  sender's items found    {}, {}",
         found.items.len(),
-        if *exact {
-            "which are all, and no others"
-        } else {
-            "not all"
+        match outcome.everything() {
+            true => "which are all, and no others",
+            false => "not all, or too many",
         }
     );
     println!(
-        "  hashes                  2^{:.1}; about 2^{:.1} expected for the first hit",
+        "  hashes                  2^{:.1}; 2^{:.1} on average for the first hit",
         (found.hashes.max(1) as f64).log2(),
         expected.log2()
     );

@@ -39,6 +39,8 @@ fn benches(criterion: &mut Criterion) {
     for log_items in [10, 16, 20] {
         random_band::<1>(criterion, log_items);
         random_band::<2>(criterion, log_items);
+        random_band::<7>(criterion, log_items);
+        random_band::<8>(criterion, log_items);
     }
 }
 

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
-use vesica_correlations::base_ot;
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 
 use super::{Coined, Figure, commitments, unsafe_paper_width};
 use crate::coin::{Coin, Sealed, send_half};
+use crate::sparse::receiver_keys;
 use crate::sparse::rows::{self, Columns};
 use crate::sparse::{Kept, MOST_COLUMNS, Message, Params, Row, Store};
 use crate::{Item, Output, halves};
@@ -108,7 +108,7 @@ impl<K: Kept, const W: usize> View<K, W> {
             _ => None,
         };
         let message = Store::new(params, run.width(params));
-        let pairs = base_ot::send(channel, &params.session, message.columns(), rng)?;
+        let pairs = receiver_keys(channel, params, message.columns(), rng)?;
         let [t, u] =
             [0, 1].map(|i| Columns::new(params.function, pairs.iter().map(|pair| pair[i])));
         let mut slots = slots(&message, &t, &u, rng)?;

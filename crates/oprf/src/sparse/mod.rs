@@ -99,14 +99,13 @@ impl Params {
         Oracle::new("vesica/1 sparse output", &self.session)
     }
 
-    /// The key of F in a column, from that of its transfer.
-    fn key(&self, salt: &[u8; 16]) -> impl Fn(Block) -> Block {
+    /// From the keys of transfers to those of F.
+    fn salt_keys(&self, salt: &[u8; 16], keys: &mut [Block]) {
         let oracle = Oracle::new("vesica/1 sparse key", &self.session);
-        let salt = *salt;
-        move |key| {
-            let hash = Zeroizing::new(oracle.hash(&[&salt, &key.to_le_bytes()]));
+        for key in keys {
+            let hash = Zeroizing::new(oracle.hash(&[salt, &key.to_le_bytes()]));
             let (half, _) = hash.split_at(16);
-            Block::from_le_bytes(std::array::from_fn(|i| half[i]))
+            *key = Block::from_le_bytes(std::array::from_fn(|i| half[i]));
         }
     }
 }
@@ -166,6 +165,40 @@ pub trait Message: Sync {
     ) -> Result<(), Error>;
 }
 
+/// Step 1 on the receiver's side: both keys of each column.
+pub(crate) fn receiver_keys(
+    channel: &mut dyn Channel,
+    params: &Params,
+    columns: usize,
+    rng: &mut dyn CryptoRng,
+) -> Result<Zeroizing<Vec<[Block; 2]>>, Error> {
+    channel.begin_phase("correlations");
+    let mut pairs = base_ot::send(channel, &params.session, columns, rng)?;
+    let mut salt = [0; 16];
+    rng.fill_bytes(&mut salt);
+    send_rows(channel, SALT, &salt, 16)?;
+    params.salt_keys(&salt, pairs.as_flattened_mut());
+    Ok(pairs)
+}
+
+/// Step 1 on the sender's side: the key of each column that s has chosen.
+fn sender_keys(
+    channel: &mut dyn Channel,
+    params: &Params,
+    s: &Choices,
+    rng: &mut dyn CryptoRng,
+) -> Result<Zeroizing<Vec<Block>>, Error> {
+    channel.begin_phase("correlations");
+    let mut keys = base_ot::receive(channel, &params.session, s.clone(), rng)?;
+    let mut salt = [0; 16];
+    recv_rows(channel, SALT, 16, 1, |row| {
+        salt.copy_from_slice(row);
+        Ok(())
+    })?;
+    params.salt_keys(&salt, &mut keys);
+    Ok(keys)
+}
+
 /// Runs the receiver; F of its items.
 ///
 /// # Errors
@@ -192,8 +225,7 @@ pub(crate) fn receive_wide<M: Message>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
     let message = M::new(params, width);
-    channel.begin_phase("correlations");
-    let pairs = base_ot::send(channel, &params.session, message.columns(), rng)?;
+    let pairs = receiver_keys(channel, params, message.columns(), rng)?;
     receive_with(channel, params, &message, items, &pairs, rng)
 }
 
@@ -207,15 +239,11 @@ fn receive_with<M: Message>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
-    let mut salt = [0; 16];
-    rng.fill_bytes(&mut salt);
-    send_rows(channel, SALT, &salt, 16)?;
-    let key = params.key(&salt);
     channel.begin_phase("rows");
     let points = message.receiver_points(items)?;
     // Step 2.
-    let t = Columns::new(params.function, pairs.iter().map(|pair| key(pair[0])));
-    let u = Columns::new(params.function, pairs.iter().map(|pair| key(pair[1])));
+    let t = Columns::new(params.function, pairs.iter().map(|pair| pair[0]));
+    let u = Columns::new(params.function, pairs.iter().map(|pair| pair[1]));
     let (masks, rows) = rows::both(&t, &u, &params.outputs(), &points.points);
     // Step 3.
     channel.begin_phase("message");
@@ -251,9 +279,8 @@ pub(crate) fn send_wide<M: Message>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
     let message = M::new(params, width);
-    channel.begin_phase("correlations");
     let s = Choices::random(message.columns(), rng);
-    let keys = base_ot::receive(channel, &params.session, s.clone(), rng)?;
+    let keys = sender_keys(channel, params, &s, rng)?;
     send_with(channel, params, &message, items, &s, &keys)
 }
 
@@ -267,16 +294,10 @@ fn send_with<M: Message>(
     keys: &[Block],
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
-    let mut salt = [0; 16];
-    recv_rows(channel, SALT, 16, 1, |row| {
-        salt.copy_from_slice(row);
-        Ok(())
-    })?;
-    let key = params.key(&salt);
     channel.begin_phase("rows");
     let points = message.sender_points(items);
     // Step 4, its first half while the receiver works.
-    let q = Columns::new(params.function, keys.iter().map(|k| key(*k)));
+    let q = Columns::new(params.function, keys.iter().copied());
     let mut rows = rows::one(&q, &points.points);
     channel.begin_phase("message");
     let s = Zeroizing::new(rows::row_of_blocks(s.blocks()));
