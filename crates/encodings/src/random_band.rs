@@ -62,7 +62,12 @@ impl Arrangement {
         &self.numbers
     }
 
-    /// The same, for keeping.
+    /// Whether the items were in this order before.
+    fn is_trivial(&self) -> bool {
+        (0..).zip(&self.numbers).all(|(i, number)| i == *number)
+    }
+
+    /// The numbers, for keeping.
     pub fn into_numbers(self) -> Vec<u32> {
         self.numbers
     }
@@ -328,6 +333,9 @@ impl Okvs for RandomBand {
     ) -> Result<Vec<[u64; W]>, EncodingFailed> {
         assert_eq!(keys.len(), values.len(), "one value a key");
         let arrangement = self.arrange(keys, |key| *key);
+        if arrangement.is_trivial() {
+            return self.encode_arranged(&arrangement, keys, values, filler);
+        }
         let numbers = arrangement.numbers();
         let values: Vec<_> = numbers.par_iter().map(|i| values[*i as usize]).collect();
         let keys: Vec<_> = numbers.par_iter().map(|i| keys[*i as usize]).collect();
@@ -345,6 +353,9 @@ impl Okvs for RandomBand {
         let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
         jobs.for_each(|(keys, out)| {
             let arrangement = self.arrange(keys, |key| *key);
+            if arrangement.is_trivial() {
+                return self.decode_arranged(&arrangement, encoding, keys, out);
+            }
             let numbers = arrangement.numbers();
             let keys: Vec<_> = numbers.iter().map(|i| keys[*i as usize]).collect();
             let mut results = vec![[0; W]; keys.len()];

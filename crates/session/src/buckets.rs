@@ -39,7 +39,9 @@ const SYSTEM: u64 = (1 << 20) + (1 << 18);
 ///   further thread has of its own; on the other side 90 bytes an item of the sender and 26 an item of
 ///   the receiver. Measured by `vesica bench` at 2^20 to 2^24 items, rounded up.
 /// - Sparse extensions keep a row of 64 bytes a point, of which `spot-fast` has two for each of the
-///   sender's items; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items.
+///   sender's items; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items, and `sparse-okvs` has the
+///   slots of the store on both sides, and on the receiver's a linear system of 140 bytes an item. Measured
+///   at 2^10 and 2^20 items.
 pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
     let bytes = |items: u64, each: u64| items.saturating_mul(each);
     let both = bytes(receiver_size.saturating_add(sender_size), 150);
@@ -50,12 +52,17 @@ pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -
         }
         Protocol::Dh => both,
         Protocol::Kkrt => both.saturating_add(bytes(sender_size, 70)),
-        Protocol::SparseOkvs => both,
-        Protocol::SpotFast => both.saturating_add(bytes(sender_size, 100)),
+        Protocol::SparseOkvs => {
+            let system = bytes(receiver_size.min(SYSTEM), 140);
+            let receiver = bytes(receiver_size, 230).saturating_add(system);
+            let sender = bytes(sender_size, 150).saturating_add(bytes(receiver_size, 75));
+            receiver.max(sender)
+        }
+        Protocol::SpotFast => bytes(receiver_size, 170).max(bytes(sender_size, 280)),
         Protocol::SpotLow => {
             let largest = receiver_size.max(sender_size);
             let log = u64::from(largest.max(2).next_power_of_two().trailing_zeros());
-            both.saturating_add(bytes(largest, 32 * log))
+            bytes(largest, 260 + 32 * log)
         }
         Protocol::Vole => {
             let system = bytes(receiver_size.min(SYSTEM), 90);

@@ -51,7 +51,7 @@ fn against<T>(
                 }
             }
         });
-        let own = receiving(&mut ours, &mut ChaCha12Rng::seed_from_u64(2));
+        let own = receiving(&mut ours, &mut ChaCha12Rng::seed_from_u64(5));
         drop(ours);
         (own, sender.join().unwrap())
     })

@@ -28,6 +28,9 @@ pub const BINS: Kind = Kind {
 /// Bins that are worked on together; their coefficients go out slice by slice.
 const GROUP: usize = 1 << 10;
 
+/// Points that are evaluated together, at most.
+const POINTS: usize = 1 << 17;
+
 /// A message that is a polynomial a bin.
 pub struct Bins {
     bits: usize,
@@ -168,22 +171,21 @@ impl Message for Bins {
                 let count = (end - first) * capacity;
                 *coefficients = recv_strings(channel, BINS, self.bits, count)?;
             }
-            let range = Self::range(points, (first, end));
-            let elements: Vec<u128> = points.points[range.clone()]
-                .iter()
-                .map(|point| point & mask)
-                .collect();
-            let numbers: Vec<u32> = points.bins[range.clone()]
-                .iter()
-                .map(|bin| bin - first as u32)
-                .collect();
             let polynomials = polynomials.each_ref().map(|coefficients| &coefficients[..]);
-            let values = bins::evaluate(field, capacity, polynomials, &numbers, &elements);
-            rows[range].par_iter_mut().enumerate().for_each(|(i, row)| {
-                for (slice, values) in values.iter().enumerate() {
-                    add_slice(row, s, slice, self.bits, values[i]);
-                }
-            });
+            let range = Self::range(points, (first, end));
+            let asked = points.points[range.clone()].chunks(POINTS);
+            let numbers = points.bins[range.clone()].chunks(POINTS);
+            let rows = rows[range].chunks_mut(POINTS);
+            for ((asked, numbers), rows) in asked.zip(numbers).zip(rows) {
+                let elements: Vec<u128> = asked.iter().map(|point| point & mask).collect();
+                let numbers: Vec<u32> = numbers.iter().map(|bin| bin - first as u32).collect();
+                let values = bins::evaluate(field, capacity, polynomials, &numbers, &elements);
+                rows.par_iter_mut().enumerate().for_each(|(i, row)| {
+                    for (slice, values) in values.iter().enumerate() {
+                        add_slice(row, s, slice, self.bits, values[i]);
+                    }
+                });
+            }
             channel.progress(end as u64, all);
         }
         Ok(())

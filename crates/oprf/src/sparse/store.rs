@@ -23,6 +23,9 @@ pub const STORE: Kind = Kind {
 /// Slots that go out together.
 const SLOTS: usize = 1 << 13;
 
+/// Points that are decoded together.
+const POINTS: usize = 1 << 18;
+
 /// Which store, and how it is made.
 pub trait Kept: Okvs {
     /// For so many keys, failing with probability at most 2^-`lambda`.
@@ -175,14 +178,16 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
                 Ok(())
             })?;
         }
-        let decoded = self.decode(&slots, &points.points);
-        rows.par_iter_mut()
-            .zip(&decoded)
-            .for_each(|(row, decoded)| {
-                for ((row, s), word) in row.iter_mut().zip(s).zip(decoded) {
-                    *row ^= s & word;
-                }
-            });
+        for (rows, points) in rows.chunks_mut(POINTS).zip(points.points.chunks(POINTS)) {
+            let decoded = self.decode(&slots, points);
+            rows.par_iter_mut()
+                .zip(&decoded)
+                .for_each(|(row, decoded)| {
+                    for ((row, s), word) in row.iter_mut().zip(s).zip(decoded) {
+                        *row ^= s & word;
+                    }
+                });
+        }
         Ok(())
     }
 }
