@@ -1,8 +1,7 @@
 //! What each published idea of the sparse extensions gains: every group has it on and off.
 //!
 //! `VESICA_LOG_ITEMS` sets log₂ of the number of items (16 if not set); F by SHA-256 is measured at 2^10 items,
-//! since it takes a hundred times as long. Two parties run on two threads; with `RAYON_NUM_THREADS=1` the
-//! arithmetic of each takes one.
+//! since it takes a hundred times as long. Each party has one thread.
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
@@ -38,6 +37,12 @@ fn strings(count: usize, bits: u32, seed: u64) -> Vec<u128> {
     (0..count).map(|_| next() >> (128 - bits)).collect()
 }
 
+/// A pool of one thread.
+fn pool() -> rayon::ThreadPool {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(1);
+    builder.build().expect("a thread")
+}
+
 /// Interpolates every slice on one thread and evaluates it on another.
 ///
 /// `reuse`: what depends on the points alone is made once. `stream`: a slice goes over as soon as it is
@@ -50,25 +55,26 @@ fn polynomials<F: Field>(
     (reuse, stream): (bool, bool),
 ) {
     let (to, from) = channel();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let interpolator = || Interpolator::new(field, points).expect("distinct points");
-            let kept = reuse.then(interpolator);
-            let mut waiting = Vec::new();
-            for values in slices {
-                let coefficients = match &kept {
-                    Some(kept) => kept.interpolate(values),
-                    None => interpolator().interpolate(values),
-                };
-                match stream {
-                    true => to.send(coefficients).expect("a reader"),
-                    false => waiting.push(coefficients),
-                }
+    let (ours, theirs) = (pool(), pool());
+    let interpolating = move || {
+        let interpolator = || Interpolator::new(field, points).expect("distinct points");
+        let kept = reuse.then(interpolator);
+        let mut waiting = Vec::new();
+        for values in slices {
+            let coefficients = match &kept {
+                Some(kept) => kept.interpolate(values),
+                None => interpolator().interpolate(values),
+            };
+            match stream {
+                true => to.send(coefficients).expect("a reader"),
+                false => waiting.push(coefficients),
             }
-            for coefficients in waiting {
-                to.send(coefficients).expect("a reader");
-            }
-        });
+        }
+        for coefficients in waiting {
+            to.send(coefficients).expect("a reader");
+        }
+    };
+    let evaluating = || {
         let evaluator = || Evaluator::new(field, others, points.len()).expect("usual points");
         let kept = reuse.then(evaluator);
         for coefficients in from {
@@ -77,6 +83,10 @@ fn polynomials<F: Field>(
                 None => evaluator().evaluate(&coefficients),
             });
         }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| theirs.install(interpolating));
+        ours.install(evaluating);
     });
 }
 
@@ -176,12 +186,14 @@ fn coded_masks(c: &mut Criterion) {
     };
     let mut group = c.benchmark_group(format!("2^{} masks of {bits} bits", log_items()));
     group.sample_size(10);
+    let (ours, theirs) = (pool(), pool());
     let exchanged = || {
         let (mut receiving, mut sending) = memory_pair();
         thread::scope(|scope| {
             let masks = &masks;
-            scope.spawn(move || exchange.send(&mut sending, masks).expect("a reader"));
-            exchange.receive(&mut receiving, masks).expect("all match")
+            scope
+                .spawn(|| theirs.install(|| exchange.send(&mut sending, masks).expect("a reader")));
+            ours.install(|| exchange.receive(&mut receiving, masks).expect("all match"))
         })
     };
     let (mut receiving, mut sending) = memory_pair();
@@ -222,13 +234,18 @@ fn coded_masks(c: &mut Criterion) {
 /// A whole run of an extension, in one process.
 fn extension<M: Message>(params: &sparse::Params, ours: &[Item], theirs: &[Item]) {
     let (mut receiving, mut sending) = memory_pair();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            sparse::send::<M>(&mut sending, params, theirs, &mut rng).expect("a receiver")
-        });
+    let sending = || {
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        sparse::send::<M>(&mut sending, params, theirs, &mut rng).expect("a receiver")
+    };
+    let receiving = || {
         let mut rng = ChaCha12Rng::seed_from_u64(2);
-        black_box(sparse::receive::<M>(&mut receiving, params, ours, &mut rng).expect("a sender"));
+        sparse::receive::<M>(&mut receiving, params, ours, &mut rng).expect("a sender")
+    };
+    let pools = [pool(), pool()];
+    thread::scope(|scope| {
+        scope.spawn(|| pools[0].install(sending));
+        black_box(pools[1].install(receiving));
     });
 }
 

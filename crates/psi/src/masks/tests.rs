@@ -249,7 +249,7 @@ fn names_of_others_are_passed_over() {
             order.sort_until(names.len());
             tape.0[1].1 = code.encode(order.entries());
         };
-        exchanged_several(&ours, &theirs, 50, &spoil).1.unwrap()
+        exchanged_several(&ours, &theirs, 50, spoil).1.unwrap()
     };
     assert_eq!(with(&[[5, 6]]), vec![]);
     let own = names::names(&[1; 32], &theirs[..2]);
