@@ -195,10 +195,7 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: Protocol) -> Result<()> {
     for (level, flag) in levels {
         let frames = match protocol {
             Protocol::Vole => FRAMES,
-            Protocol::Kkrt
-            | Protocol::SpotLow
-            | Protocol::SpotFast
-            | Protocol::SparseOkvs => 4,
+            Protocol::Kkrt | Protocol::SpotLow | Protocol::SpotFast | Protocol::SparseOkvs => 4,
             _ => 3,
         };
         // Seven items and two, and both sides learn the matches.
