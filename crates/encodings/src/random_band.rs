@@ -62,11 +62,6 @@ impl Arrangement {
         &self.numbers
     }
 
-    /// Whether the items were in this order before.
-    fn is_trivial(&self) -> bool {
-        (0..).zip(&self.numbers).all(|(i, number)| i == *number)
-    }
-
     /// The numbers, for keeping.
     pub fn into_numbers(self) -> Vec<u32> {
         self.numbers
@@ -277,17 +272,18 @@ impl RandomBand {
         Ok(encoding)
     }
 
-    /// [`Okvs::decode`] of keys that are arranged, to the same places.
+    /// [`Okvs::decode`] of keys that are arranged: calls `take` with `out[i]` and the value of key i.
     ///
     /// # Panics
     /// If `encoding` is not [`size`](Okvs::size) long, or there are not as many keys as were arranged, or not
     /// as many places.
-    pub fn decode_arranged<const W: usize>(
+    pub fn decode_arranged<const W: usize, T: Send>(
         &self,
         arrangement: &Arrangement,
         encoding: &[[u64; W]],
         keys: &[Block],
-        mut out: &mut [[u64; W]],
+        mut out: &mut [T],
+        take: impl Fn(&mut T, &[u64; W]) + Sync,
     ) {
         assert_eq!(encoding.len(), self.size(), "an encoding of this store");
         assert_eq!(keys.len(), arrangement.numbers.len(), "the arranged keys");
@@ -310,9 +306,12 @@ impl RandomBand {
         }
         jobs.into_par_iter().for_each(|(range, slots, out)| {
             let first = arrangement.begin(range.0);
+            let mut values = [[0; W]; BATCH];
             self.for_each_batch(arrangement, keys, range, |places, frames, rows| {
                 let out = &mut out[places.start - first..places.end - first];
-                combine(self.backend, slots, frames, rows, out);
+                let values = &mut values[..out.len()];
+                combine(self.backend, slots, frames, rows, values);
+                out.iter_mut().zip(values).for_each(|(o, v)| take(o, v));
                 Ok::<(), Infallible>(())
             })
             .unwrap_or_else(|never| match never {});
@@ -333,9 +332,6 @@ impl Okvs for RandomBand {
     ) -> Result<Vec<[u64; W]>, EncodingFailed> {
         assert_eq!(keys.len(), values.len(), "one value a key");
         let arrangement = self.arrange(keys, |key| *key);
-        if arrangement.is_trivial() {
-            return self.encode_arranged(&arrangement, keys, values, filler);
-        }
         let numbers = arrangement.numbers();
         let values: Vec<_> = numbers.par_iter().map(|i| values[*i as usize]).collect();
         let keys: Vec<_> = numbers.par_iter().map(|i| keys[*i as usize]).collect();
@@ -353,13 +349,12 @@ impl Okvs for RandomBand {
         let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
         jobs.for_each(|(keys, out)| {
             let arrangement = self.arrange(keys, |key| *key);
-            if arrangement.is_trivial() {
-                return self.decode_arranged(&arrangement, encoding, keys, out);
-            }
             let numbers = arrangement.numbers();
             let keys: Vec<_> = numbers.iter().map(|i| keys[*i as usize]).collect();
             let mut results = vec![[0; W]; keys.len()];
-            self.decode_arranged(&arrangement, encoding, &keys, &mut results);
+            self.decode_arranged(&arrangement, encoding, &keys, &mut results, |to, value| {
+                *to = *value;
+            });
             for (number, result) in numbers.iter().zip(results) {
                 out[*number as usize] = result;
             }

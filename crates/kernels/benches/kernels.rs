@@ -84,9 +84,6 @@ fn extension_fields(c: &mut Criterion) {
                 });
             });
         }
-        group.bench_function("inner product", |bench| {
-            bench.iter(|| field.inner_product(backend, black_box(&a), &b));
-        });
         group.bench_function("invert", |bench| {
             bench.iter(|| field.invert_all(backend, black_box(&mut a)));
         });

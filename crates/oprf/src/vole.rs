@@ -257,9 +257,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     let items = Arranged::new(&store, items);
     let encoding = {
         let values = F::words_of(&items.values);
-        let mut seed = [0; 16];
-        rng.fill_bytes(&mut seed);
-        let mut filler = Prg::new(Block::from_le_bytes(seed));
+        let mut filler = Prg::random(rng);
         store
             .encode_arranged(&items.arrangement, &items.keys, &values, &mut filler)
             .map_err(|e| Error::Resource(e.to_string()))?
@@ -298,11 +296,12 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     drop((a, vole, encoding));
     channel.begin_phase("decode");
     let mut decoded = vec![[0; 2]; items.keys.len()];
-    store.decode_arranged::<2>(
+    store.decode_arranged(
         &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&c),
         &items.keys,
         &mut decoded,
+        |to, value| *to = *value,
     );
     drop(c);
     let coin = match sealed {
@@ -396,11 +395,12 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     };
     channel.begin_phase("decode");
     let mut decoded = vec![[0u64; 2]; items.keys.len()];
-    store.decode_arranged::<2>(
+    store.decode_arranged(
         &items.arrangement,
         bytemuck::must_cast_slice::<Block, _>(&k),
         &items.keys,
         &mut decoded,
+        |to, value| *to = *value,
     );
     drop(k);
     decoded

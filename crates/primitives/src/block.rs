@@ -3,8 +3,10 @@
 //! A [`Block`] is sixteen bytes, least significant first. As an element of GF(2^128) it is c0 + c1·u in
 //! the tower of [`vesica_kernels::binary`], c0 being the low 64 bits.
 
+use rand_core::CryptoRng;
 use vesica_kernels::Backend;
 use vesica_kernels::aes::{self, Key};
+use zeroize::Zeroizing;
 
 /// A 128-bit string.
 pub type Block = u128;
@@ -78,6 +80,13 @@ impl Prg {
             cipher: Cipher::new(seed),
             counter: 0,
         }
+    }
+
+    /// A generator of a fresh seed.
+    pub fn random(rng: &mut dyn CryptoRng) -> Self {
+        let mut seed = Zeroizing::new([0; 16]);
+        rng.fill_bytes(seed.as_mut());
+        Self::new(Block::from_le_bytes(*seed))
     }
 
     /// The next blocks.

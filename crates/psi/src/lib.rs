@@ -10,7 +10,7 @@ pub mod research;
 use rand_core::CryptoRng;
 pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
-use vesica_oprf::sparse::{self, Bins, Message, Slices, Store};
+use vesica_oprf::sparse::{self, Bins, Message, Slices, Store, ThreeHash};
 use vesica_oprf::{Outputs, dh, kkrt, vole};
 pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error};
@@ -171,7 +171,44 @@ enum Oprf {
 enum Writing {
     Slices,
     Bins,
-    Store,
+    RandomBand,
+    ThreeHash,
+}
+
+impl Writing {
+    /// Runs the receiver of an extension.
+    fn receive(
+        self,
+        channel: &mut dyn Channel,
+        params: &sparse::Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let run = match self {
+            Writing::Slices => sparse::receive::<Slices>,
+            Writing::Bins => sparse::receive::<Bins>,
+            Writing::RandomBand => sparse::receive::<Store>,
+            Writing::ThreeHash => sparse::receive::<Store<ThreeHash>>,
+        };
+        run(channel, params, items, rng)
+    }
+
+    /// Runs the sender of an extension.
+    fn send(
+        self,
+        channel: &mut dyn Channel,
+        params: &sparse::Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let run = match self {
+            Writing::Slices => sparse::send::<Slices>,
+            Writing::Bins => sparse::send::<Bins>,
+            Writing::RandomBand => sparse::send::<Store>,
+            Writing::ThreeHash => sparse::send::<Store<ThreeHash>>,
+        };
+        run(channel, params, items, rng)
+    }
 }
 
 impl Oprf {
@@ -184,7 +221,7 @@ impl Oprf {
             Protocol::Kkrt => Oprf::Kkrt,
             Protocol::SpotLow => Oprf::Sparse(Writing::Slices),
             Protocol::SpotFast => Oprf::Sparse(Writing::Bins),
-            Protocol::SparseOkvs => Oprf::Sparse(Writing::Store),
+            Protocol::SparseOkvs => Oprf::Sparse(Writing::RandomBand),
             Protocol::Vole => Oprf::Vole,
         }
     }
@@ -304,12 +341,7 @@ pub fn receive(
             own_matches(&exchange, channel, session, items, &own)?
         }
         (Oprf::Sparse(writing), Offline::Nothing) => {
-            let run = match writing {
-                Writing::Slices => sparse::receive::<Slices>,
-                Writing::Bins => sparse::receive::<Bins>,
-                Writing::Store => sparse::receive::<Store>,
-            };
-            let own = run(channel, &sparse_params(params), items, rng)?;
+            let own = writing.receive(channel, &sparse_params(params), items, rng)?;
             channel.begin_phase("masks");
             own_matches(&exchange, channel, session, items, &own)?
         }
@@ -359,12 +391,7 @@ pub fn send(
             exchange.send_several(channel, session, items, masks)?
         }
         Oprf::Sparse(writing) => {
-            let run = match writing {
-                Writing::Slices => sparse::send::<Slices>,
-                Writing::Bins => sparse::send::<Bins>,
-                Writing::Store => sparse::send::<Store>,
-            };
-            let own = run(channel, &sparse_params(params), items, rng)?;
+            let own = writing.send(channel, &sparse_params(params), items, rng)?;
             channel.begin_phase("masks");
             told_matches(&exchange, channel, session, items, own)?
         }

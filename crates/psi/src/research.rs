@@ -9,7 +9,7 @@ use rand_core::CryptoRng;
 pub use vesica_oprf::research::Figure;
 use vesica_oprf::research::{self, unsafe_paper_width};
 pub use vesica_oprf::sparse::BitFunction;
-use vesica_oprf::sparse::{self, Bins, RandomBand, Slices, ThreeHash};
+use vesica_oprf::sparse::{self, RandomBand, ThreeHash};
 use vesica_oprf::{Item, Outputs};
 use vesica_wire::{Channel, Error};
 
@@ -65,21 +65,18 @@ fn exchange(params: &Params, choice: &Choice) -> masks::Exchange {
     }
 }
 
+/// A message of up to 128 columns.
+type Narrow<K> = sparse::Store<K, 2>;
+
 /// The way that the protocol writes its message.
 ///
 /// # Panics
 /// If it is no sparse extension, or the choice is not one for it.
 fn writing(params: &Params, choice: &Choice) -> Writing {
-    match (Oprf::of(params.protocol), *choice) {
-        (Oprf::Sparse(Writing::Store), _) => Writing::Store,
-        (
-            Oprf::Sparse(writing),
-            Choice {
-                store: Store::RandomBand,
-                width: Width::Proven,
-                ..
-            },
-        ) => writing,
+    match (Oprf::of(params.protocol), choice.store, choice.width) {
+        (Oprf::Sparse(Writing::RandomBand), Store::ThreeHash, _) => Writing::ThreeHash,
+        (Oprf::Sparse(Writing::RandomBand), Store::RandomBand, _) => Writing::RandomBand,
+        (Oprf::Sparse(writing), Store::RandomBand, Width::Proven) => writing,
         _ => panic!("{} has no {choice:?}", params.protocol.name()),
     }
 }
@@ -91,25 +88,16 @@ fn receive_outputs(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    use sparse::Store as Message;
-    type Narrow<K> = Message<K, 2>;
     let sparse = &sparse_params(params, choice);
-    match (writing(params, choice), choice.store, choice.width) {
-        (Writing::Slices, _, _) => sparse::receive::<Slices>(channel, sparse, items, rng),
-        (Writing::Bins, _, _) => sparse::receive::<Bins>(channel, sparse, items, rng),
-        (Writing::Store, Store::RandomBand, Width::Proven) => {
-            sparse::receive::<Message<RandomBand>>(channel, sparse, items, rng)
-        }
-        (Writing::Store, Store::ThreeHash, Width::Proven) => {
-            sparse::receive::<Message<ThreeHash>>(channel, sparse, items, rng)
-        }
-        (Writing::Store, Store::RandomBand, Width::UnsafePaper(figure)) => {
-            research::receive::<Narrow<RandomBand>>(channel, sparse, figure, items, rng)
-        }
-        (Writing::Store, Store::ThreeHash, Width::UnsafePaper(figure)) => {
-            research::receive::<Narrow<ThreeHash>>(channel, sparse, figure, items, rng)
-        }
-    }
+    let writing = writing(params, choice);
+    let Width::UnsafePaper(figure) = choice.width else {
+        return writing.receive(channel, sparse, items, rng);
+    };
+    let run = match choice.store {
+        Store::RandomBand => research::receive::<Narrow<RandomBand>>,
+        Store::ThreeHash => research::receive::<Narrow<ThreeHash>>,
+    };
+    run(channel, sparse, figure, items, rng)
 }
 
 fn send_outputs(
@@ -119,25 +107,16 @@ fn send_outputs(
     items: &[Item],
     rng: &mut dyn CryptoRng,
 ) -> Result<Outputs, Error> {
-    use sparse::Store as Message;
-    type Narrow<K> = Message<K, 2>;
     let sparse = &sparse_params(params, choice);
-    match (writing(params, choice), choice.store, choice.width) {
-        (Writing::Slices, _, _) => sparse::send::<Slices>(channel, sparse, items, rng),
-        (Writing::Bins, _, _) => sparse::send::<Bins>(channel, sparse, items, rng),
-        (Writing::Store, Store::RandomBand, Width::Proven) => {
-            sparse::send::<Message<RandomBand>>(channel, sparse, items, rng)
-        }
-        (Writing::Store, Store::ThreeHash, Width::Proven) => {
-            sparse::send::<Message<ThreeHash>>(channel, sparse, items, rng)
-        }
-        (Writing::Store, Store::RandomBand, Width::UnsafePaper(figure)) => {
-            research::send::<Narrow<RandomBand>>(channel, sparse, figure, items, rng)
-        }
-        (Writing::Store, Store::ThreeHash, Width::UnsafePaper(figure)) => {
-            research::send::<Narrow<ThreeHash>>(channel, sparse, figure, items, rng)
-        }
-    }
+    let writing = writing(params, choice);
+    let Width::UnsafePaper(figure) = choice.width else {
+        return writing.send(channel, sparse, items, rng);
+    };
+    let run = match choice.store {
+        Store::RandomBand => research::send::<Narrow<RandomBand>>,
+        Store::ThreeHash => research::send::<Narrow<ThreeHash>>,
+    };
+    run(channel, sparse, figure, items, rng)
 }
 
 /// As [`crate::receive`], with these choices.

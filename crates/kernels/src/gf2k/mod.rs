@@ -133,15 +133,6 @@ impl Field {
     pub fn invert_all(self, backend: Backend, values: &mut [u128]) -> bool {
         dispatch!(backend, self, invert_all(values))
     }
-
-    /// Σ a\[i\]·b\[i\].
-    ///
-    /// # Panics
-    /// If the slices differ in length.
-    pub fn inner_product(self, backend: Backend, a: &[u128], b: &[u128]) -> u128 {
-        assert_eq!(a.len(), b.len());
-        dispatch!(backend, self, inner_product(a, b))
-    }
 }
 
 #[cfg(test)]

@@ -124,29 +124,6 @@ pub(super) fn scale_assign<A: Arithmetic>(field: Field, a: &mut [u128], factor: 
     }
 }
 
-#[inline(always)]
-pub(super) fn inner_product<A: Arithmetic>(field: Field, a: &[u128], b: &[u128]) -> u128 {
-    let c = A::constants(field);
-    // Two sums, so that neither waits for the other.
-    let mut sums = [A::zero(); 2];
-    let (a, b) = (a.chunks(A::LANES), b.chunks(A::LANES));
-    for (i, (a, b)) in a.zip(b).enumerate() {
-        let (a, b) = if a.len() == A::LANES {
-            (A::load(a), A::load(b))
-        } else {
-            (load_padded::<A>(a, 0), load_padded::<A>(b, 0))
-        };
-        sums[i % 2] = A::accumulate(sums[i % 2], A::shift(c, a), b);
-    }
-    let mut lanes = [0; MAX_LANES];
-    for sum in sums {
-        let mut part = [0; MAX_LANES];
-        A::store(&mut part, A::reduce(c, sum));
-        lanes.iter_mut().zip(part).for_each(|(l, p)| *l ^= p);
-    }
-    lanes.into_iter().fold(0, |sum, lane| sum ^ lane)
-}
-
 /// a^(2^k − 2), by a chain that doubles the length of a run of ones.
 #[inline(always)]
 fn invert<A: Arithmetic>(field: Field, a: A::Vector) -> A::Vector {

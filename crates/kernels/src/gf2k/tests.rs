@@ -95,9 +95,6 @@ fn products_match_the_definition_in_every_field() {
                 let mut p = a[..n].to_vec();
                 run!(version, field, multiply_assign(&mut p, &b[..n]));
                 assert_eq!(p, products[..n], "{bits} bits, {version:?}");
-                let sum = products[..n].iter().fold(0, |sum, p| sum ^ p);
-                let got = run!(version, field, inner_product(&a[..n], &b[..n]));
-                assert_eq!(got, sum, "{bits} bits, {version:?}");
                 let mut p = b[..n].to_vec();
                 run!(version, field, scale_assign(&mut p, a[5]));
                 for (p, b) in p.iter().zip(&b) {

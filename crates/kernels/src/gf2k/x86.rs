@@ -30,7 +30,6 @@ macro_rules! instantiate {
                 fn multiply_assign(a: &mut [u128], b: &[u128]);
                 fn scale_assign(a: &mut [u128], factor: u128);
                 fn invert_all(values: &mut [u128]) -> bool;
-                fn inner_product(a: &[u128], b: &[u128]) -> u128;
                 fn evaluate_blocks(
                     coefficients: &[u128], log_size: u32, log_shared: u32, points: &[u128],
                     transform: &Transform, out: &mut [u128]

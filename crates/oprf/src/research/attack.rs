@@ -80,8 +80,8 @@ impl<K: Kept, const W: usize> View<K, W> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
         Self::run(channel, params, run, rng, |message, t, u, rng| {
-            let points = message.receiver_points(items)?.points;
-            let (_, rows) = both(t, u, &points);
+            let points = message.receiver_points(items)?;
+            let (_, rows) = both(t, u, &points.points);
             let rows: Vec<[u64; W]> = rows
                 .iter()
                 .map(|row| std::array::from_fn(|i| row[i]))
@@ -185,8 +185,8 @@ impl<K: Kept> View<K, 2> {
             let half = Store::<K, 1>::new(params, 64);
             let mut halves = Vec::with_capacity(2);
             for (i, items) in sets.into_iter().enumerate() {
-                let points = half.receiver_points(items)?.points;
-                let (_, rows) = both(t, u, &points);
+                let points = half.receiver_points(items)?;
+                let (_, rows) = both(t, u, &points.points);
                 let rows: Vec<[u64; 1]> = rows.iter().map(|row| [row[i]]).collect();
                 halves.push(half.encode(&points, &rows, rng)?);
             }

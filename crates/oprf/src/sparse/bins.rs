@@ -31,6 +31,9 @@ const GROUP: usize = 1 << 10;
 /// Points that are evaluated together, at most.
 const POINTS: usize = 1 << 17;
 
+/// The bin of each point, ascending.
+type Numbers = Vec<u32>;
+
 /// A message that is a polynomial a bin.
 pub struct Bins {
     bits: usize,
@@ -46,7 +49,7 @@ impl Bins {
         u128::MAX >> (128 - self.bits)
     }
 
-    fn points(&self, table: &vesica_encodings::Bins, items: &[Item]) -> Points {
+    fn points(&self, table: &vesica_encodings::Bins, items: &[Item]) -> Points<Numbers> {
         let point = |entry: &Entry| {
             let [key, _] = halves(&items[entry.item()]);
             key & !1 | entry.function() as Block
@@ -58,7 +61,7 @@ impl Bins {
         Points {
             points: entries.par_iter().map(point).collect(),
             numbers: entries.par_iter().map(|e| e.item() as u32).collect(),
-            bins,
+            layout: bins,
         }
     }
 
@@ -74,8 +77,8 @@ impl Bins {
     }
 
     /// Which points are of bins from `first` up to `end`.
-    fn range(points: &Points, (first, end): (usize, usize)) -> std::ops::Range<usize> {
-        let begin = |bin: usize| points.bins.partition_point(|b| (*b as usize) < bin);
+    fn range(points: &Points<Numbers>, (first, end): (usize, usize)) -> std::ops::Range<usize> {
+        let begin = |bin: usize| points.layout.partition_point(|b| (*b as usize) < bin);
         begin(first)..begin(end)
     }
 }
@@ -86,6 +89,8 @@ fn keys(items: &[Item]) -> Vec<Block> {
 
 impl Message for Bins {
     const POINTS: usize = 2;
+
+    type Layout = Numbers;
 
     fn new(params: &Params, width: usize) -> Self {
         let parameters = two_choice::Parameters::new(params.receiver_size, params.lambda);
@@ -99,26 +104,24 @@ impl Message for Bins {
         SLICES * self.bits
     }
 
-    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+    fn receiver_points(&self, items: &[Item]) -> Result<Points<Numbers>, Error> {
         let table = two_choice::assign(&self.functions, &keys(items))
             .map_err(|e| Error::Resource(e.to_string()))?;
         Ok(self.points(&table, items))
     }
 
-    fn sender_points(&self, items: &[Item]) -> Points {
+    fn sender_points(&self, items: &[Item]) -> Points<Numbers> {
         self.points(&two_choice::both(&self.functions, &keys(items)), items)
     }
 
     fn write(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<Numbers>,
         rows: &[Row],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        let mut seed = [0; 16];
-        rng.fill_bytes(&mut seed);
-        let mut filler = Prg::new(Block::from_le_bytes(seed));
+        let mut filler = Prg::random(rng);
         let (capacity, mask) = (self.capacity(), self.mask());
         let field = Field::new(self.bits as u32);
         let all = self.functions.parameters().bins as u64;
@@ -133,8 +136,8 @@ impl Message for Bins {
             let mut values: [Vec<u128>; SLICES] = std::array::from_fn(|_| random());
             let (mut bin, mut place) = (first, 0);
             for i in Self::range(points, (first, end)) {
-                if points.bins[i] as usize != bin {
-                    (bin, place) = (points.bins[i] as usize, 0);
+                if points.layout[i] as usize != bin {
+                    (bin, place) = (points.layout[i] as usize, 0);
                 }
                 let at = (bin - first) * capacity + place;
                 filled[at] = points.points[i] & mask;
@@ -158,7 +161,7 @@ impl Message for Bins {
     fn read(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<Numbers>,
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error> {
@@ -174,7 +177,7 @@ impl Message for Bins {
             let polynomials = polynomials.each_ref().map(|coefficients| &coefficients[..]);
             let range = Self::range(points, (first, end));
             let asked = points.points[range.clone()].chunks(POINTS);
-            let numbers = points.bins[range.clone()].chunks(POINTS);
+            let numbers = points.layout[range.clone()].chunks(POINTS);
             let rows = rows[range].chunks_mut(POINTS);
             for ((asked, numbers), rows) in asked.zip(numbers).zip(rows) {
                 let elements: Vec<u128> = asked.iter().map(|point| point & mask).collect();

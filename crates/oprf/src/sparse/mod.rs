@@ -111,19 +111,22 @@ impl Params {
 }
 
 /// The points of a side's items, in an order that suits the message.
-pub struct Points {
+pub struct Points<L> {
     /// The points, each an input of F.
     pub(crate) points: Vec<Block>,
     /// The number of the item that each is of.
     numbers: Vec<u32>,
-    /// The bin of each, where there are bins.
-    bins: Vec<u32>,
+    /// Where each stands in the message.
+    layout: L,
 }
 
 /// A way to write rows into one message: step 3 on the receiver's side and step 4 on the sender's.
 pub trait Message: Sync {
     /// Points of each of the sender's items.
     const POINTS: usize;
+
+    /// What a message knows of where points stand in it.
+    type Layout;
 
     /// The message of a run, with a matrix of at least `width` columns.
     fn new(params: &Params, width: usize) -> Self;
@@ -135,10 +138,10 @@ pub trait Message: Sync {
     ///
     /// # Errors
     /// `Resource` with a probability of at most 2^-λ for distinct items.
-    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error>;
+    fn receiver_points(&self, items: &[Item]) -> Result<Points<Self::Layout>, Error>;
 
     /// The sender's points, [`POINTS`](Self::POINTS) an item.
-    fn sender_points(&self, items: &[Item]) -> Points;
+    fn sender_points(&self, items: &[Item]) -> Points<Self::Layout>;
 
     /// Writes and sends the message that has `rows[i]` at point i. Bits beyond the columns are 0.
     ///
@@ -147,7 +150,7 @@ pub trait Message: Sync {
     fn write(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<Self::Layout>,
         rows: &[Row],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error>;
@@ -159,7 +162,7 @@ pub trait Message: Sync {
     fn read(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<Self::Layout>,
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error>;

@@ -28,17 +28,17 @@ pub struct Slices {
 }
 
 impl Slices {
-    fn points(items: &[Item]) -> Points {
+    fn points(items: &[Item]) -> Points<()> {
         Points {
             points: items.par_iter().map(|item| halves(item)[0]).collect(),
             numbers: (0..items.len() as u32).collect(),
-            bins: Vec::new(),
+            layout: (),
         }
     }
 
     /// The points as elements of the field, of as many bits that a side's own points differ, and avoid
     /// those of the transform, but with probability 2^-λ.
-    fn elements(&self, points: &Points) -> Vec<u128> {
+    fn elements(&self, points: &Points<()>) -> Vec<u128> {
         let mask = u128::MAX >> (128 - self.bits);
         points.points.iter().map(|point| point & mask).collect()
     }
@@ -76,6 +76,8 @@ pub(super) fn recv_strings(
 impl Message for Slices {
     const POINTS: usize = 1;
 
+    type Layout = ();
+
     fn new(params: &Params, width: usize) -> Self {
         Slices {
             bits: strings::bits(width),
@@ -87,18 +89,18 @@ impl Message for Slices {
         SLICES * self.bits
     }
 
-    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+    fn receiver_points(&self, items: &[Item]) -> Result<Points<()>, Error> {
         Ok(Self::points(items))
     }
 
-    fn sender_points(&self, items: &[Item]) -> Points {
+    fn sender_points(&self, items: &[Item]) -> Points<()> {
         Self::points(items)
     }
 
     fn write(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<()>,
         rows: &[Row],
         _: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
@@ -120,7 +122,7 @@ impl Message for Slices {
     fn read(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<()>,
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error> {

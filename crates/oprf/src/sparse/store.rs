@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
-use vesica_encodings::Okvs;
-use vesica_encodings::random_band::RandomBand;
+use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_encodings::three_hash::ThreeHash;
+use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 
@@ -24,15 +24,40 @@ pub const STORE: Kind = Kind {
 const SLOTS: usize = 1 << 13;
 
 /// Points that are decoded together.
-const POINTS: usize = 1 << 18;
+const DECODED: usize = 1 << 18;
 
 /// Which store, and how it is made.
 pub trait Kept: Okvs {
     /// For so many keys, failing with probability at most 2^-`lambda`.
     fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self;
 
-    /// The order of items in which it is fast.
-    fn arrangement(&self, items: &[Item]) -> Vec<u32>;
+    /// An order of items in which it is fast.
+    type Arrangement: Sync;
+
+    /// Arranges items by their points; the number of the item at each place comes first.
+    fn arranged(&self, items: &[Item]) -> (Vec<u32>, Self::Arrangement);
+
+    /// [`Okvs::encode`] of points that are arranged.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`]
+    fn encode_arranged<const W: usize>(
+        &self,
+        arrangement: &Self::Arrangement,
+        points: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed>;
+
+    /// [`Okvs::decode`] of points that are arranged: calls `take` with `rows[i]` and the value of point i.
+    fn decode_arranged<const W: usize>(
+        &self,
+        arrangement: &Self::Arrangement,
+        slots: &[[u64; W]],
+        points: &[Block],
+        rows: &mut [Row],
+        take: impl Fn(&mut Row, &[u64; W]) + Sync,
+    );
 }
 
 impl Kept for RandomBand {
@@ -40,8 +65,32 @@ impl Kept for RandomBand {
         RandomBand::new(items, lambda, session)
     }
 
-    fn arrangement(&self, items: &[Item]) -> Vec<u32> {
-        self.arrange(items, |item| halves(item)[0]).into_numbers()
+    type Arrangement = Arrangement;
+
+    fn arranged(&self, items: &[Item]) -> (Vec<u32>, Arrangement) {
+        let arrangement = self.arrange(items, |item| halves(item)[0]);
+        (arrangement.numbers().to_vec(), arrangement)
+    }
+
+    fn encode_arranged<const W: usize>(
+        &self,
+        arrangement: &Arrangement,
+        points: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        RandomBand::encode_arranged(self, arrangement, points, values, filler)
+    }
+
+    fn decode_arranged<const W: usize>(
+        &self,
+        arrangement: &Arrangement,
+        slots: &[[u64; W]],
+        points: &[Block],
+        rows: &mut [Row],
+        take: impl Fn(&mut Row, &[u64; W]) + Sync,
+    ) {
+        RandomBand::decode_arranged(self, arrangement, slots, points, rows, take);
     }
 }
 
@@ -50,8 +99,36 @@ impl Kept for ThreeHash {
         ThreeHash::new(items, lambda, session)
     }
 
-    fn arrangement(&self, items: &[Item]) -> Vec<u32> {
-        (0..items.len() as u32).collect()
+    /// It arranges for itself.
+    type Arrangement = ();
+
+    fn arranged(&self, items: &[Item]) -> (Vec<u32>, ()) {
+        ((0..items.len() as u32).collect(), ())
+    }
+
+    fn encode_arranged<const W: usize>(
+        &self,
+        (): &(),
+        points: &[Block],
+        values: &[[u64; W]],
+        filler: &mut Prg,
+    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        self.encode(points, values, filler)
+    }
+
+    fn decode_arranged<const W: usize>(
+        &self,
+        (): &(),
+        slots: &[[u64; W]],
+        points: &[Block],
+        rows: &mut [Row],
+        take: impl Fn(&mut Row, &[u64; W]) + Sync,
+    ) {
+        for (rows, points) in rows.chunks_mut(DECODED).zip(points.chunks(DECODED)) {
+            let mut values = vec![[0; W]; points.len()];
+            self.decode(slots, points, &mut values);
+            rows.iter_mut().zip(&values).for_each(|(r, v)| take(r, v));
+        }
     }
 }
 
@@ -73,30 +150,27 @@ fn narrowed<const W: usize>(rows: &[Row]) -> Cow<'_, [[u64; W]]> {
 }
 
 impl<K: Kept, const W: usize> Store<K, W> {
-    fn points(&self, items: &[Item]) -> Points {
-        let numbers = self.store.arrangement(items);
+    fn points(&self, items: &[Item]) -> Points<K::Arrangement> {
+        let (numbers, layout) = self.store.arranged(items);
         let points = numbers
             .par_iter()
             .map(|number| halves(&items[*number as usize])[0]);
         Points {
             points: points.collect(),
             numbers,
-            bins: Vec::new(),
+            layout,
         }
     }
 
     /// Slots that give row i at point i.
     pub(crate) fn encode(
         &self,
-        points: &[Block],
+        points: &Points<K::Arrangement>,
         rows: &[[u64; W]],
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<[u64; W]>, Error> {
-        let mut seed = [0; 16];
-        rng.fill_bytes(&mut seed);
-        let mut filler = Prg::new(Block::from_le_bytes(seed));
         self.store
-            .encode(points, rows, &mut filler)
+            .encode_arranged(&points.layout, &points.points, rows, &mut Prg::random(rng))
             .map_err(|e| Error::Resource(e.to_string()))
     }
 
@@ -125,6 +199,8 @@ impl<K: Kept, const W: usize> Store<K, W> {
 impl<K: Kept, const W: usize> Message for Store<K, W> {
     const POINTS: usize = 1;
 
+    type Layout = K::Arrangement;
+
     fn new(params: &Params, width: usize) -> Self {
         assert!(width <= 64 * W);
         Store {
@@ -139,30 +215,30 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
         8 * self.row_bytes
     }
 
-    fn receiver_points(&self, items: &[Item]) -> Result<Points, Error> {
+    fn receiver_points(&self, items: &[Item]) -> Result<Points<K::Arrangement>, Error> {
         Ok(self.points(items))
     }
 
-    fn sender_points(&self, items: &[Item]) -> Points {
+    fn sender_points(&self, items: &[Item]) -> Points<K::Arrangement> {
         self.points(items)
     }
 
     fn write(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<K::Arrangement>,
         rows: &[Row],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let narrow = narrowed(rows);
-        let slots = self.encode(&points.points, &narrow, rng)?;
+        let slots = self.encode(points, &narrow, rng)?;
         self.send(channel, &slots)
     }
 
     fn read(
         &self,
         channel: &mut dyn Channel,
-        points: &Points,
+        points: &Points<K::Arrangement>,
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error> {
@@ -178,16 +254,13 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
                 Ok(())
             })?;
         }
-        for (rows, points) in rows.chunks_mut(POINTS).zip(points.points.chunks(POINTS)) {
-            let decoded = self.decode(&slots, points);
-            rows.par_iter_mut()
-                .zip(&decoded)
-                .for_each(|(row, decoded)| {
-                    for ((row, s), word) in row.iter_mut().zip(s).zip(decoded) {
-                        *row ^= s & word;
-                    }
-                });
-        }
+        let take = |row: &mut Row, value: &[u64; W]| {
+            for ((row, s), word) in row.iter_mut().zip(s).zip(value) {
+                *row ^= s & word;
+            }
+        };
+        self.store
+            .decode_arranged(&points.layout, &slots, &points.points, rows, take);
         Ok(())
     }
 }
