@@ -49,18 +49,19 @@ fn items(count: usize) -> Vec<Item> {
 }
 
 /// The items that both sides have.
-fn common(params: &Params) -> Vec<u32> {
-    (0..params.receiver_size.min(params.sender_size) as u32).collect()
+fn common(params: &Params, own: usize) -> Vec<bool> {
+    let common = params.receiver_size.min(params.sender_size);
+    (0..own).map(|i| i < common).collect()
 }
 
-fn receiver(channel: &mut dyn Channel, params: &Params) -> Result<Vec<u32>, Error> {
+fn receiver(channel: &mut dyn Channel, params: &Params) -> Result<Vec<bool>, Error> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let items = items(params.receiver_size);
     let prepared = prepare(params.protocol, items.len(), &mut rng);
     receive(channel, params, &items, prepared, &mut rng)
 }
 
-fn sender(channel: &mut dyn Channel, params: &Params) -> Result<Option<Vec<u32>>, Error> {
+fn sender(channel: &mut dyn Channel, params: &Params) -> Result<Option<Vec<bool>>, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
     send(channel, params, &items(params.sender_size), &mut rng)
 }
@@ -80,10 +81,9 @@ pub fn psi_receive(bytes: &[u8]) {
     let mut channel = Script::beside(script, &honest);
     let result = receiver(&mut channel, &params);
     if channel.faithful() {
-        assert_eq!(result.ok(), Some(common(&params)));
+        assert_eq!(result.ok(), Some(common(&params, params.receiver_size)));
     } else if let Ok(matches) = result {
-        assert!(matches.is_sorted_by(|a, b| a < b));
-        assert!(matches.iter().all(|i| (*i as usize) < params.receiver_size));
+        assert_eq!(matches.len(), params.receiver_size);
     }
 }
 
@@ -101,10 +101,10 @@ pub fn psi_send(bytes: &[u8]) {
     let mut channel = Script::beside(script, &honest);
     let result = sender(&mut channel, &params);
     if channel.faithful() {
-        assert_eq!(result.ok(), Some(params.both.then(|| common(&params))));
+        let told = params.both.then(|| common(&params, params.sender_size));
+        assert_eq!(result.ok(), Some(told));
     } else if let Ok(Some(matches)) = result {
-        assert!(matches.is_sorted_by(|a, b| a < b));
-        assert!(matches.iter().all(|i| (*i as usize) < params.sender_size));
+        assert_eq!(matches.len(), params.sender_size);
     }
 }
 
@@ -146,12 +146,12 @@ pub fn masks(bytes: &[u8]) {
         let mut channel = Script::beside(script, &sent);
         let result = exchange.receive_bytes(&mut channel, own);
         if channel.faithful() {
-            let found = (0..own.len() as u32)
-                .filter(|i| theirs.iter().any(|mask| same(mask, &own[*i as usize])));
+            let found = own
+                .iter()
+                .map(|own| theirs.iter().any(|mask| same(mask, own)));
             assert_eq!(result.ok(), Some(found.collect()));
         } else if let Ok(matches) = result {
-            assert!(matches.is_sorted_by(|a, b| a < b));
-            assert!(matches.iter().all(|i| (*i as usize) < own.len()));
+            assert_eq!(matches.len(), own.len());
         }
     } else {
         let answers = vec![HONEST; sent.len()];
@@ -164,8 +164,7 @@ pub fn masks(bytes: &[u8]) {
             assert!(result.is_ok());
         }
         if let Ok(Some(matches)) = result {
-            assert!(matches.is_sorted_by(|a, b| a < b));
-            assert!(matches.iter().all(|i| (*i as usize) < theirs.len()));
+            assert_eq!(matches.len(), theirs.len());
         }
     }
 }

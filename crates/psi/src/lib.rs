@@ -259,21 +259,31 @@ fn sparse_params(params: &Params) -> sparse::Params {
     }
 }
 
-/// The numbers of masks that matched as numbers of items, ascending.
-fn renumbered(matches: &[u32], numbers: &[u32]) -> Vec<u32> {
-    let mut items: Vec<u32> = matches.iter().map(|i| numbers[*i as usize]).collect();
-    items.sort_unstable();
+/// What is said of masks, said of items: `numbers[i]` is the index of the item that mask `i` is of.
+/// Takes time that does not depend on what is said.
+fn renumbered(matched: &[bool], numbers: &[u32]) -> Vec<bool> {
+    let mut items = vec![false; matched.len()];
+    for (matched, number) in matched.iter().zip(numbers) {
+        items[*number as usize] = *matched;
+    }
     items
 }
 
-/// The receiver's mask exchange: the numbers of its items that match, ascending.
+/// The indices of the items that matched, ascending. Takes time that depends on them: not to be
+/// called before the last message to a peer that may not know their number.
+pub fn indices_vartime(matched: &[bool]) -> Vec<u32> {
+    let indices = (0..).zip(matched).filter(|(_, matched)| **matched);
+    indices.map(|(index, _)| index).collect()
+}
+
+/// The receiver's mask exchange: says of each of its items whether it matched.
 fn own_matches(
     exchange: &masks::Exchange,
     channel: &mut dyn Channel,
     session: &[u8; 32],
     items: &[Item],
     own: &Outputs,
-) -> Result<Vec<u32>, Error> {
+) -> Result<Vec<bool>, Error> {
     match exchange.masks_an_item {
         1 => Ok(renumbered(
             &exchange.receive(channel, &own.masks)?,
@@ -283,14 +293,14 @@ fn own_matches(
     }
 }
 
-/// The sender's mask exchange: the numbers of its items that match, if it is told.
+/// The sender's mask exchange: says of each of its items whether it matched, if it is told.
 fn told_matches(
     exchange: &masks::Exchange,
     channel: &mut dyn Channel,
     session: &[u8; 32],
     items: &[Item],
     own: Outputs,
-) -> Result<Option<Vec<u32>>, Error> {
+) -> Result<Option<Vec<bool>>, Error> {
     match exchange.masks_an_item {
         1 => {
             let matches = exchange.send(channel, &own.masks)?;
@@ -308,7 +318,8 @@ pub fn prepare(protocol: Protocol, items: usize, rng: &mut dyn CryptoRng) -> Pre
     })
 }
 
-/// Runs the receiver; returns the indices into `items` that the sender also holds, ascending.
+/// Runs the receiver; says of each of `items` whether the sender also holds it. Unless `both` learn it,
+/// what is left to do after the sender's last message takes time that does not depend on that.
 ///
 /// # Panics
 /// If `items` or `prepared` do not fit `params`, or items repeat.
@@ -318,7 +329,7 @@ pub fn receive(
     items: &[Item],
     prepared: Prepared,
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<u32>, Error> {
+) -> Result<Vec<bool>, Error> {
     assert_eq!(items.len(), params.receiver_size);
     let session = &params.session;
     let exchange = masks::Exchange::new(params);
@@ -356,9 +367,8 @@ pub fn receive(
     Ok(matches)
 }
 
-/// Runs the sender; returns the indices into `items` that the receiver says it also holds,
-/// ascending, where the parties have agreed that both learn them. Nothing makes a dishonest receiver
-/// tell the truth about them.
+/// Runs the sender; where the parties have agreed that both learn the matches, says of each of `items`
+/// whether the receiver says that it also holds it. Nothing makes a dishonest receiver tell the truth.
 ///
 /// # Panics
 /// If `items` does not fit `params`.
@@ -367,7 +377,7 @@ pub fn send(
     params: &Params,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Option<Vec<u32>>, Error> {
+) -> Result<Option<Vec<bool>>, Error> {
     assert_eq!(items.len(), params.sender_size);
     let session = &params.session;
     let exchange = masks::Exchange::new(params);

@@ -129,7 +129,7 @@ pub fn receive(
     choice: &Choice,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<u32>, Error> {
+) -> Result<Vec<bool>, Error> {
     let own = receive_outputs(channel, params, choice, items, rng)?;
     channel.begin_phase("masks");
     let exchange = exchange(params, choice);
@@ -148,7 +148,7 @@ pub fn send(
     choice: &Choice,
     items: &[Item],
     rng: &mut dyn CryptoRng,
-) -> Result<Option<Vec<u32>>, Error> {
+) -> Result<Option<Vec<bool>>, Error> {
     let own = send_outputs(channel, params, choice, items, rng)?;
     channel.begin_phase("masks");
     let exchange = exchange(params, choice);

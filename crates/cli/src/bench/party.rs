@@ -218,12 +218,13 @@ fn timed(
     };
     confirm_done(channel, role)?;
     let peak = peak_memory_bytes();
+    let count = |matches: &Vec<bool>| matches.iter().filter(|matched| **matched).count() as u64;
     if let Some(matches) = &matches
         && *matches != inputs::expected(setup)
     {
         return Err(vesica_wire::Error::Resource(format!(
             "the result is wrong: {} items came out, and they are not the {} that both sets hold",
-            matches.len(),
+            count(matches),
             inputs::shared(setup)
         )));
     }
@@ -233,7 +234,7 @@ fn timed(
         bytes_sent: sent - sent_before,
         bytes_received: received - received_before,
         phases,
-        matches: matches.map(|m| m.len() as u64),
+        matches: matches.as_ref().map(count),
         peak_memory_bytes: peak,
     })
 }

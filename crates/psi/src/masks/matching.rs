@@ -1,4 +1,9 @@
-//! Two ascending sequences of masks, merged.
+//! Two ascending sequences of masks, merged in time that says nothing of what they share.
+//!
+//! The receiver sends its next message after this, so the sender could read the size of the
+//! intersection from the delay. Each step of the merge therefore compares one pair of masks, without
+//! a branch on the outcome, and moves on in one of the sequences; how many steps there are, and
+//! what they read and write, follows from how the sequences interleave and not from what is equal.
 
 use vesica_wire::Misbehaviour;
 
@@ -14,8 +19,12 @@ pub(super) struct Hits<const W: usize> {
     pub(super) first: [u64; W],
     /// The frame's last mask.
     pub(super) last: [u64; W],
-    /// Index of an own mask and offset in the frame of the first mask that equals it.
-    pub(super) pairs: Vec<(u32, u32)>,
+    /// Place, in ascending order, of the first own mask that is not below `first`.
+    pub(super) start: usize,
+    /// For each own mask from `start` up to `last`, whether it is in the frame.
+    pub(super) own: Vec<bool>,
+    /// For each mask of the frame, whether it is an own one; only the first of equal masks.
+    pub(super) theirs: Vec<bool>,
 }
 
 /// Finds the masks of a frame among the own ones.
@@ -25,36 +34,77 @@ pub(super) fn hits<const W: usize>(
 ) -> Result<Hits<W>, Misbehaviour> {
     let mut block = [[0; W]; BLOCK];
     let mut count = frame.read(&mut block)?;
-    let mut result = Hits {
-        first: block[0],
-        last: block[0],
-        pairs: Vec::new(),
-    };
-    let mut own = order.entries();
-    own = &own[own.partition_point(|entry| entry.0 < block[0])..];
-    let mut offset = 0;
+    let (first, mut last) = (block[0], block[0]);
+    let entries = order.entries();
+    let start = entries.partition_point(|entry| entry.0 < first);
+    let entries = &entries[start..];
+    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    let mut j = 0;
     while count > 0 {
-        let (mut i, mut j) = (0, 0);
-        // Which side goes on is a coin toss that no branch should depend on.
-        while i < count && j < own.len() {
-            let (theirs, ours) = (block[i][0], own[j].0[0]);
-            if theirs == ours {
-                let (mask, index) = &own[j];
-                if *mask == block[i] {
-                    result.pairs.push((*index, (offset + i) as u32));
-                }
-                let theirs_first = block[i] < *mask;
-                i += usize::from(theirs_first);
-                j += usize::from(!theirs_first);
-            } else {
-                i += usize::from(theirs < ours);
-                j += usize::from(ours < theirs);
-            }
+        last = block[count - 1];
+        let end = j + entries[j..].partition_point(|entry| entry.0 <= last);
+        own.resize(end, false);
+        let offset = theirs.len();
+        theirs.resize(offset + count, false);
+        let theirs = &mut theirs[offset..];
+        let mut i = 0;
+        while i < count && j < end {
+            let (mask, ours) = (&block[i], &entries[j].0);
+            let hit = equal(mask, ours);
+            own[j] |= hit;
+            theirs[i] |= hit;
+            let theirs_first = below(mask, ours);
+            i += usize::from(theirs_first);
+            j += usize::from(!theirs_first);
         }
-        own = &own[j..];
-        offset += count;
-        result.last = block[count - 1];
         count = frame.read(&mut block)?;
     }
-    Ok(result)
+    Ok(Hits {
+        first,
+        last,
+        start,
+        own,
+        theirs,
+    })
+}
+
+/// Whether a = b, without a branch.
+#[inline]
+fn equal<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
+    difference == 0
+}
+
+/// Whether a < b, without a branch: the borrow of a − b.
+#[inline]
+fn below<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
+    let words = a.iter().zip(b).rev();
+    words.fold(false, |borrow, (a, b)| {
+        let (difference, first) = a.overflowing_sub(*b);
+        let (_, second) = difference.overflowing_sub(u64::from(borrow));
+        first | second
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn comparisons_are_those_of_the_language(
+            a: [u64; 4], b: [u64; 4], same in 0usize..=4, by in -1i64..=1,
+        ) {
+            let mut near = a;
+            near[same..].copy_from_slice(&b[same..]);
+            let mut next = a;
+            next[same % 4] = next[same % 4].wrapping_add_signed(by);
+            for b in [b, near, next, a] {
+                prop_assert_eq!(equal(&a, &b), a == b);
+                prop_assert_eq!(below(&a, &b), a < b);
+                prop_assert_eq!(below(&b, &a), b < a);
+            }
+        }
+    }
 }

@@ -20,7 +20,9 @@
 //! item, and that depends on its other items: positions would give away more than the matches. So
 //! the receiver then tells names, hashes of items that both can compute, of nothing but the matches.
 //!
-//! Sorting and matching take variable time, on each side's own machine alone.
+//! Sorting takes time that depends on the side's own masks. Matching does not take time that depends on
+//! the matches, since a sender that is told nothing could read their number from the receiver's next
+//! message; where both learn them, telling does.
 
 mod bits;
 mod frames;
@@ -33,7 +35,7 @@ use rayon::prelude::*;
 use vesica_oprf::Mask;
 use vesica_wire::{Channel, Error, Kind};
 
-use crate::{Item, Params, Security};
+use crate::{Item, Params, Security, indices_vartime};
 use frames::{Code, Decoder};
 use matching::{Hits, hits};
 use order::Order;
@@ -110,33 +112,31 @@ impl Exchange {
         self.masks_an_item * self.sender_size
     }
 
-    /// Sends the sender's masks, one an item. Returns, if both learn them, the indices of those that
-    /// matched, ascending, as the receiver tells; a dishonest receiver can tell anything. Masks that
-    /// repeat count as matched once.
+    /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether
+    /// it matched, as the receiver tells; a dishonest receiver can tell anything. Of masks that repeat
+    /// one counts as matched.
     ///
     /// # Panics
-    /// If there are not `sender_size` masks, one an item, or they have fewer than `width` bits.
+    /// If there are not `sender_size` masks, one per item, or they have fewer than `width` bits.
     pub fn send<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         masks: &[[u64; W]],
-    ) -> Result<Option<Vec<u32>>, Error> {
+    ) -> Result<Option<Vec<bool>>, Error> {
         assert_eq!(self.masks_an_item, 1);
         let order = self.send_masks(channel, masks)?;
         if !self.both {
             return Ok(None);
         }
-        let positions = matched::receive(channel, self.sender_size, self.receiver_size)?;
-        let mut indices: Vec<u32> = positions
-            .into_iter()
-            .map(|position| order.entries()[position as usize].1)
-            .collect();
-        indices.par_sort_unstable();
-        Ok(Some(indices))
+        let mut matched = vec![false; masks.len()];
+        for position in matched::receive(channel, self.sender_size, self.receiver_size)? {
+            matched[order.entries()[position as usize].1 as usize] = true;
+        }
+        Ok(Some(matched))
     }
 
-    /// [`Self::send`] for several masks an item, in any order. Returns, if both learn them, the indices of the
-    /// items that matched, ascending, as the receiver tells.
+    /// [`Self::send`] for several masks per item, in any order; if both learn the matches, returns for
+    /// each item whether it matched, as the receiver tells.
     ///
     /// # Panics
     /// If there are not `sender_size` items, or not `masks_an_item` masks of each, or these have fewer than `width`
@@ -147,7 +147,7 @@ impl Exchange {
         session: &[u8; 32],
         items: &[Item],
         masks: Vec<[u64; W]>,
-    ) -> Result<Option<Vec<u32>>, Error> {
+    ) -> Result<Option<Vec<bool>>, Error> {
         assert_eq!(items.len(), self.sender_size);
         drop(self.send_masks(channel, &masks)?);
         drop(masks);
@@ -170,23 +170,23 @@ impl Exchange {
         Ok(order)
     }
 
-    /// Receives the sender's masks, one an item, and returns the indices of the receiver's own masks among
-    /// them, ascending; if both learn them, tells the sender first.
+    /// Receives the sender's masks, one per item, and says of each of the receiver's own masks whether it
+    /// is among them; if both learn them, tells the sender first.
     ///
     /// # Panics
-    /// If there are not `receiver_size` masks, the sender has several an item, or they have fewer than
+    /// If there are not `receiver_size` masks, the sender has several per item, or they have fewer than
     /// `width` bits.
     pub fn receive<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         own: &[[u64; W]],
-    ) -> Result<Vec<u32>, Error> {
+    ) -> Result<Vec<bool>, Error> {
         assert_eq!(self.masks_an_item, 1);
-        let found = self.receive_masks(channel, own, self.both)?;
-        if let Some(positions) = &found.positions {
-            matched::send(channel, self.sender_size, positions)?;
+        let (found, order) = self.receive_masks(channel, own)?;
+        if self.both {
+            matched::send(channel, self.sender_size, &indices_vartime(&found.theirs))?;
         }
-        Ok(found.indices())
+        Ok(found.matched(&order))
     }
 
     /// Receives the sender's masks as they are, ascending, and compares them with nothing: for what a
@@ -208,8 +208,8 @@ impl Exchange {
         Ok(masks)
     }
 
-    /// [`Self::receive`] for a sender that has several masks an item. `numbers[i]` is the index of the
-    /// item that `own[i]` is of; returns those of the items that match, ascending.
+    /// [`Self::receive`] for a sender that has several masks per item. `numbers[i]` is the index of the
+    /// item that `own[i]` is of; says of each item whether it matched.
     ///
     /// # Panics
     /// If there are not `receiver_size` items and masks, or these have fewer than `width` bits.
@@ -220,31 +220,30 @@ impl Exchange {
         items: &[Item],
         own: &[[u64; W]],
         numbers: &[u32],
-    ) -> Result<Vec<u32>, Error> {
+    ) -> Result<Vec<bool>, Error> {
         assert_eq!(items.len(), self.receiver_size);
-        let found = self.receive_masks(channel, own, false)?;
-        let matches = crate::renumbered(&found.indices(), numbers);
+        let (found, order) = self.receive_masks(channel, own)?;
+        let matched = crate::renumbered(&found.matched(&order), numbers);
         if self.both {
-            names::send(self, channel, session, items, &matches)?;
+            names::send(self, channel, session, items, &indices_vartime(&matched))?;
         }
-        Ok(matches)
+        Ok(matched)
     }
 
     fn receive_masks<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         own: &[[u64; W]],
-        positions: bool,
-    ) -> Result<Found<W>, Error> {
+    ) -> Result<(Found<W>, Order<W>), Error> {
         self.check::<W>();
         assert_eq!(own.len(), self.receiver_size);
         let code = Code::new(self.width, self.masks());
         // The sender is still at work on its masks.
         let mut order = Order::new(own, self.width);
         order.sort_until(own.len());
-        let mut found = Found::new(own.len(), positions);
+        let mut found = Found::new(own.len());
         receive_sorted(channel, &code, self.masks(), &order, &mut found)?;
-        Ok(found)
+        Ok((found, order))
     }
 
     /// [`Self::send`] for masks of 32 bytes.
@@ -252,7 +251,7 @@ impl Exchange {
         &self,
         channel: &mut dyn Channel,
         masks: &[Mask],
-    ) -> Result<Option<Vec<u32>>, Error> {
+    ) -> Result<Option<Vec<bool>>, Error> {
         match self.width {
             ..=64 => self.send::<1>(channel, &words(masks)),
             65..=128 => self.send::<2>(channel, &words(masks)),
@@ -265,7 +264,7 @@ impl Exchange {
         &self,
         channel: &mut dyn Channel,
         own: &[Mask],
-    ) -> Result<Vec<u32>, Error> {
+    ) -> Result<Vec<bool>, Error> {
         match self.width {
             ..=64 => self.receive::<1>(channel, &words(own)),
             65..=128 => self.receive::<2>(channel, &words(own)),
@@ -325,8 +324,8 @@ fn receive_sorted<const W: usize>(
             .into_par_iter()
             .map(|frame| hits(frame, order))
             .collect();
-        for (i, hits) in hits.into_iter().enumerate() {
-            found.take(code, first + i * code.per_frame(), hits?)?;
+        for hits in hits {
+            found.take(code, hits?)?;
         }
         let done = count.min(first + batch);
         channel.progress(done as u64, count as u64);
@@ -334,50 +333,49 @@ fn receive_sorted<const W: usize>(
     Ok(())
 }
 
-/// What a party has found so far.
+/// What a party has found so far. Nothing here takes time that depends on it.
 struct Found<const W: usize> {
-    /// Which own masks have matched.
-    matched: Vec<bool>,
-    /// Positions of the matches among the other side's masks, if they are wanted.
-    positions: Option<Vec<u32>>,
+    /// Which own masks have matched, in ascending order of the masks.
+    own: Vec<bool>,
+    /// Which of the other side's masks have matched, in the same order; of equal ones the first.
+    theirs: Vec<bool>,
     /// Last mask of the frame before.
     last: Option<[u64; W]>,
 }
 
 impl<const W: usize> Found<W> {
     /// Nothing yet, of so many own masks.
-    fn new(own: usize, positions: bool) -> Self {
+    fn new(own: usize) -> Self {
         Found {
-            matched: vec![false; own],
-            positions: positions.then(Vec::new),
+            own: vec![false; own],
+            theirs: Vec::new(),
             last: None,
         }
     }
 
-    /// The indices of the own masks that matched.
-    fn indices(&self) -> Vec<u32> {
-        (0..self.matched.len() as u32)
-            .filter(|i| self.matched[*i as usize])
-            .collect()
+    /// For each own mask, in the order in which they were given, whether it matched.
+    fn matched(&self, order: &Order<W>) -> Vec<bool> {
+        let mut matched = vec![false; self.own.len()];
+        for ((_, index), hit) in order.entries().iter().zip(&self.own) {
+            matched[*index as usize] = *hit;
+        }
+        matched
     }
 
-    /// Takes the matches of the frame that begins at position `base`.
-    fn take(&mut self, code: &Code, base: usize, hits: Hits<W>) -> Result<(), Error> {
+    /// Takes what the next frame has in common with the own masks.
+    fn take(&mut self, code: &Code, mut hits: Hits<W>) -> Result<(), Error> {
         if self.last.is_some_and(|last| hits.first < last) {
             return Err(code.out_of_order().into());
         }
-        self.last = Some(hits.last);
-        for (own, offset) in hits.pairs {
-            if std::mem::replace(&mut self.matched[own as usize], true) {
-                continue;
-            }
-            if let Some(positions) = &mut self.positions {
-                let position = base as u32 + offset;
-                if positions.last() != Some(&position) {
-                    positions.push(position);
-                }
-            }
+        if self.last == Some(hits.first) {
+            // It has been counted in the frame before.
+            hits.theirs[0] = false;
         }
+        self.last = Some(hits.last);
+        for (own, hit) in self.own[hits.start..].iter_mut().zip(&hits.own) {
+            *own |= hit;
+        }
+        self.theirs.append(&mut hits.theirs);
         Ok(())
     }
 }

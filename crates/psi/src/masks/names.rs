@@ -47,7 +47,7 @@ pub(super) fn send(
     send_sorted(channel, &code, &mut Order::new(&names, width(exchange)))
 }
 
-/// Receives names, and finds those of the sender's `items`, all different; the numbers of these, ascending.
+/// Receives names, and says of each of the sender's `items`, all different, whether its name is among them.
 ///
 /// Other names are passed over. A receiver that names what it guesses would learn from an error that the sender
 /// does not have it, and nothing makes it tell the truth anyway.
@@ -56,7 +56,7 @@ pub(super) fn receive(
     channel: &mut dyn Channel,
     session: &[u8; 32],
     items: &[Item],
-) -> Result<Vec<u32>, Error> {
+) -> Result<Vec<bool>, Error> {
     let bad = |problem| Misbehaviour::BadValue {
         what: NAMES.name,
         problem,
@@ -76,8 +76,8 @@ pub(super) fn receive(
     if count > exchange.sender_size.min(exchange.receiver_size) {
         return Err(bad("more matches than items").into());
     }
-    let mut found = Found::new(items.len(), false);
+    let mut found = Found::new(items.len());
     let code = Code::of(NAMES, width(exchange), count);
     receive_sorted(channel, &code, count, &order, &mut found)?;
-    Ok(found.indices())
+    Ok(found.matched(&order))
 }
