@@ -144,10 +144,14 @@ pub(crate) struct Meeting {
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Directory that lets a run in buckets go on after a failure: run the same command again, on
-    /// both sides. Made if it is not there, removed when the run is complete
+    /// Directory that lets a run go on after a failure: run the same command again, on both sides. An
+    /// answer that was found and not written is written without the peer. Made if it is not there,
+    /// removed when the result is in its place
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
+    /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Longest wait for the peer to come, and longest silence of the peer afterwards, which has to
     /// cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]

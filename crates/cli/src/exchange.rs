@@ -76,6 +76,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             both: link.both,
         },
         resources: link.resources(),
+        allow_empty: link.allow_empty,
     };
     party.terms.check()?;
     let mut progress = Progress::new(link.progress, signals);
@@ -111,7 +112,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             .and_then(|()| file.commit())
             .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
-    let _ = std::io::stderr().write_all(summary(&report, &progress).as_bytes());
+    let _ = std::io::stderr().write_all(summary(&report).as_bytes());
     Ok(())
 }
 

@@ -5,24 +5,20 @@
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use vesica::{Counts, Endpoint, Observer};
+use vesica::{Begin, Counts, Endpoint, Observer, rfc3339};
 use vesica_session::Connection;
 
 use crate::args::ProgressMode;
 use crate::signals::Signals;
 
-/// Shows a run, and remembers what the summary wants to know of it.
+/// Shows a run.
 pub(crate) struct Progress {
     view: View,
     pace: Pace,
     signals: Signals,
-    /// What was read.
-    pub(crate) counts: Counts,
-    /// Rows that were written.
-    pub(crate) rows_written: u64,
 }
 
 enum View {
@@ -42,10 +38,8 @@ impl Progress {
             view,
             pace: Pace::new("", Instant::now()),
             signals,
-            counts: Counts::default(),
-            rows_written: 0,
         };
-        progress.begin("reading the table");
+        progress.now("reading the table");
         progress
     }
 
@@ -57,7 +51,7 @@ impl Progress {
     }
 
     /// What is going on from now on.
-    fn begin(&self, text: &str) {
+    fn now(&self, text: &str) {
         match &self.view {
             View::Bar(bar) => bar.set_message(text.to_owned()),
             View::Plain => line(text),
@@ -224,11 +218,17 @@ fn line(text: &str) {
 
 impl Observer for Progress {
     fn read(&mut self, counts: &Counts) {
-        self.counts = *counts;
         self.note(&format!(
             "read {} rows, {} distinct items",
             counts.rows, counts.items
         ));
+        let unusable = counts.blanks + counts.invalid;
+        if unusable > 0 {
+            line(&format!(
+                "warning: {unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
+                counts.rows, counts.blanks, counts.invalid
+            ));
+        }
         // From here on something may have to be removed, and soon somebody be told.
         self.signals.stop_in_order();
     }
@@ -239,12 +239,12 @@ impl Observer for Progress {
             View::Nothing => line(&format!("listening on {address}")),
             _ => self.note(&format!("listening on {address}")),
         }
-        self.begin("waiting for the peer");
+        self.now("waiting for the peer");
     }
 
     fn connecting(&mut self, endpoint: &Endpoint) {
         let (Endpoint::Connect(address) | Endpoint::Listen(address)) = endpoint;
-        self.begin(&format!("connecting to {address}"));
+        self.now(&format!("connecting to {address}"));
     }
 
     fn connected(&mut self, connection: &Connection) {
@@ -262,7 +262,22 @@ impl Observer for Progress {
             style(bar, UNKNOWN);
             bar.set_prefix("");
         }
-        self.begin(&format!("phase: {name}"));
+        self.now(&format!("phase: {name}"));
+    }
+
+    fn answered(&mut self, computed: SystemTime) {
+        line(&format!(
+            "the answer was found at {}; writing it without the peer",
+            rfc3339(computed)
+        ));
+    }
+
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        match begin {
+            Begin::Afresh => {}
+            Begin::After(done) => line(&format!("going on after bucket {done} of {buckets}")),
+            Begin::Over(why) => line(&format!("starting over: {why}")),
+        }
     }
 
     fn bucket(&mut self, number: u32, of: u32) {
@@ -288,11 +303,7 @@ impl Observer for Progress {
     }
 
     fn writing(&mut self) {
-        self.begin("writing the matching rows");
-    }
-
-    fn wrote(&mut self, rows: u64) {
-        self.rows_written = rows;
+        self.now("writing the matching rows");
     }
 }
 

@@ -2,26 +2,23 @@
 
 use std::fmt::Write;
 
-use vesica::Report;
-
-use crate::progress::Progress;
+use vesica::{Report, rfc3339};
 
 /// The summary for standard error, several lines.
-pub(crate) fn summary(report: &Report, progress: &Progress) -> String {
-    let counts = &progress.counts;
+pub(crate) fn summary(report: &Report) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{name:<15} {value}");
     };
     line("rows read", report.rows.to_string());
-    let without_key = counts.blanks + counts.invalid;
+    let without_key = report.blanks + report.invalid;
     if without_key > 0 {
         line(
             "without a key",
             format!(
                 "{without_key} ({} blank, {} invalid; they never match)",
-                counts.blanks, counts.invalid
+                report.blanks, report.invalid
             ),
         );
     }
@@ -29,7 +26,12 @@ pub(crate) fn summary(report: &Report, progress: &Progress) -> String {
     line("peer's items", report.peer_items.to_string());
     if let Some(matches) = report.matches {
         line("matches", matches.to_string());
-        line("rows written", progress.rows_written.to_string());
+    }
+    if let Some(rows) = report.rows_written {
+        line("rows written", rows.to_string());
+    }
+    if let Some(time) = report.computed {
+        line("found at", rfc3339(time));
     }
     line("protocol", report.protocol.name().to_owned());
     line("security", report.security.name().to_owned());

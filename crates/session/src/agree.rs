@@ -12,9 +12,12 @@
 use vesica_psi::Params;
 use vesica_wire::{Channel, Error as WireError, Kind, Misbehaviour};
 
-use crate::codec::{Reader, bad};
+use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT, differ};
-use crate::{Contract, Error, Fingerprint, Hello, Job, Learns, Payload, Role, State};
+use crate::{
+    Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume, Role,
+    StartOver, State,
+};
 
 const HELLO: Kind = Kind {
     code: 16,
@@ -28,10 +31,6 @@ const DONE: Kind = Kind {
     code: 18,
     name: "done",
 };
-const STATE: Kind = Kind {
-    code: 19,
-    name: "state",
-};
 
 /// What both sides hold once the contract is agreed.
 #[derive(Clone, Debug)]
@@ -43,10 +42,15 @@ pub struct Agreement {
     pub params: Params,
     /// Distinct items of the peer.
     pub peer_items: u64,
+    /// Where the run begins.
+    pub begin: Begin,
+    /// What is finished at the beginning: nothing, or what an earlier run has.
+    pub state: State,
 }
 
 /// Compares contracts with the peer and derives the session both ways. `items` is the number of
-/// this side's distinct items; the fingerprints are `None` over plaintext.
+/// this side's distinct items, `kept` what it has of an earlier run; the fingerprints are `None` over
+/// plaintext.
 ///
 /// Nothing derived from an item is sent. Fails with `Usage` for a job that cannot be, else with
 /// `Run`, and then the peer has been told.
@@ -54,12 +58,13 @@ pub fn agree(
     channel: &mut dyn Channel,
     job: &Job,
     items: u64,
+    kept: &Kept,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, Error> {
     job.check()?;
     channel.begin_phase("contract");
-    exchange(channel, job, items, local, peer)
+    exchange(channel, job, items, kept, local, peer)
         .inspect_err(|error| channel.abort(error))
         .map_err(Error::Run)
 }
@@ -68,6 +73,7 @@ fn exchange(
     channel: &mut dyn Channel,
     job: &Job,
     items: u64,
+    kept: &Kept,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, WireError> {
@@ -83,6 +89,7 @@ fn exchange(
         normalization: job.normalization.clone(),
         items,
         memory: job.memory.unwrap_or(NO_LIMIT),
+        resume: offer(kept),
     };
     channel.send(HELLO, ours.encode())?;
     // An abort overtakes what is queued; the peer must read this first, to find the field itself.
@@ -104,7 +111,7 @@ fn exchange(
             theirs.role, theirs.items
         )));
     }
-    contract.divide()?;
+    let begin = begin(&mut contract, kept, &ours.resume, &theirs.resume)?;
     // Every bucket lets a dishonest peer bring its padding as items.
     let (own_bucket, peer_bucket) = match job.role {
         Role::Receiver => (contract.receiver_bucket, contract.sender_bucket),
@@ -132,7 +139,21 @@ fn exchange(
         usize::try_from(items)
             .map_err(|_| WireError::Resource(format!("{items} items do not fit into memory")))
     };
+    let state = match (begin, kept) {
+        (Begin::After(buckets), Kept::State(kept)) => State {
+            contract: contract.clone(),
+            origin: kept.origin,
+            found: kept.found[..buckets as usize].to_vec(),
+        },
+        _ => State {
+            contract: contract.clone(),
+            origin: session,
+            found: Vec::new(),
+        },
+    };
     Ok(Agreement {
+        begin,
+        state,
         params: Params {
             protocol: contract.protocol,
             security: contract.protocol.runs(contract.security),
@@ -194,45 +215,60 @@ fn session(
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Where a run in several buckets begins: both sides say which earlier run they can go on after and
-/// how far it came, in 36 bytes. They go on if it is the same one, and after the buckets that both
-/// have finished; otherwise both start over.
-///
-/// `ours` is what this side kept. Returns the state to go on from.
-pub(crate) fn resume(
-    channel: &mut dyn Channel,
-    agreement: &Agreement,
-    ours: Option<State>,
-) -> Result<State, WireError> {
-    let contract = agreement.contract.digest();
-    let buckets = agreement.contract.buckets;
-    let ours =
-        ours.filter(|state| state.contract == contract && state.found.len() <= buckets as usize);
-    let name = |state: &State| *blake3::keyed_hash(&state.origin, b"name of a run").as_bytes();
-    let (run, done) = match &ours {
-        Some(state) => (name(state), state.found.len() as u32),
-        None => ([0; 32], 0),
-    };
-    channel.send(STATE, [&run[..], &done.to_le_bytes()].concat())?;
-    channel.flush()?;
-    let message = channel.recv(STATE, 36)?;
-    let mut reader = Reader::new(STATE.name, &message);
-    let (their_run, their_done) = (reader.array::<32>()?, reader.u32()?);
-    reader.end()?;
-    if their_done > buckets {
-        return Err(bad(STATE.name, "more buckets than there are"));
-    }
-    Ok(match ours {
-        Some(mut state) if their_run == run => {
-            state.found.truncate(their_done as usize);
-            state
+/// What a side says of the run that it has kept. The name of a run depends on what both sides of it
+/// know and on its contract, so that two sides that say the same name have kept the same run.
+fn offer(kept: &Kept) -> Resume {
+    match kept {
+        Kept::Nothing => Resume::Nothing,
+        Kept::OfAnotherSet => Resume::OfAnotherSet,
+        Kept::State(state) => {
+            let mut name = blake3::Hasher::new_keyed(&state.origin);
+            name.update(b"vesica 2026-11 name of a run");
+            name.update(&state.contract.of_all_runs().digest());
+            Resume::After {
+                run: *name.finalize().as_bytes(),
+                buckets: state.found.len() as u32,
+            }
         }
-        _ => State {
-            contract,
-            origin: agreement.params.session,
-            found: Vec::new(),
-        },
-    })
+    }
+}
+
+/// Where the run begins, and the contract that says so. Both sides come to the same bucket, since both
+/// know what each of them has said.
+fn begin(
+    contract: &mut Contract,
+    kept: &Kept,
+    ours: &Resume,
+    theirs: &Resume,
+) -> Result<Begin, WireError> {
+    let over = match (kept, ours, theirs) {
+        (
+            Kept::State(state),
+            Resume::After { run, buckets },
+            Resume::After { run: r, buckets: b },
+        ) => {
+            if run != r {
+                StartOver::OtherRun
+            } else if *b > state.contract.buckets {
+                return Err(bad("earlier run", "more buckets than there were"));
+            } else {
+                let after = *buckets.min(b);
+                match contract.go_on(&state.contract, after) {
+                    Ok(()) => return Ok(Begin::After(after)),
+                    Err(why) => why,
+                }
+            }
+        }
+        (Kept::State(_), _, Resume::OfAnotherSet) => StartOver::PeerSet,
+        (Kept::State(_), _, _) => StartOver::PeerKeptNothing,
+        (Kept::OfAnotherSet, ..) => StartOver::OwnSet,
+        (Kept::Nothing, ..) => {
+            contract.divide()?;
+            return Ok(Begin::Afresh);
+        }
+    };
+    contract.divide()?;
+    Ok(Begin::Over(over))
 }
 
 /// The last message: the receiver tells the sender that its protocol completed, and the sender

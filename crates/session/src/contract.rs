@@ -7,11 +7,11 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use vesica_psi::{Protocol, Security};
 use vesica_wire::Error as WireError;
 
-use crate::buckets;
+use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
 
 /// Version of the handshake and of everything after it.
@@ -34,7 +34,7 @@ const MAGIC: [u8; 4] = *b"vs1h";
 macro_rules! coded {
     ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum $name {
             $($(#[$vdoc])* $variant,)+
@@ -166,10 +166,71 @@ pub struct Hello {
     pub items: u64,
     /// Most bytes that a run over one bucket may take on this side; [`NO_LIMIT`] if any number.
     pub memory: u64,
+    /// What this side can go on after.
+    pub resume: Resume,
+}
+
+/// What a side says of an earlier run that broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// It has kept nothing.
+    Nothing,
+    /// It has kept something, but its set is another one now.
+    OfAnotherSet,
+    /// It can go on with the very same set. A dishonest side gains no more by saying so than by
+    /// bringing another set to any other run.
+    After {
+        /// Which run: a hash that only its two parties can make.
+        run: [u8; 32],
+        /// Buckets that it has finished, at least one.
+        buckets: u32,
+    },
+}
+
+/// Where a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// With the first bucket; this side has kept nothing of an earlier run.
+    Afresh,
+    /// After so many buckets, which both sides have finished before.
+    After(u32),
+    /// With the first bucket, although this side has kept something.
+    Over(StartOver),
+}
+
+/// Why a run starts over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartOver {
+    /// This side's set has changed.
+    OwnSet,
+    /// The peer's set has changed.
+    PeerSet,
+    /// The peer has kept nothing.
+    PeerKeptNothing,
+    /// The peer has kept another run.
+    OtherRun,
+    /// The contract is another one.
+    OtherContract,
+    /// A bucket of the earlier run no longer fits into the memory of one of the sides.
+    Memory,
+}
+
+impl fmt::Display for StartOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StartOver::OwnSet => "this side's keys have changed",
+            StartOver::PeerSet => "the peer's keys have changed",
+            StartOver::PeerKeptNothing => "the peer has kept nothing of the earlier run",
+            StartOver::OtherRun => "the peer has kept another run",
+            StartOver::OtherContract => "the contract has changed",
+            StartOver::Memory => "a bucket of the earlier run no longer fits into memory",
+        })
+    }
 }
 
 /// What both sides have agreed on; the same on both sides, bit for bit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contract {
     /// Version of the handshake.
     pub version: u16,
@@ -203,6 +264,8 @@ pub struct Contract {
     pub receiver_bucket: u64,
     /// Items of the sender in each bucket, padding included.
     pub sender_bucket: u64,
+    /// Buckets that both sides have finished in earlier runs; this one begins after them.
+    pub resumed_after: u32,
     /// The hash that is bound into every later hash, in hexadecimal.
     pub hash: String,
 }
@@ -225,6 +288,15 @@ impl Hello {
         put_names(&mut out, &self.normalization);
         out.extend_from_slice(&self.items.to_le_bytes());
         out.extend_from_slice(&self.memory.to_le_bytes());
+        match &self.resume {
+            Resume::Nothing => out.push(0),
+            Resume::OfAnotherSet => out.push(1),
+            Resume::After { run, buckets } => {
+                out.push(2);
+                out.extend_from_slice(run);
+                out.extend_from_slice(&buckets.to_le_bytes());
+            }
+        }
         out
     }
 
@@ -267,6 +339,7 @@ impl Hello {
             normalization: names(&mut reader)?,
             items: reader.u64()?,
             memory: reader.u64()?,
+            resume: resume(&mut reader)?,
         };
         reader.end()?;
         Ok(hello)
@@ -315,6 +388,7 @@ impl Hello {
             buckets: 1,
             receiver_bucket: receiver.items,
             sender_bucket: sender.items,
+            resumed_after: 0,
             hash: String::new(),
         };
         contract.seal();
@@ -366,7 +440,18 @@ impl Contract {
         out.extend_from_slice(&self.buckets.to_le_bytes());
         out.extend_from_slice(&self.receiver_bucket.to_le_bytes());
         out.extend_from_slice(&self.sender_bucket.to_le_bytes());
-        blake3::derive_key("vesica 2026-11 contract v2", &out)
+        out.extend_from_slice(&self.resumed_after.to_le_bytes());
+        blake3::derive_key("vesica 2026-11 contract v4", &out)
+    }
+
+    /// The same without what may differ between a run and one that goes on after it.
+    pub(crate) fn of_all_runs(&self) -> Contract {
+        Contract {
+            memory: None,
+            resumed_after: 0,
+            hash: String::new(),
+            ..self.clone()
+        }
     }
 
     /// Divides the run into as many buckets as its memory asks for.
@@ -385,6 +470,28 @@ impl Contract {
         self.buckets = split.buckets;
         self.receiver_bucket = split.receiver;
         self.sender_bucket = split.sender;
+        self.seal();
+        Ok(())
+    }
+
+    /// Divides the run as an earlier one was, and begins after the buckets that both finished then.
+    pub(crate) fn go_on(&mut self, earlier: &Contract, buckets: u32) -> Result<(), StartOver> {
+        let resumed = Contract {
+            buckets: earlier.buckets,
+            receiver_bucket: earlier.receiver_bucket,
+            sender_bucket: earlier.sender_bucket,
+            resumed_after: buckets,
+            ..self.clone()
+        };
+        if resumed.of_all_runs() != earlier.of_all_runs() {
+            return Err(StartOver::OtherContract);
+        }
+        let (receiver, sender) = (resumed.receiver_bucket, resumed.sender_bucket);
+        let bytes = buckets::working_bytes(self.protocol, receiver, sender);
+        if bytes > self.memory.unwrap_or(NO_LIMIT) {
+            return Err(StartOver::Memory);
+        }
+        *self = resumed;
         self.seal();
         Ok(())
     }
@@ -422,6 +529,20 @@ fn names(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
         names.push(name.to_owned());
     }
     Ok(names)
+}
+
+fn resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
+    let bad = |problem| Err(bad("earlier run", problem));
+    match reader.u8()? {
+        0 => Ok(Resume::Nothing),
+        1 => Ok(Resume::OfAnotherSet),
+        2 => match (reader.array()?, reader.u32()?) {
+            (_, 0) => bad("no bucket is finished"),
+            (_, buckets) if buckets > MAX_BUCKETS => bad("more buckets than there can be"),
+            (run, buckets) => Ok(Resume::After { run, buckets }),
+        },
+        _ => bad("unknown code"),
+    }
 }
 
 fn bits(what: &'static str, bits: u32) -> Result<u32, WireError> {

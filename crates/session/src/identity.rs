@@ -138,6 +138,12 @@ impl Identity {
         Fingerprint::of_public_key(self.public_key.as_ref())
     }
 
+    /// A key that only holders of this identity can make, for what this side keeps for itself.
+    /// `context` is unique to the purpose.
+    pub fn derive_key(&self, context: &str) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(blake3::derive_key(context, self.pem.as_bytes()))
+    }
+
     pub(crate) fn signing_key(&self) -> Arc<dyn SigningKey> {
         Arc::clone(&self.key)
     }

@@ -4,18 +4,17 @@ use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica_psi::Security;
+use vesica_psi::{Security, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 use zeroize::Zeroizing;
 
-use crate::agree::resume;
 use crate::buckets::{bucket_session, pad};
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::items::all_distinct;
 use crate::set::Slice;
 use crate::{
-    Agreement, Assignment, Connection, Error, Fingerprint, KeySet, Learns, ProtocolRequest, Report,
-    Reveal, Role, State, agree, confirm_done, salt_items,
+    Agreement, Assignment, Begin, Connection, Error, Fingerprint, KeySet, Learns, ProtocolRequest,
+    Report, Reveal, Role, State, agree, confirm_done, salt_items,
 };
 
 /// A job as one side wants it.
@@ -103,7 +102,7 @@ pub struct Outcome {
     /// Indices into this side's digests that the peer also holds, ascending; `None` on a side that
     /// may not know. A sender has them from the receiver, who can lie.
     pub matches: Option<Vec<u32>>,
-    /// The report; `rows` and `duplicates` are zero until the caller fills them.
+    /// The report; what is said of a table is zero until the caller fills it.
     pub report: Report,
 }
 
@@ -111,6 +110,11 @@ pub struct Outcome {
 pub trait Progress: Send {
     /// A phase begins.
     fn phase(&mut self, name: &'static str);
+
+    /// The contract is agreed: where the run begins, and how many buckets there are.
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        let _ = (begin, buckets);
+    }
 
     /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of
     /// several buckets; it does not begin with the first where it goes on after an earlier one.
@@ -173,7 +177,7 @@ pub fn run_over(
     let mut set = Slice::new(digests);
     let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
     Ok(Outcome {
-        matches: set.matches,
+        matches: set.matched.as_deref().map(indices_vartime),
         report,
     })
 }
@@ -210,69 +214,54 @@ pub fn run_set_over(
         received: 0,
     };
     let items = set.items();
-    let agreement = agree(&mut channel, job, items, local, peer)?;
-    let matches = protocol(&mut channel, job.role, &agreement, set)
+    let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
+    let buckets = agreement.contract.buckets;
+    channel.progress.begin(agreement.begin, buckets);
+    let state = protocol(&mut channel, job.role, &agreement, set)
         .inspect_err(|error| channel.abort(error))?;
-    let Agreement {
-        contract,
-        params,
-        peer_items,
-    } = agreement;
     let phases = channel.traffic();
     Ok(Report {
-        protocol: contract.protocol,
-        security: params.security,
-        reveal: contract.reveal,
-        rows: 0,
-        items,
-        duplicates: 0,
-        peer_items,
-        matches,
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
         seconds: start.elapsed().as_secs_f64(),
         phases,
         peer,
-        contract,
+        ..Report::of(&state, job.role)
     })
 }
 
-/// Every bucket, and the confirmation; returns how many matches there were, if this side may know.
+/// Every bucket, and the confirmation; returns the state at the end.
 fn protocol(
     channel: &mut Watched<'_>,
     role: Role,
     agreement: &Agreement,
     set: &mut dyn KeySet,
-) -> Result<Option<u64>, WireError> {
+) -> Result<State, WireError> {
     let buckets = agreement.contract.buckets;
-    let mut state = if buckets > 1 {
-        resume(channel, agreement, set.state())?
-    } else {
-        State {
-            contract: agreement.contract.digest(),
-            origin: agreement.params.session,
-            found: Vec::new(),
-        }
-    };
+    let mut state = agreement.state.clone();
     let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
     channel.begin_phase("items");
-    set.assign(&Assignment::new(*salt.as_bytes(), buckets))?;
+    set.assign(&Assignment::new(*salt.as_bytes(), buckets), &state)?;
     for bucket in state.found.len() as u32..buckets {
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        let matches = one_bucket(channel, role, agreement, bucket, set)?;
-        let matches = matches.as_deref();
-        state.found.push(matches.map_or(0, |m| m.len() as u64));
-        set.finished(matches, &state)?;
+        let matched = one_bucket(channel, role, agreement, bucket, set)?;
+        let matched = matched.as_deref();
+        state.found.push(matched.map_or(0, count));
+        set.finished(matched, &state)?;
     }
     confirm_done(channel, role)?;
-    let knows = role == Role::Receiver || agreement.params.both;
-    Ok(knows.then(|| state.found.iter().sum()))
+    Ok(state)
 }
 
-/// The protocol over the items of one bucket; returns the indices of the digests that matched, if
-/// this side may know them. Nothing that is random or derived from a session is shared between
+/// How many there are, in time that does not depend on it.
+fn count(matched: &[bool]) -> u64 {
+    matched.iter().map(|matched| u64::from(*matched)).sum()
+}
+
+/// The protocol over the items of one bucket; says of each digest whether it matched, if this side
+/// may know, and took no time that depends on it, if the peer may not. Nothing that is random or derived from a session is shared between
 /// buckets.
 fn one_bucket(
     channel: &mut dyn Channel,
@@ -280,7 +269,7 @@ fn one_bucket(
     agreement: &Agreement,
     bucket: u32,
     set: &mut dyn KeySet,
-) -> Result<Option<Vec<u32>>, WireError> {
+) -> Result<Option<Vec<bool>>, WireError> {
     let mut rng = fresh_rng()?;
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
@@ -300,20 +289,21 @@ fn one_bucket(
             "too many items fell into one bucket; run again".into(),
         ));
     }
-    let mut matches = match role {
+    let mut matched = match role {
         Role::Receiver => {
             channel.begin_phase("prepare");
             let prepared = vesica_psi::prepare(params.protocol, items.len(), &mut rng);
-            let matches = vesica_psi::receive(channel, &params, &items, prepared, &mut rng)?;
-            Some(matches)
+            Some(vesica_psi::receive(
+                channel, &params, &items, prepared, &mut rng,
+            )?)
         }
         Role::Sender => vesica_psi::send(channel, &params, &items, &mut rng)?,
     };
-    if let Some(matches) = &mut matches {
+    if let Some(matched) = &mut matched {
         // What fills a bucket is nobody's item, whatever the peer says of it.
-        matches.retain(|index| (*index as usize) < own);
+        matched.truncate(own);
     }
-    Ok(matches)
+    Ok(matched)
 }
 
 /// A generator seeded by the operating system.

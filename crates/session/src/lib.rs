@@ -32,16 +32,16 @@ pub use agree::{Agreement, agree, confirm_done};
 pub use buckets::{Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
 pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
 pub use contract::{
-    Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
-    Payload, ProtocolRequest, Reveal, Role, VERSION, auto_protocol,
+    Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
+    Payload, ProtocolRequest, Resume, Reveal, Role, StartOver, VERSION, auto_protocol,
 };
 pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
 pub use job::{Job, Outcome, Progress, Silent, run, run_over, run_set, run_set_over};
-pub use report::Report;
-pub use set::{KeySet, State};
+pub use report::{Report, rfc3339};
+pub use set::{Kept, KeySet, State};
 pub use threads::with_threads;
 pub use vesica_psi::{Protocol, Security};
 pub use vesica_wire::{Interrupt, Link};

@@ -1,13 +1,16 @@
 //! What is said about a finished run.
 
-use serde::Serialize;
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Serialize, Serializer};
 use vesica_psi::{Protocol, Security};
 use vesica_wire::PhaseTraffic;
 
-use crate::{Contract, Fingerprint, Reveal};
+use crate::{Contract, Fingerprint, Learns, Reveal, Role, State};
 
-/// A finished run, as `--report` writes it. The caller fills `rows` and `duplicates`, which only
-/// whoever read the table knows.
+/// A finished run, as `--report` writes it. The caller fills what only whoever read the table knows:
+/// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The protocol that ran.
@@ -22,6 +25,12 @@ pub struct Report {
     pub items: u64,
     /// Rows whose key another row already had.
     pub duplicates: u64,
+    /// Rows without a key.
+    pub blanks: u64,
+    /// Rows whose key is invalid under its normalisation.
+    pub invalid: u64,
+    /// Rows written to the output; `None` if there is none.
+    pub rows_written: Option<u64>,
     /// Distinct items of the peer.
     pub peer_items: u64,
     /// Items in common; `None` on a side that may not know.
@@ -30,12 +39,75 @@ pub struct Report {
     pub bytes_sent: u64,
     /// Bytes taken from the peer, framing included and TLS not.
     pub bytes_received: u64,
-    /// Seconds from the open connection to the result.
+    /// Seconds from the open connection to the result; zero if an earlier run computed it.
     pub seconds: f64,
+    /// When an earlier run computed the result, of which this one only wrote the rows; `None` if it
+    /// is of this run. Written as RFC 3339 does.
+    #[serde(serialize_with = "optional_time")]
+    pub computed: Option<SystemTime>,
     /// Traffic and time of each phase, in order.
     pub phases: Vec<PhaseTraffic>,
     /// The peer's fingerprint; `None` over plaintext.
     pub peer: Option<Fingerprint>,
     /// The agreed contract.
     pub contract: Contract,
+}
+
+/// A time as RFC 3339 writes it, in UTC and whole seconds: `2026-11-21T16:30:00Z`.
+pub fn rfc3339(time: SystemTime) -> String {
+    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+fn optional_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(rfc3339).serialize(to)
+}
+
+impl Report {
+    /// The report of a run that has come to this end; no table has been read for it yet.
+    pub(crate) fn of(state: &State, role: Role) -> Report {
+        let contract = state.contract.clone();
+        let knows = role == Role::Receiver || contract.learns == Learns::Both;
+        let (items, peer_items) = match role {
+            Role::Receiver => (contract.receiver_size, contract.sender_size),
+            Role::Sender => (contract.sender_size, contract.receiver_size),
+        };
+        Report {
+            protocol: contract.protocol,
+            security: contract.protocol.runs(contract.security),
+            reveal: contract.reveal,
+            rows: 0,
+            items,
+            duplicates: 0,
+            blanks: 0,
+            invalid: 0,
+            rows_written: None,
+            peer_items,
+            matches: knows.then(|| state.found.iter().sum()),
+            bytes_sent: 0,
+            bytes_received: 0,
+            seconds: 0.0,
+            computed: None,
+            phases: Vec::new(),
+            peer: None,
+            contract,
+        }
+    }
+
+    /// The report of a result that an earlier run with `peer` has found and not written.
+    ///
+    /// # Panics
+    /// If the run was not complete.
+    pub fn of_earlier(
+        state: &State,
+        role: Role,
+        peer: Fingerprint,
+        computed: SystemTime,
+    ) -> Report {
+        assert!(state.is_complete());
+        Report {
+            computed: Some(computed),
+            peer: Some(peer),
+            ..Report::of(state, role)
+        }
+    }
 }

@@ -2,18 +2,19 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use vesica_wire::Error as WireError;
 
-use crate::Assignment;
+use crate::{Assignment, Contract};
 
-/// How far a run in buckets has come, kept by a [`KeySet`] so that another run can go on after it.
+/// How far a run has come, kept by a [`KeySet`] so that another run can go on after it.
 ///
 /// Nothing in it is worth anything for the protocol: randomness, correlations and sessions are
 /// fresh in every run. `origin` names the run that assigned items to buckets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Digest of the agreed contract.
-    pub contract: [u8; 32],
+    /// The contract of the last run.
+    pub contract: Contract,
     /// Session of the first run of all that went on after one another.
     pub origin: [u8; 32],
     /// For each finished bucket, from the first on, how many matches it had; zero on a side that
@@ -21,28 +22,48 @@ pub struct State {
     pub found: Vec<u64>,
 }
 
+impl State {
+    /// Whether every bucket is finished.
+    pub fn is_complete(&self) -> bool {
+        self.found.len() == self.contract.buckets as usize
+    }
+}
+
+/// What a side has kept of an earlier run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Something that is worth nothing any more, because this side's set is another one now.
+    OfAnotherSet,
+    /// How far it came with the very same set.
+    State(State),
+}
+
 /// One side's distinct keys, as 32-byte digests, and where its matches go.
 ///
-/// A failure is told to the peer as a limit of this side.
+/// A failure is told to the peer as a limit of this side. The peer sees when a call returns: apart
+/// from failures, none may take time that depends on what matched.
 pub trait KeySet: Send {
     /// How many keys there are.
     fn items(&self) -> u64;
 
-    /// How far an earlier run of the same job came; `None` if there was none, or nothing is kept.
-    fn state(&self) -> Option<State> {
-        None
+    /// What is left of an earlier run of the same job.
+    fn kept(&self) -> Kept {
+        Kept::Nothing
     }
 
-    /// Puts the keys into buckets.
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), WireError>;
+    /// Puts the keys into buckets. The run begins after the first `state.found.len()` of them; what
+    /// was found in all others is forgotten.
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 
-    /// The digests in a bucket, and forgets what has been found in it. No digest comes twice.
+    /// The digests in a bucket. No digest comes twice.
     fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError>;
 
-    /// The run of the bucket that was loaded last is over; takes the indices of the digests that
-    /// the peer also has, ascending, if this side may know them. What is kept is on the disk when
-    /// this returns.
-    fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), WireError>;
+    /// The run of the bucket that was loaded last is over. For each of its digests takes whether the
+    /// peer also has it, if this side may know. What is kept is on the disk when this returns.
+    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError>;
 }
 
 /// A set in memory, of which nothing is kept.
@@ -51,8 +72,8 @@ pub(crate) struct Slice<'a> {
     /// For each bucket the indices of its digests; empty as long as there is one bucket.
     buckets: Vec<Vec<u32>>,
     current: u32,
-    /// Indices of matching digests, once this side knows of any.
-    pub(crate) matches: Option<Vec<u32>>,
+    /// For each digest whether it matched, once this side knows of any.
+    pub(crate) matched: Option<Vec<bool>>,
 }
 
 impl<'a> Slice<'a> {
@@ -62,7 +83,7 @@ impl<'a> Slice<'a> {
             digests,
             buckets: Vec::new(),
             current: 0,
-            matches: None,
+            matched: None,
         }
     }
 }
@@ -72,7 +93,7 @@ impl KeySet for Slice<'_> {
         self.digests.len() as u64
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), WireError> {
+    fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), WireError> {
         self.buckets.clear();
         if assignment.buckets() > 1 {
             self.buckets
@@ -92,16 +113,18 @@ impl KeySet for Slice<'_> {
         })
     }
 
-    fn finished(&mut self, matches: Option<&[u32]>, _: &State) -> Result<(), WireError> {
-        let Some(matches) = matches else {
+    fn finished(&mut self, matched: Option<&[bool]>, _: &State) -> Result<(), WireError> {
+        let Some(matched) = matched else {
             return Ok(());
         };
-        let all = self.matches.get_or_insert_default();
+        let items = self.digests.len();
+        let all = self.matched.get_or_insert_with(|| vec![false; items]);
         match self.buckets.get(self.current as usize) {
-            None => all.extend_from_slice(matches),
+            None => all.copy_from_slice(matched),
             Some(indices) => {
-                all.extend(matches.iter().map(|i| indices[*i as usize]));
-                all.sort_unstable();
+                for (index, matched) in indices.iter().zip(matched) {
+                    all[*index as usize] = *matched;
+                }
             }
         }
         Ok(())

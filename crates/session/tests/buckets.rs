@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use common::{digests, job};
 use vesica_session::{
-    Assignment, Error, Job, KeySet, Learns, Outcome, Progress, Protocol, ProtocolRequest, Report,
-    Role, Security, Silent, State, run_over, run_set_over,
+    Assignment, Begin, Error, Job, Kept as Left, KeySet, Learns, Outcome, Progress, Protocol,
+    ProtocolRequest, Report, Role, Security, Silent, StartOver, State, run_over, run_set_over,
 };
 use vesica_wire::{
-    Channel, ChannelOptions, Error as WireError, FramedChannel, Spoil, Tamper, memory_pair_with,
+    Channel, ChannelOptions, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper,
+    memory_pair_with,
 };
 
 /// Cuts sets of a thousand items into eight buckets.
@@ -77,20 +78,33 @@ struct Kept {
     buckets: Vec<Vec<usize>>,
     current: usize,
     matched: BTreeSet<usize>,
-    state: Option<State>,
+    left: Left,
+    memory: Option<u64>,
     loaded: Vec<u32>,
 }
 
 impl Kept {
-    fn new(numbers: std::ops::Range<u64>) -> Kept {
+    fn new(numbers: std::ops::Range<u64>, memory: Option<u64>) -> Kept {
         Kept {
             digests: digests(numbers),
             buckets: Vec::new(),
             current: 0,
             matched: BTreeSet::new(),
-            state: None,
+            left: Left::Nothing,
+            memory,
             loaded: Vec::new(),
         }
+    }
+
+    fn state(&self) -> Option<&State> {
+        match &self.left {
+            Left::State(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    fn done(&self) -> u32 {
+        self.state().map_or(0, |state| state.found.len() as u32)
     }
 }
 
@@ -99,16 +113,19 @@ impl KeySet for Kept {
         self.digests.len() as u64
     }
 
-    fn state(&self) -> Option<State> {
-        self.state.clone()
+    fn kept(&self) -> Left {
+        self.left.clone()
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), WireError> {
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
         self.buckets = vec![Vec::new(); assignment.buckets() as usize];
         for (i, digest) in self.digests.iter().enumerate() {
             self.buckets[assignment.bucket(digest) as usize].push(i);
         }
         self.loaded.clear();
+        if state.found.is_empty() {
+            (self.left, self.matched) = (Left::Nothing, BTreeSet::new());
+        }
         Ok(())
     }
 
@@ -116,129 +133,226 @@ impl KeySet for Kept {
         self.current = bucket as usize;
         self.loaded.push(bucket);
         let items = &self.buckets[self.current];
-        self.matched.retain(|i| !items.contains(i));
         Ok(items.iter().map(|i| self.digests[*i]).collect())
     }
 
-    fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), WireError> {
-        for index in matches.unwrap_or_default() {
-            self.matched
-                .insert(self.buckets[self.current][*index as usize]);
+    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError> {
+        for (item, matched) in self.buckets[self.current]
+            .iter()
+            .zip(matched.unwrap_or_default())
+        {
+            match matched {
+                true => self.matched.insert(*item),
+                false => self.matched.remove(item),
+            };
         }
-        self.state = Some(state.clone());
+        self.left = Left::State(state.clone());
         Ok(())
     }
 }
 
-/// Hears which buckets are worked on.
-struct Numbers(Vec<u32>);
+/// Hears where a run begins, and which buckets are worked on.
+#[derive(Default)]
+struct Heard {
+    begin: Option<Begin>,
+    of: u32,
+    numbers: Vec<u32>,
+}
 
-impl Progress for Numbers {
+impl Progress for Heard {
     fn phase(&mut self, _: &'static str) {}
 
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        (self.begin, self.of) = (Some(begin), buckets);
+    }
+
     fn bucket(&mut self, number: u32, of: u32) {
-        assert_eq!(of, 8);
-        self.0.push(number);
+        assert_eq!(of, self.of);
+        self.numbers.push(number);
     }
 }
 
-fn both(
-    mut a: impl Channel,
-    mut b: impl Channel,
-    ours: &mut Kept,
-    theirs: &mut Kept,
-) -> (Result<Report, Error>, Result<Report, Error>, Vec<u32>) {
-    let mut numbers = Numbers(Vec::new());
+struct Ended {
+    near: Result<Report, Error>,
+    far: Result<Report, Error>,
+    near_heard: Heard,
+    far_heard: Heard,
+}
+
+fn both(mut a: impl Channel, mut b: impl Channel, ours: &mut Kept, theirs: &mut Kept) -> Ended {
+    let (mut near_heard, mut far_heard) = (Heard::default(), Heard::default());
     let (near, far) = thread::scope(|scope| {
         let near = scope.spawn(|| {
-            let job = dh(Role::Receiver, Some(MEMORY), Learns::Receiver);
-            let ended = run_set_over(&mut a, None, None, &job, ours, &mut numbers);
+            let job = dh(Role::Receiver, ours.memory, Learns::Receiver);
+            let ended = run_set_over(&mut a, None, None, &job, ours, &mut near_heard);
             drop(a);
             ended
         });
-        let job = dh(Role::Sender, None, Learns::Receiver);
-        let far = run_set_over(&mut b, None, None, &job, theirs, &mut Silent);
+        let job = dh(Role::Sender, theirs.memory, Learns::Receiver);
+        let far = run_set_over(&mut b, None, None, &job, theirs, &mut far_heard);
         drop(b);
         (near.join().unwrap(), far)
     });
-    (near, far, numbers.0)
+    Ended {
+        near,
+        far,
+        near_heard,
+        far_heard,
+    }
 }
 
-/// Two sets, of whose buckets some are done.
-fn half_way() -> (Kept, Kept) {
-    let (mut ours, mut theirs) = (Kept::new(0..1000), Kept::new(600..1700));
+/// Two sets, of whose eight buckets some are done.
+fn half_way() -> [Kept; 2] {
+    let mut ours = Kept::new(0..1000, Some(MEMORY));
+    let mut theirs = Kept::new(600..1700, None);
     let (a, b) = pair();
-    // Hello, nonce, state, and two or three frames a bucket.
-    let (near, far, _) = both(Tamper::new(a, 9, Spoil::Close), b, &mut ours, &mut theirs);
-    assert!(near.is_err() && far.is_err());
+    // The handshake, and two or three frames per bucket.
+    let ended = both(Tamper::new(a, 9, Spoil::Close), b, &mut ours, &mut theirs);
+    assert!(ended.near.is_err() && ended.far.is_err());
+    assert_eq!(ended.near_heard.begin, Some(Begin::Afresh));
     for kept in [&ours, &theirs] {
-        let done = kept.state.as_ref().map_or(0, |s| s.found.len());
-        assert!((1..8).contains(&done), "{done}");
+        assert!((1..8).contains(&kept.done()), "{}", kept.done());
     }
-    (ours, theirs)
+    [ours, theirs]
 }
 
 #[test]
 fn a_run_goes_on_after_the_buckets_that_both_have_finished() {
-    let (mut ours, mut theirs) = half_way();
-    let done = |kept: &Kept| kept.state.as_ref().unwrap().found.len() as u32;
-    let common = done(&ours).min(done(&theirs));
-    let origin = ours.state.as_ref().unwrap().origin;
-    let (a, b) = pair();
-    let (near, far, numbers) = both(a, b, &mut ours, &mut theirs);
-    let (near, _) = (near.unwrap(), far.unwrap());
-    assert_eq!(numbers, (common + 1..=8).collect::<Vec<_>>());
-    assert_eq!(ours.loaded, (common..8).collect::<Vec<_>>());
-    assert_eq!(theirs.loaded, ours.loaded);
-    assert_eq!(near.matches, Some(400));
-    assert!(ours.matched.iter().copied().eq(600..1000));
-    assert!(theirs.matched.is_empty());
-    assert_eq!(ours.state.unwrap().origin, origin);
+    let more = |kept: &mut Kept| kept.memory = Some(4 * MEMORY);
+    let none = |kept: &mut Kept| kept.memory = None;
+    // The number of buckets is that of the earlier run, whatever memory there is now.
+    for change in [|_: &mut Kept| (), more, none] {
+        let [mut ours, mut theirs] = half_way();
+        change(&mut ours);
+        let common = ours.done().min(theirs.done());
+        let origin = ours.state().unwrap().origin;
+        let (a, b) = pair();
+        let ended = both(a, b, &mut ours, &mut theirs);
+        let (near, far) = (ended.near.unwrap(), ended.far.unwrap());
+        assert_eq!(near.contract, far.contract);
+        assert_eq!(
+            (near.contract.buckets, near.contract.resumed_after),
+            (8, common)
+        );
+        for heard in [ended.near_heard, ended.far_heard] {
+            assert_eq!(heard.begin, Some(Begin::After(common)));
+            assert_eq!(heard.numbers, (common + 1..=8).collect::<Vec<_>>());
+        }
+        assert_eq!(ours.loaded, (common..8).collect::<Vec<_>>());
+        assert_eq!(theirs.loaded, ours.loaded);
+        assert_eq!(near.matches, Some(400));
+        assert!(ours.matched.iter().copied().eq(600..1000));
+        assert!(theirs.matched.is_empty());
+        assert_eq!(ours.state().unwrap().origin, origin);
+        assert!(ours.state().unwrap().is_complete());
+    }
+}
+
+/// Changes what one side has kept, or what it can do with it.
+type Change = fn(&mut Kept);
+
+fn state(kept: &mut Kept) -> &mut State {
+    match &mut kept.left {
+        Left::State(state) => state,
+        _ => unreachable!(),
+    }
 }
 
 #[test]
-fn sides_that_do_not_know_of_one_run_start_over() {
-    type Change = fn(&mut Kept);
-    let changes: [Change; 3] = [
-        |kept| kept.state = None,
-        |kept| kept.state.as_mut().unwrap().origin[0] ^= 1,
-        |kept| kept.state.as_mut().unwrap().contract[0] ^= 1,
+fn sides_that_cannot_go_on_start_over_and_know_why() {
+    use StartOver::{Memory, OtherContract, OtherRun, OwnSet, PeerKeptNothing, PeerSet};
+    let afresh = Begin::Afresh;
+    let [
+        over_nothing,
+        over_own,
+        over_peer,
+        over_run,
+        over_contract,
+        over_memory,
+    ] = [
+        PeerKeptNothing,
+        OwnSet,
+        PeerSet,
+        OtherRun,
+        OtherContract,
+        Memory,
+    ]
+    .map(Begin::Over);
+    let one: [(Change, Begin, Begin); 5] = [
+        (|kept| kept.left = Left::Nothing, afresh, over_nothing),
+        (|kept| kept.left = Left::OfAnotherSet, over_own, over_peer),
+        (|kept| state(kept).origin[0] ^= 1, over_run, over_run),
+        (|kept| state(kept).contract.lambda += 1, over_run, over_run),
+        (
+            |kept| kept.memory = Some(MEMORY / 4),
+            over_memory,
+            over_memory,
+        ),
     ];
-    for change in changes {
+    for (case, (change, own, peer)) in one.into_iter().enumerate() {
         for side in [0, 1] {
-            let mut sets = <[Kept; 2]>::from(half_way());
+            let mut sets = half_way();
             change(&mut sets[side]);
             let [mut ours, mut theirs] = sets;
             let (a, b) = pair();
-            let (near, far, numbers) = both(a, b, &mut ours, &mut theirs);
-            assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
+            let ended = both(a, b, &mut ours, &mut theirs);
+            let heard = [&ended.near_heard, &ended.far_heard];
+            assert_eq!(heard[side].begin, Some(own), "{case}");
+            assert_eq!(heard[1 - side].begin, Some(peer), "{case}");
+            let near = ended.near.unwrap();
+            assert_eq!(near.contract.resumed_after, 0);
+            let buckets = near.contract.buckets;
+            assert_eq!(heard[0].numbers, (1..=buckets).collect::<Vec<_>>());
+            assert_eq!(heard[1].numbers, heard[0].numbers);
             assert_eq!(
-                (near.unwrap().matches, far.unwrap().matches),
+                (near.matches, ended.far.unwrap().matches),
                 (Some(400), None)
             );
             assert!(ours.matched.iter().copied().eq(600..1000));
         }
     }
+    // Both sides have kept the same run, of another contract than they have now.
+    let mut sets = half_way();
+    for kept in &mut sets {
+        state(kept).contract.sender_size += 1;
+    }
+    let [mut ours, mut theirs] = sets;
+    let (a, b) = pair();
+    let ended = both(a, b, &mut ours, &mut theirs);
+    for heard in [&ended.near_heard, &ended.far_heard] {
+        assert_eq!(heard.begin, Some(over_contract));
+    }
+    assert_eq!(ended.near.unwrap().matches, Some(400));
+}
+
+/// One set in memory all at once leaves nothing behind of what buckets had found.
+#[test]
+fn what_was_found_in_buckets_does_not_enter_another_run() {
+    let [mut ours, _] = half_way();
+    assert!(!ours.matched.is_empty());
+    let mut theirs = Kept::new(5000..6100, None);
+    ours.memory = None;
+    let (a, b) = pair();
+    let ended = both(a, b, &mut ours, &mut theirs);
+    assert_eq!(ended.near.unwrap().matches, Some(0));
+    assert_eq!(ended.near_heard.of, 1);
+    assert!(ours.matched.is_empty());
 }
 
 #[test]
-fn a_spoilt_state_ends_both_sides() {
-    // Frame 2 of each side, after its hello and its nonce.
-    for spoil in [
-        Spoil::Truncate(1),
-        Spoil::Extend(vec![0]),
-        Spoil::Replace(vec![0xff; 36]),
-        Spoil::Kind(99),
-        Spoil::Close,
-    ] {
-        let (mut ours, mut theirs) = (Kept::new(0..1000), Kept::new(600..1700));
-        let (a, b) = pair();
-        let (near, far, _) = both(Tamper::new(a, 2, spoil.clone()), b, &mut ours, &mut theirs);
-        for error in [near.unwrap_err(), far.unwrap_err()] {
-            assert!((4..=5).contains(&error.exit_code()), "{spoil:?} {error:?}");
-        }
-        assert!(ours.state.is_none() && theirs.state.is_none());
-    }
+fn a_peer_that_has_finished_more_buckets_than_there_were_is_refused() {
+    let [mut ours, mut theirs] = half_way();
+    state(&mut theirs).found = vec![0; 9];
+    let (a, b) = pair();
+    let ended = both(a, b, &mut ours, &mut theirs);
+    let Error::Run(WireError::PeerMisbehaved(why)) = ended.near.unwrap_err() else {
+        panic!("the peer misbehaved");
+    };
+    let expected = Misbehaviour::BadValue {
+        what: "earlier run",
+        problem: "more buckets than there were",
+    };
+    assert_eq!(why, expected);
 }
 
 #[test]

@@ -6,6 +6,12 @@ pub enum Error {
     /// The table could not be read, or the result could not be written.
     #[error(transparent)]
     Table(#[from] vesica_tables::Error),
+    /// No row of the table has a usable key, and the caller did not allow that.
+    #[error(
+        "no row has a usable key: {} rows, of which {} are blank and {} are invalid",
+        .0.rows, .0.blanks, .0.invalid
+    )]
+    NoKeys(vesica_tables::Counts),
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
     Session(#[from] vesica_session::Error),
@@ -17,6 +23,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Table(error) => error.exit_code(),
+            Error::NoKeys(_) => 3,
             Error::Session(error) => error.exit_code(),
         }
     }
@@ -25,6 +32,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Table(error) => error.hint(),
+            Error::NoKeys(_) => Some(
+                "`vesica check` shows what is wrong with them; where such a table is fine, pass --allow-empty"
+                    .to_owned(),
+            ),
             Error::Session(error) => error.hint().map(str::to_owned),
         }
     }

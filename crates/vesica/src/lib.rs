@@ -40,9 +40,9 @@ pub use observer::{Observer, Silent};
 pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_to};
 
 pub use vesica_session::{
-    ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
+    Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
     FingerprintError, Identity, Interrupt, Link, Loaded, Protocol, ProtocolRequest, Report, Reveal,
-    Role, Security,
+    Role, Security, StartOver, rfc3339,
 };
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,

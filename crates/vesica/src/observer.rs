@@ -1,8 +1,9 @@
 //! Watching a job.
 
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
-use vesica_session::{Connection, Endpoint, Progress};
+use vesica_session::{Begin, Connection, Endpoint, Progress};
 use vesica_tables::Counts;
 
 /// Hears how a job goes on, in this order. Called on the thread that runs the job; every method
@@ -31,6 +32,17 @@ pub trait Observer: Send {
     /// A phase of the protocol begins.
     fn phase(&mut self, name: &'static str) {
         let _ = name;
+    }
+
+    /// An earlier run found the whole answer at this time and did not write its rows, which this one
+    /// does without the peer.
+    fn answered(&mut self, computed: SystemTime) {
+        let _ = computed;
+    }
+
+    /// The contract is agreed: where the run begins, and how many buckets there are.
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        let _ = (begin, buckets);
     }
 
     /// The run over a bucket begins, the `number`-th of `of`, counted from 1; only in runs of several
@@ -71,6 +83,10 @@ pub(crate) struct Phases<'a>(pub(crate) &'a mut dyn Observer);
 impl Progress for Phases<'_> {
     fn phase(&mut self, name: &'static str) {
         self.0.phase(name);
+    }
+
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        self.0.begin(begin, buckets);
     }
 
     fn bucket(&mut self, number: u32, of: u32) {

@@ -11,7 +11,7 @@ use vesica_tables::{KeySpec, Output, Source, read_keys_within, write_rows};
 
 use crate::observer::Phases;
 use crate::stored::Stored;
-use crate::work_dir::WorkDir;
+use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
 
 /// What a party asks of a run besides its table. Both sides must ask for the same.
@@ -83,9 +83,10 @@ pub struct Resources {
     pub memory: Option<u64>,
     /// Threads to compute on; `None` is as many as this machine runs at once.
     pub threads: Option<NonZeroUsize>,
-    /// A directory for what another run can go on from if this one fails after some buckets, and for
-    /// keys that do not fit into memory. It is made if it is not there, used by one run at a time,
-    /// and gone after the run that completes.
+    /// A directory for what another run can go on from if this one fails, and for keys that do not fit
+    /// into memory: finished buckets, and an answer whose rows are not in their place yet. It is made
+    /// if it is not there, belongs to this user alone, is used by one run at a time, and is gone once
+    /// the result is in its place.
     pub work_dir: Option<PathBuf>,
 }
 
@@ -115,6 +116,9 @@ pub struct Party<'a> {
     pub terms: Terms,
     /// What it may use.
     pub resources: Resources,
+    /// Whether a table without a usable key takes part, and matches nothing; otherwise it is an
+    /// error.
+    pub allow_empty: bool,
 }
 
 impl<'a> Party<'a> {
@@ -127,6 +131,7 @@ impl<'a> Party<'a> {
             connect: ConnectOptions::default(),
             terms: Terms::default(),
             resources: Resources::default(),
+            allow_empty: false,
         }
     }
 
@@ -139,66 +144,64 @@ impl<'a> Party<'a> {
         Ok(job)
     }
 
-    /// The keys of the table, and the rows that an earlier run found. `output` is where the result
-    /// goes, if it does.
-    fn read(
-        &self,
-        job: &Job,
-        source: &Source,
-        key: &KeySpec,
-        output: Option<&Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<Stored, Error> {
-        let work = self.resources.work_dir.as_deref().map(WorkDir::open);
-        let work = work.transpose()?;
-        let directory = match (&work, output.map(Path::parent)) {
+    /// Where keys go that do not fit into memory: the work directory, else beside the output, else
+    /// the directory for temporary files.
+    fn directory(&self, work: Option<&WorkDir>, output: Option<&Path>) -> PathBuf {
+        match (work, output.map(Path::parent)) {
             (Some(work), _) => work.path().to_owned(),
             // A path without a directory is in the current one; `-` might as well be.
             (None, Some(Some(parent))) if !parent.as_os_str().is_empty() => parent.to_owned(),
             (None, Some(_)) => PathBuf::from("."),
             (None, None) => std::env::temp_dir(),
-        };
-        let keys = read_keys_within(source, key, self.resources.for_keys(), &directory)?;
-        observer.read(keys.counts());
-        let mut stored = Stored::new(keys, directory);
-        if let Some(work) = work {
-            stored.keep_in(work, *self.peer.as_bytes(), words(job))?;
         }
-        self.check_interrupt()?;
-        Ok(stored)
     }
 
-    fn meet(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
+    /// First pass: the keys of the table.
+    fn read(
+        &self,
+        source: &Source,
+        key: &KeySpec,
+        directory: PathBuf,
+        observer: &mut dyn Observer,
+    ) -> Result<Stored, Error> {
+        let keys = read_keys_within(source, key, self.resources.for_keys(), &directory)?;
+        let counts = *keys.counts();
+        observer.read(&counts);
+        if counts.items == 0 && !self.allow_empty {
+            return Err(Error::NoKeys(counts));
+        }
+        self.check_interrupt()?;
+        Ok(Stored::new(keys, directory))
+    }
+
+    /// Binds the port, where this side listens.
+    fn bind(&self, observer: &mut dyn Observer) -> Result<Option<Listener>, Error> {
+        let Endpoint::Listen(address) = &self.endpoint else {
+            return Ok(None);
+        };
+        let listener = Listener::bind(address)?;
+        observer.listening(listener.local_addr());
+        Ok(Some(listener))
+    }
+
+    fn meet(
+        &self,
+        listener: Option<Listener>,
+        observer: &mut dyn Observer,
+    ) -> Result<Connection, Error> {
         let transport = Transport::Tls {
             identity: self.identity,
             peer: self.peer,
         };
-        let connection = match &self.endpoint {
-            Endpoint::Listen(address) => {
-                let listener = Listener::bind(address)?;
-                observer.listening(listener.local_addr());
-                listener.accept(&transport, &self.connect)?
-            }
-            Endpoint::Connect(_) => {
+        let connection = match listener {
+            Some(listener) => listener.accept(&transport, &self.connect)?,
+            None => {
                 observer.connecting(&self.endpoint);
                 connect(&self.endpoint, &transport, &self.connect)?
             }
         };
         observer.connected(&connection);
         Ok(connection)
-    }
-
-    fn exchange(
-        &self,
-        job: &Job,
-        keys: &mut Stored,
-        observer: &mut dyn Observer,
-    ) -> Result<Report, Error> {
-        let connection = self.meet(observer)?;
-        let mut report = run_set(connection, job, keys, &mut Phases(observer))?;
-        report.rows = keys.counts().rows;
-        report.duplicates = keys.counts().duplicates;
-        Ok(report)
     }
 
     /// Everything that a side does, from its table to its rows.
@@ -211,23 +214,68 @@ impl<'a> Party<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Report, Error> {
         let job = self.job(role, key)?;
-        let work = || {
-            let mut keys = self.read(&job, source, key, output, observer)?;
-            let output = output
-                .map(|path| Output::create(path, source))
-                .transpose()?;
-            let report = self.exchange(&job, &mut keys, observer)?;
-            let matched = keys.into_matched();
-            if let Some(mut output) = output {
-                observer.writing();
-                let rows = write_rows(source, &matched, &mut output)?;
-                self.check_interrupt()?;
-                output.commit()?;
-                observer.wrote(rows);
+        with_threads(self.resources.threads, || {
+            self.run_job(&job, source, key, output, observer)
+        })?
+    }
+
+    fn run_job(
+        &self,
+        job: &Job,
+        source: &Source,
+        key: &KeySpec,
+        output: Option<&Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
+        // What cannot be had is known before the table is read, and a peer that is early finds an
+        // open port.
+        let work = self.work_dir(job)?;
+        let file = output
+            .map(|path| Output::create(path, source))
+            .transpose()?;
+        let listener = self.bind(observer)?;
+        let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
+        let mut keys = self.read(source, key, directory, observer)?;
+        if let Some((work, left)) = work {
+            keys.keep_in(work, left);
+        }
+        let mut report = match keys.answer() {
+            Some((state, computed)) => {
+                observer.answered(computed);
+                Report::of_earlier(&state, job.role, self.peer, computed)
             }
-            Ok(report)
+            None => {
+                let connection = self.meet(listener, observer)?;
+                run_set(connection, job, &mut keys, &mut Phases(observer))?
+            }
         };
-        with_threads(self.resources.threads, work)?
+        let counts = keys.counts();
+        report.rows = counts.rows;
+        report.duplicates = counts.duplicates;
+        report.blanks = counts.blanks;
+        report.invalid = counts.invalid;
+        if let Some(mut file) = file {
+            observer.writing();
+            let rows = write_rows(source, keys.matched(), &mut file)?;
+            self.check_interrupt()?;
+            file.commit()?;
+            observer.wrote(rows);
+            report.rows_written = Some(rows);
+        }
+        keys.finish();
+        Ok(report)
+    }
+
+    /// The work directory, and what an earlier run left in it.
+    fn work_dir(&self, job: &Job) -> Result<Option<(WorkDir, Option<Journal>)>, Error> {
+        let Some(path) = &self.resources.work_dir else {
+            return Ok(None);
+        };
+        let owner = Owner {
+            peer: self.peer.to_string(),
+            terms: words(job),
+        };
+        WorkDir::open(path, work_dir::Keys::of(self.identity), owner).map(Some)
     }
 
     fn check_interrupt(&self) -> Result<(), Error> {

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use vesica_session::{Assignment, KeySet, State};
+use vesica_session::{Assignment, Kept, KeySet, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
 use vesica_wire::Error as WireError;
 
-use crate::Error;
-use crate::work_dir::{Journal, Owner, WorkDir};
+use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what is kept of them.
 pub(crate) struct Stored {
@@ -17,8 +17,8 @@ pub(crate) struct Stored {
     identity: [u8; 32],
     /// Where spools are written.
     directory: PathBuf,
+    /// The rows that matched in the finished buckets; of the others it says nothing.
     matched: RowSet,
-    buckets: u32,
     keeps: Option<Keeps>,
 }
 
@@ -39,8 +39,8 @@ enum Place {
 /// Where another run goes on.
 struct Keeps {
     work: WorkDir,
-    owner: Owner,
-    state: Option<State>,
+    /// What an earlier run left.
+    left: Option<Journal>,
 }
 
 impl Stored {
@@ -62,7 +62,6 @@ impl Stored {
             identity,
             directory,
             matched: RowSet::none(counts.rows),
-            buckets: 1,
             keeps: None,
         }
     }
@@ -72,33 +71,36 @@ impl Stored {
     }
 
     /// Goes on from what an earlier run left in `work`, and keeps there how far this one comes.
-    ///
-    /// Fails with exit code 2 for what a run of somebody else left.
-    pub(crate) fn keep_in(
-        &mut self,
-        work: WorkDir,
-        peer: [u8; 32],
-        terms: String,
-    ) -> Result<(), Error> {
-        let owner = Owner {
-            peer,
-            terms,
-            input: self.identity,
-        };
-        let state = work.read(&owner)?.map(|journal| {
-            self.matched = journal.matched;
-            journal.state
-        });
-        self.keeps = Some(Keeps { work, owner, state });
-        Ok(())
+    pub(crate) fn keep_in(&mut self, work: WorkDir, left: Option<Journal>) {
+        self.keeps = Some(Keeps { work, left });
     }
 
-    /// The rows that matched. Nothing is kept any longer.
-    pub(crate) fn into_matched(self) -> RowSet {
+    /// What an earlier run left, if it was about the very same keys.
+    fn left(&self) -> Option<&Journal> {
+        let keeps = self.keeps.as_ref()?;
+        let input = keeps.work.keys().input(&self.identity);
+        keeps.left.as_ref().filter(|left| left.head.input == input)
+    }
+
+    /// The whole answer, if an earlier run has found it and only did not write its rows: its state,
+    /// and when it was found.
+    pub(crate) fn answer(&mut self) -> Option<(State, SystemTime)> {
+        let left = self.left().filter(|left| left.head.state.is_complete())?;
+        let answer = (left.head.state.clone(), left.head.written);
+        self.matched = left.matched.clone();
+        Some(answer)
+    }
+
+    /// The rows that matched.
+    pub(crate) fn matched(&self) -> &RowSet {
+        &self.matched
+    }
+
+    /// The result is in its place: nothing is kept any longer.
+    pub(crate) fn finish(self) {
         if let Some(keeps) = self.keeps {
             keeps.work.finish();
         }
-        self.matched
     }
 }
 
@@ -107,30 +109,28 @@ fn limit(e: vesica_tables::Error) -> WireError {
     WireError::Resource(format!("{e}"))
 }
 
-/// Which rows have one of these keys.
-fn rows_of<'a>(keys: &'a Keys, items: &[u32]) -> impl Iterator<Item = u64> + 'a {
-    let mut chosen = vec![false; keys.digests().len()];
-    for item in items {
-        chosen[*item as usize] = true;
-    }
-    (0..)
-        .zip(keys.row_items())
-        .filter(move |(_, item)| chosen.get(**item as usize) == Some(&true))
-        .map(|(row, _)| row)
-}
-
 impl KeySet for Stored {
     fn items(&self) -> u64 {
         self.counts.items
     }
 
-    fn state(&self) -> Option<State> {
-        self.keeps.as_ref()?.state.clone()
+    fn kept(&self) -> Kept {
+        let left = self.keeps.as_ref().and_then(|keeps| keeps.left.as_ref());
+        match (left, self.left()) {
+            (None, _) => Kept::Nothing,
+            (Some(_), None) => Kept::OfAnotherSet,
+            (Some(_), Some(journal)) => Kept::State(journal.head.state.clone()),
+        }
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), WireError> {
-        self.buckets = assignment.buckets();
-        let number = self.buckets as usize;
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
+        if let Some(keeps) = &mut self.keeps {
+            match keeps.left.take().filter(|_| !state.found.is_empty()) {
+                Some(left) => self.matched = left.matched,
+                None => keeps.work.forget()?,
+            }
+        }
+        let number = assignment.buckets() as usize;
         match &mut self.place {
             Place::Disk { spool, .. } => {
                 let of = |digest: &[u8; 32]| assignment.bucket(digest) as usize;
@@ -154,7 +154,6 @@ impl KeySet for Stored {
         match &mut self.place {
             Place::Disk { spool, current } => {
                 *current = spool.load(bucket).map_err(limit)?;
-                current.forget(&mut self.matched);
                 Ok(Cow::Borrowed(current.digests()))
             }
             Place::Memory {
@@ -166,45 +165,40 @@ impl KeySet for Stored {
                 let Some(items) = buckets.get(bucket) else {
                     return Ok(Cow::Borrowed(keys.digests()));
                 };
-                for row in rows_of(keys, items) {
-                    self.matched.remove(row);
-                }
                 let digests = items.iter().map(|i| keys.digests()[*i as usize]);
                 Ok(digests.collect())
             }
         }
     }
 
-    fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), WireError> {
-        let matches = matches.unwrap_or_default();
-        match &self.place {
-            Place::Disk { current, .. } => {
-                for index in matches {
-                    for row in current.rows_of(*index as usize) {
-                        self.matched.insert(u64::from(*row));
-                    }
-                }
-            }
-            Place::Memory {
-                keys,
-                buckets,
-                current,
-            } => {
-                let items = match buckets.get(*current) {
-                    None => Cow::Borrowed(matches),
-                    Some(items) => matches.iter().map(|i| items[*i as usize]).collect(),
-                };
-                for row in rows_of(keys, &items) {
-                    self.matched.insert(row);
+    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError> {
+        if let Some(matched) = matched {
+            match &mut self.place {
+                Place::Disk { spool, current } => spool
+                    .mark(current, matched, &mut self.matched)
+                    .map_err(limit)?,
+                Place::Memory {
+                    keys,
+                    buckets,
+                    current,
+                } => {
+                    let items = buckets.get(*current).map(Vec::as_slice);
+                    keys.mark(items, matched, &mut self.matched);
                 }
             }
         }
+        // A sender that learns nothing and has one bucket has nothing to go on from.
         if let Some(keeps) = &mut self.keeps
-            && self.buckets > 1
+            && (matched.is_some() || !state.is_complete())
         {
             keeps.work.write(&Journal {
-                owner: keeps.owner.clone(),
-                state: state.clone(),
+                head: Head {
+                    owner: keeps.work.owner().clone(),
+                    input: keeps.work.keys().input(&self.identity),
+                    state: state.clone(),
+                    written: SystemTime::now(),
+                    rows: self.counts.rows,
+                },
                 matched: self.matched.clone(),
             })?;
         }

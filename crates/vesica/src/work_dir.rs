@@ -1,115 +1,123 @@
 //! The directory in which a run keeps what another can go on from.
 //!
 //! It holds a journal and a lock. The journal says which job it is of, how far it came and which
-//! rows matched so far; no key and nothing derived from one is in it. It is replaced as a whole, and
-//! on the disk before the run goes on, so that even a killed process leaves one that is complete.
-//! Both files are removed once the run is over, and before if there is nothing to go on from.
+//! rows matched so far; no key and nothing that a guess could be tested with is in it. It is replaced
+//! as a whole, and on the disk before the run goes on, so that even a killed process leaves one that
+//! is complete. It ends in a tag under a key that only this side's identity can make: what was
+//! spoilt, or written by another, is not read. Both files are removed once the result is in its
+//! place, and before if there is nothing to go on from.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use vesica_session::{Error as SessionError, State};
+use blake3::{Hash, Hasher};
+use serde::{Deserialize, Serialize};
+use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
 use vesica_wire::Error as WireError;
+use zeroize::Zeroizing;
 
 use crate::Error;
 
 const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
-const MAGIC: &[u8; 8] = b"vesicaj1";
-/// Longest description of a job, in bytes.
-const MAX_TERMS: usize = 32 << 10;
-/// Most buckets, as the session allows.
-const MAX_BUCKETS: usize = vesica_session::MAX_BUCKETS as usize;
+const MAGIC: &[u8; 8] = b"vesicaj2";
+/// Longest head, in bytes: a contract, and the matches of each bucket.
+const MAX_HEAD: usize = 128 << 10;
+const TAG: usize = 32;
 
-/// Which run a journal is of. Another run may go on from it if all of this is the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which run a journal is of. No other run may use its directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     /// The peer's fingerprint.
-    pub(crate) peer: [u8; 32],
+    pub(crate) peer: String,
     /// What the run is about: role, protocol, security and so on, in words.
     pub(crate) terms: String,
-    /// Hash of the keys of all rows.
-    pub(crate) input: [u8; 32],
 }
 
 /// How far a run came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
-    pub(crate) owner: Owner,
-    pub(crate) state: State,
+    pub(crate) head: Head,
     /// Rows that have matched.
     pub(crate) matched: RowSet,
 }
 
-impl Journal {
-    /// Magic; peer, input, contract and origin, 32 bytes each; the terms behind their length in four
-    /// bytes; the number of finished buckets in four, and the matches of each in eight; the number
-    /// of rows in eight, and one bit for each. Numbers are little endian.
-    fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        for part in [
-            &self.owner.peer,
-            &self.owner.input,
-            &self.state.contract,
-            &self.state.origin,
-        ] {
-            out.extend_from_slice(part);
+/// A journal without its rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) owner: Owner,
+    /// Keyed hash of the keys of all rows.
+    pub(crate) input: [u8; 32],
+    pub(crate) state: State,
+    /// When it was written.
+    pub(crate) written: SystemTime,
+    /// Rows of the table.
+    pub(crate) rows: u64,
+}
+
+/// The keys that an identity has for its journals.
+pub(crate) struct Keys {
+    tag: Zeroizing<[u8; 32]>,
+    input: Zeroizing<[u8; 32]>,
+}
+
+impl Keys {
+    pub(crate) fn of(identity: &Identity) -> Keys {
+        Keys {
+            tag: identity.derive_key("vesica 2026-11 journal, its tag"),
+            input: identity.derive_key("vesica 2026-11 journal, the input of its run"),
         }
-        out.extend_from_slice(&(self.owner.terms.len() as u32).to_le_bytes());
-        out.extend_from_slice(self.owner.terms.as_bytes());
-        out.extend_from_slice(&(self.state.found.len() as u32).to_le_bytes());
-        for found in &self.state.found {
-            out.extend_from_slice(&found.to_le_bytes());
-        }
-        out.extend_from_slice(&self.matched.rows().to_le_bytes());
-        out.extend_from_slice(&self.matched.to_bytes());
-        out
     }
 
-    /// Reads exactly what [`Journal::encode`] writes.
-    fn decode(bytes: &[u8]) -> Option<Journal> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (peer, rest) = rest.split_first_chunk::<32>()?;
-        let (input, rest) = rest.split_first_chunk::<32>()?;
-        let (contract, rest) = rest.split_first_chunk::<32>()?;
-        let (origin, rest) = rest.split_first_chunk::<32>()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let (terms, rest) = rest.split_at_checked(length.min(MAX_TERMS + 1))?;
-        let (done, rest) = rest.split_first_chunk::<4>()?;
-        let done = u32::from_le_bytes(*done) as usize;
-        if length > MAX_TERMS || done > MAX_BUCKETS {
+    /// What a journal says of an input: without the identity nobody can test a guess at it.
+    pub(crate) fn input(&self, identity: &[u8; 32]) -> [u8; 32] {
+        *blake3::keyed_hash(&self.input, identity).as_bytes()
+    }
+
+    fn tag(&self, bytes: &[u8]) -> Hash {
+        Hasher::new_keyed(&self.tag).update(bytes).finalize()
+    }
+}
+
+impl Journal {
+    /// Magic; the head as JSON behind its length in four bytes, little endian; one bit per row; the
+    /// tag of all that.
+    fn encode(&self, keys: &Keys) -> io::Result<Vec<u8>> {
+        let head = serde_json::to_vec(&self.head)?;
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&self.matched.to_bytes());
+        let tag = keys.tag(&out);
+        out.extend_from_slice(tag.as_bytes());
+        Ok(out)
+    }
+
+    /// Reads exactly what [`Journal::encode`] writes under the same keys.
+    fn decode(bytes: &[u8], keys: &Keys) -> Option<Journal> {
+        let (bytes, tag) = bytes.split_last_chunk::<TAG>()?;
+        // Compared in constant time.
+        if keys.tag(bytes) != *tag {
             return None;
         }
-        let (found, rest) = rest.split_at_checked(8 * done)?;
-        let (rows, rest) = rest.split_first_chunk::<8>()?;
-        let found = found.chunks_exact(8).map(|bytes| {
-            let mut number = [0; 8];
-            number.copy_from_slice(bytes);
-            u64::from_le_bytes(number)
-        });
-        Some(Journal {
-            owner: Owner {
-                peer: *peer,
-                terms: str::from_utf8(terms).ok()?.to_owned(),
-                input: *input,
-            },
-            state: State {
-                contract: *contract,
-                origin: *origin,
-                found: found.collect(),
-            },
-            matched: RowSet::from_bytes(u64::from_le_bytes(*rows), rest).ok()?,
-        })
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (head, rest) = rest.split_at_checked(length.min(MAX_HEAD))?;
+        let head: Head = serde_json::from_slice(head).ok()?;
+        let matched = RowSet::from_bytes(head.rows, rest).ok()?;
+        Some(Journal { head, matched })
     }
 }
 
 /// A directory that this run alone uses.
-#[derive(Debug)]
 pub(crate) struct WorkDir {
     path: PathBuf,
+    keys: Keys,
+    owner: Owner,
     /// Held as long as the run lasts.
     lock: Option<File>,
     /// Whether there is a journal to keep.
@@ -118,24 +126,35 @@ pub(crate) struct WorkDir {
 
 impl WorkDir {
     /// Makes the directory, for this user only, or takes one over that holds nothing but what a run
-    /// left.
+    /// left; with what was left of the same run.
     ///
-    /// Fails with exit code 2 for a directory that cannot be made, is in use, or holds other files.
-    pub(crate) fn open(path: &Path) -> Result<WorkDir, Error> {
+    /// Fails with exit code 2 for a directory that cannot be made, is a link, is in use, holds other
+    /// files or may be changed by other users, for what a run of somebody else left, and for a damaged
+    /// journal.
+    pub(crate) fn open(
+        path: &Path,
+        keys: Keys,
+        owner: Owner,
+    ) -> Result<(WorkDir, Option<Journal>), Error> {
         let problem = |e: io::Error| failed(path, &e);
         make(path).map_err(problem)?;
+        if let Some(why) = unsafe_directory(path).map_err(problem)? {
+            return Err(refused(path, why));
+        }
+        let mut parts = Vec::new();
         for entry in fs::read_dir(path).map_err(problem)? {
             let name = entry.map_err(problem)?.file_name();
-            let name = name.to_string_lossy();
-            let part = name.starts_with(".vesica-") && name.ends_with(".part");
-            if name != JOURNAL && name != LOCK && !part {
+            let text = name.to_string_lossy();
+            if text.starts_with(".vesica-") && text.ends_with(".part") {
+                parts.push(name);
+            } else if name != JOURNAL && name != LOCK {
                 return Err(refused(
                     path,
                     "holds other files; name a directory of its own",
                 ));
             }
         }
-        let lock = private(File::options().write(true).create(true).truncate(false))
+        let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
             .open(path.join(LOCK))
             .map_err(problem)?;
         match lock.try_lock() {
@@ -143,52 +162,74 @@ impl WorkDir {
             Err(TryLockError::WouldBlock) => return Err(refused(path, "is in use by another run")),
             Err(TryLockError::Error(e)) => return Err(problem(e)),
         }
-        Ok(WorkDir {
+        if !is_at(&lock, &path.join(LOCK)) {
+            // A run that has just ended took the lock and its file with it.
+            return Err(refused(path, "is in use by another run"));
+        }
+        for part in parts {
+            // Of a run that was killed; as well as it can.
+            let _ = fs::remove_file(path.join(part));
+        }
+        let mut work = WorkDir {
             path: path.to_owned(),
+            keys,
+            owner,
             lock: Some(lock),
-            kept: path.join(JOURNAL).exists(),
-        })
+            kept: true,
+        };
+        let journal = work.read()?;
+        work.kept = journal.is_some();
+        Ok((work, journal))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What an earlier run of `owner` left, if one did.
-    ///
-    /// Fails with exit code 2 for what a run of somebody else left, and for a damaged journal.
-    pub(crate) fn read(&self, owner: &Owner) -> Result<Option<Journal>, Error> {
-        if !self.kept {
-            return Ok(None);
-        }
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// What an earlier run left, if one did.
+    fn read(&self) -> Result<Option<Journal>, Error> {
         let mut bytes = Vec::new();
-        File::open(self.path.join(JOURNAL))
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|e| failed(&self.path, &e))?;
-        let Some(journal) = Journal::decode(&bytes) else {
-            return Err(refused(&self.path, "holds a damaged journal"));
+        let opened = own_file(OpenOptions::new().read(true)).open(self.path.join(JOURNAL));
+        match opened.and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(&self.path, &e)),
+        }
+        let Some(journal) = Journal::decode(&bytes, &self.keys) else {
+            return Err(refused(
+                &self.path,
+                "holds a journal that is damaged, or of another identity or version",
+            ));
         };
-        let other = if journal.owner.peer != owner.peer {
+        let other = if journal.head.owner.peer != self.owner.peer {
             "is of a run with another peer"
-        } else if journal.owner.terms != owner.terms {
+        } else if journal.head.owner.terms != self.owner.terms {
             "is of a run with other options"
-        } else if journal.owner.input != owner.input {
-            "is of a run on another input"
         } else {
             return Ok(Some(journal));
         };
         Err(refused(&self.path, other))
     }
 
-    /// Replaces the journal; it is on the disk when this returns.
+    /// Replaces the journal; it is on the disk when this returns. Takes time that depends on the
+    /// number of rows, and not on which of them matched.
     pub(crate) fn write(&mut self, journal: &Journal) -> Result<(), WireError> {
         let write = || -> io::Result<()> {
-            let part = self.path.join(".vesica-journal.part");
-            let mut file =
-                private(File::options().write(true).create(true).truncate(true)).open(&part)?;
-            file.write_all(&journal.encode())?;
-            file.sync_all()?;
-            fs::rename(&part, self.path.join(JOURNAL))?;
+            let mut part = tempfile::Builder::new()
+                .prefix(".vesica-")
+                .suffix(".part")
+                .tempfile_in(&self.path)?;
+            part.write_all(&journal.encode(&self.keys)?)?;
+            part.as_file().sync_all()?;
+            part.persist(self.path.join(JOURNAL))?;
             // Not every file system can synchronise a directory.
             let _ = File::open(&self.path).and_then(|directory| directory.sync_all());
             Ok(())
@@ -199,6 +240,20 @@ impl WorkDir {
         })?;
         self.kept = true;
         Ok(())
+    }
+
+    /// Removes the journal: the run starts over.
+    pub(crate) fn forget(&mut self) -> Result<(), WireError> {
+        match fs::remove_file(self.path.join(JOURNAL)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(WireError::Resource(format!(
+                "the journal cannot be removed: {}",
+                e.kind()
+            ))),
+            _ => {
+                self.kept = false;
+                Ok(())
+            }
+        }
     }
 
     /// Nothing is to be gone on from any longer.
@@ -212,9 +267,8 @@ impl Drop for WorkDir {
         if self.kept {
             return;
         }
-        // As well as it can: what stays is empty or says nothing.
+        // As well as it can: what stays is empty or is tied to this very set.
         let _ = fs::remove_file(self.path.join(JOURNAL));
-        let _ = fs::remove_file(self.path.join(".vesica-journal.part"));
         let _ = fs::remove_file(self.path.join(LOCK));
         self.lock = None;
         let _ = fs::remove_dir(&self.path);
@@ -230,17 +284,68 @@ fn make(path: &Path) -> io::Result<()> {
         builder.mode(0o700);
     }
     match builder.create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
 }
 
-/// Files that this makes are for this user only.
-fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+/// Why this directory is no place for what only this user may write, if it is none. In one that
+/// passes, nobody else can plant a link or replace a file.
+#[cfg(unix)]
+fn unsafe_directory(path: &Path) -> io::Result<Option<&'static str>> {
+    use std::os::unix::fs::MetadataExt;
+    let there = path.symlink_metadata()?;
+    Ok(if there.is_symlink() {
+        Some("is a symbolic link; name the directory itself")
+    } else if !there.is_dir() {
+        Some("is not a directory")
+    } else if there.uid() != rustix::process::geteuid().as_raw() {
+        Some("belongs to another user")
+    } else if there.mode() & 0o022 != 0 {
+        Some("can be changed by other users; run: chmod go-w on it")
+    } else {
+        None
+    })
+}
+
+/// Why this directory is no place for what only this user may write, if it is none; who else may
+/// write to it is not known on this system.
+#[cfg(not(unix))]
+fn unsafe_directory(path: &Path) -> io::Result<Option<&'static str>> {
+    let there = path.symlink_metadata()?;
+    Ok(if there.is_symlink() {
+        Some("is a symbolic link; name the directory itself")
+    } else if !there.is_dir() {
+        Some("is not a directory")
+    } else {
+        None
+    })
+}
+
+/// Whether an open file is the one that has this name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |there: fs::Metadata| (there.dev(), there.ino());
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(file), Ok(path)) => place(file) == place(path),
+        _ => false,
+    }
+}
+
+/// Whether an open file is the one that has this name; unknown on this system.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+/// Files that this makes are for this user only, and what it opens is no link.
+fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
     options
 }
@@ -261,103 +366,4 @@ fn failed(path: &Path, e: &io::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn journal() -> Journal {
-        let mut matched = RowSet::none(100);
-        matched.insert(3);
-        matched.insert(99);
-        Journal {
-            owner: Owner {
-                peer: [1; 32],
-                terms: "receiver auto malicious".into(),
-                input: [2; 32],
-            },
-            state: State {
-                contract: [3; 32],
-                origin: [4; 32],
-                found: vec![1, 0, 1],
-            },
-            matched,
-        }
-    }
-
-    #[test]
-    fn a_journal_comes_back_and_a_spoilt_one_does_not() {
-        let bytes = journal().encode();
-        assert_eq!(Journal::decode(&bytes), Some(journal()));
-        for end in 0..bytes.len() {
-            assert_eq!(Journal::decode(&bytes[..end]), None, "{end}");
-        }
-        assert_eq!(Journal::decode(&[&bytes[..], &[0]].concat()), None);
-        // No length in it makes decoding take memory or panic.
-        for at in 0..bytes.len() {
-            let mut spoilt = bytes.clone();
-            spoilt[at] = 0xff;
-            if let Some(other) = Journal::decode(&spoilt) {
-                assert_eq!(other.encode(), spoilt);
-            }
-        }
-    }
-
-    #[test]
-    fn a_work_directory_is_kept_for_its_run_alone() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("work");
-        let code =
-            |result: Result<_, Error>| result.err().map(|e: Error| (e.exit_code(), e.to_string()));
-        // Without a journal nothing is left.
-        drop(WorkDir::open(&path).unwrap());
-        assert!(!path.exists());
-
-        let mut work = WorkDir::open(&path).unwrap();
-        let (exit, line) = code(WorkDir::open(&path).map(drop)).unwrap();
-        assert_eq!(exit, 2);
-        assert!(line.contains("in use"), "{line}");
-        assert_eq!(work.read(&journal().owner).unwrap(), None);
-        work.write(&journal()).unwrap();
-        drop(work);
-
-        let work = WorkDir::open(&path).unwrap();
-        assert_eq!(work.read(&journal().owner).unwrap(), Some(journal()));
-        type Change = fn(&mut Owner);
-        let changes: [(Change, &str); 3] = [
-            (|o| o.peer[0] = 9, "peer"),
-            (|o| o.terms.push('x'), "options"),
-            (|o| o.input[0] = 9, "input"),
-        ];
-        for (change, word) in changes {
-            let mut other = journal().owner;
-            change(&mut other);
-            let (exit, line) = code(work.read(&other).map(drop)).unwrap();
-            assert_eq!(exit, 2);
-            assert!(line.contains(word), "{line}");
-        }
-        work.finish();
-        assert!(!path.exists());
-
-        fs::create_dir(&path).unwrap();
-        fs::write(path.join("thesis.tex"), "").unwrap();
-        let (exit, line) = code(WorkDir::open(&path).map(drop)).unwrap();
-        assert_eq!(exit, 2);
-        assert!(line.contains("other files"), "{line}");
-        assert!(path.join("thesis.tex").exists());
-        let nowhere = place.path().join("no/where");
-        assert_eq!(code(WorkDir::open(&nowhere).map(drop)).unwrap().0, 2);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn what_is_kept_is_for_its_owner_only() {
-        use std::os::unix::fs::PermissionsExt;
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("work");
-        let mut work = WorkDir::open(&path).unwrap();
-        work.write(&journal()).unwrap();
-        let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o700);
-        assert_eq!(mode(&path.join(JOURNAL)), 0o600);
-        work.finish();
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Sets that are worked on in buckets, runs that go on after a failure, and senders who learn.
 
-use crate::support::{Arguments, Pair, Place, Running, csv_of, exchange};
+use crate::support::{Arguments, Ended, Pair, Place, Running, csv_of, exchange};
 use crate::tables::{HEADER, plain, rows};
 
 /// Runs dh, the quickest to work on many small buckets.
@@ -205,36 +205,188 @@ fn a_run_goes_on_only_as_the_same_job_with_the_same_peer() {
     let arguments = with(&arguments, &near, &far);
     stopped_at_bucket_three(&place, &arguments, true, kill);
 
-    // Another input, other options, another peer.
+    // Other options, another peer, another identity, and a journal that somebody has changed.
     let nobody = "--connect 127.0.0.1:1";
     let journal = std::fs::read(place.path("near/journal")).unwrap();
-    let other = Arguments::new("theirs.csv", "key").with(DH).with(&near);
     let refused = |receiver: &Arguments, word: &str| {
         let ended = place.receiver(receiver, nobody).wait();
         ended.expect_failure(2, word);
     };
-    refused(&other, "another input");
     refused(&arguments[0].clone().with("--lambda 64"), "other options");
     let stranger = format!("--peer {}", place.receiver);
     refused(&arguments[0].clone().with(&stranger), "another peer");
-    assert_eq!(std::fs::read(place.path("near/journal")).unwrap(), journal);
+    let sender = arguments[1].clone().with("--work-dir near");
+    place.sender(&sender, nobody).wait().expect_failure(2, "");
+    for at in (0..journal.len()).step_by(journal.len() / 50) {
+        let mut changed = journal.clone();
+        changed[at] ^= 4;
+        place.write("near/journal", &changed);
+        refused(&arguments[0], "damaged");
+    }
+    place.write("near/journal", &journal);
 
     // A peer that has nothing to go on from: both start over.
     std::fs::remove_dir_all(place.path("far")).unwrap();
     let pair = run(&place, &arguments);
     pair.expect_success();
-    assert!(
-        pair.receiver.err.contains("bucket 1 of 8"),
-        "{}",
-        pair.receiver.err
-    );
-    assert!(
-        pair.sender.err.contains("bucket 1 of 8"),
-        "{}",
-        pair.sender.err
-    );
+    let said = |ended: &Ended, line: &str| assert!(ended.err.contains(line), "{}", ended.err);
+    said(&pair.receiver, "starting over: the peer has kept nothing");
+    for ended in [&pair.receiver, &pair.sender] {
+        said(ended, "bucket 1 of 8");
+    }
     assert!(place.read("out.csv") == expected[0]);
     assert!(!place.path("near").exists() && !place.path("far").exists());
+}
+
+/// Whatever changes between a run that broke off and the next, the result is that of the next.
+#[test]
+fn what_an_earlier_run_found_enters_no_other_result() {
+    let (place, arguments, expected) = long_place();
+    let limited = with(
+        &arguments,
+        &format!("{EIGHT_OF_LONG} --work-dir near"),
+        &format!("{EIGHT_OF_LONG} --work-dir far"),
+    );
+    let in_memory = with(&arguments, "--work-dir near", "--work-dir far");
+    let (mine, own, theirs) = ("ours.csv", place.read("ours.csv"), place.read("theirs.csv"));
+    let others = theirs.replace("\nk", "\nz");
+    assert_ne!(others, theirs);
+    // A table of the same size and time, in which the keys have moved to other rows.
+    let mut lines: Vec<&str> = own.lines().collect();
+    lines[1..].reverse();
+    let moved = lines.join("\n") + "\n";
+
+    let cases: [(&str, &str, &[Arguments; 2], [&str; 2]); 5] = [
+        // With memory enough for one bucket, the earlier run's number of buckets counts.
+        (
+            &own,
+            &theirs,
+            &in_memory,
+            ["going on after bucket", "going on after bucket"],
+        ),
+        (
+            &own,
+            &others,
+            &in_memory,
+            ["over: the peer's keys", "over: this side's keys"],
+        ),
+        (
+            &own,
+            &others,
+            &limited,
+            ["over: the peer's keys", "over: this side's keys"],
+        ),
+        (
+            &moved,
+            &theirs,
+            &limited,
+            ["over: this side's keys", "over: the peer's keys"],
+        ),
+        (
+            &moved,
+            &others,
+            &in_memory,
+            ["over: this side's keys", "over: this side's keys"],
+        ),
+    ];
+    for (case, (ours, theirs_now, arguments, said)) in cases.into_iter().enumerate() {
+        place.write(mine, &own);
+        place.write("theirs.csv", &theirs);
+        let times =
+            ["ours.csv", "theirs.csv"].map(|n| place.path(n).metadata().unwrap().modified());
+        stopped_at_bucket_three(&place, &limited, case % 2 == 0, kill);
+        for ((name, text), time) in [(mine, ours), ("theirs.csv", theirs_now)]
+            .into_iter()
+            .zip(times)
+        {
+            place.write(name, text);
+            let file = std::fs::File::options()
+                .write(true)
+                .open(place.path(name))
+                .unwrap();
+            file.set_modified(time.unwrap()).unwrap();
+        }
+        let pair = run(&place, arguments);
+        pair.expect_success();
+        for (ended, said) in [&pair.receiver, &pair.sender].into_iter().zip(said) {
+            assert!(ended.err.contains(said), "{case}: {}", ended.err);
+        }
+        let result = place.read("out.csv");
+        match (case, theirs_now == others) {
+            (_, true) => assert_eq!(
+                result,
+                expected[0].lines().next().unwrap().to_owned() + "\n"
+            ),
+            (0, false) => assert!(result == expected[0]),
+            (_, false) => {
+                let mut lines: Vec<&str> = expected[0].lines().collect();
+                lines[1..].reverse();
+                assert!(result == lines.join("\n") + "\n");
+            }
+        }
+        std::fs::remove_file(place.path("out.csv")).unwrap();
+        assert!(!place.path("near").exists() && !place.path("far").exists());
+    }
+}
+
+/// A directory whose file system is full, in place of the one of the output.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_could_not_be_written_is_written_without_the_peer() {
+    for limit in ["", EIGHT] {
+        let (place, arguments, expected) = large_place();
+        let before = place.names();
+        let arguments = with(&arguments, limit, limit);
+        let [receiver, sender] = with(&arguments, "--work-dir near", "");
+        // The output is no part of the job.
+        let full = receiver.clone().without("--output").output("/dev/full");
+        let pair = exchange(&place, &full, &sender);
+        pair.receiver.expect_failure(7, "/dev/full");
+        pair.sender.expect_success();
+        assert!(place.path("near/journal").exists());
+
+        // Not for another table, not with other options; and nobody is asked.
+        let nobody = "--connect 127.0.0.1:1 --wait 0.2";
+        let other = Arguments::new("theirs.csv", "key")
+            .output("out.csv")
+            .with(DH);
+        let [other, _] = with(&[other, sender.clone()], limit, "");
+        let ended = place
+            .receiver(&other.with("--work-dir near"), nobody)
+            .wait();
+        ended.expect_failure(4, "127.0.0.1:1");
+        let lambda = receiver.clone().with("--lambda 64");
+        place
+            .receiver(&lambda, nobody)
+            .wait()
+            .expect_failure(2, "other options");
+        assert!(place.path("near/journal").exists());
+        let ended = place
+            .receiver(&receiver.clone().with("--report r.json"), nobody)
+            .wait();
+        ended.expect_success();
+        assert!(
+            ended.err.contains("the answer was found at 20"),
+            "{}",
+            ended.err
+        );
+        assert!(
+            ended.err.contains("writing it without the peer"),
+            "{}",
+            ended.err
+        );
+        assert!(place.read("out.csv") == expected[0], "{limit}");
+        let report = report(&place, "r.json");
+        assert!(report["computed"].as_str().unwrap().starts_with("20"));
+        assert_eq!(
+            report["rows_written"],
+            expected[0].lines().count() as u64 - 1
+        );
+        for name in ["out.csv", "r.json"] {
+            std::fs::remove_file(place.path(name)).unwrap();
+        }
+        assert_eq!(place.names(), before);
+    }
 }
 
 #[cfg(unix)]

@@ -139,6 +139,13 @@ impl Arguments {
         self
     }
 
+    /// The same without an option and its value.
+    pub(crate) fn without(mut self, option: &str) -> Arguments {
+        let at = self.words.iter().position(|word| word == option).unwrap();
+        self.words.drain(at..at + 2);
+        self
+    }
+
     pub(crate) fn stdin(mut self, input: &str) -> Arguments {
         self.stdin = Some(input.to_owned());
         self

@@ -1,0 +1,232 @@
+use super::*;
+use std::time::Duration;
+
+use vesica_session::{Fingerprint, Job, Kept, ProtocolRequest, Role, agree};
+use vesica_wire::memory_pair;
+
+fn owner() -> Owner {
+    Owner {
+        peer: "vs1:peer".into(),
+        terms: "receiver auto malicious".into(),
+    }
+}
+
+/// A contract, as two sides agree on it.
+fn state() -> State {
+    let side = |role| {
+        move |mut channel: vesica_wire::FramedChannel| {
+            let job = Job {
+                protocol: ProtocolRequest::Auto,
+                ..Job::new(role, vec!["exact/1".into()])
+            };
+            let none: Option<Fingerprint> = None;
+            agree(&mut channel, &job, 5, &Kept::Nothing, none, none)
+        }
+    };
+    let (a, b) = memory_pair();
+    std::thread::scope(|scope| {
+        scope.spawn(move || side(Role::Sender)(b).unwrap());
+        let mut state = side(Role::Receiver)(a).unwrap().state;
+        state.found = vec![2];
+        state
+    })
+}
+
+fn journal() -> Journal {
+    let mut matched = RowSet::none(100);
+    matched.set(3, true);
+    matched.set(99, true);
+    Journal {
+        head: Head {
+            owner: owner(),
+            input: [2; 32],
+            state: state(),
+            written: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            rows: 100,
+        },
+        matched,
+    }
+}
+
+fn keys(identity: &Identity) -> Keys {
+    Keys::of(identity)
+}
+
+/// The exit code and the line of a failure.
+fn code<T>(result: Result<T, Error>) -> (u8, String) {
+    let error = result.err().expect("a failure");
+    (error.exit_code(), error.to_string())
+}
+
+#[test]
+fn a_journal_comes_back_and_a_spoilt_one_does_not() {
+    let identity = Identity::generate().unwrap();
+    let keys = keys(&identity);
+    let bytes = journal().encode(&keys).unwrap();
+    assert_eq!(Journal::decode(&bytes, &keys), Some(journal()));
+    for end in 0..bytes.len() {
+        assert_eq!(Journal::decode(&bytes[..end], &keys), None, "{end}");
+    }
+    assert_eq!(Journal::decode(&[&bytes[..], &[0]].concat(), &keys), None);
+    for at in 0..bytes.len() {
+        for bit in [1, 0x80] {
+            let mut spoilt = bytes.clone();
+            spoilt[at] ^= bit;
+            assert_eq!(Journal::decode(&spoilt, &keys), None, "{at}");
+        }
+    }
+    // Whoever has another identity can neither write nor read one.
+    let other = Keys::of(&Identity::generate().unwrap());
+    assert_eq!(Journal::decode(&bytes, &other), None);
+    assert_ne!(keys.input(&[1; 32]), other.input(&[1; 32]));
+    assert_ne!(keys.input(&[1; 32]), keys.input(&[2; 32]));
+}
+
+/// The longest contract and the most buckets.
+#[test]
+fn every_journal_can_be_read_back() {
+    let keys = keys(&Identity::generate().unwrap());
+    let mut journal = journal();
+    let contract = &mut journal.head.state.contract;
+    contract.normalization = vec!["x".repeat(128); 64];
+    contract.buckets = vesica_session::MAX_BUCKETS;
+    journal.head.owner.terms = contract.normalization.join(",");
+    journal.head.state.found = vec![u64::MAX; vesica_session::MAX_BUCKETS as usize];
+    let bytes = journal.encode(&keys).unwrap();
+    assert_eq!(Journal::decode(&bytes, &keys), Some(journal));
+}
+
+#[test]
+fn a_work_directory_is_kept_for_its_run_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("work");
+    let identity = Identity::generate().unwrap();
+    let open = |owner| WorkDir::open(&path, keys(&identity), owner);
+    // Without a journal nothing is left.
+    drop(open(owner()).unwrap());
+    assert!(!path.exists());
+
+    let (mut work, left) = open(owner()).unwrap();
+    assert_eq!(left, None);
+    let (exit, line) = code(open(owner()));
+    assert_eq!(exit, 2);
+    assert!(line.contains("in use"), "{line}");
+    work.write(&journal()).unwrap();
+    drop(work);
+
+    // What a killed run had begun to write goes.
+    fs::write(path.join(".vesica-x.part"), "half").unwrap();
+    let (work, left) = open(owner()).unwrap();
+    assert_eq!(left, Some(journal()));
+    assert!(!path.join(".vesica-x.part").exists());
+    drop(work);
+    type Change = fn(&mut Owner);
+    let changes: [(Change, &str); 2] = [
+        (|o| o.peer.push('x'), "peer"),
+        (|o| o.terms.push('x'), "options"),
+    ];
+    for (change, word) in changes {
+        let mut other = owner();
+        change(&mut other);
+        let (exit, line) = code(open(other));
+        assert_eq!(exit, 2);
+        assert!(line.contains(word), "{line}");
+    }
+    let stranger = Identity::generate().unwrap();
+    let (exit, line) = code(WorkDir::open(&path, keys(&stranger), owner()));
+    assert_eq!(exit, 2);
+    assert!(line.contains("another identity"), "{line}");
+    // Nobody's failure has cost anything.
+    let (mut work, left) = open(owner()).unwrap();
+    assert_eq!(left, Some(journal()));
+    work.forget().unwrap();
+    assert!(!path.join(JOURNAL).exists());
+    work.forget().unwrap();
+    work.write(&journal()).unwrap();
+    work.finish();
+    assert!(!path.exists());
+
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("thesis.tex"), "").unwrap();
+    let (exit, line) = code(open(owner()));
+    assert_eq!(exit, 2);
+    assert!(line.contains("other files"), "{line}");
+    assert!(path.join("thesis.tex").exists());
+    let nowhere = place.path().join("no/where");
+    assert_eq!(code(WorkDir::open(&nowhere, keys(&identity), owner())).0, 2);
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_is_for_its_owner_only() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("work");
+        let identity = Identity::generate().unwrap();
+        let (mut work, _) = WorkDir::open(&path, keys(&identity), owner()).unwrap();
+        work.write(&journal()).unwrap();
+        let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join(JOURNAL)), 0o600);
+        assert_eq!(mode(&path.join(LOCK)), 0o600);
+        work.finish();
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("work");
+        let identity = Identity::generate().unwrap();
+        let open = |path: &Path| WorkDir::open(path, keys(&identity), owner());
+        fs::create_dir(&path).unwrap();
+        for mode in [0o777, 0o770, 0o702, 0o1777] {
+            set_mode(&path, mode);
+            let (exit, line) = code(open(&path));
+            assert_eq!(exit, 2);
+            assert!(line.contains("other users"), "{mode:o} {line}");
+        }
+        for mode in [0o700, 0o755] {
+            set_mode(&path, mode);
+            let (work, _) = open(&path).unwrap();
+            drop(work);
+            fs::create_dir(&path).unwrap();
+        }
+        let link = place.path().join("link");
+        symlink(&path, &link).unwrap();
+        let (exit, line) = code(open(&link));
+        assert_eq!(exit, 2);
+        assert!(line.contains("symbolic link"), "{line}");
+        assert!(link.is_symlink() && path.is_dir());
+    }
+
+    /// Links that were planted while the directory was open to others.
+    #[test]
+    fn no_link_is_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, diary) = (place.path().join("work"), place.path().join("diary"));
+        let identity = Identity::generate().unwrap();
+        let open = || WorkDir::open(&path, keys(&identity), owner());
+        fs::write(&diary, "dear diary").unwrap();
+        for name in [LOCK, JOURNAL] {
+            fs::create_dir(&path).unwrap();
+            symlink(&diary, path.join(name)).unwrap();
+            assert_eq!(code(open()).0, 2, "{name}");
+            fs::remove_dir_all(&path).unwrap();
+        }
+        // A part is replaced, and a link in its place only removed.
+        fs::create_dir(&path).unwrap();
+        symlink(&diary, path.join(".vesica-journal.part")).unwrap();
+        let (mut work, _) = open().unwrap();
+        work.write(&journal()).unwrap();
+        work.finish();
+        assert!(!path.exists());
+        assert_eq!(fs::read_to_string(&diary).unwrap(), "dear diary");
+    }
+}
