@@ -29,7 +29,7 @@ mod tls;
 mod tls_stream;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use buckets::{Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
+pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
 pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
 pub use contract::{
     Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
