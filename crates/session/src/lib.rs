@@ -22,6 +22,7 @@ mod fingerprint;
 mod identity;
 mod items;
 mod job;
+mod nonces;
 mod report;
 mod set;
 mod threads;
