@@ -41,8 +41,8 @@ pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_t
 
 pub use vesica_session::{
     ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
-    FingerprintError, Identity, Interrupt, Link, Loaded, Protocol, ProtocolRequest, Report, Reveal,
-    Role, Security,
+    FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, Protocol, ProtocolRequest,
+    Readiness, Refused, Report, Reveal, Role, Security,
 };
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,
