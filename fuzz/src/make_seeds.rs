@@ -69,6 +69,19 @@ fn wire(seeds: &Seeds) -> Result<()> {
     seeds.put("frames", "drip", &[&[0, 32, 6], &two[..]].concat())?;
     let abort = frame(1, b"\x02the two sides disagree");
     seeds.put("frames", "abort", &[&[63, 32, 255], &abort[..]].concat())?;
+    let alive = frame(2, b"");
+    let between = [&alive[..], &two, &alive, &frame(32, b"third"), &alive].concat();
+    seeds.put(
+        "frames",
+        "heartbeats",
+        &[&[3, 32, 255], &between[..]].concat(),
+    )?;
+    let loud = [frame(2, b"hello"), two].concat();
+    seeds.put(
+        "frames",
+        "heartbeat-with-payload",
+        &[&[63, 32, 255], &loud[..]].concat(),
+    )?;
     let huge = [32, 0xff, 0xff, 0xff, 0xff];
     seeds.put("frames", "huge", &[&[63, 32, 255], &huge[..]].concat())
 }
@@ -104,8 +117,9 @@ fn session(seeds: &Seeds) -> Result<()> {
         let bytes = hello.encode();
         seeds.put("hello", name, &bytes)?;
         let length = (bytes.len() as u16).to_be_bytes();
-        // Then the nonce's 64 bytes, and the empty last frame.
-        let script = [&[ours], &length[..], &bytes, &[0, 64], &[5; 64], &[0, 0]].concat();
+        // Then the commitment, the nonce and the empty last frame.
+        let end = [&[0, 64][..], &[5; 64], &[0, 32], &[6; 32], &[0, 0]].concat();
+        let script = [&[ours], &length[..], &bytes, &end].concat();
         seeds.put("agree", name, &script)?;
     }
     let fingerprint = Fingerprint::of_public_key(b"a key").to_string();
@@ -237,8 +251,14 @@ fn parts(seeds: &Seeds) -> Result<()> {
             )?;
         }
     }
+    for role in 0..2 {
+        for (name, script) in near_honest(4) {
+            let name = format!("{role}-{name}");
+            seeds.put("agree", &name, &[&[role][..], &script].concat())?;
+        }
+    }
     for left in 0..4 {
-        for (name, script) in near_honest(7) {
+        for (name, script) in near_honest(8) {
             let name = format!("{left}-{name}");
             seeds.put("buckets", &name, &[&[left][..], &script].concat())?;
         }

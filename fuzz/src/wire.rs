@@ -3,7 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use vesica_wire::{FrameReader, Interrupt, Kind, MAX_FRAME, ReadHalf};
+use vesica_wire::{ChannelOptions, FrameReader, HEADER_BYTES, Kind, MAX_FRAME, ReadHalf};
+
+/// Code of the frame that no caller sees.
+const HEARTBEAT: u8 = 2;
 
 /// A stream that hands out its bytes in pieces of one length, and ends.
 struct Pieces {
@@ -31,7 +34,11 @@ pub fn frames(bytes: &[u8]) {
         at: 0,
         piece: usize::from(*piece) + 1,
     };
-    let mut reader = FrameReader::new(pieces, Duration::from_secs(60), Interrupt::new());
+    let options = ChannelOptions {
+        timeout: Duration::from_secs(60),
+        ..ChannelOptions::default()
+    };
+    let mut reader = FrameReader::new(pieces, &options);
     let kind = Kind {
         code: *code,
         name: "frame",
@@ -40,9 +47,13 @@ pub fn frames(bytes: &[u8]) {
         255 => MAX_FRAME,
         max => usize::from(*max),
     };
+    let mut received = 0;
     while let Ok(payload) = reader.recv(kind, max) {
         assert!(payload.len() <= max);
+        received += HEADER_BYTES + payload.len();
     }
+    // Heartbeats are swallowed, and nothing comes from nowhere.
+    assert!(received <= stream.len() && (received == 0 || *code != HEARTBEAT));
     // The first error is final.
     assert!(reader.recv(kind, MAX_FRAME).is_err());
 }

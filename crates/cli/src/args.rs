@@ -109,7 +109,7 @@ pub(crate) struct Meeting {
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Connect to the peer at HOST:PORT, again and again until the timeout
+    /// Connect to the peer at HOST:PORT, again and again until the wait is over
     #[arg(long, value_name = "ADDR")]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
@@ -152,8 +152,12 @@ pub(crate) struct Meeting {
     /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Longest wait for the peer to come, and longest silence of the peer afterwards, which has to
-    /// cover its longest computation
+    /// Longest wait for the peer to come, counted from when this side is ready itself. Others who
+    /// come are turned away, named, and waited past
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) wait: Duration,
+    /// Longest silence of the peer once it has come. A peer that works says every second that it is
+    /// alive, so that this need not cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// Write a report of the run as JSON
@@ -493,7 +497,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let problem = "a timeout is a number of seconds, more than 0 and at most 1000000";
+    let problem = "give a number of seconds, more than 0 and at most 1000000";
     let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
     if seconds > 0.0 && seconds <= 1e6 {
         Ok(Duration::from_secs_f64(seconds))

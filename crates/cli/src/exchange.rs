@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, Party, Role, Terms, WholeFile, receive_table, send_table,
+    ConnectOptions, Identity, OnRefused, Party, Role, Terms, WholeFile, receive_table, send_table,
     send_table_to,
 };
 
@@ -59,27 +59,32 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     if let Some(warning) = loaded.warning {
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
     }
+    let endpoint = link.endpoint()?;
+    let terms = Terms {
+        protocol: link.protocol,
+        security: link.security(),
+        lambda: link.lambda,
+        max_peer_items: link.max_peer_items,
+        both: link.both,
+    };
+    terms.check()?;
+    let interrupt = signals.interrupt().clone();
+    let mut progress = Progress::new(link.progress, signals);
     let party = Party {
         identity: &loaded.identity,
         peer: link.peer,
-        endpoint: link.endpoint()?,
+        endpoint,
         connect: ConnectOptions {
+            wait: link.wait,
             timeout: link.timeout,
-            interrupt: signals.interrupt().clone(),
+            on_refused: OnRefused::new(progress.refusals()),
+            interrupt,
             ..ConnectOptions::default()
         },
-        terms: Terms {
-            protocol: link.protocol,
-            security: link.security(),
-            lambda: link.lambda,
-            max_peer_items: link.max_peer_items,
-            both: link.both,
-        },
+        terms,
         resources: link.resources(),
         allow_empty: link.allow_empty,
     };
-    party.terms.check()?;
-    let mut progress = Progress::new(link.progress, signals);
     let source = table.open()?;
     if let Some(report) = &link.report
         && same_file(report, &table.input)

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use vesica::{Begin, Counts, Endpoint, Observer, rfc3339};
+use vesica::{Begin, Counts, Endpoint, Observer, Refused, rfc3339};
 use vesica_session::Connection;
 
 use crate::args::ProgressMode;
@@ -47,6 +47,22 @@ impl Progress {
     pub(crate) fn finish(&self) {
         if let View::Bar(bar) = &self.view {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Tells of a connection that was turned away, at once and whatever the progress: a fingerprint
+    /// may be mistyped, and somebody waits.
+    pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
+        let bar = match &self.view {
+            View::Bar(bar) => Some(bar.clone()),
+            View::Plain | View::Nothing => None,
+        };
+        move |refused| {
+            let text = format!("turned away: {refused}");
+            match &bar {
+                Some(bar) => bar.suspend(|| line(&text)),
+                None => line(&text),
+            }
         }
     }
 
@@ -248,9 +264,6 @@ impl Observer for Progress {
     }
 
     fn connected(&mut self, connection: &Connection) {
-        for refused in &connection.refused {
-            self.note(&format!("turned away: {refused}"));
-        }
         if let Some(peer) = connection.peer {
             self.note(&format!("connected to {peer}"));
         }

@@ -11,7 +11,6 @@
 mod bins;
 pub mod cuckoo;
 pub mod random_band;
-mod scaled;
 pub mod simple;
 pub mod three_hash;
 pub mod two_choice;
@@ -19,6 +18,7 @@ pub mod two_choice;
 pub use bins::{Bins, Entry};
 
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::scaled;
 
 /// Encoding failed, which distinct keys make happen with probability at most 2^-λ, or keys repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,31 +1,23 @@
 //! Agreeing on the contract and deriving the session.
 //!
-//! Round one: hellos, which each side compares by itself. Round two, only once they fit: a nonce of
-//! each side and the hash of the contract as it stands there. The session is a hash of the
-//! contract, both nonces and both fingerprints, and salts every item.
-//!
-//! The nonces are not committed to beforehand. Whoever speaks second may choose its nonce knowing
-//! the other's, and so among the sessions that it has time to compute; but the other's nonce is
-//! fresh, so nothing can be prepared before the contract is agreed, and a session picked among 2^40
-//! makes 256-bit items collide no sooner than any other.
+//! First hellos, which each side compares by itself. Then, only once they fit, commitments to nonces
+//! with the digest of the contract as it stands on either side, and the nonces ([`crate::nonces`]).
+//! The session is a hash of contract, roles, nonces and fingerprints, and salts every item: nothing can
+//! be prepared before the contract is agreed, and neither side chooses the session.
 
 use vesica_psi::Params;
-use vesica_wire::{Channel, Error as WireError, Kind, Misbehaviour};
+use vesica_wire::{Channel, Error as WireError, Kind};
 
 use crate::codec::bad;
-use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT, differ};
+use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::{
     Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume, Role,
-    StartOver, State,
+    StartOver, State, nonces,
 };
 
 const HELLO: Kind = Kind {
     code: 16,
     name: "hello",
-};
-const NONCE: Kind = Kind {
-    code: 17,
-    name: "nonce",
 };
 const DONE: Kind = Kind {
     code: 18,
@@ -134,7 +126,11 @@ fn exchange(
             most.saturating_sub(contract.buckets.ilog2()),
         )));
     }
-    let session = session(channel, job.role, &contract, local, peer)?;
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce).map_err(|e| {
+        WireError::Resource(format!("no randomness from the operating system: {e}"))
+    })?;
+    let session = nonces::session(channel, job.role, &contract.digest(), &nonce, local, peer)?;
     let size = |items: u64| {
         usize::try_from(items)
             .map_err(|_| WireError::Resource(format!("{items} items do not fit into memory")))
@@ -166,53 +162,6 @@ fn exchange(
         contract,
         peer_items: theirs.items,
     })
-}
-
-/// Round two: nonces, and the hash of what each side believes to be agreed.
-fn session(
-    channel: &mut dyn Channel,
-    role: Role,
-    contract: &Contract,
-    local: Option<Fingerprint>,
-    peer: Option<Fingerprint>,
-) -> Result<[u8; 32], WireError> {
-    let agreed = contract.digest();
-    let mut ours = [0; 32];
-    getrandom::fill(&mut ours).map_err(|e| {
-        WireError::Resource(format!("no randomness from the operating system: {e}"))
-    })?;
-    channel.send(NONCE, [agreed, ours].concat())?;
-    channel.flush()?;
-    let message = channel.recv(NONCE, 64)?;
-    let (their_agreed, theirs) = match message.split_first_chunk::<32>() {
-        Some((agreed, nonce)) if nonce.len() == 32 => (agreed, nonce),
-        _ => {
-            return Err(Misbehaviour::WrongLength {
-                what: NONCE.name,
-                bytes: message.len(),
-            }
-            .into());
-        }
-    };
-    if *their_agreed != agreed {
-        let hex = |digest: &[u8; 32]| blake3::Hash::from_bytes(*digest).to_string();
-        return Err(differ("contract hash", hex(&agreed), hex(their_agreed)));
-    }
-    let parts = [(&ours[..], local), (theirs, peer)];
-    let [receiver, sender] = match role {
-        Role::Receiver => parts,
-        Role::Sender => [parts[1], parts[0]],
-    };
-    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-01 session v1");
-    hasher.update(&agreed);
-    for (nonce, fingerprint) in [receiver, sender] {
-        hasher.update(nonce);
-        match fingerprint {
-            Some(fingerprint) => hasher.update(&[1]).update(fingerprint.as_bytes()),
-            None => hasher.update(&[0]).update(&[0; 32]),
-        };
-    }
-    Ok(*hasher.finalize().as_bytes())
 }
 
 /// What a side says of the run that it has kept. The name of a run depends on what both sides of it

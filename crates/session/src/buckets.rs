@@ -1,14 +1,21 @@
 //! Sets that do not fit into memory, cut into buckets that do.
 //!
 //! Both sides put an item into the bucket that a salted hash names, so that equal items meet, and
-//! run the protocol once a bucket. The salt is agreed after both nonces: nobody prepares items that
-//! all fall into one bucket. How full a bucket is would tell something about a set, so each side
-//! fills every bucket up with random strings to the one size that [`capacity`] gives.
+//! run the protocol once per bucket. The salt comes from both nonces: nobody prepares items that all
+//! fall into one bucket. How full a bucket is would tell something about a set, so each side fills
+//! every bucket up with random strings to the one size that [`capacity`] gives.
 
+use vesica_primitives::scaled::{Round, Scaled};
 use vesica_psi::{Item, Protocol};
 
 /// Most buckets of a run.
 pub const MAX_BUCKETS: u32 = 1 << 10;
+
+/// Runs over which a bucket that overflows is as improbable as λ says, a power of two.
+///
+/// A peer that opens its nonce last can hang up after it has seen where the items of a set that it
+/// guesses would fall, and wait for this side's user to start again.
+pub const ATTEMPTS: u32 = 1 << 10;
 
 /// Items of both sides together that a bucket must be worth: with fewer, padding would be most of
 /// the work, and a peer with little memory could make it all of the work.
@@ -26,22 +33,22 @@ pub struct Split {
 }
 
 /// Keys of `vole` from which on the receiver's linear system grows no further: those of one bin of its
-/// store.
+/// OKVS.
 const SYSTEM: u64 = (1 << 20) + (1 << 18);
 
-/// Bytes that a run of `protocol` takes on the side that needs more, about: items, masks and what the
-/// protocol works on, with one thread.
+/// Memory use of a run of `protocol` on the side that needs more, in bytes, about: items, masks and what
+/// the protocol works on, with one thread.
 ///
 /// - RT21's polynomial takes 64·n·log₂ n bytes for n items of the receiver, and its masks some 150 bytes
-///   an item of either side, as do the blinded items of classic DH. KKRT has three masks for each of the
-///   sender's items, and takes some 70 bytes more for them.
-/// - `vole` takes 110 bytes an item of the receiver and 90 for those of one linear system, which every
-///   further thread has of its own; on the other side 90 bytes an item of the sender and 26 an item of
+///   per item of either side, as do the blinded items of classic DH. KKRT has three masks per item of the
+///   sender, and takes some 70 bytes more for them.
+/// - `vole` takes 110 bytes per item of the receiver and 90 for those of one linear system, of which every
+///   further thread has its own; on the other side 90 bytes per item of the sender and 26 per item of
 ///   the receiver. Measured by `vesica bench` at 2^20 to 2^24 items, rounded up.
-/// - Sparse extensions keep a row of 64 bytes a point, of which `spot-fast` has two for each of the
-///   sender's items; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items, and `sparse-okvs` has the
-///   slots of the store on both sides, and on the receiver's a linear system of 140 bytes an item. Measured
-///   at 2^10 and 2^20 items.
+/// - Sparse extensions keep a row of 64 bytes per point, of which `spot-fast` has two per item of the
+///   sender; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items, and `sparse-okvs` has the slots
+///   of the OKVS on both sides, and on the receiver's a linear system of 140 bytes per item. Measured at
+///   2^10 and 2^20 items.
 pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
     let bytes = |items: u64, each: u64| items.saturating_mul(each);
     let both = bytes(receiver_size.saturating_add(sender_size), 150);
@@ -94,25 +101,37 @@ pub fn split(
         .find(|split| working_bytes(protocol, split.receiver, split.sender) <= memory)
 }
 
-/// Items that each of `buckets` buckets is filled up to, so that no bucket of `items` items gets
-/// more, but with probability 2^-`lambda`.
+/// Items that each of `buckets` buckets is filled up to, so that of [`ATTEMPTS`] runs one in which
+/// some bucket of `items` items gets more has probability at most 2^-`lambda`.
 ///
-/// A bucket's load is binomial with mean μ = items/buckets. By Chernoff's bound (Mitzenmacher and
-/// Upfal, *Probability and Computing*, theorem 4.4) it is c or more with probability at most
-/// exp(−(c·ln(c/μ) − c + μ)) for c > μ; a union bound over the buckets leads to the smallest c with
-/// c·ln(c/μ) − c + μ ≥ (λ + log₂ buckets)·ln 2, and c − 1 items are the most.
+/// A bucket's load is binomial with p = 1/buckets and mean μ = items·p. It is c or more with probability
+/// at most (μ/c)^c · ((items − μ)/(items − c))^(items − c), for c > μ (Hoeffding 1963, theorem 1, equation
+/// 2.1). A union bound over buckets and attempts leads to the smallest c for which that is at most
+/// 2^-λ / (buckets·attempts), and c − 1 items are the most. The bound is computed in whole numbers and
+/// rounded up: the result is the same on every machine, and never too small.
 pub fn capacity(items: u64, buckets: u32, lambda: u32) -> u64 {
-    if buckets <= 1 || items == 0 {
+    // What follows does not overflow below 2^48. No run is as large, and no bucket holds more than
+    // everything.
+    if buckets <= 1 || items == 0 || items >= 1 << 48 {
         return items;
     }
-    let mean = items as f64 / f64::from(buckets);
-    let wanted = (f64::from(lambda) + f64::from(buckets).log2()) * std::f64::consts::LN_2;
+    let exponent = u64::from(lambda) + u64::from(ATTEMPTS.ilog2() + buckets.ilog2());
+    let target = Scaled::power_of_two(-(exponent as i64));
+    let whole = |value: u64| Scaled::power_of_two(0).times_whole(value, Round::Up);
+    let buckets = u64::from(buckets);
     let rare = |c: u64| {
-        let c = c as f64;
-        c * (c / mean).ln() - c + mean >= wanted
+        let above = whole(items).over(buckets * c, Round::Up);
+        let tail = above.power(c, Round::Up);
+        let rest = items - c;
+        if rest == 0 {
+            return tail.at_most(target);
+        }
+        let below = whole(items * (buckets - 1)).over(buckets * rest, Round::Up);
+        tail.times(below.power(rest, Round::Up), Round::Up)
+            .at_most(target)
     };
-    // No bucket holds more than everything.
-    let (mut below, mut enough) = (mean.floor() as u64, items.saturating_add(1));
+    // More than all items are in no bucket.
+    let (mut below, mut enough) = (items / buckets, items + 1);
     while enough - below > 1 {
         let middle = below + (enough - below) / 2;
         if rare(middle) {
@@ -183,28 +202,84 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng;
 
-    #[test]
-    fn a_bucket_holds_enough_and_not_much_more() {
-        for (items, buckets, lambda) in [
-            (1000u64, 8, 40),
-            (4000, 8, 40),
-            (1 << 20, 16, 40),
-            (1 << 26, 64, 40),
-            (1 << 26, 64, 64),
-            (1 << 28, 1024, 128),
-        ] {
-            let capacity = capacity(items, buckets, lambda);
-            let mean = items as f64 / f64::from(buckets);
-            // The bound itself, at the size and one below it.
-            let tail = |c: f64| (-(c * (c / mean).ln() - c + mean)).exp() * f64::from(buckets);
-            let target = (-f64::from(lambda)).exp2();
-            assert!(tail(capacity as f64 + 1.0) <= target * 1.000001);
-            assert!(tail(capacity as f64) > target * 0.999999);
-            // Within what a normal tail of so many bits would ask for, roughly doubled.
-            let bits = f64::from(lambda) + f64::from(buckets).log2();
-            let normal = mean + 2.0 * (2.0 * bits * mean).sqrt();
-            assert!((capacity as f64) < normal, "{items} {buckets}: {capacity}");
+    const CASES: [(u64, u32, u32); 12] = [
+        (1000, 8, 40),
+        (4000, 8, 40),
+        (4000, 2, 40),
+        (5000, 2, 64),
+        (1 << 20, 2, 40),
+        (1 << 20, 16, 40),
+        (1 << 26, 64, 40),
+        (1 << 26, 64, 64),
+        (100_000_000, 1024, 40),
+        (1 << 28, 1024, 128),
+        (1 << 32, 4, 40),
+        (1 << 32, 1024, 128),
+    ];
+
+    /// The exponent of two that [`capacity`] has to reach.
+    fn bits(buckets: u32, lambda: u32) -> f64 {
+        f64::from(lambda) + f64::from(ATTEMPTS).log2() + f64::from(buckets).log2()
+    }
+
+    /// The smallest c > μ from which on `bits` of a tail bound are at least those wanted; less one.
+    fn by_floats(items: u64, buckets: u32, lambda: u32, bound: impl Fn(f64, f64) -> f64) -> u64 {
+        let mean = items as f64 / f64::from(buckets);
+        let (mut below, mut enough) = (mean as u64, items + 1);
+        while enough - below > 1 {
+            let middle = below + (enough - below) / 2;
+            match bound(middle as f64, mean) / std::f64::consts::LN_2 >= bits(buckets, lambda) {
+                true => enough = middle,
+                false => below = middle,
+            }
         }
+        enough - 1
+    }
+
+    #[test]
+    fn capacities_are_those_of_the_bound_in_floating_point() {
+        for (items, buckets, lambda) in CASES {
+            let n = items as f64;
+            // Logarithms of 1 + x, or whole items would be lost in differences of large numbers.
+            let ours = |c: f64, mean: f64| {
+                -c * ((mean - c) / c).ln_1p() - (n - c) * ((c - mean) / (n - c)).ln_1p()
+            };
+            let found = capacity(items, buckets, lambda);
+            let expected = by_floats(items, buckets, lambda, ours);
+            assert!(
+                found.abs_diff(expected) <= 1,
+                "{items} {buckets}: {found} {expected}"
+            );
+            // The bound that versions before had is weaker: c·ln(c/μ) − c + μ.
+            let poisson = |c: f64, mean: f64| -c * ((mean - c) / c).ln_1p() - c + mean;
+            let before = by_floats(items, buckets, lambda, poisson);
+            assert!(found <= before + 1, "{items} {buckets}: {found} {before}");
+            let mean = n / f64::from(buckets);
+            let normal = mean + 2.0 * (2.0 * bits(buckets, lambda) * mean).sqrt();
+            assert!((found as f64) < normal, "{items} {buckets}: {found}");
+        }
+    }
+
+    /// Both sides compute them, so that they must not change within a version of the handshake.
+    #[test]
+    fn capacities_are_known() {
+        let vectors: serde_json::Value =
+            serde_json::from_str(include_str!("../../../vectors/buckets.json")).unwrap();
+        let vectors = vectors["capacities"].as_array().unwrap();
+        for vector in vectors {
+            let number = |name: &str| vector[name].as_u64().unwrap();
+            let (buckets, lambda) = (number("buckets") as u32, number("lambda") as u32);
+            assert_eq!(
+                capacity(number("items"), buckets, lambda),
+                number("capacity"),
+                "{vector}"
+            );
+        }
+        assert!(vectors.len() > CASES.len());
+    }
+
+    #[test]
+    fn capacities_of_small_and_of_impossible_sets() {
         assert_eq!(capacity(0, 8, 40), 0);
         assert_eq!(capacity(77, 1, 40), 77);
         // A few items may all fall into one bucket.
@@ -213,12 +288,23 @@ mod tests {
             assert!(capacity(items, 8, 40) <= items);
             assert!(capacity(items, 8, 40) >= items.div_ceil(8));
         }
+        for items in [(1 << 48) - 1, 1 << 48, u64::MAX] {
+            for buckets in [2, 1024] {
+                let found = capacity(items, buckets, 128);
+                assert!(found <= items && found >= items / u64::from(buckets));
+            }
+        }
     }
 
     /// The exact tail of the binomial distribution, for sizes where it can be summed.
     #[test]
     fn the_bound_covers_the_binomial_tail() {
-        for (items, buckets, lambda) in [(50u64, 4u32, 10u32), (200, 8, 12), (300, 16, 20)] {
+        for (items, buckets, lambda) in [
+            (50u64, 4u32, 1u32),
+            (200, 8, 4),
+            (300, 16, 12),
+            (400, 2, 10),
+        ] {
             let p = 1.0 / f64::from(buckets);
             let capacity = capacity(items, buckets, lambda);
             let mut term = (1.0 - p).powi(items as i32);
@@ -227,8 +313,9 @@ mod tests {
                 within += term;
                 term *= (items - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
             }
-            let overflow = f64::from(buckets) * (1.0 - within);
+            let overflow = f64::from(buckets) * (1.0 - within) * f64::from(ATTEMPTS);
             assert!(overflow <= (-f64::from(lambda)).exp2(), "{overflow}");
+            assert!(capacity < items, "the bound says something");
         }
     }
 

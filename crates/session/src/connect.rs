@@ -1,15 +1,14 @@
 //! Making the connection: who listens, who connects, and over what.
 //!
-//! Either role of the job may listen. A connecting side tries again until its timeout. A listening
-//! side lets in one peer. A peer that proves to hold another key than the pinned one ends the wait
-//! at once, on both sides: somebody mistyped a fingerprint, and waiting would not help. Connections
-//! that do not get that far (port scanners, other programs, half-open connections) are turned away,
-//! each after five seconds at most, and the wait goes on. So somebody who can reach the port and
-//! speaks this program's TLS can end a wait, but never get in.
+//! Either role of the job may listen. A listening side waits past whoever is not its peer
+//! ([`crate::Listener`]). A connecting side tries again and again, and stops early only for what waiting
+//! cannot mend: a listener that has proved another identity than the pinned one, the pinned listener
+//! refusing ours, or a service that is not this program. Only a listener that has proved its key can refuse
+//! ours; an alert from anybody else is a failed attempt like any other.
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -19,24 +18,23 @@ use vesica_wire::{
 };
 
 use crate::tls::{self, Failure, Side};
-use crate::{Error, Fingerprint, Identity, tls_stream};
+use crate::wait::Wait;
+use crate::{Error, Fingerprint, Identity, Listener, OnRefused, Readiness, Refused, tls_stream};
 
-/// Longest time that one incoming connection may take for its TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Longest time of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Waits between attempts double from the first to the last.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LAST_WAIT: Duration = Duration::from_secs(2);
-/// Most turned-away connections that are remembered.
-const MAX_REFUSED: usize = 16;
+/// Longest time that a listener may take to answer a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Pauses between attempts double from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Which side of the connection a party is; independent of its role in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Waits on this address (`host:port`; port 0 picks a free one).
     Listen(String),
-    /// Connects to this address (`host:port`), again and again until the timeout.
+    /// Connects to this address (`host:port`), again and again until the wait is over.
     Connect(String),
 }
 
@@ -57,9 +55,15 @@ pub enum Transport<'a> {
 /// How to connect and how long to wait.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Time for the peer to appear, and later the longest silence of the peer in a run. It has to
-    /// cover the peer's longest computation.
+    /// Longest wait for the peer to come, counted from when this side is `ready`.
+    pub wait: Duration,
+    /// Longest silence of the peer in a run. A peer that works says every second that it is alive, so
+    /// that this need not cover its longest computation; at least a few seconds make sense.
     pub timeout: Duration,
+    /// Whether this side is ready itself.
+    pub ready: Readiness,
+    /// Hears of connections that a listener turns away.
+    pub on_refused: OnRefused,
     /// Ends everything when raised.
     pub interrupt: Interrupt,
     /// Emulated link for what this side sends.
@@ -67,10 +71,13 @@ pub struct ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// Two minutes, a flag of its own, no emulated link.
+    /// Two minutes each, ready from the start, nobody who hears, a flag of its own, no emulated link.
     fn default() -> Self {
         ConnectOptions {
+            wait: Duration::from_secs(120),
             timeout: Duration::from_secs(120),
+            ready: Readiness::from_the_start(),
+            on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
             link: Link::LAN,
         }
@@ -85,8 +92,9 @@ pub struct Connection {
     pub local: Option<Fingerprint>,
     /// The peer's fingerprint; `None` over plaintext.
     pub peer: Option<Fingerprint>,
-    /// Connections that were turned away before the peer came, a line each (at most 16).
-    pub refused: Vec<String>,
+    /// Connections that were turned away before the peer came: the first 16 wrong identities, and the
+    /// first 16 others.
+    pub refused: Vec<Refused>,
 }
 
 impl fmt::Debug for Connection {
@@ -100,7 +108,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    fn over(
+    pub(crate) fn over(
         stream: TcpStream,
         tls: Option<rustls::Connection>,
         transport: &Transport<'_>,
@@ -135,160 +143,12 @@ impl Connection {
     }
 }
 
-/// Secures a fresh stream.
-fn secure(
-    stream: &TcpStream,
-    side: Side,
-    transport: &Transport<'_>,
-    deadline: Instant,
-    interrupt: &Interrupt,
-) -> Result<Option<rustls::Connection>, Failure> {
-    match transport {
-        Transport::Tls { identity, peer } => {
-            tls::handshake(stream, side, identity, *peer, deadline, interrupt).map(Some)
-        }
-        Transport::PlaintextForBenchmarksOnly => Ok(None),
-    }
-}
-
-/// What ends the wait whoever waits; a failure that is handed back does not.
-fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error> {
-    match (failure, transport) {
-        (Failure::WrongPeer(got), Transport::Tls { peer, .. }) => Err(Error::WrongPeer {
-            expected: *peer,
-            got,
-        }),
-        (Failure::Refused, Transport::Tls { identity, .. }) => Err(Error::RefusedByPeer {
-            ours: identity.fingerprint(),
-        }),
-        (Failure::Interrupted, _) => Err(WireError::Interrupted.into()),
-        (other, _) => Ok(other),
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::WrongPeer(got) => write!(f, "wrong peer {got}"),
-            Failure::Refused => f.write_str("it refused this side's identity"),
-            Failure::Foreign(what) => write!(f, "not this program's TLS ({what})"),
-            Failure::Gone(what) => write!(f, "ended before it was secure ({what})"),
-            Failure::TimedOut => f.write_str("the TLS handshake took too long"),
-            Failure::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-/// A bound address on which one peer is awaited.
-#[derive(Debug)]
-pub struct Listener {
-    socket: TcpListener,
-    address: SocketAddr,
-}
-
-impl Listener {
-    /// Binds `address` (`host:port`; port 0 picks a free one).
-    ///
-    /// Fails with [`Error::Connect`] when the address is bad or taken.
-    pub fn bind(address: &str) -> Result<Listener, Error> {
-        let fail = |e: io::Error| {
-            Error::Connect(match e.kind() {
-                io::ErrorKind::AddrInUse => {
-                    format!("cannot listen on {address}: the port is taken")
-                }
-                _ => format!("cannot listen on {address}: {e}"),
-            })
-        };
-        let socket = TcpListener::bind(address).map_err(fail)?;
-        socket.set_nonblocking(true).map_err(fail)?;
-        let address = socket.local_addr().map_err(fail)?;
-        Ok(Listener { socket, address })
-    }
-
-    /// The address that is bound, with its real port.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Waits for the peer, then stops listening.
-    ///
-    /// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not fit,
-    /// with [`Error::Connect`] when nobody comes in time, and when interrupted.
-    pub fn accept(
-        self,
-        transport: &Transport<'_>,
-        options: &ConnectOptions,
-    ) -> Result<Connection, Error> {
-        let deadline = Instant::now() + options.timeout;
-        let mut refused = Vec::new();
-        loop {
-            let (stream, from) = self.next(deadline, options, &refused)?;
-            let limit = deadline.min(Instant::now() + HANDSHAKE);
-            let failure = match secure(
-                &stream,
-                Side::Listener,
-                transport,
-                limit,
-                &options.interrupt,
-            ) {
-                Ok(tls) => {
-                    let mut connection = Connection::over(stream, tls, transport, options)
-                        .map_err(|e| Error::Connect(format!("connection from {from}: {e}")))?;
-                    connection.refused = refused;
-                    return Ok(connection);
-                }
-                Err(failure) => verdict(failure, transport)?,
-            };
-            if refused.len() < MAX_REFUSED {
-                refused.push(format!("{from}: {failure}"));
-            }
-        }
-    }
-
-    fn next(
-        &self,
-        deadline: Instant,
-        options: &ConnectOptions,
-        refused: &[String],
-    ) -> Result<(TcpStream, SocketAddr), Error> {
-        loop {
-            options.interrupt.check()?;
-            match self.socket.accept() {
-                Ok(accepted) => return Ok(accepted),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // A connection that ended before it was accepted is no reason to stop waiting.
-                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => {
-                    return Err(Error::Connect(format!(
-                        "cannot accept on {}: {e}",
-                        self.address
-                    )));
-                }
-            }
-            if Instant::now() >= deadline {
-                let mut message = format!(
-                    "the peer did not connect to {} within {} s",
-                    self.address,
-                    options.timeout.as_secs_f32()
-                );
-                if !refused.is_empty() {
-                    message.push_str("; turned away: ");
-                    message.push_str(&refused.join("; "));
-                }
-                return Err(Error::Connect(message));
-            }
-            std::thread::sleep(POLL / 5);
-        }
-    }
-}
-
 /// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`],
-/// attempts until the timeout for [`Endpoint::Connect`].
+/// attempts until the wait is over for [`Endpoint::Connect`].
 ///
 /// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not fit, with
-/// [`Error::Connect`] when the address is bad, taken, spoken to by another program or nobody's, and
-/// when interrupted.
+/// [`Error::Connect`] when the address is bad, taken, another program's or nobody's, and when
+/// interrupted.
 pub fn connect(
     endpoint: &Endpoint,
     transport: &Transport<'_>,
@@ -306,47 +166,72 @@ fn dial(
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
     let fail = |problem: String| Error::Connect(format!("cannot connect to {address}: {problem}"));
-    let deadline = Instant::now() + options.timeout;
-    let mut wait = FIRST_WAIT;
+    let wait = Wait::new(options);
+    let mut rest = FIRST_PAUSE;
     loop {
-        let problem = match attempt(address, deadline, &options.interrupt)? {
+        let problem = match attempt(address, &wait)? {
             Attempt::Hopeless(problem) => return Err(fail(problem)),
             Attempt::Failed(problem) => problem,
-            Attempt::Open(stream) => {
-                match secure(
-                    &stream,
-                    Side::Connector,
-                    transport,
-                    deadline,
-                    &options.interrupt,
-                ) {
-                    Ok(tls) => {
-                        return Connection::over(stream, tls, transport, options)
-                            .map_err(|e| fail(e.to_string()));
-                    }
-                    Err(failure) => match verdict(failure, transport)? {
-                        foreign @ Failure::Foreign(_) => return Err(fail(foreign.to_string())),
-                        other => other.to_string(),
-                    },
+            Attempt::Open(stream) => match secure(stream, transport, &wait, options) {
+                Ok((stream, tls)) => {
+                    return Connection::over(stream, tls, transport, options)
+                        .map_err(|e| fail(e.to_string()));
                 }
-            }
+                Err(failure) => match verdict(failure, transport)? {
+                    foreign @ Failure::Foreign(_) => return Err(fail(foreign.to_string())),
+                    other => other.to_string(),
+                },
+            },
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(fail(format!(
-                "{problem} (tried for {} s)",
-                options.timeout.as_secs_f32()
-            )));
+        if wait.is_over() {
+            let waited = options.wait.as_secs_f32();
+            return Err(fail(format!("{problem} (tried for {waited} s)")));
         }
-        pause(wait.min(left), &options.interrupt)?;
-        wait = (wait * 2).min(LAST_WAIT);
+        pause(wait.within(rest), &wait)?;
+        rest = (rest * 2).min(LAST_PAUSE);
     }
 }
 
-fn pause(time: Duration, interrupt: &Interrupt) -> Result<(), Error> {
-    let until = Instant::now() + time;
+/// Secures a fresh stream to a listener.
+fn secure(
+    stream: TcpStream,
+    transport: &Transport<'_>,
+    wait: &Wait<'_>,
+    options: &ConnectOptions,
+) -> Result<(TcpStream, Option<rustls::Connection>), Failure> {
+    match transport {
+        Transport::Tls { identity, peer } => tls::handshake(
+            stream,
+            Side::Connector,
+            identity,
+            *peer,
+            wait.within(HANDSHAKE),
+            &options.interrupt,
+        )
+        .map(|(stream, tls)| (stream, Some(tls))),
+        Transport::PlaintextForBenchmarksOnly => Ok((stream, None)),
+    }
+}
+
+/// What a failed handshake with a listener means: an error that ends the attempts, or a failure after
+/// which another may succeed.
+fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error> {
+    match (failure, transport) {
+        (Failure::Interrupted, _) => Err(WireError::Interrupted.into()),
+        (Failure::WrongPeer(got), Transport::Tls { peer, .. }) => Err(Error::WrongPeer {
+            expected: *peer,
+            got,
+        }),
+        (Failure::Refused, Transport::Tls { identity, .. }) => Err(Error::RefusedByPeer {
+            ours: identity.fingerprint(),
+        }),
+        (failure, _) => Ok(failure),
+    }
+}
+
+fn pause(until: Instant, wait: &Wait<'_>) -> Result<(), Error> {
     loop {
-        interrupt.check()?;
+        wait.check_interrupt()?;
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
@@ -367,12 +252,11 @@ enum Attempt {
 ///
 /// Name lookups and connects cannot be interrupted, so that a thread of their own makes them; when
 /// it is left alone, it ends with its own time limit.
-fn attempt(address: &str, deadline: Instant, interrupt: &Interrupt) -> Result<Attempt, Error> {
+fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
     let (result, outcome) = mpsc::channel();
     let name = address.to_owned();
-    let limit = deadline
-        .saturating_duration_since(Instant::now())
-        .clamp(POLL, ATTEMPT);
+    let until = wait.within(ATTEMPT);
+    let limit = until.saturating_duration_since(Instant::now()).max(POLL);
     std::thread::Builder::new()
         .name("vesica-connect".into())
         .spawn(move || {
@@ -380,13 +264,12 @@ fn attempt(address: &str, deadline: Instant, interrupt: &Interrupt) -> Result<At
             let _ = result.send(try_addresses(&name, limit));
         })
         .map_err(|e| WireError::Resource(format!("no thread to be had: {e}")))?;
-    let gone = || Attempt::Failed("the attempt was given up".into());
     loop {
-        interrupt.check()?;
+        wait.check_interrupt()?;
         match outcome.recv_timeout(POLL) {
             Ok(attempt) => return Ok(attempt),
-            Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline + POLL => {}
-            Err(_) => return Ok(gone()),
+            Err(mpsc::RecvTimeoutError::Timeout) if !wait.is_over() => {}
+            Err(_) => return Ok(Attempt::Failed("the attempt was given up".into())),
         }
     }
 }

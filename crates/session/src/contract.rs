@@ -15,7 +15,7 @@ use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Most key columns of a job.

@@ -32,7 +32,7 @@ pub enum Error {
         /// The fingerprint of the key that the peer showed.
         got: Fingerprint,
     },
-    /// The peer broke off because it had pinned another key than ours.
+    /// The pinned peer broke off because it had pinned another key than ours.
     #[error("the peer refused this side's identity {ours}: it expects another fingerprint")]
     RefusedByPeer {
         /// The fingerprint of our key.
@@ -81,9 +81,9 @@ impl Error {
             Error::Run(Wire::ContractDiffers { .. }) => {
                 Some("agree on this value with the peer, then run both sides again")
             }
-            Error::Run(Wire::TimedOut(_)) => {
-                Some("if the peer is only slow, raise --timeout on both sides")
-            }
+            Error::Run(Wire::TimedOut(_)) => Some(
+                "the peer's machine or the network between has stopped; if it is only slow, raise --timeout",
+            ),
             _ => None,
         }
     }

@@ -22,15 +22,18 @@ mod fingerprint;
 mod identity;
 mod items;
 mod job;
+mod listener;
+mod nonces;
 mod report;
 mod set;
 mod threads;
 mod tls;
 mod tls_stream;
+mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use buckets::{Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
-pub use connect::{ConnectOptions, Connection, Endpoint, Listener, Transport, connect};
+pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
+pub use connect::{ConnectOptions, Connection, Endpoint, Transport, connect};
 pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     Payload, ProtocolRequest, Resume, Reveal, Role, StartOver, VERSION, auto_protocol,
@@ -40,8 +43,10 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
 pub use job::{Job, Outcome, Progress, Silent, run, run_over, run_set, run_set_over};
+pub use listener::Listener;
 pub use report::{Report, rfc3339};
 pub use set::{Kept, KeySet, State};
 pub use threads::with_threads;
 pub use vesica_psi::{Protocol, Security};
 pub use vesica_wire::{Interrupt, Link};
+pub use wait::{OnRefused, Readiness, Refused};

@@ -4,6 +4,7 @@
 //! prove that it holds the key that it shows; then the key's fingerprint is compared with the
 //! pinned one, still within the handshake, so that an unknown peer never gets to send a byte.
 
+use std::fmt;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, OnceLock};
@@ -44,53 +45,251 @@ pub(crate) enum Side {
 pub(crate) enum Failure {
     /// The peer proved that it holds this key, which is not the pinned one.
     WrongPeer(Fingerprint),
-    /// The peer said that our key is not the one it pinned.
+    /// The pinned peer, having proved its key, said that ours is not the one it pinned.
     Refused,
+    /// Somebody unknown broke off with this alert.
+    Alert(AlertDescription),
     /// What came is not this program's TLS.
     Foreign(String),
     /// The connection ended before the handshake did.
     Gone(String),
     /// The handshake took too long.
     TimedOut,
+    /// A listener had too many handshakes to do, and this one had come to nothing yet.
+    CrowdedOut,
     Interrupted,
 }
 
-/// Runs the handshake by `deadline`.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::WrongPeer(got) => write!(f, "wrong identity {got}"),
+            Failure::Refused => f.write_str("it refused this side's identity"),
+            Failure::Alert(AlertDescription::AccessDenied) => f.write_str(
+                "it refused this side's identity, without proving its own (TLS alert AccessDenied)",
+            ),
+            Failure::Alert(alert) => write!(f, "it broke off with TLS alert {alert:?}"),
+            Failure::Foreign(what) => write!(f, "not this program's TLS ({what})"),
+            Failure::Gone(what) => write!(f, "ended before it was secure ({what})"),
+            Failure::TimedOut => f.write_str("the TLS handshake took too long"),
+            Failure::CrowdedOut => f.write_str("it was idle while others came"),
+            Failure::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+/// How far a handshake has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something came and was worked on.
+    Moved,
+    /// Nothing more can be done until the peer says something.
+    Waiting,
+    /// Both sides have proved their keys.
+    Done,
+}
+
+/// A handshake under way. Whether a step waits for the peer is a matter of the stream's mode.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    stream: TcpStream,
+    tls: rustls::Connection,
+    pin: Arc<Pin>,
+    side: Side,
+    welcomed: bool,
+}
+
+impl Handshake {
+    pub(crate) fn new(
+        stream: TcpStream,
+        side: Side,
+        identity: &Identity,
+        pinned: Fingerprint,
+    ) -> Result<Handshake, Failure> {
+        let pin = Arc::new(Pin::new(pinned));
+        let tls = connection(side, identity, &pin)
+            .map_err(|e| Failure::Foreign(format!("TLS could not be set up: {e}")))?;
+        Ok(Handshake {
+            stream,
+            tls,
+            pin,
+            side,
+            welcomed: false,
+        })
+    }
+
+    /// Whether the peer has begun a handshake that this side understands.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tls.negotiated_cipher_suite().is_some()
+    }
+
+    /// Sends what is due and reads once.
+    pub(crate) fn step(&mut self) -> Result<Step, Failure> {
+        let step = self.advance();
+        match (step, self.pin.refused.get()) {
+            (_, Some(got)) => Err(Failure::WrongPeer(*got)),
+            (Ok(Step::Done), None) => check_end(&self.tls, &self.pin).map(|()| Step::Done),
+            (other, None) => other,
+        }
+    }
+
+    fn advance(&mut self) -> Result<Step, Failure> {
+        let gone = |e: io::Error| Failure::Gone(e.to_string());
+        if !self.flush()? {
+            return Ok(Step::Waiting);
+        }
+        if !self.tls.is_handshaking() && self.end()? {
+            return Ok(if self.flush()? {
+                Step::Done
+            } else {
+                Step::Waiting
+            });
+        }
+        match retry(self.tls.read_tls(&mut &self.stream)).map_err(gone)? {
+            None => return Ok(Step::Waiting),
+            Some(0) => return Err(Failure::Gone("closed by the peer".into())),
+            Some(_) => {}
+        }
+        match self.tls.process_new_packets() {
+            Ok(_) => Ok(Step::Moved),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// What comes behind the handshake: the listener's welcome. Whether it is sent or has come.
+    fn end(&mut self) -> Result<bool, Failure> {
+        let gone = |e: io::Error| Failure::Gone(e.to_string());
+        if self.side == Side::Listener {
+            if !self.welcomed {
+                io::Write::write_all(&mut self.tls.writer(), &[WELCOME]).map_err(gone)?;
+                self.welcomed = true;
+            }
+            return Ok(true);
+        }
+        let mut byte = [0];
+        match retry(io::Read::read(&mut self.tls.reader(), &mut byte)).map_err(gone)? {
+            None => Ok(false),
+            Some(1) if byte == [WELCOME] => Ok(true),
+            Some(0) => Err(Failure::Gone("closed by the peer".into())),
+            Some(_) => Err(Failure::Foreign("no welcome".into())),
+        }
+    }
+
+    /// Sends what is due; whether all of it is gone.
+    fn flush(&mut self) -> Result<bool, Failure> {
+        while self.tls.wants_write() {
+            match retry(self.tls.write_tls(&mut &self.stream)) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(false),
+                Err(e) => return Err(Failure::Gone(e.to_string())),
+            }
+        }
+        Ok(true)
+    }
+
+    /// An alert proves something only where the peer has proved its key: to a connecting side whose
+    /// part of the handshake is done. Anybody on the way can send any other.
+    fn explain(&self, error: TlsError) -> Failure {
+        let proven = self.side == Side::Connector && !self.tls.is_handshaking();
+        match error {
+            TlsError::AlertReceived(AlertDescription::AccessDenied) if proven => Failure::Refused,
+            TlsError::AlertReceived(alert) => Failure::Alert(alert),
+            other => Failure::Foreign(other.to_string()),
+        }
+    }
+
+    /// The secured stream, in blocking mode with short timeouts.
+    pub(crate) fn finish(self) -> io::Result<(TcpStream, rustls::Connection)> {
+        block(&self.stream)?;
+        Ok((self.stream, self.tls))
+    }
+
+    /// Ends a failed handshake.
+    pub(crate) fn leave(self) -> Leaving {
+        Leaving {
+            stream: self.stream,
+            tls: self.tls,
+            until: Instant::now() + Duration::from_millis(300),
+            shut: false,
+        }
+    }
+}
+
+/// A failed handshake whose alert is on its way. The peer gets a moment to read it: closing at once
+/// could reset the connection under the alert.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    stream: TcpStream,
+    tls: rustls::Connection,
+    until: Instant,
+    shut: bool,
+}
+
+impl Leaving {
+    /// Goes on with it; whether there is nothing left to do.
+    pub(crate) fn step(&mut self) -> bool {
+        if Instant::now() >= self.until {
+            return true;
+        }
+        let done = |outcome: io::Result<Option<usize>>| matches!(outcome, Err(_) | Ok(Some(0)));
+        if self.tls.wants_write() {
+            return done(retry(self.tls.write_tls(&mut &self.stream)));
+        }
+        if !self.shut {
+            self.shut = true;
+            return self.stream.shutdown(Shutdown::Write).is_err();
+        }
+        let mut sink = [0; 4096];
+        done(retry(io::Read::read(&mut &self.stream, &mut sink)))
+    }
+}
+
+/// Runs a whole handshake by `deadline`, in the mode that [`Handshake::finish`] leaves a stream in.
 pub(crate) fn handshake(
-    stream: &TcpStream,
+    stream: TcpStream,
     side: Side,
     identity: &Identity,
     pinned: Fingerprint,
     deadline: Instant,
     interrupt: &Interrupt,
-) -> Result<rustls::Connection, Failure> {
-    prepare(stream).map_err(|e| Failure::Gone(e.to_string()))?;
-    let pin = Arc::new(Pin::new(pinned));
-    let mut tls = connection(side, identity, &pin)
-        .map_err(|e| Failure::Foreign(format!("TLS could not be set up: {e}")))?;
-    let outcome = Driver {
-        stream,
-        deadline,
-        interrupt,
-    }
-    .run(&mut tls, side);
-    let outcome = outcome.and_then(|()| check_end(&tls, &pin));
-    if outcome.is_err() {
-        hang_up(stream, &mut tls);
-    }
-    match (outcome, pin.refused.get()) {
-        (Ok(()), None) => Ok(tls),
-        (_, Some(got)) => Err(Failure::WrongPeer(*got)),
-        (Err(failure), None) => Err(failure),
-    }
+) -> Result<(TcpStream, rustls::Connection), Failure> {
+    block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
+    let mut handshake = Handshake::new(stream, side, identity, pinned)?;
+    let failure = loop {
+        match handshake.step() {
+            Ok(Step::Done) => {
+                return handshake.finish().map_err(|e| Failure::Gone(e.to_string()));
+            }
+            Ok(_) if interrupt.is_raised() => break Failure::Interrupted,
+            Ok(_) if Instant::now() >= deadline => break Failure::TimedOut,
+            Ok(_) => {}
+            Err(failure) => break failure,
+        }
+    };
+    let mut leaving = handshake.leave();
+    while !leaving.step() {}
+    Err(failure)
 }
 
-/// Short timeouts, so that the deadline and the interrupt are looked at often.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+/// Short timeouts, so that deadlines and the interrupt are looked at often.
+fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(POLL))?;
     stream.set_write_timeout(Some(POLL))
+}
+
+/// `None` for an attempt that may be made again.
+fn retry<T>(attempt: io::Result<T>) -> io::Result<Option<T>> {
+    match attempt {
+        Ok(value) => Ok(Some(value)),
+        Err(e) => match e.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
+                Ok(None)
+            }
+            _ => Err(e),
+        },
+    }
 }
 
 /// What must hold of a finished handshake, whatever the verifiers did.
@@ -103,115 +302,6 @@ fn check_end(tls: &rustls::Connection, pin: &Pin) -> Result<(), Failure> {
         Some(got) if got == pin.expected => Ok(()),
         Some(got) => Err(Failure::WrongPeer(got)),
         None => Err(Failure::Foreign("no public key".into())),
-    }
-}
-
-struct Driver<'a> {
-    stream: &'a TcpStream,
-    deadline: Instant,
-    interrupt: &'a Interrupt,
-}
-
-impl Driver<'_> {
-    fn run(&self, tls: &mut rustls::Connection, side: Side) -> Result<(), Failure> {
-        while tls.is_handshaking() {
-            self.write(tls)?;
-            if tls.is_handshaking() {
-                self.read(tls)?;
-            }
-        }
-        self.write(tls)?;
-        match side {
-            Side::Listener => {
-                io::Write::write_all(&mut tls.writer(), &[WELCOME])
-                    .map_err(|e| Failure::Gone(e.to_string()))?;
-                self.write(tls)
-            }
-            Side::Connector => self.await_welcome(tls),
-        }
-    }
-
-    fn await_welcome(&self, tls: &mut rustls::Connection) -> Result<(), Failure> {
-        let mut byte = [0];
-        loop {
-            match io::Read::read(&mut tls.reader(), &mut byte) {
-                Ok(1) if byte == [WELCOME] => return Ok(()),
-                Ok(0) => return Err(Failure::Gone("closed by the peer".into())),
-                Ok(_) => return Err(Failure::Foreign("no welcome".into())),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.read(tls)?,
-                Err(e) => return Err(Failure::Gone(e.to_string())),
-            }
-        }
-    }
-
-    fn read(&self, tls: &mut rustls::Connection) -> Result<(), Failure> {
-        let count = self.retry(|mut stream| tls.read_tls(&mut stream))?;
-        if count == 0 {
-            return Err(Failure::Gone("closed by the peer".into()));
-        }
-        tls.process_new_packets().map_err(from_tls)?;
-        Ok(())
-    }
-
-    fn write(&self, tls: &mut rustls::Connection) -> Result<(), Failure> {
-        while tls.wants_write() {
-            self.retry(|mut stream| tls.write_tls(&mut stream))?;
-        }
-        Ok(())
-    }
-
-    fn retry<T>(&self, mut attempt: impl FnMut(&TcpStream) -> io::Result<T>) -> Result<T, Failure> {
-        loop {
-            if self.interrupt.is_raised() {
-                return Err(Failure::Interrupted);
-            }
-            if Instant::now() >= self.deadline {
-                return Err(Failure::TimedOut);
-            }
-            match attempt(self.stream) {
-                Ok(value) => return Ok(value),
-                Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock
-                    | io::ErrorKind::TimedOut
-                    | io::ErrorKind::Interrupted => {}
-                    _ => return Err(Failure::Gone(e.to_string())),
-                },
-            }
-        }
-    }
-}
-
-fn from_tls(error: TlsError) -> Failure {
-    match error {
-        TlsError::AlertReceived(AlertDescription::AccessDenied) => Failure::Refused,
-        TlsError::AlertReceived(alert) => {
-            Failure::Foreign(format!("the other side gave up with TLS alert {alert:?}"))
-        }
-        other => Failure::Foreign(other.to_string()),
-    }
-}
-
-/// Sends the alert that is due, and waits a moment for the peer to have read it: closing at once
-/// could reset the connection under the alert.
-fn hang_up(mut stream: &TcpStream, tls: &mut rustls::Connection) {
-    let until = Instant::now() + Duration::from_millis(300);
-    while tls.wants_write() && Instant::now() < until {
-        match tls.write_tls(&mut stream) {
-            Ok(_) => {}
-            Err(_) => return,
-        }
-    }
-    if stream.shutdown(Shutdown::Write).is_err() {
-        return;
-    }
-    let mut sink = [0; 4096];
-    while Instant::now() < until {
-        match io::Read::read(&mut stream, &mut sink) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
     }
 }
 

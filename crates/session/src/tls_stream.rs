@@ -7,8 +7,9 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use vesica_wire::{ReadHalf, WriteHalf};
+use vesica_wire::{ReadHalf, WriteHalf, discard};
 
 /// Ciphertext read from the socket at once, in bytes.
 const INCOMING: usize = 256 << 10;
@@ -100,6 +101,10 @@ impl ReadHalf for TlsReader {
         // its deadline.
         self.decrypt(buf)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn finish(&mut self, until: Instant) {
+        discard(until, || self.stream.read(&mut self.incoming));
     }
 }
 

@@ -21,6 +21,8 @@ type Agreed = Result<Agreement, Error>;
 fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
     let options = ChannelOptions {
         timeout: Duration::from_millis(timeout_ms),
+        // A peer that waits is silent, or what is swallowed would be waited for.
+        heartbeat: Duration::from_secs(3600),
         ..ChannelOptions::default()
     };
     memory_pair_with(options.clone(), options)
@@ -36,7 +38,8 @@ fn both(mut a: impl Channel, mut b: impl Channel, ours: &Job, theirs: &Job) -> (
     })
 }
 
-/// As [`both`], and then the confirmation: what spoils a nonce shows only after it.
+/// As [`both`], and then the confirmation: a side may be done with agreeing before the other notices
+/// what is wrong.
 fn both_and_done(
     mut sender: impl Channel,
     mut receiver: impl Channel,
@@ -364,12 +367,9 @@ fn a_spoilt_handshake_message_ends_both_sides() {
         Spoil::FlipBit(0),
         Spoil::FlipBit(300),
     ];
-    for frame in 0..2 {
+    // The hello, the commitment and the nonce.
+    for frame in 0..3 {
         for spoil in &spoils {
-            // The last nonce bit is as good as any: it only shows in the session.
-            if (frame, spoil) == (1, &Spoil::FlipBit(300)) {
-                continue;
-            }
             let (a, b) = pair(700);
             let a = Tamper::new(a, frame, spoil.clone());
             let (near, far) = both_and_done(a, b);
@@ -396,6 +396,34 @@ fn a_replayed_hello_is_not_a_nonce() {
         "{far:?}"
     );
     assert_eq!((near.unwrap_err().exit_code(), far.exit_code()), (5, 5));
+    // Nor is a commitment.
+    let (a, b) = pair(700);
+    let a = Tamper::new(a, 2, Spoil::ReplayPrevious);
+    let (near, far) = both_and_done(a, b);
+    assert_eq!(
+        far.unwrap_err().to_string(),
+        "the peer misbehaved: nonce of 64 bytes; at most 32 are allowed"
+    );
+    assert_eq!(near.unwrap_err().exit_code(), 5);
+}
+
+#[test]
+fn every_flipped_bit_of_a_commitment_or_a_nonce_is_noticed() {
+    for (frame, bits, step) in [(1, 512, 7), (2, 256, 5)] {
+        for bit in (0..bits).step_by(step) {
+            let (a, b) = pair(2000);
+            let a = Tamper::new(a, frame, Spoil::FlipBit(bit));
+            let (near, far) = both_and_done(a, b);
+            let said = far.unwrap_err().to_string();
+            let expected = if (frame, bit / 256) == (1, 0) {
+                "the two sides disagree on contract hash"
+            } else {
+                "the peer misbehaved: nonce: not what the commitment was made to"
+            };
+            assert!(said.starts_with(expected), "{frame} {bit}: {said}");
+            assert!(near.is_err(), "{frame} {bit}");
+        }
+    }
 }
 
 #[test]

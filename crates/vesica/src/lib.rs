@@ -41,8 +41,8 @@ pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_t
 
 pub use vesica_session::{
     Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
-    FingerprintError, Identity, Interrupt, Link, Loaded, Protocol, ProtocolRequest, Report, Reveal,
-    Role, Security, StartOver, rfc3339,
+    FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, Protocol, ProtocolRequest,
+    Readiness, Refused, Report, Reveal, Role, Security, StartOver, rfc3339,
 };
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,

@@ -65,9 +65,12 @@ pub enum Error {
     /// The peer closed the connection in the middle of the run.
     #[error("the peer closed the connection")]
     Closed,
-    /// Nothing moved before the deadline.
+    /// The peer was silent for this long: neither data nor a heartbeat.
     #[error("nothing heard from the peer for {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
+    /// The peer was alive but sent or took nothing else for this long.
+    #[error("the peer is alive, but the run has not moved for {} seconds", .0.as_secs_f32())]
+    Stalled(Duration),
     /// The peer gave up and said why.
     #[error("the peer gave up: {reason}")]
     PeerAborted {
@@ -101,9 +104,11 @@ impl Error {
     /// Who has to act on it. What the peer gave up for is blamed on whom the peer blames.
     pub fn blame(&self) -> Blame {
         match self {
-            Error::Connection(_) | Error::Closed | Error::TimedOut(_) | Error::Interrupted => {
-                Blame::Network
-            }
+            Error::Connection(_)
+            | Error::Closed
+            | Error::TimedOut(_)
+            | Error::Stalled(_)
+            | Error::Interrupted => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,
             Error::ContractDiffers { .. } => Blame::Contract,

@@ -1,10 +1,11 @@
-//! Frames: a kind, a length, a payload; and the one frame that this crate sends of itself.
+//! Frames: a kind, a length, a payload; and the two kinds that this crate sends of itself.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::half::may_retry;
-use crate::{Blame, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
+use crate::ahead::Ahead;
+use crate::half::{discard, may_retry};
+use crate::{Blame, ChannelOptions, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
 
 /// Bytes before each payload: the kind, then the payload's length as `u32`, little endian.
 pub const HEADER_BYTES: usize = 5;
@@ -15,10 +16,16 @@ pub(crate) const ABORT: Kind = Kind {
     name: "abort",
 };
 
+/// The frame that says that its sender is alive; its payload is empty.
+pub(crate) const HEARTBEAT: Kind = Kind {
+    code: 2,
+    name: "heartbeat",
+};
+
 /// Longest reason of an abort, in bytes.
 pub const MAX_REASON: usize = 512;
 
-/// A peer that sends less than this within one timeout counts as stalled, in bytes.
+/// A peer that moves fewer bytes than this within one timeout makes no progress.
 pub(crate) const PROGRESS: usize = 64 << 10;
 
 const BUFFER: usize = 64 << 10;
@@ -35,6 +42,7 @@ pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
         Error::PeerAborted { .. } | Error::Closed | Error::Connection(_) => return None,
         Error::Interrupted => "interrupted by the user".to_owned(),
         Error::TimedOut(silence) => format!("heard nothing for {} s", silence.as_secs_f32()),
+        Error::Stalled(time) => format!("heard only heartbeats for {} s", time.as_secs_f32()),
         other => other.to_string(),
     };
     let blame = match why.blame() {
@@ -77,13 +85,14 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// Reads frames from a byte half.
+/// Reads frames from a byte half; heartbeats between them are taken as signs of life.
 ///
 /// The first error is final: every later call returns it again, since the stream is then out of
 /// step.
 pub struct FrameReader<R> {
-    half: R,
+    half: Ahead<R>,
     timeout: Duration,
+    patience: Duration,
     interrupt: Interrupt,
     buffer: Box<[u8]>,
     start: usize,
@@ -92,12 +101,13 @@ pub struct FrameReader<R> {
 }
 
 impl<R: ReadHalf> FrameReader<R> {
-    /// A reader that gives up after `timeout` of silence, or when `interrupt` is raised.
-    pub fn new(half: R, timeout: Duration, interrupt: Interrupt) -> Self {
+    /// A reader that gives up after the silence that `options` allow, or when interrupted.
+    pub fn new(half: R, options: &ChannelOptions) -> Self {
         FrameReader {
-            half,
-            timeout,
-            interrupt,
+            half: Ahead::new(half),
+            timeout: options.timeout,
+            patience: options.patience,
+            interrupt: options.interrupt.clone(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -118,8 +128,15 @@ impl<R: ReadHalf> FrameReader<R> {
     }
 
     fn frame(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let mut waiting = Waiting::new(self.timeout);
-        let (code, len) = self.header(&mut waiting)?;
+        let mut waiting = Waiting::new(self.timeout, self.patience);
+        let (code, len) = loop {
+            let (code, len) = self.header(&mut waiting)?;
+            if code != HEARTBEAT.code {
+                break (code, len);
+            }
+            check_len(HEARTBEAT.name, len, 0)?;
+            waiting.heard();
+        };
         if code == ABORT.code {
             return Err(self.abort_of(len, &mut waiting));
         }
@@ -203,16 +220,22 @@ impl<R: ReadHalf> FrameReader<R> {
         found.filter(|error| matches!(error, Error::PeerAborted { .. }))
     }
 
-    /// Throws away what the peer sends until it ends the stream, or `until`, or `done`.
+    /// Discards what the peer sends until it ends the stream, or `until`.
     pub(crate) fn drain(&mut self, until: Instant) {
-        while Instant::now() < until {
-            match self.half.read(&mut self.buffer) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if may_retry(&error) => {}
-                Err(_) => break,
-            }
+        discard(until, || self.half.read(&mut self.buffer));
+    }
+
+    /// Whether the peer says anything; see [`Ahead::listen`]. What it says is received later.
+    pub(crate) fn listen(&mut self) -> Option<bool> {
+        match self.dead {
+            None => self.half.listen(),
+            Some(_) => None,
         }
+    }
+
+    /// See [`ReadHalf::finish`].
+    pub(crate) fn finish(&mut self, until: Instant) {
+        self.half.finish(until);
     }
 
     /// Makes every later call fail with `error`.
@@ -233,47 +256,73 @@ fn check_len(what: &'static str, len: usize, max: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// How long one operation has waited. The clock starts again whenever [`PROGRESS`] bytes have
-/// moved, so that slow links are let be and peers that drip single bytes are not.
+/// How long one operation has waited.
+///
+/// Two clocks run. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so
+/// that slow links are let be and peers that drip single bytes are not.
 pub(crate) struct Waiting {
     timeout: Duration,
-    since: Instant,
-    moved: usize,
-    /// Neither progress nor the user's wish to stop moves the end.
+    patience: Duration,
+    /// When the peer was last heard.
+    heard: Instant,
+    /// When the operation began, or last moved.
+    moved: Instant,
+    /// Bytes moved since.
+    bytes: usize,
+    /// Nothing moves the end, not even the user's wish to stop.
     hurried: bool,
 }
 
 impl Waiting {
-    pub(crate) fn new(timeout: Duration) -> Self {
+    pub(crate) fn new(timeout: Duration, patience: Duration) -> Self {
+        let now = Instant::now();
         Waiting {
             timeout,
-            since: Instant::now(),
-            moved: 0,
+            patience,
+            heard: now,
+            moved: now,
+            bytes: 0,
             hurried: false,
         }
     }
 
     fn hurried(until: Instant) -> Self {
+        let left = until.saturating_duration_since(Instant::now());
         Waiting {
             hurried: true,
-            ..Self::new(until.saturating_duration_since(Instant::now()))
+            ..Self::new(left, left)
         }
     }
 
+    /// Counts bytes that were read or written.
     pub(crate) fn progress(&mut self, bytes: usize) {
-        self.moved += bytes;
-        if self.moved >= PROGRESS && !self.hurried {
-            self.moved = 0;
-            self.since = Instant::now();
+        self.bytes += bytes;
+        if self.bytes >= PROGRESS && !self.hurried {
+            self.bytes = 0;
+            self.moved = Instant::now();
+            self.heard = self.moved;
         }
+    }
+
+    /// The peer has shown that it is alive.
+    pub(crate) fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// Whether the peer has not been heard for a good part of what is allowed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.heard.elapsed() >= self.timeout / 4
     }
 
     pub(crate) fn check(&self, interrupt: &Interrupt) -> Result<(), Error> {
         if !self.hurried {
             interrupt.check()?;
         }
-        if self.since.elapsed() >= self.timeout {
+        if self.heard.elapsed() >= self.timeout {
             return Err(Error::TimedOut(self.timeout));
+        }
+        if self.moved.elapsed() >= self.patience {
+            return Err(Error::Stalled(self.patience));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The channel that everything runs over: frames, a writer thread, deadlines.
+//! The channel that everything runs over: frames, a writer thread, heartbeats, deadlines.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,23 @@ use crate::{Channel, Error, Interrupt, Kind, Link, MAX_FRAME, PhaseTraffic, Read
 /// Longest time that an abort, or dropping a channel, spends on the peer.
 const LINGER: Duration = Duration::from_millis(1500);
 
+/// Longest time that a dropped channel waits for the peer to end its stream too.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 /// How a [`FramedChannel`] behaves.
 #[derive(Clone, Debug)]
 pub struct ChannelOptions {
-    /// Longest silence of the peer while this side waits for it. A transfer that moves at least
-    /// 64 KiB within this time goes on for as long as it takes.
+    /// Longest silence of the peer while this side waits for it; some multiple of the peer's
+    /// `heartbeat`. A transfer that moves at least 64 KiB within this time goes on for as long as it
+    /// takes.
     pub timeout: Duration,
+    /// Longest wait for a peer that is alive but neither sends nor takes anything.
+    ///
+    /// The peer's longest computation between two messages has to fit. A peer that lies about being
+    /// alive, or that waits for something this side never sent, is left after this time.
+    pub patience: Duration,
+    /// Time between two heartbeats of this side while it has nothing else to send.
+    pub heartbeat: Duration,
     /// Ends every blocked call when raised.
     pub interrupt: Interrupt,
     /// Bytes that may be queued before a send blocks; one frame may always be queued.
@@ -25,10 +36,13 @@ pub struct ChannelOptions {
 }
 
 impl Default for ChannelOptions {
-    /// Two minutes, 4 MiB, no shaping.
+    /// Two minutes of silence, twelve hours without progress (splitting or reading 2^30 rows takes an
+    /// hour or two), a heartbeat every second, 4 MiB, no shaping.
     fn default() -> Self {
         ChannelOptions {
             timeout: Duration::from_secs(120),
+            patience: Duration::from_secs(12 * 3600),
+            heartbeat: Duration::from_secs(1),
             interrupt: Interrupt::new(),
             queue_bytes: 4 << 20,
             link: Link::LAN,
@@ -42,8 +56,14 @@ impl Default for ChannelOptions {
 /// the caller's thread. So both parties may send at once. If both send more than the queue and the
 /// sockets hold and neither receives, both block, and the deadline ends the run.
 ///
+/// From its creation to its end the channel sends heartbeats on the writer thread, on a timer that
+/// depends on nothing that the caller computes. Where frames are on their way there is none: they say
+/// as much. A wait ends when the peer has been silent for the timeout, whatever this side waits for: a
+/// frame, or room to send one.
+///
 /// Dropping the channel writes what is queued, for at most 1.5 seconds, and ends the stream; call
-/// [`Channel::flush`] before to be sure.
+/// [`Channel::flush`] before to be sure. It then waits half a second at most until the peer has ended
+/// its own.
 pub struct FramedChannel {
     reader: FrameReader<Box<dyn ReadHalf>>,
     writer: Writer,
@@ -60,14 +80,8 @@ impl FramedChannel {
         options: ChannelOptions,
     ) -> Self {
         FramedChannel {
-            reader: FrameReader::new(reader, options.timeout, options.interrupt.clone()),
-            writer: Writer::start(
-                writer,
-                options.timeout,
-                options.interrupt,
-                options.queue_bytes,
-                options.link,
-            ),
+            reader: FrameReader::new(reader, &options),
+            writer: Writer::start(writer, options),
             meter: Meter::new(),
             ended: None,
         }
@@ -101,7 +115,7 @@ impl Channel for FramedChannel {
             )));
         }
         let bytes = HEADER_BYTES + payload.len();
-        match self.writer.push(kind, payload) {
+        match self.writer.push(kind, payload, || self.reader.listen()) {
             Ok(()) => {
                 self.meter.sent(bytes);
                 Ok(())
@@ -120,7 +134,8 @@ impl Channel for FramedChannel {
         if let Some(error) = &self.ended {
             return Err(error.clone());
         }
-        self.writer.flush().map_err(|failure| self.explain(failure))
+        let flushed = self.writer.flush(|| self.reader.listen());
+        flushed.map_err(|failure| self.explain(failure))
     }
 
     fn begin_phase(&mut self, name: &'static str) {
@@ -158,5 +173,8 @@ impl Drop for FramedChannel {
     fn drop(&mut self) {
         self.writer.close(Instant::now() + LINGER);
         self.writer.join();
+        if self.ended.is_none() {
+            self.reader.finish(Instant::now() + FAREWELL);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Byte streams cut in two halves, so that one thread reads while another writes.
 
 use std::io;
+use std::time::Instant;
 
 /// The half of a byte stream that reads.
 pub trait ReadHalf: Send {
@@ -10,6 +11,27 @@ pub trait ReadHalf: Send {
     /// Waits for at most about [`crate::POLL`], then fails with [`io::ErrorKind::WouldBlock`] or
     /// [`io::ErrorKind::TimedOut`], upon which the caller may try again.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Discards what still comes, until the peer ends the stream as well or until `until`. Called
+    /// before the stream is closed, after the writing half was.
+    ///
+    /// Does nothing by default. A socket has to: closed with unread bytes, it resets the connection,
+    /// and what the peer has not received yet is lost.
+    fn finish(&mut self, until: Instant) {
+        let _ = until;
+    }
+}
+
+/// What [`ReadHalf::finish`] does for a socket, by way of `read`.
+pub fn discard(until: Instant, mut read: impl FnMut() -> io::Result<usize>) {
+    while Instant::now() < until {
+        match read() {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if may_retry(&error) => {}
+            Err(_) => break,
+        }
+    }
 }
 
 /// The half of a byte stream that writes.
@@ -31,6 +53,10 @@ pub trait WriteHalf: Send {
 impl ReadHalf for Box<dyn ReadHalf> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (**self).read(buf)
+    }
+
+    fn finish(&mut self, until: Instant) {
+        (**self).finish(until);
     }
 }
 

@@ -1,9 +1,14 @@
 //! What two parties exchange, and how: frames with a kind and a bounded length, their bytes counted by phase.
 //!
-//! Protocol code sees only [`Channel`]. It blocks, it is full duplex, every receive has a deadline,
-//! and nothing that a peer sends makes it allocate more than the caller allowed.
+//! Protocol code sees only [`Channel`]. It blocks, it is full duplex, every wait has a deadline, and
+//! nothing that a peer sends makes it allocate more than the caller allowed.
+//!
+//! An open channel sends heartbeats, so that its peer can tell long work from a dead peer: a wait
+//! fails after [`ChannelOptions::timeout`] of silence. Heartbeats are no messages: they are not counted
+//! as traffic, and no caller sees one.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod error;
 mod frame;
 mod framed;
@@ -19,7 +24,7 @@ mod writer;
 pub use error::{Blame, Error, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON};
 pub use framed::{ChannelOptions, FramedChannel};
-pub use half::{ReadHalf, WriteHalf};
+pub use half::{ReadHalf, WriteHalf, discard};
 pub use interrupt::{Interrupt, POLL};
 pub use link::Link;
 pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_pair_with};

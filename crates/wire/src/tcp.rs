@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
 
-use crate::{POLL, ReadHalf, WriteHalf};
+use crate::{POLL, ReadHalf, WriteHalf, discard};
 
 /// Splits a TCP connection, with Nagle's delay off and short timeouts on both halves.
 ///
@@ -28,6 +29,11 @@ pub struct TcpWriter(TcpStream);
 impl ReadHalf for TcpReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
+    }
+
+    fn finish(&mut self, until: Instant) {
+        let mut sink = [0; 4096];
+        discard(until, || self.0.read(&mut sink));
     }
 }
 

@@ -1,13 +1,13 @@
-//! The thread that writes frames, and the bounded queue before it.
+//! The thread that writes frames and heartbeats, and the bounded queue before it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::frame::{ABORT, HEADER_BYTES, Waiting, from_io, header};
+use crate::frame::{ABORT, HEADER_BYTES, HEARTBEAT, Waiting, from_io, header};
 use crate::half::may_retry;
-use crate::{Error, Interrupt, Kind, Link, POLL, WriteHalf};
+use crate::{ChannelOptions, Error, Kind, Link, POLL, WriteHalf};
 
 /// Payloads below this are copied together into one write, in bytes.
 const SMALL: usize = 16 << 10;
@@ -41,9 +41,9 @@ struct State {
     queue: VecDeque<Frame>,
     /// Bytes in the queue and in the writer's hands.
     pending: usize,
-    /// Whether bytes were written that the half has not handed on.
+    /// Whether bytes of frames were written that the half has not handed on.
     unflushed: bool,
-    /// Bytes written since the start.
+    /// Bytes of frames written since the start.
     written: u64,
     failure: Option<Error>,
     closing: bool,
@@ -80,20 +80,12 @@ impl Shared {
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    timeout: Duration,
-    interrupt: Interrupt,
-    queue_bytes: usize,
+    options: ChannelOptions,
 }
 
 impl Writer {
     /// Starts the thread. Should the operating system have none to give, every send fails.
-    pub(crate) fn start(
-        half: Box<dyn WriteHalf>,
-        timeout: Duration,
-        interrupt: Interrupt,
-        queue_bytes: usize,
-        link: Link,
-    ) -> Self {
+    pub(crate) fn start(half: Box<dyn WriteHalf>, options: ChannelOptions) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::default()),
             changed: Condvar::new(),
@@ -101,10 +93,12 @@ impl Writer {
         let pump = Pump {
             shared: Arc::clone(&shared),
             half,
-            timeout,
-            link,
+            link: options.link,
             departure: Instant::now(),
             scratch: Vec::new(),
+            heartbeat: options.heartbeat.max(Duration::from_millis(1)),
+            next_heartbeat: Instant::now() + options.heartbeat,
+            unflushed: false,
         };
         let thread = std::thread::Builder::new()
             .name("vesica-writer".into())
@@ -118,18 +112,23 @@ impl Writer {
         Writer {
             shared,
             thread,
-            timeout,
-            interrupt,
-            queue_bytes,
+            options,
         }
     }
 
-    /// Queues a frame; waits while the queue is full.
-    pub(crate) fn push(&self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+    /// Queues a frame; waits while the queue is full. `listen` tells whether the peer says anything,
+    /// and `None`, without waiting, if it cannot.
+    pub(crate) fn push(
+        &self,
+        kind: Kind,
+        payload: Vec<u8>,
+        listen: impl FnMut() -> Option<bool>,
+    ) -> Result<(), Error> {
         let frame = Frame::new(kind, payload);
         let len = frame.len();
-        let mut state =
-            self.wait_until(|state| state.pending == 0 || state.pending + len <= self.queue_bytes)?;
+        let most = self.options.queue_bytes;
+        let fits = |state: &State| state.pending == 0 || state.pending + len <= most;
+        let mut state = self.wait_until(fits, listen)?;
         state.pending += len;
         state.queue.push_back(frame);
         self.shared.changed.notify_all();
@@ -137,13 +136,17 @@ impl Writer {
     }
 
     /// Waits until everything queued is with the operating system.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
-        self.wait_until(|state| state.pending == 0 && !state.unflushed)
+    pub(crate) fn flush(&self, listen: impl FnMut() -> Option<bool>) -> Result<(), Error> {
+        self.wait_until(|state| state.pending == 0 && !state.unflushed, listen)
             .map(drop)
     }
 
-    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Error> {
-        let mut waiting = Waiting::new(self.timeout);
+    fn wait_until(
+        &self,
+        ready: impl Fn(&State) -> bool,
+        mut listen: impl FnMut() -> Option<bool>,
+    ) -> Result<MutexGuard<'_, State>, Error> {
+        let mut waiting = Waiting::new(self.options.timeout, self.options.patience);
         let mut state = self.shared.lock();
         let mut written = state.written;
         loop {
@@ -156,8 +159,19 @@ impl Writer {
             if ready(&state) {
                 return Ok(state);
             }
-            waiting.check(&self.interrupt)?;
-            state = self.shared.wait(state, POLL);
+            waiting.check(&self.options.interrupt)?;
+            let mut heard = None;
+            if waiting.is_quiet() {
+                // A peer that takes nothing may be dead, or may compute and say that it is alive.
+                drop(state);
+                heard = listen();
+                state = self.shared.lock();
+            }
+            match heard {
+                Some(true) => waiting.heard(),
+                Some(false) => {}
+                None => state = self.shared.wait(state, POLL),
+            }
             waiting.progress((state.written - written) as usize);
             written = state.written;
         }
@@ -200,11 +214,15 @@ impl Writer {
 struct Pump {
     shared: Arc<Shared>,
     half: Box<dyn WriteHalf>,
-    timeout: Duration,
     link: Link,
     /// When the emulated link has sent what it was given.
     departure: Instant,
     scratch: Vec<u8>,
+    /// Time between two heartbeats.
+    heartbeat: Duration,
+    next_heartbeat: Instant,
+    /// Whether a heartbeat was written that the half has not handed on.
+    unflushed: bool,
 }
 
 impl Pump {
@@ -237,7 +255,8 @@ impl Pump {
         Ok(())
     }
 
-    /// The next frame; `None` when the stream is to end. Flushes before it waits.
+    /// The next frame; `None` when the stream is to end. Flushes before it waits, and sends
+    /// heartbeats while it does.
     fn next(&mut self) -> Result<Option<Frame>, Error> {
         let mut state = self.shared.lock();
         loop {
@@ -247,18 +266,46 @@ impl Pump {
             if let Some(frame) = state.queue.pop_front() {
                 return Ok(Some(frame));
             }
-            if state.unflushed {
+            if state.unflushed || self.unflushed {
                 drop(state);
                 self.retry(|half| half.flush())?;
+                self.unflushed = false;
                 state = self.shared.lock();
                 state.unflushed = false;
                 self.shared.changed.notify_all();
-            } else if state.closing {
-                return Ok(None);
-            } else {
-                state = self.shared.wait(state, Duration::from_secs(3600));
+                continue;
             }
+            if state.closing {
+                return Ok(None);
+            }
+            let now = Instant::now();
+            if now < self.next_heartbeat {
+                state = self.shared.wait(state, self.next_heartbeat - now);
+                continue;
+            }
+            self.next_heartbeat = now + self.heartbeat;
+            drop(state);
+            self.beat()?;
+            state = self.shared.lock();
         }
+    }
+
+    /// Sends a heartbeat, unless the half takes nothing: then bytes are on their way that say as much.
+    fn beat(&mut self) -> Result<(), Error> {
+        let frame = header(HEARTBEAT, 0);
+        if self.link.is_shaped() {
+            self.depart(Instant::now(), frame.len());
+        }
+        let mut taken = match self.half.write(&frame) {
+            Ok(count) => count,
+            Err(error) if may_retry(&error) => return Ok(()),
+            Err(error) => return Err(from_io(&error)),
+        };
+        while taken < frame.len() {
+            taken += self.retry(|half| half.write(&frame[taken..]))?;
+        }
+        self.unflushed = true;
+        Ok(())
     }
 
     /// Writes a small frame together with the small frames behind it.
@@ -288,14 +335,18 @@ impl Pump {
     /// for half of the round-trip time more. Since the clock starts when a frame is queued and not
     /// when the one before it has been delivered, frames in flight overlap.
     fn write_shaped(&mut self, frame: &Frame) -> Result<(), Error> {
-        self.departure = self.departure.max(frame.queued_at);
         let piece = self.link.piece();
         for part in std::iter::once(&frame.header[..]).chain(frame.payload.chunks(piece)) {
-            self.departure += self.link.transmission_time(part.len());
-            self.sleep_until(self.departure + self.link.rtt / 2);
+            self.depart(frame.queued_at, part.len());
             self.write(part)?;
         }
         Ok(())
+    }
+
+    /// Sleeps until `bytes` bytes that were there at `queued_at` have crossed the emulated link.
+    fn depart(&mut self, queued_at: Instant, bytes: usize) {
+        self.departure = self.departure.max(queued_at) + self.link.transmission_time(bytes);
+        self.sleep_until(self.departure + self.link.rtt / 2);
     }
 
     /// Sleeps until `at`, or until the channel is being closed in a hurry.
@@ -321,25 +372,26 @@ impl Pump {
             self.shared.changed.notify_all();
             // Also when the peer does take bytes, a few at a time.
             if !bytes.is_empty() && state.must_stop() {
-                return Err(Error::TimedOut(self.timeout));
+                return Err(Error::Closed);
             }
         }
         Ok(())
     }
 
+    /// Tries until it works or the channel is being closed. How long that may take is for whoever
+    /// waits for the queue to say: while nobody does, the peer may as well compute.
     fn retry<T>(
         &mut self,
         mut attempt: impl FnMut(&mut dyn WriteHalf) -> std::io::Result<T>,
     ) -> Result<T, Error> {
-        let since = Instant::now();
         loop {
             match attempt(&mut *self.half) {
                 Ok(value) => return Ok(value),
                 Err(error) if may_retry(&error) => {}
                 Err(error) => return Err(from_io(&error)),
             }
-            if self.shared.lock().must_stop() || since.elapsed() >= self.timeout {
-                return Err(Error::TimedOut(self.timeout));
+            if self.shared.lock().must_stop() {
+                return Err(Error::Closed);
             }
         }
     }

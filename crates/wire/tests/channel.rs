@@ -19,9 +19,11 @@ const OTHER: Kind = Kind {
     name: "other",
 };
 
+/// Little patience, and no heartbeat within any test.
 fn quick(timeout_ms: u64) -> ChannelOptions {
     ChannelOptions {
         timeout: Duration::from_millis(timeout_ms),
+        heartbeat: Duration::from_secs(3600),
         ..ChannelOptions::default()
     }
 }
@@ -167,7 +169,7 @@ fn oversize_is_refused_before_it_is_read() {
 fn a_length_of_four_gigabytes_takes_no_memory() {
     let mut bytes = vec![DATA.code];
     bytes.extend_from_slice(&u32::MAX.to_le_bytes());
-    let mut reader = FrameReader::new(&bytes[..], Duration::from_secs(1), Interrupt::new());
+    let mut reader = FrameReader::new(&bytes[..], &quick(1000));
     let error = reader.recv(DATA, MAX_FRAME).unwrap_err();
     assert!(matches!(
         error,
@@ -358,7 +360,7 @@ fn the_reason_of_an_abort_is_bounded_and_printable() {
     let len = bytes.len() as u32 - 5;
     bytes[1..5].copy_from_slice(&len.to_le_bytes());
     let recv = |bytes: &[u8]| {
-        FrameReader::new(bytes, Duration::from_secs(1), Interrupt::new())
+        FrameReader::new(bytes, &quick(1000))
             .recv(DATA, 10)
             .unwrap_err()
     };
@@ -484,7 +486,7 @@ fn a_peer_that_takes_a_byte_at_a_time_does_not_hold_up_a_drop() {
 proptest::proptest! {
     #[test]
     fn no_bytes_make_the_reader_panic(bytes: Vec<u8>, max in 0usize..64) {
-        let mut reader = FrameReader::new(&bytes[..], Duration::from_millis(50), Interrupt::new());
+        let mut reader = FrameReader::new(&bytes[..], &quick(50));
         let kind = Kind { code: bytes.first().copied().unwrap_or(0), name: "any" };
         while reader.recv(kind, max).is_ok() {}
     }

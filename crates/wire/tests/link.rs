@@ -12,6 +12,7 @@ const DATA: Kind = Kind {
 fn quick(timeout_ms: u64) -> ChannelOptions {
     ChannelOptions {
         timeout: Duration::from_millis(timeout_ms),
+        heartbeat: Duration::from_secs(3600),
         ..ChannelOptions::default()
     }
 }

@@ -16,6 +16,7 @@ const DATA: Kind = Kind {
 fn run(spoil: Spoil) -> (bool, Vec<Result<Vec<u8>, Error>>) {
     let options = ChannelOptions {
         timeout: Duration::from_millis(250),
+        heartbeat: Duration::from_secs(3600),
         ..ChannelOptions::default()
     };
     let (near, mut far) = memory_pair_with(options.clone(), options);

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica::{
-    ConnectOptions, Endpoint, Identity, Interrupt, Link, ProtocolRequest, Role, SessionError,
-};
+use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role, SessionError};
 use vesica_psi::research::{self, Choice};
 use vesica_session::{
     Agreement, Connection, Job, Listener, Transport, agree, confirm_done, connect, salt_items,
@@ -123,10 +121,11 @@ pub(super) fn meet(
         },
     };
     let options = ConnectOptions {
+        wait: PATIENCE,
         timeout: PATIENCE,
-        interrupt: Interrupt::new(),
         link: Link::from_name(&setup.network)
             .ok_or_else(|| Failure::usage(format!("no network is called {}", setup.network)))?,
+        ..ConnectOptions::default()
     };
     Ok(match place {
         Place::Listen(listener) => listener.accept(&transport, &options)?,

@@ -45,9 +45,11 @@ fn another_peer_than_the_pinned_one() {
     let other = Place::new();
     let wrong = format!("--peer {}", other.sender);
 
-    // The receiver has pinned somebody else.
-    let mut listening = place.sender(&sender, LISTEN);
-    let connecting = place.receiver(&receiver.clone().with(&wrong), &listening.endpoint());
+    // The receiver has pinned somebody else. Who listens cannot know whether that was its peer, says
+    // so at once, and waits on.
+    let mut listening = place.sender(&sender.clone().with("--wait 2"), LISTEN);
+    let endpoint = listening.endpoint();
+    let connecting = place.receiver(&receiver.clone().with(&wrong), &endpoint);
     let ended = connecting.wait();
     ended.expect_failure(5, "wrong peer");
     assert!(
@@ -55,14 +57,49 @@ fn another_peer_than_the_pinned_one() {
         "{}",
         ended.err
     );
-    listening.wait().expect_failure(5, "refused");
+    let told = listening.wait_for("turned away: ");
+    assert!(told.contains("refused this side's identity"), "{told}");
+    listening
+        .wait()
+        .expect_failure(4, "within 2 s; turned away: 127.0.0.1:");
 
-    // The listening sender has.
-    let mut listening = place.sender(&sender.with(&wrong), LISTEN);
-    let connecting = place.receiver(&receiver, &listening.endpoint());
+    // The listening sender has, and tells at once who came.
+    let mut listening = place.sender(&sender.clone().with(&wrong).with("--wait 2"), LISTEN);
+    let endpoint = listening.endpoint();
+    let connecting = place.receiver(&receiver, &endpoint);
     connecting.wait().expect_failure(5, "refused");
+    let told = listening.wait_for("turned away: ");
+    let came = format!("wrong identity {}", place.receiver);
+    assert!(told.ends_with(&came), "{told}");
     listening.wait().expect_failure(5, "wrong peer");
     assert_eq!(place.names(), before);
+
+    // Nobody with another identity keeps the peer from coming.
+    let mut listening = place.sender(&sender, LISTEN);
+    let endpoint = listening.endpoint();
+    other.write("ours.csv", place.read("ours.csv"));
+    let words = Arguments::new("ours.csv", "id").with(&format!("--peer {}", place.sender));
+    let stranger = other.receiver(&words, &endpoint);
+    stranger.wait().expect_failure(5, "refused");
+    let connecting = place.receiver(&receiver, &endpoint);
+    connecting.wait().expect_success();
+    listening.wait().expect_success();
+    assert_eq!(place.read("out.csv"), "id,mail\n1,a@example.com\n");
+}
+
+#[test]
+fn seven_bytes_do_not_end_the_wait() {
+    let (place, receiver, sender) = short_place();
+    let mut listening = place.sender(&sender, LISTEN);
+    let endpoint = listening.endpoint();
+    let address = endpoint.strip_prefix("--connect ").unwrap();
+    // A TLS alert, access denied, from nobody.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&[0x15, 3, 3, 0, 2, 2, 0x31]).unwrap();
+    listening.wait_for("turned away: ");
+    let connecting = place.receiver(&receiver, &endpoint);
+    connecting.wait().expect_success();
+    listening.wait().expect_success();
 }
 
 #[test]
@@ -75,15 +112,15 @@ fn nobody_there() {
         .local_addr()
         .unwrap();
     let start = Instant::now();
-    let timeout = "--timeout 1";
+    let wait = "--wait 1";
     place
-        .receiver(&receiver.with(timeout), &format!("--connect {free}"))
+        .receiver(&receiver.with(wait), &format!("--connect {free}"))
         .wait()
         .expect_failure(4, &free.to_string());
     place
-        .sender(&sender.with(timeout), LISTEN)
+        .sender(&sender.with(wait), LISTEN)
         .wait()
-        .expect_failure(4, "");
+        .expect_failure(4, "did not connect to 127.0.0.1:");
     assert!(start.elapsed() < Duration::from_secs(8));
     assert_eq!(place.names(), before);
 }
@@ -98,7 +135,7 @@ fn addresses_that_are_taken_or_none() {
         .wait()
         .expect_failure(4, "taken");
     place
-        .receiver(&receiver.with("--timeout 1"), "--connect nonsense")
+        .receiver(&receiver.with("--wait 1"), "--connect nonsense")
         .wait()
         .expect_failure(4, "nonsense");
     assert!(!place.names().contains(&"out.csv".to_owned()));
@@ -172,7 +209,7 @@ fn a_peer_killed_before_it_is_met() {
     let endpoint = sender.endpoint();
     kill(sender);
     place
-        .receiver(&receiver.with("--timeout 1"), &endpoint)
+        .receiver(&receiver.with("--wait 1"), &endpoint)
         .wait()
         .expect_failure(4, "");
     assert_eq!(place.names(), before);
@@ -342,10 +379,7 @@ fn garbage_from_whom_we_connect_to() {
         }
     });
     let ended = place
-        .receiver(
-            &receiver.with("--timeout 2"),
-            &format!("--connect {address}"),
-        )
+        .receiver(&receiver.with("--wait 2"), &format!("--connect {address}"))
         .wait();
     ended.expect_failure(4, "");
     assert_eq!(place.names(), before);

@@ -14,22 +14,27 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
     let (far, _) = socket.accept().unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let mut peer = peer;
             let side = match side {
                 Side::Listener => Side::Connector,
                 Side::Connector => Side::Listener,
             };
-            prepare(&far).unwrap();
-            let driver = Driver {
-                stream: &far,
-                deadline: Instant::now() + LIMIT,
-                interrupt: &Interrupt::new(),
+            block(&far).unwrap();
+            let mut theirs = Handshake {
+                stream: far,
+                tls: peer,
+                pin: Arc::new(Pin::new(ours.fingerprint())),
+                side,
+                welcomed: false,
             };
-            let _ = driver.run(&mut peer, side);
-            hang_up(&far, &mut peer);
+            let until = Instant::now() + LIMIT;
+            while Instant::now() < until && matches!(theirs.step(), Ok(Step::Moved | Step::Waiting))
+            {
+            }
+            let mut leaving = theirs.leave();
+            while !leaving.step() {}
         });
         handshake(
-            &near,
+            near,
             side,
             ours,
             pinned,
@@ -64,18 +69,24 @@ fn a_client_without_a_key_is_turned_away() {
 
 #[test]
 fn another_application_protocol_is_turned_away() {
+    // Whoever notices first sends an alert.
+    let turned_away = |failure: &Failure| {
+        let alert = AlertDescription::NoApplicationProtocol;
+        matches!(failure, Failure::Foreign(_))
+            || matches!(failure, Failure::Alert(a) if *a == alert)
+    };
     for alpn in [vec![], vec![b"h2".to_vec()]] {
         let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let mut config = client_config(&b, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
         config.alpn_protocols = alpn.clone();
         let failure = meet(Side::Listener, &a, b.fingerprint(), client(config));
-        assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
+        assert!(turned_away(&failure), "{failure:?}");
 
         let mut config = server_config(&b, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
         config.alpn_protocols = alpn;
         let server = ServerConnection::new(Arc::new(config)).unwrap().into();
         let failure = meet(Side::Connector, &a, b.fingerprint(), server);
-        assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
+        assert!(turned_away(&failure), "{failure:?}");
     }
 }
 
@@ -109,4 +120,73 @@ fn sessions_are_not_resumed() {
     let config = client_config(&a, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
     assert!(!config.enable_early_data && !config.enable_sni);
     assert!(!config.key_log.will_log("CLIENT_TRAFFIC_SECRET_0"));
+}
+
+/// Reads what the other side begins with and answers with these bytes.
+fn answered(side: Side, answer: &'static [u8]) -> Failure {
+    let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    let (mut far, _) = socket.accept().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if side == Side::Connector {
+                let _ = io::Read::read(&mut far, &mut [0; 4096]).unwrap();
+            }
+            io::Write::write_all(&mut far, answer).unwrap();
+            let _ = io::Read::read(&mut far, &mut [0; 4096]);
+        });
+        let deadline = Instant::now() + LIMIT;
+        let pinned = b.fingerprint();
+        handshake(near, side, &a, pinned, deadline, &Interrupt::new()).unwrap_err()
+    })
+}
+
+/// Seven bytes that anybody can send: a fatal alert, access denied.
+#[test]
+fn an_alert_from_nobody_is_no_refusal() {
+    for side in [Side::Listener, Side::Connector] {
+        let failure = answered(side, &[0x15, 3, 3, 0, 2, 2, 0x31]);
+        assert!(
+            matches!(failure, Failure::Alert(AlertDescription::AccessDenied)),
+            "{failure:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_is_proven_to_the_connecting_side_alone() {
+    let ids: Vec<_> = (0..3).map(|_| Identity::generate().unwrap()).collect();
+    let (listener, connector, other) = (&ids[0], &ids[1], &ids[2]);
+    let run = |listener_pins: &Identity, connector_pins: &Identity| {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+        let (far, _) = socket.accept().unwrap();
+        let deadline = Instant::now() + LIMIT;
+        let (pinned, ours) = (listener_pins.fingerprint(), connector_pins.fingerprint());
+        thread::scope(|scope| {
+            let listening = scope.spawn(move || {
+                handshake(
+                    far,
+                    Side::Listener,
+                    listener,
+                    pinned,
+                    deadline,
+                    &Interrupt::new(),
+                )
+            });
+            let side = Side::Connector;
+            let connected = handshake(near, side, connector, ours, deadline, &Interrupt::new());
+            (listening.join().unwrap().err(), connected.err())
+        })
+    };
+    let (near, far) = run(other, listener);
+    assert!(matches!(near, Some(Failure::WrongPeer(got)) if got == connector.fingerprint()));
+    assert!(matches!(far, Some(Failure::Refused)), "{far:?}");
+    let (near, far) = run(connector, other);
+    assert!(
+        matches!(near, Some(Failure::Alert(AlertDescription::AccessDenied))),
+        "{near:?}"
+    );
+    assert!(matches!(far, Some(Failure::WrongPeer(got)) if got == listener.fingerprint()));
 }

@@ -21,8 +21,10 @@ pub fn tls(identity: &Identity, peer: Fingerprint) -> Transport<'_> {
     Transport::Tls { identity, peer }
 }
 
+/// So long until the peer comes, and as long for its silence.
 pub fn within(seconds: f32) -> ConnectOptions {
     ConnectOptions {
+        wait: Duration::from_secs_f32(seconds),
         timeout: Duration::from_secs_f32(seconds),
         ..ConnectOptions::default()
     }

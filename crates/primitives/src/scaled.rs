@@ -1,23 +1,28 @@
 //! Products of whole numbers, rounded to one side: what parameter functions compare, the same on every
 //! machine.
+//!
+//! An operation that rounds up gives at least, and one that rounds down at most, the exact result for
+//! operands that are themselves on that side; each is off by a factor of 1 ± 2^-63 at most.
 
 /// `mantissa`·2^`exponent`; the mantissa's top bit is set unless it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scaled {
+pub struct Scaled {
     mantissa: u64,
     exponent: i64,
 }
 
 /// Which way a result that does not fit is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
+pub enum Round {
+    /// To a larger one.
     Up,
+    /// To a smaller one.
     Down,
 }
 
 impl Scaled {
     /// 2^`exponent`.
-    pub(crate) fn power_of_two(exponent: i64) -> Self {
+    pub fn power_of_two(exponent: i64) -> Self {
         Scaled {
             mantissa: 1 << 63,
             exponent: exponent - 63,
@@ -55,19 +60,19 @@ impl Scaled {
     }
 
     /// The product with another number.
-    pub(crate) fn times(self, other: Scaled, round: Round) -> Self {
+    pub fn times(self, other: Scaled, round: Round) -> Self {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
         Self::new(product, self.exponent + other.exponent, round)
     }
 
     /// The product with a whole number.
-    pub(crate) fn times_whole(self, factor: u64, round: Round) -> Self {
+    pub fn times_whole(self, factor: u64, round: Round) -> Self {
         let product = u128::from(self.mantissa) * u128::from(factor);
         Self::new(product, self.exponent, round)
     }
 
     /// The quotient by a whole number, which is not 0.
-    pub(crate) fn over(self, divisor: u64, round: Round) -> Self {
+    pub fn over(self, divisor: u64, round: Round) -> Self {
         let (value, divisor) = (u128::from(self.mantissa) << 64, u128::from(divisor));
         let quotient = match round {
             Round::Up => value.div_ceil(divisor),
@@ -76,8 +81,8 @@ impl Scaled {
         Self::new(quotient, self.exponent - 64, round)
     }
 
-    /// This number to a power.
-    pub(crate) fn power(self, exponent: u64, round: Round) -> Self {
+    /// This number to a power; off by a factor of about 1 ± 2·`exponent`·2^-63.
+    pub fn power(self, exponent: u64, round: Round) -> Self {
         let mut result = Self::power_of_two(0);
         for i in (0..u64::BITS - exponent.leading_zeros()).rev() {
             result = result.times(result, round);
@@ -89,7 +94,7 @@ impl Scaled {
     }
 
     /// Whether this number is at most the other.
-    pub(crate) fn at_most(self, other: Scaled) -> bool {
+    pub fn at_most(self, other: Scaled) -> bool {
         match (self.mantissa, other.mantissa) {
             (0, _) => true,
             (_, 0) => false,

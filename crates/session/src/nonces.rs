@@ -1,0 +1,254 @@
+//! The session: what both sides derive from the agreed contract and a nonce of each.
+//!
+//! 1. Each side sends the digest of the contract as it stands there, and a commitment to its nonce.
+//! 2. Only once the digests are equal does it open the commitment.
+//! 3. The session is a hash of the contract and, for the receiver and then for the sender, of nonce and
+//!    fingerprint.
+//!
+//! A commitment is a hash of role, contract and nonce. A nonce has 256 random bits, so that the hash
+//! hides it, and collision resistance binds. With the role in it nobody can pass off the peer's
+//! commitment as its own.
+//!
+//! **What is left to the last to open.** A side that waits for the other's nonce before it opens knows the
+//! session first. It cannot choose another nonce, but it can hang up if it does not like the session: one
+//! in which a bucket overflows, or in which a set that it guesses cannot be encoded. So a peer that hangs
+//! up A times has A + 1 attempts at every event that is bounded by 2^-λ. Attempts are not free: nothing
+//! here tries again by itself. Whatever fails after the connection is made ends the run with an error, on
+//! both sides, and each attempt is a run that this side's user has started again and whose failure the
+//! user has seen. The size of buckets allows for 2^10 attempts ([`crate::ATTEMPTS`]); all other
+//! statistical bounds are for each attempt, so that A of them sum up to at most A·2^-λ.
+
+use vesica_wire::{Channel, Error, Kind, Misbehaviour};
+
+use crate::codec::{Reader, bad};
+use crate::contract::differ;
+use crate::{Fingerprint, Role};
+
+const COMMITMENT: Kind = Kind {
+    code: 20,
+    name: "commitment",
+};
+const NONCE: Kind = Kind {
+    code: 17,
+    name: "nonce",
+};
+
+/// The commitment that the party of that role sends. `contract` is the digest of the contract.
+fn commitment(role: Role, contract: &[u8; 32], nonce: &[u8; 32]) -> [u8; 32] {
+    let role: &[u8] = match role {
+        Role::Receiver => b"receiver",
+        Role::Sender => b"sender",
+    };
+    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 commitment to a nonce v1");
+    hasher.update(contract).update(nonce).update(role);
+    *hasher.finalize().as_bytes()
+}
+
+/// The session. Fingerprints are `None` over plaintext.
+fn derive(
+    contract: &[u8; 32],
+    receiver: (&[u8; 32], Option<Fingerprint>),
+    sender: (&[u8; 32], Option<Fingerprint>),
+) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 session v2");
+    hasher.update(contract);
+    for (nonce, fingerprint) in [receiver, sender] {
+        hasher.update(nonce);
+        match fingerprint {
+            Some(fingerprint) => hasher.update(&[1]).update(fingerprint.as_bytes()),
+            None => hasher.update(&[0]).update(&[0; 32]),
+        };
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// Commits, opens and derives the session, with `nonce` as this side's.
+///
+/// Fails with `ContractDiffers` if the peer has another contract, with `PeerMisbehaved` if it opens
+/// something else than it has committed to, and as the channel does.
+pub(crate) fn session(
+    channel: &mut dyn Channel,
+    role: Role,
+    contract: &[u8; 32],
+    nonce: &[u8; 32],
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+) -> Result<[u8; 32], Error> {
+    channel.send(
+        COMMITMENT,
+        [*contract, commitment(role, contract, nonce)].concat(),
+    )?;
+    channel.flush()?;
+    let message = channel.recv(COMMITMENT, 64)?;
+    let mut reader = Reader::new(COMMITMENT.name, &message);
+    let (their_contract, theirs) = (reader.array::<32>()?, reader.array::<32>()?);
+    reader.end()?;
+    if their_contract != *contract {
+        let hex = |digest: [u8; 32]| blake3::Hash::from_bytes(digest).to_string();
+        return Err(differ("contract hash", hex(*contract), hex(their_contract)));
+    }
+
+    channel.send(NONCE, nonce.to_vec())?;
+    channel.flush()?;
+    let message = channel.recv(NONCE, 32)?;
+    let their_nonce: [u8; 32] =
+        message
+            .as_slice()
+            .try_into()
+            .map_err(|_| Misbehaviour::WrongLength {
+                what: NONCE.name,
+                bytes: message.len(),
+            })?;
+    if commitment(role.other(), contract, &their_nonce) != theirs {
+        return Err(bad(NONCE.name, "not what the commitment was made to"));
+    }
+    let (ours, theirs) = ((nonce, local), (&their_nonce, peer));
+    Ok(match role {
+        Role::Receiver => derive(contract, ours, theirs),
+        Role::Sender => derive(contract, theirs, ours),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use vesica_wire::{ChannelOptions, Tamper, memory_pair_with};
+
+    fn vectors() -> Value {
+        serde_json::from_str(include_str!("../../../vectors/nonces.json")).unwrap()
+    }
+
+    fn bytes(value: &Value) -> Vec<u8> {
+        let hex = value.as_str().unwrap();
+        let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+        (0..hex.len()).step_by(2).map(byte).collect()
+    }
+
+    fn array(value: &Value) -> [u8; 32] {
+        bytes(value).try_into().unwrap()
+    }
+
+    fn pair() -> (impl Channel, impl Channel) {
+        let options = ChannelOptions {
+            timeout: std::time::Duration::from_secs(5),
+            ..ChannelOptions::default()
+        };
+        memory_pair_with(options.clone(), options)
+    }
+
+    #[test]
+    fn commitments_and_sessions_are_known() {
+        for vector in vectors()["good"].as_array().unwrap() {
+            let contract = array(&vector["contract"]);
+            let party = |role: Role| {
+                let party = &vector[role.to_string()];
+                let nonce = array(&party["nonce"]);
+                let expected = array(&party["commitment"]);
+                assert_eq!(commitment(role, &contract, &nonce), expected);
+                let fingerprint = match &party["public_key"] {
+                    Value::Null => None,
+                    key => Some(Fingerprint::of_public_key(&bytes(key))),
+                };
+                assert!(fingerprint.is_none_or(|f| *f.as_bytes() == array(&party["fingerprint"])));
+                (nonce, fingerprint)
+            };
+            let (receiver, sender) = (party(Role::Receiver), party(Role::Sender));
+            let (mut a, mut b) = pair();
+            let [ours, theirs] = std::thread::scope(|scope| {
+                let far = scope.spawn(|| {
+                    let (role, (nonce, own)) = (Role::Sender, &sender);
+                    session(&mut b, role, &contract, nonce, *own, receiver.1).unwrap()
+                });
+                let (role, (nonce, own)) = (Role::Receiver, &receiver);
+                let near = session(&mut a, role, &contract, nonce, *own, sender.1).unwrap();
+                [near, far.join().unwrap()]
+            });
+            assert_eq!(ours, array(&vector["session"]));
+            assert_eq!(ours, theirs);
+        }
+    }
+
+    #[test]
+    fn a_sender_that_cheats_is_caught() {
+        let vectors = vectors();
+        let honest = &vectors["good"][0];
+        let contract = array(&honest["contract"]);
+        let nonce = array(&honest["receiver"]["nonce"]);
+        for vector in vectors["bad_from_sender"].as_array().unwrap() {
+            let (mut a, mut b) = pair();
+            b.send(COMMITMENT, bytes(&vector["commitment"])).unwrap();
+            b.send(NONCE, bytes(&vector["nonce"])).unwrap();
+            let error = session(&mut a, Role::Receiver, &contract, &nonce, None, None);
+            let said = error.unwrap_err().to_string();
+            let expected = match vector["error"].as_str().unwrap() {
+                "opening" => "the peer misbehaved: nonce: not what the commitment was made to",
+                "nonce length" => "the peer misbehaved: nonce has a length of ",
+                "nonce too long" => {
+                    "the peer misbehaved: nonce of 33 bytes; at most 32 are allowed"
+                }
+                "commitment length" => "the peer misbehaved: commitment has a length of 63 bytes",
+                "commitment too long" => {
+                    "the peer misbehaved: commitment of 65 bytes; at most 64 are allowed"
+                }
+                "contract" => "the two sides disagree on contract hash: here 01080f",
+                other => panic!("{other}"),
+            };
+            assert!(said.starts_with(expected), "{vector}: {said}");
+        }
+    }
+
+    /// A peer without a nonce of its own, that sends back whatever it gets, in whatever order that
+    /// takes.
+    #[test]
+    fn a_reflection_is_not_an_opening() {
+        let (contract, nonce) = ([1; 32], [2; 32]);
+        for role in [Role::Receiver, Role::Sender] {
+            let (mut a, mut b) = pair();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    for (kind, size) in [(COMMITMENT, 64), (NONCE, 32)] {
+                        let message = b.recv(kind, size).unwrap();
+                        b.send(kind, message).unwrap();
+                    }
+                    // Until the other side has read it.
+                    let _ = b.recv(NONCE, 0);
+                });
+                let error = session(&mut a, role, &contract, &nonce, None, None).unwrap_err();
+                let said = "the peer misbehaved: nonce: not what the commitment was made to";
+                assert_eq!(error.to_string(), said);
+                a.abort(&error);
+            });
+        }
+    }
+
+    /// Whoever sees that the contracts differ keeps its nonce to itself.
+    #[test]
+    fn nothing_is_opened_under_another_contract() {
+        let (near, mut far) = pair();
+        let mut near = Tamper::new(near, usize::MAX, vesica_wire::Spoil::Swallow);
+        far.send(COMMITMENT, vec![9; 64]).unwrap();
+        let error = session(&mut near, Role::Sender, &[1; 32], &[2; 32], None, None).unwrap_err();
+        assert!(
+            matches!(&error, Error::ContractDiffers { field: "contract hash", theirs, .. } if *theirs == "09".repeat(32)),
+            "{error:?}"
+        );
+        assert_eq!(near.frames(), 1);
+    }
+
+    /// All that is left to a peer that has seen our nonce is to hang up, which ends the run.
+    #[test]
+    fn a_peer_that_does_not_open_ends_the_run() {
+        let (mut a, mut b) = pair();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let theirs = commitment(Role::Sender, &[1; 32], &[3; 32]);
+                b.send(COMMITMENT, [[1; 32], theirs].concat()).unwrap();
+                b.recv(COMMITMENT, 64).unwrap();
+                b.recv(NONCE, 32).unwrap();
+            });
+            let error = session(&mut a, Role::Receiver, &[1; 32], &[2; 32], None, None);
+            assert!(matches!(error, Err(Error::Closed)), "{error:?}");
+        });
+    }
+}

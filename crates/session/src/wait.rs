@@ -1,0 +1,227 @@
+//! How long a side waits for its peer to come, and whom it turns away meanwhile.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::{ConnectOptions, Error, Fingerprint};
+
+/// Most turned-away connections of either kind (wrong identities, others) that are remembered.
+const MAX_REFUSED: usize = 16;
+
+/// Whether this side is ready for its peer. Clones share one state.
+///
+/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may be met
+/// while a table is still read, however long that takes.
+#[derive(Clone, Debug)]
+pub struct Readiness(Arc<OnceLock<Instant>>);
+
+impl Readiness {
+    /// Not ready until [`Readiness::set`].
+    #[allow(
+        clippy::new_without_default,
+        reason = "the default of the options is to be ready from the start"
+    )]
+    pub fn new() -> Readiness {
+        Readiness(Arc::default())
+    }
+
+    /// Ready from the start: the wait counts from the call that waits.
+    pub fn from_the_start() -> Readiness {
+        let readiness = Readiness::new();
+        readiness.set();
+        readiness
+    }
+
+    /// From now on this side is ready.
+    pub fn set(&self) {
+        self.0.get_or_init(Instant::now);
+    }
+}
+
+/// A connection that a listener turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it came from.
+    pub from: SocketAddr,
+    /// The identity that it proved, where that was the reason.
+    pub identity: Option<Fingerprint>,
+    /// Why, in words for people.
+    pub reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.from, self.reason)
+    }
+}
+
+/// Hears of connections that a listener turns away, as they are, on the thread that waits. Of a flood
+/// it hears only the first ones, as [`crate::Connection::refused`] lists them.
+#[derive(Clone, Default)]
+pub struct OnRefused(Option<Arc<dyn Fn(&Refused) + Send + Sync>>);
+
+impl OnRefused {
+    /// Calls `hear` for each.
+    pub fn new(hear: impl Fn(&Refused) + Send + Sync + 'static) -> OnRefused {
+        OnRefused(Some(Arc::new(hear)))
+    }
+}
+
+impl fmt::Debug for OnRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hears = self.0.is_some();
+        f.debug_tuple("OnRefused").field(&hears).finish()
+    }
+}
+
+/// One wait for a peer.
+pub(crate) struct Wait<'a> {
+    options: &'a ConnectOptions,
+    began: Instant,
+}
+
+impl<'a> Wait<'a> {
+    pub(crate) fn new(options: &'a ConnectOptions) -> Self {
+        Wait {
+            options,
+            began: Instant::now(),
+        }
+    }
+
+    /// When the wait is over; `None` as long as this side is not ready.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let ready = self.options.ready.0.get()?;
+        Some(self.began.max(*ready) + self.options.wait)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.deadline().is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// `most` from now, or the end of the wait if that is sooner.
+    pub(crate) fn within(&self, most: Duration) -> Instant {
+        let at = Instant::now() + most;
+        self.deadline().map_or(at, |deadline| deadline.min(at))
+    }
+
+    pub(crate) fn check_interrupt(&self) -> Result<(), Error> {
+        Ok(self.options.interrupt.check()?)
+    }
+}
+
+/// Who was turned away: bounded, whoever comes and however often.
+pub(crate) struct Visitors<'a> {
+    hear: &'a OnRefused,
+    /// Wrong identities, each once, the first [`MAX_REFUSED`].
+    identities: Vec<Refused>,
+    /// The first [`MAX_REFUSED`] others.
+    others: Vec<Refused>,
+    /// All the rest.
+    more: u64,
+}
+
+impl<'a> Visitors<'a> {
+    pub(crate) fn new(hear: &'a OnRefused) -> Self {
+        Visitors {
+            hear,
+            identities: Vec::new(),
+            others: Vec::new(),
+            more: 0,
+        }
+    }
+
+    pub(crate) fn note(&mut self, refused: Refused) {
+        let list = match refused.identity {
+            Some(_) => &mut self.identities,
+            None => &mut self.others,
+        };
+        let known = |r: &Refused| r.identity.is_some() && r.identity == refused.identity;
+        if list.len() >= MAX_REFUSED || list.iter().any(known) {
+            self.more += 1;
+            return;
+        }
+        if let Some(hear) = &self.hear.0 {
+            hear(&refused);
+        }
+        list.push(refused);
+    }
+
+    /// The last wrong identity of those remembered.
+    pub(crate) fn wrong_identity(&self) -> Option<Fingerprint> {
+        self.identities.last().and_then(|refused| refused.identity)
+    }
+
+    pub(crate) fn list(self) -> Vec<Refused> {
+        self.identities.into_iter().chain(self.others).collect()
+    }
+}
+
+impl fmt::Display for Visitors<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for refused in self.identities.iter().chain(&self.others) {
+            write!(f, "{separator}{refused}")?;
+            separator = "; ";
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "{separator}and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_counts_from_when_this_side_is_ready() {
+        let options = ConnectOptions {
+            wait: Duration::from_millis(50),
+            ready: Readiness::new(),
+            ..ConnectOptions::default()
+        };
+        let wait = Wait::new(&options);
+        std::thread::sleep(Duration::from_millis(80));
+        assert!(wait.deadline().is_none() && !wait.is_over());
+        let before = Instant::now();
+        options.ready.clone().set();
+        assert!(wait.deadline().unwrap() >= before + options.wait);
+        std::thread::sleep(Duration::from_millis(80));
+        assert!(wait.is_over());
+        // Somebody who was ready long before still waits in full.
+        assert!(!Wait::new(&options).is_over());
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_flood_is_bounded() {
+        let heard = Arc::new(std::sync::Mutex::new(0));
+        let hear = {
+            let heard = Arc::clone(&heard);
+            OnRefused::new(move |_| *heard.lock().unwrap() += 1)
+        };
+        let mut visitors = Visitors::new(&hear);
+        let wrong = |n: u16| Refused {
+            from: ([127, 0, 0, 1], n).into(),
+            identity: Some(Fingerprint::of_public_key(&n.to_le_bytes())),
+            reason: "wrong".into(),
+        };
+        for n in 0..1000 {
+            visitors.note(Refused {
+                identity: None,
+                ..wrong(n)
+            });
+        }
+        // A flood of others does not hide who mistyped a fingerprint, and one who tries again and
+        // again is one.
+        for _ in 0..1000 {
+            visitors.note(wrong(7));
+        }
+        assert_eq!(visitors.wrong_identity(), wrong(7).identity);
+        assert_eq!(*heard.lock().unwrap(), 17);
+        assert!(visitors.to_string().ends_with("wrong; and 1983 more"));
+        assert_eq!(visitors.list().len(), 17);
+    }
+}

@@ -1,0 +1,64 @@
+//! Reading ahead of the frames that are asked for, to hear whether the peer is alive.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+use crate::ReadHalf;
+use crate::half::may_retry;
+
+/// Most bytes that are read ahead. More than a peer's queue and the sockets usually hold, so that
+/// heartbeats behind all these are heard.
+const MAX_AHEAD: usize = 16 << 20;
+/// Bytes read at once.
+const PIECE: usize = 64 << 10;
+
+/// A reading half that can be listened to before anybody wants its bytes.
+pub(crate) struct Ahead<R> {
+    half: R,
+    bytes: VecDeque<u8>,
+}
+
+impl<R: ReadHalf> Ahead<R> {
+    pub(crate) fn new(half: R) -> Self {
+        Ahead {
+            half,
+            bytes: VecDeque::new(),
+        }
+    }
+
+    /// Waits for bytes as [`ReadHalf::read`] does and keeps them for later: whether any came; `None`,
+    /// without waiting, if that cannot be told any more.
+    pub(crate) fn listen(&mut self) -> Option<bool> {
+        if self.bytes.len() >= MAX_AHEAD {
+            return None;
+        }
+        let mut piece = vec![0; PIECE];
+        match self.half.read(&mut piece) {
+            Ok(0) => None,
+            Ok(count) => {
+                self.bytes.extend(&piece[..count]);
+                Some(true)
+            }
+            Err(error) if may_retry(&error) => Some(false),
+            Err(_) => None,
+        }
+    }
+}
+
+impl<R: ReadHalf> ReadHalf for Ahead<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.is_empty() {
+            return self.half.read(buf);
+        }
+        let count = io::Read::read(&mut self.bytes, buf)?;
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
+        }
+        Ok(count)
+    }
+
+    fn finish(&mut self, until: Instant) {
+        self.half.finish(until);
+    }
+}
