@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, OnRefused, Party, Role, Terms, WholeFile, receive_table, send_table,
-    send_table_to,
+    ConnectOptions, Identity, OnRefused, Party, Passes, Role, Terms, WholeFile, receive_table,
+    send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -85,7 +85,10 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         resources: link.resources(),
         allow_empty: link.allow_empty,
     };
-    let source = table.open()?;
+    let source = table.open(match output {
+        Some(_) => Passes::Two,
+        None => Passes::One,
+    })?;
     if let Some(report) = &link.report
         && same_file(report, &table.input)
     {
@@ -124,7 +127,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
 /// A report that cannot be written: a full disk is a limit, anything else a bad request.
 fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
     let code = match e.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RESOURCE,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => RESOURCE,
         _ => USAGE,
     };
     let line = format!("{}: cannot be written: {}", path.display(), e.kind());
