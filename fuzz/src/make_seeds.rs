@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, Protocol, ProtocolRequest, Reveal,
-    Role, Security,
+    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, Protocol, ProtocolRequest, Resume,
+    Reveal, Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -99,6 +99,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         payload: Payload::None,
         items: 3,
         memory: NO_LIMIT,
+        resume: Resume::Nothing,
     };
     let named = ProtocolRequest::Named(Protocol::CompactDh);
     for (name, ours, hello) in [

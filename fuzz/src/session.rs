@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use vesica_session::{
-    Assignment, Fingerprint, Hello, Identity, Job, KeySet, Protocol, ProtocolRequest, Role, Silent,
-    State, agree as agree_on, confirm_done, run_set_over,
+    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, Protocol, ProtocolRequest,
+    Role, Silent, State, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -23,7 +23,7 @@ pub fn hello(bytes: &[u8]) {
 fn handshake(channel: &mut dyn Channel, role: Role) -> bool {
     let mut job = Job::new(role, vec!["email/1".into()]);
     job.max_peer_items = 1000;
-    match agree_on(channel, &job, 3, None, None) {
+    match agree_on(channel, &job, 3, &Left::Nothing, None, None) {
         Ok(agreement) => {
             assert!(agreement.peer_items <= 1000);
             confirm_done(channel, role).is_ok()
@@ -82,11 +82,12 @@ pub fn identity(bytes: &[u8]) {
 struct Kept {
     digests: Vec<[u8; 32]>,
     buckets: Vec<Vec<[u8; 32]>>,
+    left: Left,
     states: Vec<State>,
 }
 
 impl Kept {
-    fn new(items: u16, state: Option<State>) -> Kept {
+    fn new(items: u16, left: Left) -> Kept {
         let digest = |i: u16| {
             let mut digest = [8; 32];
             digest[..2].copy_from_slice(&i.to_le_bytes());
@@ -95,7 +96,8 @@ impl Kept {
         Kept {
             digests: (0..items).map(digest).collect(),
             buckets: Vec::new(),
-            states: state.into_iter().collect(),
+            left,
+            states: Vec::new(),
         }
     }
 
@@ -117,11 +119,11 @@ impl KeySet for Kept {
         self.digests.len() as u64
     }
 
-    fn state(&self) -> Option<State> {
-        self.states.last().cloned()
+    fn kept(&self) -> Left {
+        self.left.clone()
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), Error> {
+    fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), Error> {
         self.buckets = vec![Vec::new(); assignment.buckets() as usize];
         for digest in &self.digests {
             self.buckets[assignment.bucket(digest) as usize].push(*digest);
@@ -133,8 +135,8 @@ impl KeySet for Kept {
         Ok(self.buckets[bucket as usize].as_slice().into())
     }
 
-    fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), Error> {
-        let count = matches.map_or(0, |m| m.len() as u64);
+    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), Error> {
+        let count = matched.map_or(0, |m| m.iter().filter(|matched| **matched).count() as u64);
         assert_eq!(state.found.last(), Some(&count));
         assert!(state.found.len() <= self.buckets.len());
         self.states.push(state.clone());
@@ -154,35 +156,43 @@ static RUNS: LazyLock<(State, [Vec<Vec<u8>>; 2])> = LazyLock::new(|| {
             |channel| assert!(theirs.run(channel, Role::Sender)),
         )
     };
-    let (mut own, mut theirs) = (Kept::new(ITEMS.0, None), Kept::new(ITEMS.1, None));
+    let (mut own, mut theirs) = (
+        Kept::new(ITEMS.0, Left::Nothing),
+        Kept::new(ITEMS.1, Left::Nothing),
+    );
     let first = run(&mut own, &mut theirs);
     let [state, theirs] = [&own, &theirs].map(|kept| kept.states[0].clone());
     let second = run(
-        &mut Kept::new(ITEMS.0, Some(state.clone())),
-        &mut Kept::new(ITEMS.1, Some(theirs)),
+        &mut Kept::new(ITEMS.0, Left::State(state.clone())),
+        &mut Kept::new(ITEMS.1, Left::State(theirs)),
     );
     (state, [first, second])
 });
 
 /// A run in two buckets, from the hello to the end, that may go on after an earlier one, against a
-/// hostile sender. The first byte says what is left of the earlier run: nothing, or all with none, one
-/// or both buckets finished; the rest is the peer's script.
+/// hostile sender. The first byte says what is left of the earlier run: nothing, something of another
+/// set, or one or both buckets; the rest is the peer's script.
 pub fn buckets(bytes: &[u8]) {
     let Some((left, script)) = bytes.split_first() else {
         return;
     };
     let (state, honest) = &*RUNS;
-    let (state, honest) = match left & 3 {
-        0 => (None, &honest[0]),
+    let (kept, honest) = match left & 3 {
+        0 => (Left::Nothing, &honest[0]),
+        1 => (Left::OfAnotherSet, &honest[1]),
         more => {
             let found = vec![0; usize::from(more) - 1];
-            (Some(State { found, ..*state }), &honest[1])
+            let state = State {
+                found,
+                ..state.clone()
+            };
+            (Left::State(state), &honest[1])
         }
     };
-    let mut set = Kept::new(ITEMS.0, state);
+    let mut set = Kept::new(ITEMS.0, kept);
     let mut channel = Script::beside(script, honest);
     let done = set.run(&mut channel, Role::Receiver);
     // Nonces are fresh, so that nothing matches, but nothing is wrong with what was recorded.
-    assert!(!channel.faithful() || done || left & 3 == 1 || left & 3 == 3);
+    assert!(!channel.faithful() || done || left & 3 == 1);
     assert!(!done || set.states.last().is_some_and(|s| s.found.len() == 2));
 }

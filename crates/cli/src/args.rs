@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -87,20 +87,21 @@ impl Table {
         Ok(KeySpec::parse(&self.key, &self.normalize)?)
     }
 
-    pub(crate) fn options(&self, passes: Passes) -> Result<SourceOptions, Failure> {
+    fn options(&self, passes: Passes, scratch: Option<&Path>) -> Result<SourceOptions, Failure> {
         Ok(SourceOptions {
             passes,
+            scratch: scratch.map(Path::to_owned),
             format: match &self.format {
                 Some(name) => Some(name.parse::<Format>()?),
                 None => None,
             },
             delimiter: self.delimiter,
-            ..SourceOptions::default()
         })
     }
 
-    pub(crate) fn open(&self, passes: Passes) -> Result<Source, Failure> {
-        Ok(Source::open(&self.input, self.options(passes)?)?)
+    /// Opens the table; a piped one may be copied to `scratch`.
+    pub(crate) fn open(&self, passes: Passes, scratch: Option<&Path>) -> Result<Source, Failure> {
+        Ok(Source::open(&self.input, self.options(passes, scratch)?)?)
     }
 }
 

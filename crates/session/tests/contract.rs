@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use common::{connected, job, within};
 use proptest::prelude::*;
 use vesica_session::{
-    Agreement, Error, Fingerprint, Hello, Job, Learns, MAX_HELLO, NO_LIMIT, Payload, Protocol,
-    ProtocolRequest, Reveal, Role, Security, VERSION, agree, auto_protocol, confirm_done,
+    Agreement, Error, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO, NO_LIMIT,
+    Payload, Protocol, ProtocolRequest, Resume, Reveal, Role, Security, VERSION, agree,
+    auto_protocol, confirm_done,
 };
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Misbehaviour, Spoil,
@@ -31,8 +32,8 @@ fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
 /// Both sides of an agreement, over any two channels.
 fn both(mut a: impl Channel, mut b: impl Channel, ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
     thread::scope(|scope| {
-        let near = scope.spawn(move || agree(&mut a, ours, 10, None, None));
-        let far = agree(&mut b, theirs, 20, None, None);
+        let near = scope.spawn(move || agree(&mut a, ours, 10, &Kept::Nothing, None, None));
+        let far = agree(&mut b, theirs, 20, &Kept::Nothing, None, None);
         drop(b);
         (near.join().unwrap(), far)
     })
@@ -45,7 +46,7 @@ fn both_and_done(
     mut receiver: impl Channel,
 ) -> (Result<(), Error>, Result<(), Error>) {
     fn run(channel: &mut dyn Channel, role: Role) -> Result<(), Error> {
-        agree(channel, &job(role), 10, None, None)?;
+        agree(channel, &job(role), 10, &Kept::Nothing, None, None)?;
         confirm_done(channel, role)?;
         Ok(())
     }
@@ -91,12 +92,21 @@ fn the_session_binds_the_fingerprints() {
                     &mut a,
                     &job(Role::Receiver),
                     1,
+                    &Kept::Nothing,
                     name(1),
                     name(peer_as_seen_by_a),
                 )
                 .unwrap()
             });
-            let far = agree(&mut b, &job(Role::Sender), 1, name(2), name(1)).unwrap();
+            let far = agree(
+                &mut b,
+                &job(Role::Sender),
+                1,
+                &Kept::Nothing,
+                name(2),
+                name(1),
+            )
+            .unwrap();
             near.join().unwrap().params.session == far.params.session
         })
     };
@@ -222,11 +232,25 @@ fn auto_is_a_matter_of_the_sizes() {
         let (mut a, mut b) = pair(5000);
         thread::scope(|scope| {
             let near = scope.spawn(move || {
-                agree(&mut a, &job(Role::Receiver), receiver, None, None)
-                    .unwrap()
-                    .contract
+                agree(
+                    &mut a,
+                    &job(Role::Receiver),
+                    receiver,
+                    &Kept::Nothing,
+                    None,
+                    None,
+                )
+                .unwrap()
+                .contract
             });
-            let far = agree(&mut b, &job(Role::Sender), sender, None, None);
+            let far = agree(
+                &mut b,
+                &job(Role::Sender),
+                sender,
+                &Kept::Nothing,
+                None,
+                None,
+            );
             let near = near.join().unwrap();
             assert_eq!(near, far.unwrap().contract);
             assert_eq!(near.protocol, auto_protocol(receiver, sender));
@@ -267,10 +291,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
                 protocol: ProtocolRequest::Named(Protocol::CompactDh),
                 ..job(Role::Sender)
             };
-            let error = agree(&mut a, &named, items, None, None).unwrap_err();
+            let error = agree(&mut a, &named, items, &Kept::Nothing, None, None).unwrap_err();
             assert_eq!(error.exit_code(), 7);
         });
-        let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();
+        let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
         assert_eq!(error.exit_code(), 7);
     });
     // Padding that would let the peer bring more in buckets.
@@ -283,8 +307,8 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let refused = |ours: &Job, theirs: &Job, theirs_items: u64| {
         let (mut a, mut b) = pair(5000);
         thread::scope(|scope| {
-            scope.spawn(move || agree(&mut a, theirs, theirs_items, None, None));
-            agree(&mut b, ours, 3000, None, None).map_err(|e| e.to_string())
+            scope.spawn(move || agree(&mut a, theirs, theirs_items, &Kept::Nothing, None, None));
+            agree(&mut b, ours, 3000, &Kept::Nothing, None, None).map_err(|e| e.to_string())
         })
     };
     let theirs = job(Role::Receiver);
@@ -311,10 +335,18 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let (mut a, mut b) = pair(5000);
     thread::scope(|scope| {
         scope.spawn(move || {
-            let error = agree(&mut a, &job(Role::Sender), 1 << 32, None, None).unwrap_err();
+            let error = agree(
+                &mut a,
+                &job(Role::Sender),
+                1 << 32,
+                &Kept::Nothing,
+                None,
+                None,
+            )
+            .unwrap_err();
             assert_eq!(error.exit_code(), 7);
         });
-        let error = agree(&mut b, &job(Role::Receiver), 1, None, None).unwrap_err();
+        let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
         assert_eq!(error.exit_code(), 7);
         drop(b);
     });
@@ -347,7 +379,7 @@ fn jobs_that_cannot_be_are_usage_errors() {
     let mut bad = job(Role::Receiver);
     bad.lambda = 1;
     assert!(matches!(
-        agree(&mut a, &bad, 1, None, None),
+        agree(&mut a, &bad, 1, &Kept::Nothing, None, None),
         Err(Error::Usage(_))
     ));
 }
@@ -495,20 +527,46 @@ fn a_peer_that_dies_or_stalls_over_tls() {
     // Before its hello.
     let (mut a, b) = connected(&within(10.0));
     drop(b);
-    let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+    let error = agree(
+        &mut a.channel,
+        &job(Role::Receiver),
+        1,
+        &Kept::Nothing,
+        None,
+        None,
+    )
+    .unwrap_err();
     assert_eq!(error.exit_code(), 4, "{error:?}");
     // After its hello.
     let (mut a, b) = connected(&within(10.0));
     let mut b = Tamper::new(b.channel, 1, Spoil::Close);
     thread::scope(|scope| {
-        scope.spawn(move || agree(&mut b, &job(Role::Sender), 1, None, None).unwrap_err());
-        let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+        scope.spawn(move || {
+            agree(&mut b, &job(Role::Sender), 1, &Kept::Nothing, None, None).unwrap_err()
+        });
+        let error = agree(
+            &mut a.channel,
+            &job(Role::Receiver),
+            1,
+            &Kept::Nothing,
+            None,
+            None,
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::Run(WireError::Closed)), "{error:?}");
     });
     // Stalled.
     let (mut a, _b) = connected(&within(0.5));
     let start = Instant::now();
-    let error = agree(&mut a.channel, &job(Role::Receiver), 1, None, None).unwrap_err();
+    let error = agree(
+        &mut a.channel,
+        &job(Role::Receiver),
+        1,
+        &Kept::Nothing,
+        None,
+        None,
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::Run(WireError::TimedOut(_))));
     assert!(start.elapsed() < Duration::from_secs(4));
 }
@@ -526,6 +584,10 @@ fn hello() -> Hello {
         normalization: vec!["email/1".into(), "exact/1".into()],
         items: 10,
         memory: NO_LIMIT,
+        resume: Resume::After {
+            run: [7; 32],
+            buckets: 3,
+        },
     }
 }
 
@@ -538,6 +600,40 @@ fn the_longest_hello_fits() {
     let bytes = hello.encode();
     assert!(bytes.len() <= MAX_HELLO);
     assert_eq!(Hello::decode(&bytes).unwrap(), hello);
+}
+
+#[test]
+fn an_earlier_run_that_cannot_have_been_is_refused() {
+    let refused = |buckets: u32, problem| {
+        let resume = Resume::After {
+            run: [7; 32],
+            buckets,
+        };
+        let bytes = Hello { resume, ..hello() }.encode();
+        let expected = Misbehaviour::BadValue {
+            what: "earlier run",
+            problem,
+        };
+        match Hello::decode(&bytes) {
+            Err(WireError::PeerMisbehaved(why)) => assert_eq!(why, expected),
+            other => panic!("{other:?}"),
+        }
+    };
+    refused(0, "no bucket is finished");
+    refused(MAX_BUCKETS + 1, "more buckets than there can be");
+    let mut bytes = Hello {
+        resume: Resume::Nothing,
+        ..hello()
+    }
+    .encode();
+    *bytes.last_mut().unwrap() = 3;
+    assert!(matches!(
+        Hello::decode(&bytes),
+        Err(WireError::PeerMisbehaved(Misbehaviour::BadValue {
+            what: "earlier run",
+            problem: "unknown code",
+        }))
+    ));
 }
 
 proptest! {
@@ -565,6 +661,12 @@ proptest! {
         protocol in 0usize..=Protocol::ALL.len(),
         lambda in 1u32..=256,
         items: u64,
+        resume in prop_oneof![
+            Just(Resume::Nothing),
+            Just(Resume::OfAnotherSet),
+            (any::<[u8; 32]>(), 1..=MAX_BUCKETS)
+                .prop_map(|(run, buckets)| Resume::After { run, buckets }),
+        ],
         normalization in proptest::collection::vec("[!-~]{1,128}", 1..=64),
     ) {
         let hello = Hello {
@@ -576,6 +678,7 @@ proptest! {
             security: if role { Security::SemiHonest } else { Security::Malicious },
             lambda,
             items,
+            resume,
             normalization,
             ..hello()
         };

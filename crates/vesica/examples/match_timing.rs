@@ -109,7 +109,7 @@ fn run(keys: u64, copies: u64, halves: u64, memory: Option<u64>) -> (Duration, R
 }
 
 fn key() -> KeySpec {
-    KeySpec::parse("key", &[]).expect("a column")
+    KeySpec::parse("key", &[] as &[&str]).expect("a column")
 }
 
 /// So many keys from `first` on, each in `copies` rows.

@@ -38,6 +38,7 @@ mod work_dir;
 pub use error::Error;
 pub use observer::{Observer, Silent};
 pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_to};
+pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
-    ProtocolRequest, Report, Role, Security, Transport, connect, run_set, with_threads,
+    ProtocolRequest, Readiness, Report, Role, Security, Transport, connect, run_set, with_threads,
 };
 use vesica_tables::{KeySpec, Output, Source, read_keys_within, write_rows};
+use vesica_wire::{Channel, Error as WireError};
 
 use crate::observer::Phases;
 use crate::stored::Stored;
@@ -161,17 +162,22 @@ impl<'a> Party<'a> {
         &self,
         source: &Source,
         key: &KeySpec,
-        directory: PathBuf,
+        directory: &Path,
+        work: Option<(WorkDir, Option<Journal>)>,
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
-        let keys = read_keys_within(source, key, self.resources.for_keys(), &directory)?;
+        let keys = read_keys_within(source, key, self.resources.for_keys(), directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
         }
         self.check_interrupt()?;
-        Ok(Stored::new(keys, directory))
+        let mut keys = Stored::new(keys, directory.to_owned());
+        if let Some((work, left)) = work {
+            keys.keep_in(work, left);
+        }
+        Ok(keys)
     }
 
     /// Binds the port, where this side listens.
@@ -187,21 +193,57 @@ impl<'a> Party<'a> {
     fn meet(
         &self,
         listener: Option<Listener>,
-        observer: &mut dyn Observer,
+        options: &ConnectOptions,
     ) -> Result<Connection, Error> {
         let transport = Transport::Tls {
             identity: self.identity,
             peer: self.peer,
         };
-        let connection = match listener {
-            Some(listener) => listener.accept(&transport, &self.connect)?,
-            None => {
-                observer.connecting(&self.endpoint);
-                connect(&self.endpoint, &transport, &self.connect)?
-            }
+        Ok(match listener {
+            Some(listener) => listener.accept(&transport, options)?,
+            None => connect(&self.endpoint, &transport, options)?,
+        })
+    }
+
+    /// First pass, while the peer is met. The wait for the peer counts from when the table is read; a
+    /// peer that is there before is told by heartbeats that this side is at work.
+    fn read_and_meet(
+        &self,
+        read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
+        listener: Option<Listener>,
+        observer: &mut dyn Observer,
+    ) -> Result<(Stored, Connection), Error> {
+        let options = ConnectOptions {
+            ready: Readiness::new(),
+            interrupt: self.connect.interrupt.child(),
+            ..self.connect.clone()
         };
-        observer.connected(&connection);
-        Ok(connection)
+        if listener.is_none() {
+            observer.connecting(&self.endpoint);
+        }
+        std::thread::scope(|scope| {
+            let meeting = scope.spawn(|| self.meet(listener, &options));
+            let keys = read(observer);
+            if keys.is_err() {
+                options.interrupt.raise();
+            }
+            options.ready.set();
+            let met = meeting
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match (keys, met) {
+                (Ok(keys), Ok(connection)) => {
+                    observer.connected(&connection);
+                    Ok((keys, connection))
+                }
+                (Err(error), Ok(mut connection)) => {
+                    let why = "this side's table cannot be used".into();
+                    connection.channel.abort(&WireError::Resource(why));
+                    Err(error)
+                }
+                (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
+            }
+        })
     }
 
     /// Everything that a side does, from its table to its rows.
@@ -229,26 +271,43 @@ impl<'a> Party<'a> {
     ) -> Result<Report, Error> {
         // What cannot be had is known before the table is read, and a peer that is early finds an
         // open port.
-        let work = self.work_dir(job)?;
+        let mut work = self.work_dir(job)?;
         let file = output
             .map(|path| Output::create(path, source))
             .transpose()?;
         let listener = self.bind(observer)?;
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
-        let mut keys = self.read(source, key, directory, observer)?;
-        if let Some((work, left)) = work {
-            keys.keep_in(work, left);
-        }
-        let mut report = match keys.answer() {
-            Some((state, computed)) => {
+        let left = work.as_ref().and_then(|(_, left)| left.as_ref());
+        let answered = left.is_some_and(|left| left.head.state.is_complete());
+        let mut keys = None;
+        if answered && file.is_some() {
+            // Nobody is met unless the table has changed.
+            let mut stored = self.read(source, key, &directory, work.take(), observer)?;
+            if let Some((state, computed)) = stored.answer() {
                 observer.answered(computed);
-                Report::of_earlier(&state, job.role, self.peer, computed)
+                let report = Report::of_earlier(&state, job.role, self.peer, computed);
+                return self.write(source, file, stored, report, observer);
             }
-            None => {
-                let connection = self.meet(listener, observer)?;
-                run_set(connection, job, &mut keys, &mut Phases(observer))?
-            }
+            keys = Some(stored);
+        }
+        let read = |observer: &mut dyn Observer| match keys {
+            Some(keys) => Ok(keys),
+            None => self.read(source, key, &directory, work, observer),
         };
+        let (mut keys, connection) = self.read_and_meet(read, listener, observer)?;
+        let report = run_set(connection, job, &mut keys, &mut Phases(observer))?;
+        self.write(source, file, keys, report, observer)
+    }
+
+    /// Second pass: the matching rows, and what the report says of the table.
+    fn write(
+        &self,
+        source: &Source,
+        file: Option<Output>,
+        keys: Stored,
+        mut report: Report,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
         let counts = keys.counts();
         report.rows = counts.rows;
         report.duplicates = counts.duplicates;

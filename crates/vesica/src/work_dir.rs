@@ -136,11 +136,8 @@ impl WorkDir {
         keys: Keys,
         owner: Owner,
     ) -> Result<(WorkDir, Option<Journal>), Error> {
+        prepare_work_dir(path)?;
         let problem = |e: io::Error| failed(path, &e);
-        make(path).map_err(problem)?;
-        if let Some(why) = unsafe_directory(path).map_err(problem)? {
-            return Err(refused(path, why));
-        }
         let mut parts = Vec::new();
         for entry in fs::read_dir(path).map_err(problem)? {
             let name = entry.map_err(problem)?.file_name();
@@ -272,6 +269,20 @@ impl Drop for WorkDir {
         let _ = fs::remove_file(self.path.join(LOCK));
         self.lock = None;
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Makes a work directory, for this user only, unless there is one; every run with one does it as
+/// well. To be called where something is to go there before.
+///
+/// # Errors
+/// Usage: a directory that cannot be made, is a link, or may be changed by other users.
+pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
+    make(path).map_err(|e| failed(path, &e))?;
+    match unsafe_directory(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(refused(path, why)),
+        Err(e) => Err(failed(path, &e)),
     }
 }
 

@@ -13,7 +13,13 @@ pub const POLL: Duration = Duration::from_millis(100);
 ///
 /// Clones share one flag. It is meant to be raised from a Ctrl-C handler.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<Flag>);
+
+#[derive(Debug, Default)]
+struct Flag {
+    raised: AtomicBool,
+    parent: Option<Interrupt>,
+}
 
 impl Interrupt {
     /// A flag that is not raised.
@@ -21,14 +27,24 @@ impl Interrupt {
         Self::default()
     }
 
+    /// Another flag, which is raised by itself or with this one.
+    #[must_use]
+    pub fn child(&self) -> Interrupt {
+        Interrupt(Arc::new(Flag {
+            raised: AtomicBool::new(false),
+            parent: Some(self.clone()),
+        }))
+    }
+
     /// Asks everything that shares the flag to stop.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.raised.store(true, Ordering::SeqCst);
     }
 
     /// Whether the flag is raised.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        let Flag { raised, parent } = &*self.0;
+        raised.load(Ordering::SeqCst) || parent.as_ref().is_some_and(Interrupt::is_raised)
     }
 
     /// Fails with [`Error::Interrupted`] when the flag is raised.
@@ -38,5 +54,20 @@ impl Interrupt {
         } else {
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_raised_with_its_parent_and_alone() {
+        let parent = Interrupt::new();
+        let [alone, with] = [parent.child(), parent.child()];
+        alone.raise();
+        assert!(alone.is_raised() && !with.is_raised() && !parent.is_raised());
+        parent.clone().raise();
+        assert!(with.is_raised() && with.child().is_raised());
     }
 }

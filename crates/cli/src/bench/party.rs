@@ -10,8 +10,8 @@ use rand_core::SeedableRng;
 use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role, SessionError};
 use vesica_psi::research::{self, Choice};
 use vesica_session::{
-    Agreement, Connection, Job, Listener, Transport, agree, confirm_done, connect, salt_items,
-    with_threads,
+    Agreement, Connection, Job, Kept, Listener, Transport, agree, confirm_done, connect,
+    salt_items, with_threads,
 };
 use vesica_wire::{Channel, PhaseTraffic};
 
@@ -148,6 +148,7 @@ pub(super) fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done,
         &mut connection.channel,
         &job,
         digests.len() as u64,
+        &Kept::Nothing,
         connection.local,
         connection.peer,
     )?;
