@@ -29,8 +29,8 @@ const PARTITIONS: usize = 256;
 const RECORD: usize = 32 + 4;
 /// Bytes of a stream that are written at once.
 const CHUNK: usize = 448 * RECORD;
-/// Fewest distinct digests of a partition that are counted at once, whatever the memory.
-const MIN_COUNTED: usize = 1 << 15;
+/// Fewest digests of a stream that are gathered at once, whatever the memory: 2 MiB of them.
+const MIN_GATHERED: usize = 1 << 16;
 
 /// The keys of a table, wherever they fit.
 #[derive(Debug)]
@@ -435,7 +435,7 @@ impl Spool {
         let most = usize::try_from(self.memory / 128).unwrap_or(usize::MAX);
         let mut last: Option<[u8; 32]> = None;
         loop {
-            let mut distinct = Distinct::new(most.max(MIN_COUNTED));
+            let mut distinct = Distinct::new(most.max(MIN_GATHERED));
             self.streams.read(stream, |digest, _| {
                 if last.is_none_or(|last| *digest > last) {
                     distinct.add(digest);
@@ -468,36 +468,36 @@ impl Distinct {
     fn new(most: usize) -> Distinct {
         Distinct {
             digests: Vec::new(),
-            compact_at: most.min(MIN_COUNTED),
+            compact_at: most.min(MIN_GATHERED),
             most,
             limit: None,
         }
     }
 
     fn add(&mut self, digest: &[u8; 32]) {
-        if self.limit.is_some_and(|limit| *digest > limit) {
-            return;
-        }
         if self.digests.len() == self.compact_at {
             self.compact();
         }
-        self.digests.push(*digest);
+        if self.limit.is_none_or(|limit| *digest <= limit) {
+            self.digests.push(*digest);
+        }
     }
 
     fn compact(&mut self) {
-        self.digests.sort_unstable();
+        // Those of the last time are in order already, which this sort makes use of.
+        self.digests.sort();
         self.digests.dedup();
         if self.digests.len() > self.most / 2 && self.compact_at == self.most {
             self.digests.truncate(self.most / 2);
             self.limit = self.digests.last().copied();
         }
-        let room = (2 * self.digests.len()).max(MIN_COUNTED);
+        let room = (2 * self.digests.len()).max(MIN_GATHERED);
         self.compact_at = room.min(self.most);
     }
 
     /// The digests, ascending.
     fn finish(mut self) -> Vec<[u8; 32]> {
-        self.digests.sort_unstable();
+        self.digests.sort();
         self.digests.dedup();
         self.digests.shrink_to_fit();
         self.digests
@@ -705,7 +705,7 @@ mod tests {
     fn a_spool_says_what_memory_says() {
         let (source, key) = table(3000);
         let keys = read_keys(&source, &key).unwrap();
-        let chosen = |digest: &[u8; 32]| digest[7] % 3 == 0;
+        let chosen = |digest: &[u8; 32]| digest[7].is_multiple_of(3);
         let expected = expected(&keys, chosen);
         for memory in [0, 20_000] {
             let (directory, mut spool) = spooled(&source, &key, memory);
@@ -745,26 +745,33 @@ mod tests {
 
     #[test]
     fn the_smallest_digests_are_gathered_in_bounded_memory() {
-        let digest = |i: u64| *blake3::hash(&i.to_le_bytes()).as_bytes();
-        // Distinct ones, the same with many repetitions, and one alone.
-        for (number, range) in [(1000, 1000), (50_000, 1000), (50_000, 1)] {
-            let mut every: Vec<_> = (0..range).map(digest).collect();
-            every.sort_unstable();
+        // Distinct ones in order, the same with many repetitions, one alone, and more than fit.
+        for (number, range) in [
+            (1000, 1000),
+            (50_000, 1000),
+            (50_000, 1),
+            (150_000, 100_000),
+        ] {
+            let digest = |i: u64| *blake3::hash(&(i * i * 31 % range).to_le_bytes()).as_bytes();
+            let mut digests: Vec<_> = (0..number).map(digest).collect();
+            if number == range {
+                digests.sort_unstable();
+            }
+            let mut expected = digests.clone();
+            expected.sort_unstable();
+            expected.dedup();
             for most in [64, 4096, usize::MAX] {
+                if expected.len() / 1000 > most {
+                    continue;
+                }
                 let (mut passes, mut found) = (0, Vec::new());
                 loop {
                     let mut distinct = Distinct::new(most);
-                    for i in 0..number {
-                        let digest = digest(i * i * 31 % range);
-                        let digest = if number == range {
-                            every[i as usize]
-                        } else {
-                            digest
-                        };
-                        if found.last().is_none_or(|last| digest > *last) {
-                            distinct.add(&digest);
+                    for digest in &digests {
+                        if found.last().is_none_or(|last| digest > last) {
+                            distinct.add(digest);
                         }
-                        let bound = most.min(MIN_COUNTED);
+                        let bound = most.min(MIN_GATHERED.max(2 * expected.len()));
                         assert!(distinct.digests.len() <= bound);
                     }
                     passes += 1;
@@ -774,19 +781,8 @@ mod tests {
                         break;
                     }
                 }
-                let mut present: Vec<_> = (0..number)
-                    .map(|i| {
-                        if number == range {
-                            every[i as usize]
-                        } else {
-                            digest(i * i * 31 % range)
-                        }
-                    })
-                    .collect();
-                present.sort_unstable();
-                present.dedup();
-                assert!(found == present, "{number} {range} {most}");
-                assert!(passes <= present.len() / (most / 2) + 1, "{passes} passes");
+                assert!(found == expected, "{number} {range} {most}");
+                assert!(passes <= expected.len() / (most / 2) + 1, "{passes} passes");
             }
         }
     }

@@ -362,6 +362,7 @@ fn formats_are_told_by_their_bytes_and_may_be_overridden() {
     let options = SourceOptions {
         format: Some(Format::Csv),
         delimiter: Some(b':'),
+        ..SourceOptions::default()
     };
     let forced = Source::from_bytes("x.jsonl", b"a:b\n1:2\n".to_vec(), options).unwrap();
     assert_eq!(
