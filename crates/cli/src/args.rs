@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
+    Endpoint, Fingerprint, Format, KeySpec, Passes, ProtocolRequest, Resources, Security, Source,
     SourceOptions,
 };
 use vesica_psi::Protocol;
@@ -87,18 +87,20 @@ impl Table {
         Ok(KeySpec::parse(&self.key, &self.normalize)?)
     }
 
-    pub(crate) fn options(&self) -> Result<SourceOptions, Failure> {
+    pub(crate) fn options(&self, passes: Passes) -> Result<SourceOptions, Failure> {
         Ok(SourceOptions {
+            passes,
             format: match &self.format {
                 Some(name) => Some(name.parse::<Format>()?),
                 None => None,
             },
             delimiter: self.delimiter,
+            ..SourceOptions::default()
         })
     }
 
-    pub(crate) fn open(&self) -> Result<Source, Failure> {
-        Ok(Source::open(&self.input, self.options()?)?)
+    pub(crate) fn open(&self, passes: Passes) -> Result<Source, Failure> {
+        Ok(Source::open(&self.input, self.options(passes)?)?)
     }
 }
 
@@ -255,6 +257,18 @@ pub(crate) struct Check {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
+    /// Memory for the check, about, as 512M or 4G: keys that do not fit are kept, encrypted, in an
+    /// unnamed file; half of this machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
+}
+
+impl Check {
+    /// Bytes of keys in memory: a quarter of all, as in a run.
+    pub(crate) fn memory(&self) -> u64 {
+        let memory = self.memory.or_else(half_of_the_machine);
+        memory.map_or(u64::MAX, |memory| memory / 4)
+    }
 }
 
 #[derive(Debug, Args)]

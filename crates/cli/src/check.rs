@@ -2,13 +2,20 @@
 
 use std::io::Write;
 
+use vesica::Passes;
+use vesica_kernels::process::standard_output_was_open;
+
 use crate::args::Check;
 use crate::failure::{Failure, RESOURCE};
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
+    if !standard_output_was_open() {
+        return Err(Failure::usage("standard output is closed"));
+    }
     let key = options.table.key()?;
-    let source = options.table.open()?;
-    let check = vesica::check(&source, &key)?;
+    let source = options.table.open(Passes::One)?;
+    let directory = std::env::temp_dir();
+    let check = vesica::check_within(&source, &key, options.memory(), &directory)?;
     let text = if options.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, Party, Role, Terms, WholeFile, receive_table, send_table,
+    ConnectOptions, Identity, Party, Passes, Role, Terms, WholeFile, receive_table, send_table,
     send_table_to,
 };
 
@@ -79,7 +79,10 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     };
     party.terms.check()?;
     let mut progress = Progress::new(link.progress, signals);
-    let source = table.open()?;
+    let source = table.open(match output {
+        Some(_) => Passes::Two,
+        None => Passes::One,
+    })?;
     if let Some(report) = &link.report
         && same_file(report, &table.input)
     {
@@ -118,7 +121,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
 /// A report that cannot be written: a full disk is a limit, anything else a bad request.
 fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
     let code = match e.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RESOURCE,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => RESOURCE,
         _ => USAGE,
     };
     let line = format!("{}: cannot be written: {}", path.display(), e.kind());

@@ -16,12 +16,20 @@ use std::process::ExitCode;
 
 use args::Command;
 use failure::Failure;
+use vesica_kernels::memory::HugePages;
+use vesica_kernels::process::{OrExit, ignore_file_size_signal};
 
 /// Runs touch a lot of fresh memory, and jump about in it.
 #[global_allocator]
-static ALLOCATOR: vesica_kernels::memory::HugePages = vesica_kernels::memory::HugePages;
+static ALLOCATOR: OrExit<HugePages> = OrExit {
+    allocator: HugePages,
+    message: "vesica: out of memory\n\
+              hint: give --memory a smaller size, or this process a larger limit (ulimit -v)\n",
+    code: failure::RESOURCE,
+};
 
 fn main() -> ExitCode {
+    ignore_file_size_signal();
     let command = match args::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(args::Stop::Shown) => return ExitCode::SUCCESS,

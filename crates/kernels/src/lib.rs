@@ -24,6 +24,7 @@ pub mod code;
 pub mod curve25519;
 pub mod gf2k;
 pub mod memory;
+pub mod process;
 pub mod transpose;
 
 /// Which version of a kernel runs.

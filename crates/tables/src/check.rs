@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::error::Result;
 use crate::key::KeySpec;
-use crate::keys::{Collector, Counts, Keys};
+use crate::keys::Counts;
 use crate::profile::{Profile, is_nfc};
 use crate::scan::{At, Sink, TextFacts, scan};
 use crate::source::{Format, Source};
+use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
@@ -41,15 +43,6 @@ pub struct Check {
     pub columns: Vec<ColumnCheck>,
     /// What may surprise, one line each.
     pub warnings: Vec<String>,
-}
-
-/// A key that several rows have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Repeated {
-    /// How many rows have it.
-    pub rows: u64,
-    /// The first of them, counted from 1.
-    pub first_row: u64,
 }
 
 /// What one key column holds.
@@ -107,6 +100,19 @@ impl Finding {
 /// # Errors
 /// The same as those of `read_keys`.
 pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
+    check_within(source, key, u64::MAX, &std::env::temp_dir())
+}
+
+/// Reads a table as [`read_keys_within`](crate::read_keys_within) does, and reports on its keys.
+///
+/// # Errors
+/// The same as those of `read_keys_within`.
+pub fn check_within(
+    source: &Source,
+    key: &KeySpec,
+    memory: u64,
+    directory: &Path,
+) -> Result<Check> {
     let columns = key.columns().iter().map(|c| ColumnCheck {
         name: c.name.clone(),
         profile: c.profile.to_string(),
@@ -123,12 +129,12 @@ pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: Collector::default(),
+        keys: StoreBuilder::new(memory, directory),
         columns: columns.collect(),
     };
     let facts = scan(source, key, &mut sink)?;
     sink.drain()?;
-    let keys = sink.keys.finish();
+    let keys = sink.keys.finish()?;
     let mut check = Check {
         input: source.name().to_owned(),
         format: source.format(),
@@ -137,7 +143,7 @@ pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
         byte_order_mark: facts.byte_order_mark,
         crlf_rows: facts.crlf_rows,
         counts: *keys.counts(),
-        most_repeated: most_repeated(&keys),
+        most_repeated: keys.most_repeated(EXAMPLES)?,
         columns: sink.columns,
         warnings: Vec::new(),
     };
@@ -147,7 +153,7 @@ pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
 
 struct CheckSink<'k> {
     canonical: Canonical<'k>,
-    keys: Collector,
+    keys: StoreBuilder<'k>,
     columns: Vec<ColumnCheck>,
 }
 
@@ -225,32 +231,6 @@ fn is_unusual_uuid(text: &[u8]) -> bool {
     };
     let upper = inner.iter().any(u8::is_ascii_uppercase);
     inner.len() == 36 && (braces || upper) && inner.iter().enumerate().all(digits)
-}
-
-fn most_repeated(keys: &Keys) -> Vec<Repeated> {
-    if keys.counts().duplicates == 0 {
-        return Vec::new();
-    }
-    let mut found = vec![
-        Repeated {
-            rows: 0,
-            first_row: 0
-        };
-        keys.digests().len()
-    ];
-    for (row, item) in (1..).zip(keys.row_items()) {
-        // NO_ITEM is beyond every index.
-        if let Some(entry) = found.get_mut(*item as usize) {
-            entry.rows += 1;
-            if entry.first_row == 0 {
-                entry.first_row = row;
-            }
-        }
-    }
-    found.retain(|r| r.rows > 1);
-    found.sort_by_key(|r| (std::cmp::Reverse(r.rows), r.first_row));
-    found.truncate(EXAMPLES);
-    found
 }
 
 fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {

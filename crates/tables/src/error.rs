@@ -94,7 +94,8 @@ pub enum ErrorKind {
         /// The type, as its format calls it.
         found: String,
     },
-    /// A format that cannot be read, such as gzip around a Parquet file.
+    /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
+    /// Brotli compression in one.
     UnsupportedInput {
         /// What it is.
         found: String,
@@ -236,6 +237,9 @@ impl Error {
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or write the output to another disk".into())
             }
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                Some("raise the limit on file sizes (ulimit -f), or use another file system".into())
+            }
             ErrorKind::Usage { hint, .. } if !hint.is_empty() => Some(hint.clone()),
             _ => None,
         }
@@ -370,7 +374,12 @@ impl fmt::Display for Error {
                     one_line(found)
                 )
             }
-            ErrorKind::UnsupportedInput { found } => write!(f, "cannot read {found}"),
+            ErrorKind::UnsupportedInput { found } if column.is_empty() => {
+                write!(f, "cannot read {found}")
+            }
+            ErrorKind::UnsupportedInput { found } => {
+                write!(f, "cannot read column {column:?}: {found} is not supported")
+            }
             ErrorKind::Changed => f.write_str("changed while it was being used"),
             ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
             ErrorKind::OutputIsInput => f.write_str("the output is the input itself"),

@@ -128,6 +128,19 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
     rows.finish()
 }
 
+/// The first column of a type that the library does not know, as an error.
+pub(crate) fn unknown_type(schema: arrow_ipc::Schema<'_>) -> Option<Error> {
+    schema.fields()?.iter().find_map(|field| {
+        let reason = quietly(|| arrow_schema::Field::from(field)).err()?;
+        let found = match field.type_as_int() {
+            Some(int) if int.bitWidth() > 64 => format!("{}-bit integers", int.bitWidth()),
+            _ if reason.contains("not supported") => reason,
+            _ => return None,
+        };
+        Some(Error::unsupported(found).in_column(field.name().unwrap_or_default()))
+    })
+}
+
 /// What must be known of a file before its batches are decoded.
 struct Layout {
     is_file: bool,
@@ -199,6 +212,9 @@ impl Walk {
         let footer = quietly(|| root_as_footer(&footer))
             .map_err(wrong)?
             .map_err(wrong)?;
+        if let Some(error) = footer.schema().and_then(unknown_type) {
+            return Err(error);
+        }
         let blocks = footer
             .dictionaries()
             .into_iter()
@@ -249,6 +265,9 @@ impl Walk {
         let start = offset + metadata;
         if start.checked_add(body).is_none_or(|end| end > self.size) {
             return Err(read_error(IoKind::UnexpectedEof.into()));
+        }
+        if let Some(error) = message.header_as_schema().and_then(unknown_type) {
+            return Err(error);
         }
         let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
         let Some(batch) = message.header_as_record_batch().or(dictionary) else {

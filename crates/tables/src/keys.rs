@@ -4,6 +4,7 @@ use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
+use crate::rows::RowSet;
 use crate::scan::{At, Sink, scan};
 use crate::source::Source;
 use crate::value::{Canonical, Item, Row};
@@ -27,7 +28,7 @@ pub struct Counts {
 }
 
 /// The keys of a table: what the protocol works on, and the way back to the rows. Takes
-/// 32 bytes for each item and 4 for each row.
+/// 32 bytes per item and 4 per row.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     digests: Vec<[u8; 32]>,
@@ -68,6 +69,38 @@ impl Keys {
             }
         }
         Ok(matched)
+    }
+
+    /// Chooses the rows whose item matched, and leaves out those whose item did not: of all items, or
+    /// of the distinct ones that `items` lists. `matched` has one entry for each of them, in that
+    /// order. Rows of other items, and rows without one, stay as they are.
+    ///
+    /// The time depends on this side's table and on `items` alone, and not on what matched.
+    ///
+    /// # Panics
+    /// If `matched` is of another length, `items` names no item, or `rows` is of another table.
+    pub fn mark(&self, items: Option<&[u32]>, matched: &[bool], rows: &mut RowSet) {
+        let Some(items) = items else {
+            assert_eq!(matched.len(), self.digests.len(), "one entry per item");
+            for (row, item) in (0..).zip(&self.row_items) {
+                // NO_ITEM is beyond every index.
+                if let Some(matched) = matched.get(*item as usize) {
+                    rows.set(row, *matched);
+                }
+            }
+            return;
+        };
+        assert_eq!(matched.len(), items.len(), "one entry per item");
+        // For each item whether it is listed, and whether it matched.
+        let mut listed = vec![(false, false); self.digests.len()];
+        for (item, matched) in items.iter().zip(matched) {
+            listed[*item as usize] = (true, *matched);
+        }
+        for (row, item) in (0..).zip(&self.row_items) {
+            if let Some((true, matched)) = listed.get(*item as usize) {
+                rows.set(row, *matched);
+            }
+        }
     }
 }
 
@@ -271,5 +304,37 @@ mod tests {
         for (digest, item) in first {
             assert_eq!(keys.digests()[item as usize], digest);
         }
+    }
+
+    #[test]
+    fn rows_are_marked_as_their_items_matched() {
+        let keys = Keys {
+            digests: vec![[0; 32]; 4],
+            row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
+            counts: Counts::default(),
+        };
+        let marked = |items: Option<&[u32]>, matched: &[bool], before: bool| {
+            let mut rows = RowSet::none(7);
+            (0..7).for_each(|row| rows.set(row, before));
+            keys.mark(items, matched, &mut rows);
+            rows.iter().collect::<Vec<_>>()
+        };
+        let (yes, no) = (true, false);
+        for before in [yes, no] {
+            let kept: &[u64] = if before { &[2] } else { &[] };
+            let with = |rows: &[u64]| {
+                let mut rows = [kept, rows].concat();
+                rows.sort_unstable();
+                rows
+            };
+            assert_eq!(
+                marked(None, &[yes, no, yes, no], before),
+                with(&[0, 1, 4, 6])
+            );
+            assert_eq!(marked(None, &[no; 4], before), with(&[]));
+        }
+        assert_eq!(marked(Some(&[3, 2]), &[no, yes], no), [0, 4]);
+        assert_eq!(marked(Some(&[3, 2]), &[no, yes], yes), [0, 1, 2, 3, 4, 6]);
+        assert!(marked(Some(&[]), &[], no).is_empty());
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! With [`read_keys_within`], the keys of a table that is too large for memory are kept on disk in a
-//! [`Spool`], which hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit a row.
+//! [`Spool`], which hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit per row.
 //!
 //! ```
 //! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_matches_to};
@@ -68,6 +68,7 @@ mod profile;
 mod render;
 mod rows;
 mod scan;
+mod scratch;
 mod sniff;
 mod source;
 mod spool;
@@ -76,14 +77,14 @@ mod value;
 mod whole;
 mod write;
 
-pub use check::{Check, ColumnCheck, Finding, Repeated, check};
+pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys, read_keys};
 pub use output::Output;
 pub use profile::{Normalized, Profile, Region};
 pub use rows::RowSet;
-pub use source::{Format, Source, SourceOptions};
-pub use spool::{Bucket, KeyStore, Spool, read_keys_within};
+pub use source::{Format, Passes, Source, SourceOptions};
+pub use spool::{Bucket, KeyStore, Repeated, Spool, read_keys_within};
 pub use whole::WholeFile;
 pub use write::{write_matches, write_matches_to, write_rows, write_rows_to};

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use vesica_kernels::process::standard_output_was_open;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sniff;
 use crate::source::Source;
 use crate::whole::WholeFile;
 
-/// A result that is not in its place until [`Output::commit`]. It is written beside, under a
-/// private name, and removed if it is dropped before.
+/// A result that is in its place only after [`Output::commit`]. Dropped before, it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
     name: String,
@@ -32,11 +32,16 @@ impl Output {
     /// compressed if the name ends in `.gz`.
     ///
     /// # Errors
-    /// Usage: no such directory, no permission, a directory, a name of another format, the
-    /// source itself, or a binary format to a terminal. Resource: the disk is full.
+    /// Usage: no such directory, no permission, a directory, a name of another format or
+    /// compression, the source itself, standard output that is closed, or a terminal for a binary
+    /// format. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
         if path.as_os_str() == "-" {
             let name = "standard output".to_owned();
+            if !standard_output_was_open() {
+                let hint = "name an output file, or leave standard output open";
+                return Err(Error::usage("is closed", hint).in_path(&name));
+            }
             if !source.format().is_text() && io::stdout().is_terminal() {
                 let reason = format!("{} is not for a terminal", source.format());
                 return Err(Error::usage(
@@ -111,22 +116,7 @@ fn unwritable(e: io::Error) -> Error {
 }
 
 fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)> {
-    let (_, gzip) = sniff::split_gz(name);
-    let format = source.format();
-    match sniff::by_name(name) {
-        Some(other) if other != format => {
-            let reason =
-                format!("the name is of {other}, but results are {format} as the input is");
-            return Err(Error::usage(reason, format!("name the output .{format}")));
-        }
-        _ if gzip && !format.is_text() => {
-            return Err(Error::usage(
-                format!("{format} is not compressed by gzip"),
-                "leave .gz away",
-            ));
-        }
-        _ => {}
-    }
+    check_name(name, source)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
             return Err(Error::usage("is a directory", "name a file in it"));
@@ -135,5 +125,42 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)>
             return Err(Error::new(ErrorKind::OutputIsInput));
         }
     }
+    let (_, gzip) = sniff::split_gz(name);
     Ok((WholeFile::create(path).map_err(unwritable)?, gzip))
+}
+
+/// Refuses a name that says something else than what will be in the file. A name that says nothing,
+/// such as `out.dat`, does for every format.
+fn check_name(name: &str, source: &Source) -> Result<()> {
+    let format = source.format();
+    let hint = format!("name the output .{format}");
+    if let Some(other) = sniff::never_written(name) {
+        let reason = format!("the name stands for {other}, but results are {format}");
+        return Err(Error::usage(reason, hint));
+    }
+    if let Some(other) = sniff::by_name(name)
+        && other != format
+    {
+        let reason = format!("the name is of {other}, but results are {format} as the input is");
+        return Err(Error::usage(reason, hint));
+    }
+    if sniff::split_gz(name).1 && !format.is_text() {
+        let reason = format!("{format} is not compressed by gzip");
+        return Err(Error::usage(reason, "leave .gz away"));
+    }
+    if sniff::is_tsv(name) && source.csv_delimiter().is_some_and(|d| d != b'\t') {
+        let reason = "the name stands for tabs, but results have the delimiter of the input";
+        return Err(Error::usage(reason, hint));
+    }
+    match (sniff::extension(name).as_deref(), source.is_arrow_stream()) {
+        (Some("feather"), true) => Err(Error::usage(
+            "the name stands for an Arrow file, but results are an Arrow stream as the input is",
+            "name the output .arrows",
+        )),
+        (Some("arrows"), false) => Err(Error::usage(
+            "the name stands for an Arrow stream, but results are an Arrow file as the input is",
+            "name the output .arrow",
+        )),
+        _ => Ok(()),
+    }
 }

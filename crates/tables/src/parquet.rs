@@ -1,7 +1,9 @@
 //! Parquet files.
 
 use arrow_array::RecordBatch;
+use arrow_ipc::root_as_message;
 use arrow_select::filter::filter_record_batch;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -16,9 +18,10 @@ use parquet::file::properties::WriterProperties;
 use crate::columnar;
 use crate::error::{Error, Result};
 use crate::guard::quietly;
+use crate::ipc;
 use crate::key::KeySpec;
 use crate::scan::Sink;
-use crate::source::Source;
+use crate::source::{Passes, Source};
 use crate::write::{Selection, Watched};
 
 const BATCH_ROWS: usize = 8192;
@@ -26,21 +29,76 @@ const BATCH_ROWS: usize = 8192;
 /// Encoded bytes of a row group after which it is written out.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
+/// An error of the library, which wraps some of its errors in text: what it does not implement is no
+/// damage.
 fn wrong(e: impl std::fmt::Display) -> Error {
-    Error::corrupt(e.to_string())
+    let reason = e.to_string();
+    let unsupported = [
+        "NYI",
+        "not supported",
+        "not yet supported",
+        "not implemented",
+    ];
+    if unsupported.iter().any(|words| reason.contains(words)) {
+        return Error::unsupported(format!("this Parquet file: {reason}"));
+    }
+    Error::corrupt(reason)
 }
 
 /// Calls the library; its errors and panics are the file's fault.
 fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T> {
-    quietly(f).map_err(wrong)?.map_err(|e| match e {
-        ParquetError::NYI(what) => Error::unsupported(format!("this Parquet file: {what}")),
-        other => wrong(other),
-    })
+    quietly(f).map_err(wrong)?.map_err(wrong)
 }
 
 fn metadata(source: &Source) -> Result<ArrowReaderMetadata> {
     let handle = source.handle()?;
-    call(|| ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new()))
+    let load = |skip| {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(skip);
+        call(|| ArrowReaderMetadata::load(&handle, options))
+    };
+    load(false).map_err(|e| {
+        // It may be the embedded Arrow schema alone that the library does not know.
+        let column = load(true).ok().and_then(|m| unknown_type(m.metadata()));
+        column.unwrap_or(e)
+    })
+}
+
+/// The column whose type in the embedded Arrow schema the library does not know, as an error.
+fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
+    let entries = metadata.file_metadata().key_value_metadata()?;
+    let entry = entries.iter().find(|e| e.key == ARROW_SCHEMA)?;
+    let message = BASE64_STANDARD.decode(entry.value.as_ref()?).ok()?;
+    let skipped = if message.starts_with(ipc::STREAM_MAGIC) {
+        8
+    } else {
+        0
+    };
+    let message = root_as_message(message.get(skipped..)?).ok()?;
+    ipc::unknown_type(message.header_as_schema()?)
+}
+
+/// Refuses compressions that the library is built without, in the columns that will be read: the key's
+/// `roots`, or all if there is a second pass.
+fn check_compression(
+    source: &Source,
+    metadata: &ArrowReaderMetadata,
+    roots: &[usize],
+) -> Result<()> {
+    for group in metadata.metadata().row_groups() {
+        for (i, column) in group.columns().iter().enumerate() {
+            let root = metadata.parquet_schema().get_column_root_idx(i);
+            let name = match column.compression() {
+                Compression::BROTLI(_) => "Brotli compression",
+                Compression::LZO => "LZO compression",
+                _ => continue,
+            };
+            if source.passes() == Passes::Two || roots.contains(&root) {
+                let column = column.column_path().string();
+                return Err(Error::unsupported(name).in_column(&column));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn reader(
@@ -72,6 +130,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
     let metadata = metadata(source)?;
     let wanted = columnar::find_fields(metadata.schema().fields().iter().map(|f| &**f), key)?;
     let (roots, places) = columnar::projection(&wanted);
+    check_compression(source, &metadata, &roots)?;
     let mut reader = reader(source, &metadata, Some(&roots))?;
     let mut rows = 0;
     while let Some(batch) = next(&mut reader)? {
@@ -111,12 +170,6 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
         .key_value_metadata()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let had_arrow_schema = entries.iter().any(|e| e.key == ARROW_SCHEMA);
-    let entries: Vec<_> = entries
-        .iter()
-        .filter(|e| e.key != ARROW_SCHEMA)
-        .cloned()
-        .collect();
     let codec = source
         .row_groups()
         .first()
@@ -124,11 +177,13 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
     let properties = WriterProperties::builder()
         .set_compression(codec.map_or(Compression::UNCOMPRESSED, |c| c.compression()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
-        .set_key_value_metadata((!entries.is_empty()).then_some(entries))
+        .set_key_value_metadata((!entries.is_empty()).then(|| entries.to_vec()))
         .build();
+    // The embedded Arrow schema is copied like other metadata. One made from what was read would lose
+    // what the reader has no hint for, such as the zone of a timestamp in seconds.
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
-        .with_skip_arrow_metadata(!had_arrow_schema);
+        .with_skip_arrow_metadata(true);
     // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and
     // field numbers. The long deprecated INT96 timestamps cannot be written; they come out as
     // nanosecond timestamps.

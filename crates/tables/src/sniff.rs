@@ -9,7 +9,8 @@ use crate::ipc;
 use crate::source::{Format, Handle};
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
-const SAMPLE_BYTES: u64 = 64 << 10;
+/// Bytes of a file that are looked at.
+pub(crate) const SAMPLE_BYTES: u64 = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// What was found.
@@ -88,21 +89,52 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
             return Err(Error::unsupported(found));
         }
     }
-    let arrow_file = sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0]);
     Ok(if sample.starts_with(b"PAR1") {
         Some(Format::Parquet)
-    } else if arrow_file || sample.starts_with(ipc::STREAM_MAGIC) {
+    } else if is_arrow_file(sample) || sample.starts_with(ipc::STREAM_MAGIC) {
         Some(Format::Arrow)
     } else {
         None
     })
 }
 
+/// Whether it is an Arrow file; other Arrow data are a stream.
+pub(crate) fn is_arrow_file(sample: &[u8]) -> bool {
+    sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0])
+}
+
+/// The extension of a name in lower case, without `.gz` behind it.
+pub(crate) fn extension(name: &str) -> Option<String> {
+    let (_, extension) = split_gz(name).0.rsplit_once('.')?;
+    Some(extension.to_ascii_lowercase())
+}
+
+/// What a name's extension stands for that is never written.
+pub(crate) fn never_written(name: &str) -> Option<&'static str> {
+    Some(match extension(name)?.as_str() {
+        "zst" | "zstd" => "zstd compression",
+        "bz2" | "tbz2" => "bzip2 compression",
+        "xz" | "lzma" | "txz" => "xz compression",
+        "lz4" => "LZ4 compression",
+        "br" => "Brotli compression",
+        "sz" | "snappy" => "Snappy compression",
+        "zip" | "7z" | "rar" | "tar" | "tgz" => "an archive",
+        "xlsx" | "xlsm" | "xlsb" | "xls" | "ods" | "numbers" => "a spreadsheet",
+        "orc" => "ORC",
+        "avro" => "Avro",
+        "sqlite" | "sqlite3" | "db" | "db3" | "duckdb" | "mdb" | "accdb" => "a database",
+        "h5" | "hdf5" | "hdf" => "HDF5",
+        "pkl" | "pickle" | "npy" | "npz" => "a Python object",
+        "rds" | "rda" | "rdata" => "an R object",
+        "sas7bdat" | "xpt" | "sav" | "dta" => "a statistics package",
+        "xml" | "html" | "htm" | "yaml" | "yml" | "pdf" | "docx" => "a document",
+        _ => return None,
+    })
+}
+
 /// The format that a name's extension stands for.
 pub(crate) fn by_name(name: &str) -> Option<Format> {
-    let (name, _) = split_gz(name);
-    let (_, extension) = name.rsplit_once('.')?;
-    match extension.to_ascii_lowercase().as_str() {
+    match extension(name)?.as_str() {
         "csv" | "tsv" | "tab" | "psv" | "txt" => Some(Format::Csv),
         "parquet" | "pq" => Some(Format::Parquet),
         "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
@@ -120,8 +152,7 @@ pub(crate) fn split_gz(name: &str) -> (&str, bool) {
 }
 
 pub(crate) fn is_tsv(name: &str) -> bool {
-    let (_, extension) = split_gz(name).0.rsplit_once('.').unwrap_or_default();
-    extension.eq_ignore_ascii_case("tsv") || extension.eq_ignore_ascii_case("tab")
+    matches!(extension(name).as_deref(), Some("tsv" | "tab"))
 }
 
 fn guess_text(sample: &[u8]) -> Format {

@@ -1,8 +1,9 @@
 //! Opening tables: files, standard input, bytes in memory.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use ::parquet::errors::{ParquetError, Result as ParquetResult};
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::scratch::{ScratchFile, ScratchReader};
 use crate::sniff;
 use crate::text::read_error;
 
@@ -65,33 +67,64 @@ impl std::str::FromStr for Format {
     }
 }
 
+/// How often a table is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passes {
+    /// For its keys alone.
+    One,
+    /// For its keys, and again for the rows of a result.
+    #[default]
+    Two,
+}
+
 /// How to open a table. The default detects everything.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
     /// The format. Otherwise by the first bytes where they tell, then by the name, then CSV.
     pub format: Option<Format>,
     /// The delimiter of CSV, one ASCII byte. Otherwise a tab if the name ends in `.tsv`, or
     /// whichever of comma, semicolon, tab and bar fits the first rows best.
     pub delimiter: Option<u8>,
+    /// How often the table will be read. Text that comes through a pipe and is read once is not
+    /// copied; whatever else comes through a pipe is.
+    pub passes: Passes,
+    /// Directory of that copy, which is encrypted and has no name. Otherwise the system's directory
+    /// for temporary files, which is `TMPDIR` if that is set.
+    pub scratch: Option<PathBuf>,
 }
 
-/// A table that can be read several times.
+/// A table that can be read as often as its options say.
 #[derive(Debug)]
 pub struct Source {
     name: String,
     backing: Backing,
     stamp: Stamp,
+    passes: Passes,
     format: Format,
     gzip: bool,
     delimiter: u8,
+    /// Whether it is an Arrow stream, and not a file.
+    arrow_stream: bool,
 }
 
-#[derive(Debug)]
 enum Backing {
     Path(PathBuf),
-    /// A copy that has no name and vanishes with its handle.
-    Spool(File),
+    /// A copy of a pipe.
+    Scratch(Arc<ScratchFile>),
     Bytes(Bytes),
+    /// A pipe that is read once; `None` afterwards.
+    Pipe(Mutex<Option<Box<dyn Read + Send>>>),
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Backing::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Backing::Scratch(file) => f.debug_tuple("Scratch").field(file).finish(),
+            Backing::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Backing::Pipe(_) => f.write_str("Pipe"),
+        }
+    }
 }
 
 /// Tells a file that was changed or replaced from one that was not.
@@ -99,18 +132,40 @@ enum Backing {
 struct Stamp {
     length: u64,
     modified: Option<SystemTime>,
+    /// Seconds and nanoseconds of the last change, which no program can set back.
+    changed: Option<(i64, i64)>,
     /// Device and inode.
     identity: Option<(u64, u64)>,
 }
 
 impl Stamp {
+    /// Of what nobody else can reach.
+    const PRIVATE: Stamp = Stamp {
+        length: 0,
+        modified: None,
+        changed: None,
+        identity: None,
+    };
+
     fn of(metadata: &Metadata) -> Self {
         Stamp {
             length: metadata.len(),
             modified: metadata.modified().ok(),
+            changed: changed(metadata),
             identity: identity(metadata),
         }
     }
+}
+
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> Option<(i64, i64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.ctime(), metadata.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> Option<(i64, i64)> {
+    None
 }
 
 #[cfg(unix)]
@@ -125,15 +180,14 @@ fn identity(_: &Metadata) -> Option<(u64, u64)> {
 }
 
 impl Source {
-    /// Opens a table. `-` is standard input; it and whatever else cannot be read twice (a pipe)
-    /// are copied to a private temporary file.
+    /// Opens a table. `-` is standard input. A pipe is read as [`Source::from_reader`] says.
     ///
     /// # Errors
     /// Usage: a delimiter that cannot be one. Data: missing, a directory, unreadable, empty, or
-    /// in a format that is none of [`Format`]. Resource: no room for the copy.
+    /// in a format that is none of [`Format`]. Resource: no room for a copy.
     pub fn open(path: &Path, options: SourceOptions) -> Result<Self> {
         if path.as_os_str() == "-" {
-            return Source::from_reader("standard input", io::stdin().lock(), options);
+            return Source::from_reader("standard input", io::stdin(), options);
         }
         let name = path.display().to_string();
         let open = || {
@@ -149,39 +203,49 @@ impl Source {
         if !metadata.is_file() {
             return Source::from_reader(&name, file, options);
         }
-        Source::build(
-            name,
-            Backing::Path(path.to_owned()),
-            Stamp::of(&metadata),
-            options,
-        )
+        let backing = Backing::Path(path.to_owned());
+        Source::build(name, backing, Stamp::of(&metadata), &options)
     }
 
-    /// A table from a reader, which is copied to a private temporary file. `name` is what errors
-    /// call it; its extension counts as that of a file does.
+    /// A table from a reader. `name` is what errors call it; its extension counts as that of a file
+    /// does.
+    ///
+    /// Text that is read once is read as it comes. Otherwise the reader is copied to an encrypted
+    /// file without a name: for a second pass, and because Parquet and Arrow are read out of order.
     ///
     /// # Errors
     /// As [`Source::open`].
-    pub fn from_reader(name: &str, mut input: impl Read, options: SourceOptions) -> Result<Self> {
-        let spool = || {
-            let unwritable =
-                |e| Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input");
-            let mut file = tempfile::tempfile().map_err(unwritable)?;
-            let mut chunk = vec![0; 256 << 10];
-            loop {
-                match input.read(&mut chunk) {
-                    Ok(0) => break,
-                    Ok(n) => file.write_all(&chunk[..n]).map_err(unwritable)?,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(read_error(e)),
-                }
+    pub fn from_reader(
+        name: &str,
+        mut input: impl Read + Send + 'static,
+        options: SourceOptions,
+    ) -> Result<Self> {
+        let in_path = |e: Error| e.in_path(name);
+        let mut start = Vec::new();
+        if options.passes == Passes::One {
+            input
+                .by_ref()
+                .take(sniff::SAMPLE_BYTES)
+                .read_to_end(&mut start)
+                .map_err(|e| in_path(read_error(e)))?;
+        }
+        let start = Bytes::from(start);
+        if options.passes == Passes::One {
+            let backing = Backing::Bytes(start.clone());
+            let mut source = Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)?;
+            if source.format.is_text() {
+                let whole = Cursor::new(start).chain(input);
+                source.backing = Backing::Pipe(Mutex::new(Some(Box::new(whole))));
+                return Ok(source);
             }
-            let stamp = Stamp::of(&file.metadata().map_err(read_error)?);
-            Ok((file, stamp))
-        };
-        let result: Result<(File, Stamp)> = { spool }();
-        let (file, stamp) = result.map_err(|e| e.in_path(name))?;
-        Source::build(name.to_owned(), Backing::Spool(file), stamp, options)
+        }
+        let directory = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let whole = Cursor::new(start).chain(input);
+        let copy = ScratchFile::copy(&directory, whole, read_error, |e| {
+            Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input")
+        });
+        let backing = Backing::Scratch(Arc::new(copy.map_err(in_path)?));
+        Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
     }
 
     /// A table in memory. `name` is what errors call it; its extension counts as that of a file
@@ -190,27 +254,25 @@ impl Source {
     /// # Errors
     /// As [`Source::open`].
     pub fn from_bytes(name: &str, bytes: Vec<u8>, options: SourceOptions) -> Result<Self> {
-        let stamp = Stamp {
-            length: bytes.len() as u64,
-            modified: None,
-            identity: None,
-        };
-        Source::build(
-            name.to_owned(),
-            Backing::Bytes(bytes.into()),
-            stamp,
-            options,
-        )
+        let backing = Backing::Bytes(bytes.into());
+        Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
     }
 
-    fn build(name: String, backing: Backing, stamp: Stamp, options: SourceOptions) -> Result<Self> {
+    fn build(
+        name: String,
+        backing: Backing,
+        stamp: Stamp,
+        options: &SourceOptions,
+    ) -> Result<Self> {
         let mut source = Source {
             name,
             backing,
             stamp,
+            passes: options.passes,
             format: Format::Csv,
             gzip: false,
             delimiter: b',',
+            arrow_stream: false,
         };
         source
             .detect(options)
@@ -218,7 +280,7 @@ impl Source {
         Ok(source)
     }
 
-    fn detect(&mut self, options: SourceOptions) -> Result<()> {
+    fn detect(&mut self, options: &SourceOptions) -> Result<()> {
         if let Some(delimiter) = options.delimiter
             && (!delimiter.is_ascii() || matches!(delimiter, b'"' | b'\r' | b'\n' | 0))
         {
@@ -230,6 +292,7 @@ impl Source {
         let found = sniff::sniff(self.handle()?, &self.name, options.format)?;
         self.format = found.format;
         self.gzip = found.gzip;
+        self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
         if self.format == Format::Csv {
             self.delimiter = match options.delimiter {
                 Some(delimiter) => delimiter,
@@ -264,6 +327,14 @@ impl Source {
         self.delimiter
     }
 
+    pub(crate) fn passes(&self) -> Passes {
+        self.passes
+    }
+
+    pub(crate) fn is_arrow_stream(&self) -> bool {
+        self.arrow_stream
+    }
+
     /// Fails if the file is not the one that was opened, or has been written to.
     pub(crate) fn verify_unchanged(&self) -> Result<()> {
         let now = match &self.backing {
@@ -271,8 +342,7 @@ impl Source {
                 Ok(metadata) => Stamp::of(&metadata),
                 Err(_) => return Err(Error::new(ErrorKind::Changed)),
             },
-            // Nobody else can reach these.
-            Backing::Spool(_) | Backing::Bytes(_) => return Ok(()),
+            Backing::Scratch(_) | Backing::Bytes(_) | Backing::Pipe(_) => return Ok(()),
         };
         if now == self.stamp {
             Ok(())
@@ -290,27 +360,33 @@ impl Source {
     pub(crate) fn handle(&self) -> Result<Handle> {
         Ok(match &self.backing {
             Backing::Path(path) => Handle::File(File::open(path).map_err(open_error)?),
-            Backing::Spool(file) => {
-                let mut file = file.try_clone().map_err(read_error)?;
-                file.rewind().map_err(read_error)?;
-                Handle::File(file)
-            }
+            Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
             Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
+            Backing::Pipe(_) => return Err(read_once()),
         })
     }
 
     /// The text, from the start, decompressed.
     pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
-        let handle = self.handle()?;
+        let raw: Box<dyn Read + Send> = match &self.backing {
+            Backing::Pipe(pipe) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                pipe.take().ok_or_else(read_once)?
+            }
+            _ => Box::new(self.handle()?),
+        };
         Ok(if self.gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(
-                64 << 10,
-                handle,
-            )))
+            let raw = BufReader::with_capacity(64 << 10, raw);
+            Box::new(MultiGzDecoder::new(raw))
         } else {
-            Box::new(handle)
+            raw
         })
     }
+}
+
+/// A caller reads more often than its options said.
+fn read_once() -> Error {
+    Error::usage("it was opened to be read once", "")
 }
 
 fn open_error(e: io::Error) -> Error {
@@ -324,6 +400,7 @@ fn open_error(e: io::Error) -> Error {
 /// The bytes of a table, as a place in them.
 pub(crate) enum Handle {
     File(File),
+    Scratch(ScratchReader),
     Bytes(Cursor<Bytes>),
 }
 
@@ -331,6 +408,7 @@ impl Read for Handle {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Handle::File(file) => file.read(buffer),
+            Handle::Scratch(file) => file.read(buffer),
             Handle::Bytes(bytes) => bytes.read(buffer),
         }
     }
@@ -340,6 +418,7 @@ impl Seek for Handle {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self {
             Handle::File(file) => file.seek(to),
+            Handle::Scratch(file) => file.seek(to),
             Handle::Bytes(bytes) => bytes.seek(to),
         }
     }
@@ -349,6 +428,7 @@ impl Length for Handle {
     fn len(&self) -> u64 {
         match self {
             Handle::File(file) => Length::len(file),
+            Handle::Scratch(file) => file.len(),
             Handle::Bytes(bytes) => bytes.get_ref().len() as u64,
         }
     }
@@ -360,6 +440,7 @@ impl ChunkReader for Handle {
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let mut handle = match self {
             Handle::File(file) => Handle::File(file.try_clone()?),
+            Handle::Scratch(file) => Handle::Scratch(file.clone()),
             Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
         };
         handle.seek(SeekFrom::Start(start))?;
@@ -376,6 +457,13 @@ impl ChunkReader for Handle {
         };
         match self {
             Handle::File(file) => file.get_bytes(start, length),
+            Handle::Scratch(file) => {
+                let mut reader = file.clone();
+                reader.seek(SeekFrom::Start(start))?;
+                let mut bytes = vec![0; length];
+                reader.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
             Handle::Bytes(bytes) => Ok(bytes.get_ref().slice(start as usize..end as usize)),
         }
     }

@@ -1,14 +1,15 @@
 //! Keys of tables that do not fit into memory, kept on disk while a run lasts.
 //!
-//! Only digests and row numbers go to the disk, never rows; and they go there encrypted, under a key
-//! that is nowhere but in this process's memory, into a file that has no name: whoever gets hold of
-//! the disk cannot test guesses, and a process that is killed leaves nothing.
+//! Only digests and row numbers go to the disk, never rows, and they go into a [`Scratch`] file:
+//! encrypted, without a name. Whoever gets hold of the disk cannot test guesses.
 //!
-//! A [`Spool`] is a number of streams of records, a digest and a row each. All rows of a key are in
-//! one stream: first by the digest's first byte, and after [`Spool::split`] as the caller says.
+//! A [`Spool`] is a number of streams of records, each a digest and a row. All rows of a key are in
+//! one stream: by the first byte of the digest at first, and after [`Spool::split`] as the caller
+//! says. A stream is never held in memory, since one key may have every row: what is loaded are its
+//! distinct digests, and its records are read again where the rows matter.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::cmp::Reverse;
+use std::io;
 use std::path::Path;
 
 use blake3::Hasher;
@@ -18,6 +19,7 @@ use crate::key::KeySpec;
 use crate::keys::{Collector, Counts, Keys};
 use crate::rows::RowSet;
 use crate::scan::{At, Sink, scan};
+use crate::scratch::Scratch;
 use crate::source::Source;
 use crate::value::{Canonical, Item, Row};
 
@@ -27,6 +29,8 @@ const PARTITIONS: usize = 256;
 const RECORD: usize = 32 + 4;
 /// Bytes of a stream that are written at once.
 const CHUNK: usize = 448 * RECORD;
+/// Fewest digests of a stream that are gathered at once, whatever the memory: 2 MiB of them.
+const MIN_GATHERED: usize = 1 << 16;
 
 /// The keys of a table, wherever they fit.
 #[derive(Debug)]
@@ -60,6 +64,92 @@ impl KeyStore {
             KeyStore::Disk(spool) => spool.identity,
         }
     }
+
+    /// The keys that most rows have, at most `most` of them, each of two rows at least.
+    pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
+        let mut top = Top {
+            most,
+            keys: Vec::new(),
+        };
+        match self {
+            _ if self.counts().duplicates == 0 => {}
+            KeyStore::Memory(keys) => {
+                let mut found = vec![Occurrences::default(); keys.digests().len()];
+                for (row, item) in (0..).zip(keys.row_items()) {
+                    // NO_ITEM is beyond every index.
+                    if let Some(found) = found.get_mut(*item as usize) {
+                        found.add(row);
+                    }
+                }
+                top.add(&found);
+            }
+            KeyStore::Disk(spool) => {
+                for stream in 0..spool.streams.chunks.len() {
+                    spool.parts(stream, |part| {
+                        let mut found = vec![Occurrences::default(); part.digests.len()];
+                        spool.streams.read(stream, |digest, row| {
+                            if let Some(index) = part.find(digest) {
+                                found[index].add(row);
+                            }
+                            Ok(())
+                        })?;
+                        top.add(&found);
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        Ok(top.keys)
+    }
+}
+
+/// A key that several rows have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Repeated {
+    /// How many rows have it.
+    pub rows: u64,
+    /// The first of them, counted from 1.
+    pub first_row: u64,
+}
+
+/// Rows of one key.
+#[derive(Clone, Copy, Default)]
+struct Occurrences {
+    rows: u32,
+    first: u32,
+}
+
+impl Occurrences {
+    /// Adds a row; rows come in order.
+    fn add(&mut self, row: u32) {
+        if self.rows == 0 {
+            self.first = row;
+        }
+        self.rows += 1;
+    }
+}
+
+/// The most repeated keys so far, in order.
+struct Top {
+    most: usize,
+    keys: Vec<Repeated>,
+}
+
+impl Top {
+    fn add(&mut self, found: &[Occurrences]) {
+        for key in found.iter().filter(|f| f.rows > 1) {
+            let key = Repeated {
+                rows: key.rows.into(),
+                first_row: u64::from(key.first) + 1,
+            };
+            let rank = |k: &Repeated| (Reverse(k.rows), k.first_row);
+            let at = self.keys.partition_point(|k| rank(k) < rank(&key));
+            if at < self.most {
+                self.keys.insert(at, key);
+                self.keys.truncate(self.most);
+            }
+        }
+    }
 }
 
 /// Hashes the keys of rows in order.
@@ -82,7 +172,7 @@ impl RowKeys {
 }
 
 /// First pass: reads the key columns of every row, into memory as long as the keys take at most
-/// `memory` bytes there, and else into an unnamed file in `directory`, 36 bytes a row.
+/// `memory` bytes there, and else into an unnamed file in `directory`, 36 bytes per row.
 ///
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can
@@ -95,54 +185,22 @@ pub fn read_keys_within(
 ) -> Result<KeyStore> {
     let mut sink = StoreSink {
         canonical: Canonical::new(key),
-        memory,
-        directory,
-        store: Building::Memory(Collector::default()),
+        store: StoreBuilder::new(memory, directory),
     };
     scan(source, key, &mut sink)?;
     sink.drain()?;
-    match sink.store {
-        Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish())),
-        Building::Disk(writer) => writer
-            .finish()
-            .map(KeyStore::Disk)
-            .map_err(|e| e.in_path(&directory.display().to_string())),
-    }
+    sink.store.finish()
 }
 
 struct StoreSink<'a> {
     canonical: Canonical<'a>,
-    memory: u64,
-    directory: &'a Path,
-    store: Building,
-}
-
-enum Building {
-    Memory(Collector),
-    Disk(Box<Writer>),
+    store: StoreBuilder<'a>,
 }
 
 impl StoreSink<'_> {
     fn drain(&mut self) -> Result<()> {
-        let StoreSink {
-            canonical,
-            memory,
-            directory,
-            store,
-        } = self;
-        let on_disk = |e: Error| e.in_path(&directory.display().to_string());
-        canonical.drain(|item| match store {
-            Building::Disk(writer) => writer.add(item).map_err(on_disk),
-            Building::Memory(collector) => {
-                collector.add(item)?;
-                if collector.bytes() > *memory {
-                    let keys = std::mem::take(collector).finish();
-                    let writer = Writer::take_over(directory, &keys).map_err(on_disk)?;
-                    *store = Building::Disk(Box::new(writer));
-                }
-                Ok(())
-            }
-        })
+        let StoreSink { canonical, store } = self;
+        canonical.drain(|item| store.add(item))
     }
 }
 
@@ -156,16 +214,67 @@ impl Sink for StoreSink<'_> {
     }
 }
 
+/// Gathers items in memory, and on disk once they take too much of it.
+pub(crate) struct StoreBuilder<'a> {
+    memory: u64,
+    directory: &'a Path,
+    store: Building,
+}
+
+enum Building {
+    Memory(Collector),
+    Disk(Box<Writer>),
+}
+
+impl<'a> StoreBuilder<'a> {
+    pub(crate) fn new(memory: u64, directory: &'a Path) -> StoreBuilder<'a> {
+        StoreBuilder {
+            memory,
+            directory,
+            store: Building::Memory(Collector::default()),
+        }
+    }
+
+    /// Adds the item of the next row.
+    pub(crate) fn add(&mut self, item: Item) -> Result<()> {
+        let on_disk = |e: Error| e.in_path(&self.directory.display().to_string());
+        match &mut self.store {
+            Building::Disk(writer) => writer.add(item).map_err(on_disk),
+            Building::Memory(collector) => {
+                collector.add(item)?;
+                if collector.bytes() > self.memory {
+                    let keys = std::mem::take(collector).finish();
+                    let writer =
+                        Writer::take_over(self.directory, &keys, self.memory).map_err(on_disk)?;
+                    self.store = Building::Disk(Box::new(writer));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<KeyStore> {
+        match self.store {
+            Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish())),
+            Building::Disk(writer) => writer
+                .finish()
+                .map(KeyStore::Disk)
+                .map_err(|e| e.in_path(&self.directory.display().to_string())),
+        }
+    }
+}
+
 /// Fills a spool with the keys of rows.
 struct Writer {
     streams: Streams,
     counts: Counts,
     rows: RowKeys,
+    memory: u64,
 }
 
 impl Writer {
     /// A spool that begins with the keys that have been read into memory.
-    fn take_over(directory: &Path, keys: &Keys) -> Result<Writer> {
+    fn take_over(directory: &Path, keys: &Keys, memory: u64) -> Result<Writer> {
         let mut writer = Writer {
             streams: Streams::create(directory, PARTITIONS)?,
             counts: Counts {
@@ -175,6 +284,7 @@ impl Writer {
                 ..*keys.counts()
             },
             rows: RowKeys::new(),
+            memory,
         };
         for item in keys.row_items() {
             writer.next_row(keys.digests().get(*item as usize))?;
@@ -219,19 +329,25 @@ impl Writer {
         }
     }
 
-    /// Counts distinct keys, one partition in memory after another.
+    /// Counts distinct keys, one partition after another.
     fn finish(mut self) -> Result<Spool> {
         self.streams.flush()?;
         let mut spool = Spool {
             streams: self.streams,
             counts: self.counts,
             identity: self.rows.finish(),
+            memory: self.memory,
         };
+        let mut items = 0;
         for stream in 0..PARTITIONS {
-            let bucket = spool.load(stream)?;
-            spool.counts.items += bucket.digests.len() as u64;
-            spool.counts.duplicates += (bucket.rows.len() - bucket.digests.len()) as u64;
+            spool.parts(stream, |part| {
+                items += part.digests.len() as u64;
+                Ok(())
+            })?;
         }
+        let counts = &mut spool.counts;
+        counts.items = items;
+        counts.duplicates = counts.rows - counts.blanks - counts.invalid - items;
         Ok(spool)
     }
 }
@@ -242,6 +358,8 @@ pub struct Spool {
     streams: Streams,
     counts: Counts,
     identity: [u8; 32],
+    /// Bytes for the digests of a partition, about.
+    memory: u64,
 }
 
 impl Spool {
@@ -271,97 +389,222 @@ impl Spool {
         Ok(())
     }
 
-    /// The keys of one bucket.
+    /// The distinct keys of one bucket. Takes memory for these alone, some 36 bytes each and at most
+    /// three times that while it loads; it does not matter how many rows have them.
     ///
     /// # Errors
     /// Resource: the file cannot be read back.
     ///
     /// # Panics
     /// If there is no such bucket.
-    pub fn load(&mut self, bucket: usize) -> Result<Bucket> {
-        let mut records = Vec::new();
-        self.streams.read(bucket, |digest, row| {
-            records.push((*digest, row));
+    pub fn load(&self, bucket: usize) -> Result<Bucket> {
+        let mut distinct = Distinct::new(usize::MAX);
+        self.streams.read(bucket, |digest, _| {
+            distinct.add(digest);
             Ok(())
         })?;
-        records.sort_unstable();
-        let mut loaded = Bucket::default();
-        for (digest, row) in records {
-            if loaded.digests.last() != Some(&digest) {
-                loaded.digests.push(digest);
-                loaded.ends.push(0);
-            }
-            loaded.rows.push(row);
-            if let Some(end) = loaded.ends.last_mut() {
-                // There are no more rows than fit.
-                *end = loaded.rows.len() as u32;
+        Ok(Bucket::new(bucket, distinct.finish()))
+    }
+
+    /// Chooses the rows of a bucket whose key matched, and no others of it: reads the bucket's
+    /// records again, and [sets](RowSet::set) the row of each as `matched`, which has one entry for
+    /// each of [`Bucket::digests`], says of its key.
+    ///
+    /// The time depends on this side's table alone: whatever matched, the same records are read, the
+    /// same searches done and the same words of `rows` written.
+    ///
+    /// # Errors
+    /// Resource: the file cannot be read back.
+    ///
+    /// # Panics
+    /// If `matched` is of another length, `rows` is of another table, or `bucket` was loaded from
+    /// another spool or before a [`Spool::split`].
+    pub fn mark(&self, bucket: &Bucket, matched: &[bool], rows: &mut RowSet) -> Result<()> {
+        assert_eq!(matched.len(), bucket.digests.len(), "one entry per key");
+        self.streams.read(bucket.stream, |digest, row| {
+            let index = bucket.find(digest);
+            rows.set(row.into(), matched[index.expect("a key of the bucket")]);
+            Ok(())
+        })
+    }
+
+    /// Passes on the distinct keys of a stream in ascending parts, as many at a time as memory is
+    /// for. Each part reads the whole stream.
+    fn parts(&self, stream: usize, mut each: impl FnMut(&Bucket) -> Result<()>) -> Result<()> {
+        // A digest, its place in the index, and as much again to grow.
+        let most = usize::try_from(self.memory / 128).unwrap_or(usize::MAX);
+        let mut last: Option<[u8; 32]> = None;
+        loop {
+            let mut distinct = Distinct::new(most.max(MIN_GATHERED));
+            self.streams.read(stream, |digest, _| {
+                if last.is_none_or(|last| *digest > last) {
+                    distinct.add(digest);
+                }
+                Ok(())
+            })?;
+            let more = distinct.limit.is_some();
+            let part = Bucket::new(stream, distinct.finish());
+            last = part.digests.last().copied();
+            each(&part)?;
+            if !more {
+                return Ok(());
             }
         }
-        Ok(loaded)
     }
 }
 
-/// The keys of one bucket, and the rows that have them.
+/// Gathers the distinct ones of many digests: all of them, or the smallest.
+struct Distinct {
+    digests: Vec<[u8; 32]>,
+    /// Length at which repetitions are dropped again.
+    compact_at: usize,
+    most: usize,
+    /// Greater digests are left out. `None` as long as there is room for all.
+    limit: Option<[u8; 32]>,
+}
+
+impl Distinct {
+    /// Keeps at least the `most / 2` smallest, and at most `most`, or all of fewer.
+    fn new(most: usize) -> Distinct {
+        Distinct {
+            digests: Vec::new(),
+            compact_at: most.min(MIN_GATHERED),
+            most,
+            limit: None,
+        }
+    }
+
+    fn add(&mut self, digest: &[u8; 32]) {
+        if self.digests.len() == self.compact_at {
+            self.compact();
+        }
+        if self.limit.is_none_or(|limit| *digest <= limit) {
+            self.digests.push(*digest);
+        }
+    }
+
+    fn compact(&mut self) {
+        // Those of the last time are in order already, which this sort makes use of.
+        self.digests.sort();
+        self.digests.dedup();
+        if self.digests.len() > self.most / 2 && self.compact_at == self.most {
+            self.digests.truncate(self.most / 2);
+            self.limit = self.digests.last().copied();
+        }
+        let room = (2 * self.digests.len()).max(MIN_GATHERED);
+        self.compact_at = room.min(self.most);
+    }
+
+    /// The digests, ascending.
+    fn finish(mut self) -> Vec<[u8; 32]> {
+        self.digests.sort();
+        self.digests.dedup();
+        self.digests.shrink_to_fit();
+        self.digests
+    }
+}
+
+/// The distinct keys of one bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Bucket {
+    stream: usize,
     digests: Vec<[u8; 32]>,
-    rows: Vec<u32>,
-    /// For each digest, where its rows end.
-    ends: Vec<u32>,
+    index: Index,
 }
 
 impl Bucket {
+    fn new(stream: usize, digests: Vec<[u8; 32]>) -> Bucket {
+        Bucket {
+            stream,
+            index: Index::new(&digests),
+            digests,
+        }
+    }
+
     /// The distinct digests, in ascending order.
     pub fn digests(&self) -> &[[u8; 32]] {
         &self.digests
     }
 
-    /// The rows with the key of this index, ascending; none if there is no such key.
-    pub fn rows_of(&self, index: usize) -> &[u32] {
-        let Some(end) = self.ends.get(index) else {
-            return &[];
+    /// Where among them a digest is.
+    fn find(&self, digest: &[u8; 32]) -> Option<usize> {
+        let range = self.index.range(digest);
+        let start = range.start;
+        let found = self.digests[range].binary_search(digest).ok()?;
+        Some(start + found)
+    }
+}
+
+/// Where digests with the same leading bits start in an ascending list: digests are random, so that
+/// few of them share their place, and a search takes two misses of the cache rather than one for
+/// each halving.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    /// The leading eight bytes of the first digest.
+    first: u64,
+    /// Bits that are dropped from the distance to it.
+    shift: u32,
+    /// For each distance, where its digests start; the last entry is where all end.
+    starts: Vec<u32>,
+}
+
+impl Index {
+    fn new(digests: &[[u8; 32]]) -> Index {
+        let (Some(first), Some(last)) = (digests.first(), digests.last()) else {
+            return Index::default();
         };
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.rows[start as usize..*end as usize]
+        let first = leading(first);
+        let span = leading(last) - first;
+        // One place for each digest, about.
+        let span_bits = u64::BITS - span.leading_zeros();
+        let shift = span_bits.saturating_sub(digests.len().ilog2());
+        let places = (span >> shift) as usize + 1;
+        let mut starts = vec![0u32; places + 1];
+        for digest in digests {
+            starts[((leading(digest) - first) >> shift) as usize + 1] += 1;
+        }
+        for place in 0..places {
+            starts[place + 1] += starts[place];
+        }
+        Index {
+            first,
+            shift,
+            starts,
+        }
     }
 
-    /// Chooses no row of the bucket any longer.
-    pub fn forget(&self, chosen: &mut RowSet) {
-        for row in &self.rows {
-            chosen.remove(u64::from(*row));
+    /// Among which digests a digest is if it is there.
+    fn range(&self, digest: &[u8; 32]) -> std::ops::Range<usize> {
+        let place = leading(digest)
+            .checked_sub(self.first)
+            .map(|distance| (distance >> self.shift) as usize);
+        match place.and_then(|place| Some((place, self.starts.get(place.checked_add(1)?)?))) {
+            Some((place, end)) => self.starts[place] as usize..*end as usize,
+            None => 0..0,
         }
     }
 }
 
-/// Streams of records in one unnamed file, encrypted. A stream is a list of chunks.
+fn leading(digest: &[u8; 32]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&digest[..8]);
+    u64::from_be_bytes(bytes)
+}
+
+/// Streams of records in one scratch file. A stream is a list of chunks.
+#[derive(Debug)]
 struct Streams {
-    file: File,
-    /// Of the keystream: the XOF of keyed BLAKE3, a byte of the file and of the stream each.
-    key: [u8; 32],
-    end: u64,
+    scratch: Scratch,
     /// What has not been written of each stream.
     pending: Vec<Vec<u8>>,
     /// Place and length of each stream's chunks.
     chunks: Vec<Vec<(u64, u32)>>,
 }
 
-impl std::fmt::Debug for Streams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Streams")
-            .field("streams", &self.chunks.len())
-            .field("bytes", &self.end)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Streams {
     fn create(directory: &Path, streams: usize) -> Result<Streams> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|e| unwritable(io::Error::other(e)))?;
         Ok(Streams {
-            file: tempfile::tempfile_in(directory).map_err(unwritable)?,
-            key,
-            end: 0,
+            scratch: Scratch::create(directory).map_err(unwritable)?,
             pending: vec![Vec::new(); streams],
             chunks: vec![Vec::new(); streams],
         })
@@ -388,33 +631,25 @@ impl Streams {
     }
 
     fn write(&mut self, stream: usize) -> Result<()> {
-        let mut bytes = std::mem::take(&mut self.pending[stream]);
-        self.mask(self.end, &mut bytes);
-        self.file
-            .seek(SeekFrom::Start(self.end))
-            .and_then(|_| self.file.write_all(&bytes))
-            .map_err(unwritable)?;
-        self.chunks[stream].push((self.end, bytes.len() as u32));
-        self.end += bytes.len() as u64;
-        bytes.clear();
-        self.pending[stream] = bytes;
+        let pending = &mut self.pending[stream];
+        let length = pending.len() as u32;
+        let place = self.scratch.append(pending).map_err(unwritable)?;
+        pending.clear();
+        self.chunks[stream].push((place, length));
         Ok(())
     }
 
     /// Hands every record of a flushed stream to `each`.
     fn read(
-        &mut self,
+        &self,
         stream: usize,
         mut each: impl FnMut(&[u8; 32], u32) -> Result<()>,
     ) -> Result<()> {
         let mut bytes = Vec::new();
-        for (start, length) in &self.chunks[stream] {
-            bytes.resize(*length as usize, 0);
-            self.file
-                .seek(SeekFrom::Start(*start))
-                .and_then(|_| self.file.read_exact(&mut bytes))
+        for (place, length) in &self.chunks[stream] {
+            self.scratch
+                .read(*place, *length as usize, &mut bytes)
                 .map_err(unwritable)?;
-            self.mask(*start, &mut bytes);
             for record in bytes.chunks_exact(RECORD) {
                 let mut digest = [0; 32];
                 digest.copy_from_slice(&record[..32]);
@@ -424,17 +659,6 @@ impl Streams {
             }
         }
         Ok(())
-    }
-
-    /// Encrypts or decrypts bytes at a place of the file. No place is written twice.
-    fn mask(&self, start: u64, bytes: &mut [u8]) {
-        let mut keystream = Hasher::new_keyed(&self.key).finalize_xof();
-        keystream.set_position(start);
-        let mut mask = vec![0; bytes.len()];
-        keystream.fill(&mut mask);
-        for (byte, mask) in bytes.iter_mut().zip(mask) {
-            *byte ^= mask;
-        }
     }
 }
 
@@ -447,7 +671,6 @@ mod tests {
     use super::*;
     use crate::keys::read_keys;
     use crate::source::SourceOptions;
-    use std::collections::HashMap;
 
     fn table(rows: u32) -> (Source, KeySpec) {
         let mut text = "mail,n\n".to_owned();
@@ -472,43 +695,115 @@ mod tests {
         }
     }
 
-    /// The rows of every key.
-    fn rows_of_keys(keys: &Keys) -> HashMap<[u8; 32], Vec<u32>> {
-        let mut rows: HashMap<_, Vec<u32>> = HashMap::new();
-        for (row, item) in (0..).zip(keys.row_items()) {
-            if let Some(digest) = keys.digests().get(*item as usize) {
-                rows.entry(*digest).or_default().push(row);
-            }
-        }
-        rows
+    /// The rows whose key `chosen` picks.
+    fn expected(keys: &Keys, chosen: impl Fn(&[u8; 32]) -> bool) -> RowSet {
+        let matched: Vec<bool> = keys.digests().iter().map(chosen).collect();
+        RowSet::of_items(keys, &matched)
     }
 
     #[test]
     fn a_spool_says_what_memory_says() {
         let (source, key) = table(3000);
         let keys = read_keys(&source, &key).unwrap();
-        let expected = rows_of_keys(&keys);
+        let chosen = |digest: &[u8; 32]| digest[7] % 3 == 0;
+        let expected = expected(&keys, chosen);
         for memory in [0, 20_000] {
             let (directory, mut spool) = spooled(&source, &key, memory);
             assert_eq!(spool.counts(), keys.counts());
-            assert_eq!(
-                KeyStore::Memory(keys.clone()).identity(),
-                spool.identity,
-                "{memory}"
-            );
+            let in_memory = KeyStore::Memory(keys.clone());
+            assert_eq!(in_memory.identity(), spool.identity, "{memory}");
             for buckets in [1, 4, 2] {
                 let of = |digest: &[u8; 32]| usize::from(digest[31]) % buckets;
                 spool.split(directory.path(), buckets, of).unwrap();
-                let mut seen = HashMap::new();
+                // What earlier runs left is overwritten, in every row that has a key.
+                let (mut none, mut all) = (RowSet::none(3000), RowSet::none(3000));
+                for (row, item) in (0..).zip(keys.row_items()) {
+                    all.set(row, *item != Keys::NO_ITEM);
+                }
+                let mut digests = Vec::new();
                 for bucket in 0..buckets {
                     let loaded = spool.load(bucket).unwrap();
-                    for (index, digest) in loaded.digests().iter().enumerate() {
-                        assert_eq!(of(digest), bucket);
-                        seen.insert(*digest, loaded.rows_of(index).to_vec());
+                    assert!(loaded.digests().is_sorted_by(|a, b| a < b));
+                    assert!(loaded.digests().iter().all(|d| of(d) == bucket));
+                    digests.extend_from_slice(loaded.digests());
+                    let matched: Vec<bool> = loaded.digests().iter().map(chosen).collect();
+                    for rows in [&mut none, &mut all] {
+                        spool.mark(&loaded, &matched, rows).unwrap();
                     }
-                    assert!(loaded.rows_of(loaded.digests().len()).is_empty());
                 }
-                assert_eq!(seen, expected);
+                assert!(none == expected && all == expected, "{buckets}");
+                let mut every = keys.digests().to_vec();
+                every.sort_unstable();
+                digests.sort_unstable();
+                assert!(digests == every);
+            }
+            let repeated = KeyStore::Disk(spool).most_repeated(5).unwrap();
+            assert_eq!(repeated, in_memory.most_repeated(5).unwrap());
+            assert_eq!(repeated.len(), 5);
+        }
+    }
+
+    #[test]
+    fn the_smallest_digests_are_gathered_in_bounded_memory() {
+        // Distinct ones in order, the same with many repetitions, one alone, and more than fit.
+        for (number, range) in [
+            (1000, 1000),
+            (50_000, 1000),
+            (50_000, 1),
+            (150_000, 100_000),
+        ] {
+            let digest = |i: u64| *blake3::hash(&(i * i * 31 % range).to_le_bytes()).as_bytes();
+            let mut digests: Vec<_> = (0..number).map(digest).collect();
+            if number == range {
+                digests.sort_unstable();
+            }
+            let mut expected = digests.clone();
+            expected.sort_unstable();
+            expected.dedup();
+            for most in [64, 4096, usize::MAX] {
+                if expected.len() / 1000 > most {
+                    continue;
+                }
+                let (mut passes, mut found) = (0, Vec::new());
+                loop {
+                    let mut distinct = Distinct::new(most);
+                    for digest in &digests {
+                        if found.last().is_none_or(|last| digest > last) {
+                            distinct.add(digest);
+                        }
+                        let bound = most.min(MIN_GATHERED.max(2 * expected.len()));
+                        assert!(distinct.digests.len() <= bound);
+                    }
+                    passes += 1;
+                    let more = distinct.limit.is_some();
+                    found.extend(distinct.finish());
+                    if !more {
+                        break;
+                    }
+                }
+                assert!(found == expected, "{number} {range} {most}");
+                assert!(passes <= expected.len() / (most / 2) + 1, "{passes} passes");
+            }
+        }
+    }
+
+    #[test]
+    fn digests_are_found_whatever_they_are() {
+        let mut alike = vec![[0; 32]; 3];
+        (alike[1][31], alike[2][8]) = (1, 7);
+        let mut ends = vec![[0; 32], [255; 32], [128; 32]];
+        ends.sort_unstable();
+        let random: Vec<_> = (0..5000u32)
+            .map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes())
+            .collect();
+        for mut digests in [Vec::new(), vec![[9; 32]], alike, ends, random.clone()] {
+            digests.sort_unstable();
+            let bucket = Bucket::new(0, digests.clone());
+            for (i, digest) in digests.iter().enumerate() {
+                assert_eq!(bucket.find(digest), Some(i));
+            }
+            for other in random.iter().chain(&[[1; 32], [254; 32], [0; 32]]) {
+                assert_eq!(bucket.find(other), digests.binary_search(other).ok());
             }
         }
     }
@@ -531,41 +826,5 @@ mod tests {
         };
         assert_eq!(identity(50), identity(50));
         assert_ne!(identity(50), identity(51));
-    }
-
-    #[test]
-    fn no_digest_is_on_the_disk_as_it_is() {
-        let (source, key) = table(200);
-        let (_directory, mut spool) = spooled(&source, &key, 0);
-        let mut bytes = vec![0; spool.streams.end as usize];
-        spool.streams.file.seek(SeekFrom::Start(0)).unwrap();
-        spool.streams.file.read_exact(&mut bytes).unwrap();
-        let digests: Vec<_> = rows_of_keys(&read_keys(&source, &key).unwrap())
-            .into_keys()
-            .collect();
-        assert!(digests.len() > 100);
-        for digest in digests {
-            assert!(!bytes.windows(8).any(|w| *w == digest[..8]));
-        }
-    }
-
-    #[test]
-    fn forgotten_rows_are_those_of_the_bucket() {
-        let (source, key) = table(300);
-        let (directory, mut spool) = spooled(&source, &key, 0);
-        spool
-            .split(directory.path(), 2, |d| usize::from(d[9] & 1))
-            .unwrap();
-        let mut chosen = RowSet::none(300);
-        let buckets = [spool.load(0).unwrap(), spool.load(1).unwrap()];
-        for bucket in &buckets {
-            for row in &bucket.rows {
-                chosen.insert(u64::from(*row));
-            }
-        }
-        buckets[0].forget(&mut chosen);
-        let mut left: Vec<u32> = buckets[1].rows.clone();
-        left.sort_unstable();
-        assert!(chosen.iter().eq(left.into_iter().map(u64::from)));
     }
 }

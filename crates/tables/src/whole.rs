@@ -1,25 +1,29 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, TempPath};
 
-/// A file that is written beside its place, under a private name, and renamed once it is complete.
-/// Dropped before, it leaves nothing. Devices and pipes are written directly, and never replaced.
+/// A file that is written beside its place and renamed once it is complete. Dropped before, it leaves
+/// nothing; nor does a process that is killed, where the system has files without a name. Elsewhere
+/// the file has a private name, `.vesica-*.part`. Devices and pipes are written directly, and never
+/// replaced.
 #[derive(Debug)]
-pub struct WholeFile(Target);
+pub struct WholeFile {
+    file: File,
+    /// `None` for devices and pipes.
+    place: Option<Place>,
+}
 
 #[derive(Debug)]
-enum Target {
-    Direct(File),
-    Beside {
-        file: NamedTempFile,
-        path: PathBuf,
-        /// Those of a file that is to be replaced.
-        permissions: Option<Permissions>,
-    },
+struct Place {
+    path: PathBuf,
+    /// The private name, if the file has one already.
+    private: Option<TempPath>,
+    /// Those of a file that is to be replaced.
+    permissions: Option<Permissions>,
 }
 
 impl WholeFile {
@@ -32,20 +36,25 @@ impl WholeFile {
             Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(there) if !there.is_file() => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(WholeFile(Target::Direct(file)));
+                return Ok(WholeFile { file, place: None });
             }
             // A symbolic link stays one: what it points to is replaced.
             Ok(there) => (path.canonicalize()?, Some(there.permissions())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
             Err(e) => return Err(e),
         };
-        // On Unix a fresh temporary file is readable by its owner only.
-        let file = beside().tempfile_in(directory(&path))?;
-        Ok(WholeFile(Target::Beside {
+        let (file, private) = match unnamed::create(directory(&path), 0o600) {
+            Some(file) => (file, None),
+            None => named(directory(&path))?,
+        };
+        Ok(WholeFile {
             file,
-            path,
-            permissions,
-        }))
+            place: Some(Place {
+                path,
+                private,
+                permissions,
+            }),
+        })
     }
 
     /// Puts the finished file in its place: flushed to the disk, then renamed, with the permissions
@@ -54,51 +63,110 @@ impl WholeFile {
     /// # Errors
     /// Those of the file system. Nothing is left then.
     pub fn commit(self) -> io::Result<()> {
-        let (file, path, permissions) = match self.0 {
-            Target::Direct(file) => {
-                // Devices and pipes have nothing to synchronise, and say so.
-                let _ = file.sync_all();
-                return Ok(());
-            }
-            Target::Beside {
-                file,
-                path,
-                permissions,
-            } => (file, path, permissions),
+        let WholeFile { mut file, place } = self;
+        let Some(place) = place else {
+            // Devices and pipes have nothing to synchronise, and say so.
+            let _ = file.sync_all();
+            return Ok(());
         };
-        file.as_file().sync_all()?;
-        let permissions = permissions.map_or_else(|| default_permissions(directory(&path)), Ok)?;
-        file.as_file().set_permissions(permissions)?;
-        file.persist(&path).map_err(|e| e.error)?;
+        let directory = directory(&place.path);
+        let permissions = place.permissions;
+        let permissions = permissions.map_or_else(|| default_permissions(directory), Ok)?;
+        let private = match place.private {
+            Some(private) => private,
+            None => match unnamed::link(&file, directory) {
+                Ok(private) => private,
+                Err(_) => copy(&mut file, directory)?,
+            },
+        };
+        file.set_permissions(permissions)?;
+        file.sync_all()?;
+        private.persist(&place.path).map_err(|e| e.error)?;
         // The rename itself is safe once the directory is on the disk. Not every file system can do
         // this, and the result is complete either way.
-        let _ = File::open(directory(&path)).and_then(|d| d.sync_all());
+        let _ = File::open(directory).and_then(|d| d.sync_all());
         Ok(())
     }
+}
 
-    fn file(&mut self) -> &mut File {
-        match &mut self.0 {
-            Target::Direct(file) => file,
-            Target::Beside { file, .. } => file.as_file_mut(),
-        }
+/// A new file with a private name, by which whatever a kill leaves behind is recognised.
+fn named(directory: &Path) -> io::Result<(File, Option<TempPath>)> {
+    // On Unix only its owner may read a fresh temporary file.
+    let (file, path) = private_names().tempfile_in(directory)?.into_parts();
+    Ok((file, Some(path)))
+}
+
+fn private_names() -> Builder<'static, 'static> {
+    let mut builder = Builder::new();
+    builder.prefix(".vesica-").suffix(".part");
+    builder
+}
+
+/// Puts a copy in the place of a file that cannot be given a name after all.
+fn copy(file: &mut File, directory: &Path) -> io::Result<TempPath> {
+    let (mut copy, path) = private_names().tempfile_in(directory)?.into_parts();
+    file.rewind()?;
+    io::copy(file, &mut copy)?;
+    *file = copy;
+    Ok(path)
+}
+
+/// Files that have no name until they are complete.
+#[cfg(target_os = "linux")]
+mod unnamed {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+    use nix::unistd::linkat;
+
+    use super::*;
+
+    /// A file without a name, if it can be made and named later: not every file system has them, and
+    /// the name is given through `/proc`.
+    pub(super) fn create(directory: &Path, mode: u32) -> Option<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(mode);
+        options.custom_flags(OFlag::O_TMPFILE.bits());
+        let file = options.open(directory).ok()?;
+        through_proc(&file).exists().then_some(file)
+    }
+
+    /// Gives it a private name.
+    pub(super) fn link(file: &File, directory: &Path) -> io::Result<TempPath> {
+        let link = |path: &Path| {
+            let flags = AtFlags::AT_SYMLINK_FOLLOW;
+            linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)
+        };
+        Ok(private_names().make_in(directory, link)?.into_temp_path())
+    }
+
+    fn through_proc(file: &File) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unnamed {
+    use super::*;
+
+    pub(super) fn create(_: &Path, _: u32) -> Option<File> {
+        None
+    }
+
+    pub(super) fn link(_: &File, _: &Path) -> io::Result<TempPath> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file().write(bytes)
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file().flush()
+        self.file.flush()
     }
-}
-
-/// Private names, by which whatever a kill leaves behind is recognised.
-fn beside() -> Builder<'static, 'static> {
-    let mut builder = Builder::new();
-    builder.prefix(".vesica-").suffix(".part");
-    builder
 }
 
 fn directory(path: &Path) -> &Path {
@@ -111,11 +179,15 @@ fn directory(path: &Path) -> &Path {
 /// The permissions that a new file gets from the process's mask, which can only be seen on a
 /// new file.
 fn default_permissions(directory: &Path) -> io::Result<Permissions> {
-    let mut builder = beside();
+    const EVERYBODY: u32 = 0o666;
+    if let Some(probe) = unnamed::create(directory, EVERYBODY) {
+        return probe.metadata().map(|m| m.permissions());
+    }
+    let mut builder = private_names();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        builder.permissions(Permissions::from_mode(0o666));
+        builder.permissions(Permissions::from_mode(EVERYBODY));
     }
     let probe = builder.tempfile_in(directory)?;
     probe.as_file().metadata().map(|m| m.permissions())
@@ -152,6 +224,48 @@ mod tests {
             WholeFile::create(&nowhere).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    /// Writes as it is done where the system has no files without a name.
+    #[test]
+    fn files_with_private_names_and_copies_do_as_well() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let names = || -> Vec<_> {
+            let entries = directory.path().read_dir().unwrap();
+            entries.map(|e| e.unwrap().file_name()).collect()
+        };
+        let with_name = || {
+            let mut whole = WholeFile::create(&path).unwrap();
+            let (file, private) = named(directory.path()).unwrap();
+            whole.file = file;
+            whole.place.as_mut().unwrap().private = private;
+            whole.write_all(b"named").unwrap();
+            whole
+        };
+        drop(with_name());
+        assert!(names().is_empty());
+        with_name().commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"named");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"copied").unwrap();
+        let private = copy(&mut file, directory.path()).unwrap();
+        private.persist(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"copied");
+        assert_eq!(names(), ["out"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_has_no_name_before_it_is_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut whole = WholeFile::create(&path).unwrap();
+        whole.write_all(b"x").unwrap();
+        assert!(whole.place.as_ref().unwrap().private.is_none());
+        assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+        whole.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"x");
     }
 
     #[cfg(unix)]

@@ -281,3 +281,51 @@ proptest! {
         exercise("t", [magic, &rest, tail].concat());
     }
 }
+
+/// Sound files of other writers: `vectors/tables/make.py`.
+#[test]
+fn what_is_not_supported_is_not_called_damaged() {
+    let unsupported = |error: &Error, column: &str, words: &str| {
+        let line = error.to_string();
+        assert!(
+            matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
+            "{line}"
+        );
+        assert_eq!(error.place().column.as_deref(), Some(column), "{line}");
+        assert!(
+            line.contains(words) && line.contains("not supported"),
+            "{line}"
+        );
+    };
+    for (name, bytes) in [
+        (
+            "t.parquet",
+            &include_bytes!("../../../vectors/tables/int128.parquet")[..],
+        ),
+        (
+            "t.arrow",
+            &include_bytes!("../../../vectors/tables/int128.arrow")[..],
+        ),
+        (
+            "t.arrows",
+            &include_bytes!("../../../vectors/tables/int128.arrows")[..],
+        ),
+    ] {
+        unsupported(&fails(name, bytes, "id"), "big", "128-bit integers");
+    }
+    // Rows cannot be copied without a column, keys can be read without it.
+    let bytes = include_bytes!("../../../vectors/tables/brotli.parquet");
+    unsupported(
+        &fails("t.parquet", bytes, "id"),
+        "note",
+        "Brotli compression",
+    );
+    let options = SourceOptions {
+        passes: Passes::One,
+        ..SourceOptions::default()
+    };
+    let source = Source::from_bytes("t.parquet", bytes.to_vec(), options).unwrap();
+    assert_eq!(read_keys(&source, &key("id")).unwrap().digests().len(), 3);
+    let error = read_keys(&source, &key("note")).unwrap_err();
+    unsupported(&error, "note", "Brotli compression");
+}

@@ -362,6 +362,7 @@ fn formats_are_told_by_their_bytes_and_may_be_overridden() {
     let options = SourceOptions {
         format: Some(Format::Csv),
         delimiter: Some(b':'),
+        ..SourceOptions::default()
     };
     let forced = Source::from_bytes("x.jsonl", b"a:b\n1:2\n".to_vec(), options).unwrap();
     assert_eq!(
@@ -464,4 +465,59 @@ proptest! {
         prop_assert!(got.iter().map(|(i, t)| (*i, t.as_str())).eq(expected.iter().copied()));
         prop_assert_eq!(table.column(0).data_type(), &DataType::Int64);
     }
+}
+
+/// Every unit and zone, as another writer wrote them: `vectors/tables/make.py`.
+#[test]
+fn times_keep_their_units_and_zones() {
+    let all = |name: &str, bytes: &[u8]| filtered(&source(name, bytes), "id", |_| true);
+    let opened = |bytes: &[u8]| {
+        let bytes = Bytes::copy_from_slice(bytes);
+        ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap()
+    };
+
+    let input = include_bytes!("../../../vectors/tables/times.parquet");
+    let output = all("times.parquet", input);
+    let (before, after) = (opened(input), opened(&output));
+    let [old, new] = [&before, &after].map(|file| file.metadata().file_metadata());
+    // The embedded Arrow schema says seconds and zones where Parquet has no word for them.
+    let schema = |metadata: &parquet::file::metadata::FileMetaData| {
+        let entries = metadata.key_value_metadata().unwrap();
+        let mut found = entries.iter().filter(|e| e.key == "ARROW:schema");
+        let value = found.next().unwrap().value.clone().unwrap();
+        assert!(found.next().is_none());
+        value
+    };
+    assert_eq!(schema(old), schema(new));
+    let types = |metadata: &parquet::file::metadata::FileMetaData| {
+        let columns = metadata.schema_descr().columns().iter();
+        let types = columns.map(|c| {
+            (
+                c.name().to_owned(),
+                c.physical_type(),
+                c.logical_type_ref().cloned(),
+            )
+        });
+        types.collect::<Vec<_>>()
+    };
+    assert_eq!(types(old), types(new));
+    assert_eq!(before.schema(), after.schema());
+    let batches = |file: ParquetRecordBatchReaderBuilder<Bytes>| -> Vec<RecordBatch> {
+        file.build().unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(batches(before), batches(after));
+
+    let input = include_bytes!("../../../vectors/tables/times.arrow");
+    let output = all("times.arrow", input);
+    let batches = |bytes: &[u8]| -> Vec<RecordBatch> {
+        let reader = FileReader::try_new(Cursor::new(bytes.to_vec()), None).unwrap();
+        reader.map(Result::unwrap).collect()
+    };
+    assert_eq!(batches(input), batches(&output));
+    let zoned = batches(&output)[0].schema();
+    let berlin = DataType::Timestamp(arrow_schema::TimeUnit::Second, Some("Europe/Berlin".into()));
+    assert_eq!(
+        *zoned.field_with_name("s_berlin").unwrap().data_type(),
+        berlin
+    );
 }

@@ -36,11 +36,11 @@ fn a_result_is_committed_or_leaves_nothing() {
     let target = directory.path().join("out.csv");
 
     let mut output = Output::create(&target, &source).unwrap();
-    let part = directory.path().join(&names(directory.path())[0]);
-    assert_eq!(
-        fs::metadata(&part).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    // Where files have a name while they are written, it is private.
+    for name in names(directory.path()).iter().filter(|n| *n != "in.csv") {
+        let mode = fs::metadata(directory.path().join(name)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    }
     assert_eq!(
         write_matches(&source, &keys, &[true, false], &mut output).unwrap(),
         2
@@ -101,6 +101,19 @@ fn refused_outputs() {
         (path.join("out.csv"), 2),
         (directory.path().join("out.parquet"), 2),
         (directory.path().join("out.jsonl.gz"), 2),
+        (directory.path().join("out.tsv"), 2),
+        (directory.path().join("out.csv.zst"), 2),
+        (directory.path().join("out.XLSX"), 2),
+        (directory.path().join("out.ods"), 2),
+        (directory.path().join("out.csv.bz2"), 2),
+        (directory.path().join("out.csv.xz"), 2),
+        (directory.path().join("out.zip"), 2),
+        (directory.path().join("out.orc"), 2),
+        (directory.path().join("out.avro"), 2),
+        (directory.path().join("out.sqlite"), 2),
+        (directory.path().join("out.db"), 2),
+        (directory.path().join("out.feather"), 2),
+        (directory.path().join("out.xlsx.gz"), 2),
     ] {
         let error = Output::create(&target, &source).unwrap_err();
         assert_eq!(error.exit_code(), code, "{error}");
@@ -110,7 +123,39 @@ fn refused_outputs() {
         );
     }
     assert_eq!(names(directory.path()), before);
-    assert!(Output::create(&directory.path().join("out"), &source).is_ok());
+    for name in [
+        "out",
+        "out.txt",
+        "out.out",
+        "out.dat",
+        "out.zip.d",
+        "o.xlsx/../out.CSV.GZ",
+    ] {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        Output::create(&path, &source).unwrap();
+    }
+}
+
+#[test]
+fn names_of_arrow_files_and_streams() {
+    let directory = tempfile::tempdir().unwrap();
+    let numbers = arrow_array::Int32Array::from_iter_values(0..3);
+    let batch = batch(&[("id", std::sync::Arc::new(numbers) as arrow_array::ArrayRef)]);
+    for (bytes, good, bad) in [
+        (arrow_file(&batch), "feather", "arrows"),
+        (arrow_stream(&batch), "arrows", "feather"),
+    ] {
+        let source = source("in.arrow", bytes);
+        let create = |extension: &str| {
+            let path = directory.path().join(format!("out.{extension}"));
+            Output::create(&path, &source)
+        };
+        assert!(create(good).is_ok() && create("arrow").is_ok() && create("out").is_ok());
+        let error = create(bad).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+        assert!(error.to_string().contains("Arrow stream"), "{error}");
+    }
 }
 
 #[test]
@@ -179,17 +224,77 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
 }
 
 #[test]
+fn a_change_is_noticed_whatever_its_times_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, source) = table(directory.path());
+    let keys = read_keys(&source, &key("id")).unwrap();
+    let before = fs::metadata(&path).unwrap();
+    // The clock of the file system ticks some hundred times a second.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"id,x\n2,", 0).unwrap();
+    let times = fs::FileTimes::new().set_modified(before.modified().unwrap());
+    file.set_times(times).unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!(before.len(), after.len());
+    assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+    let error = write_matches_to(&source, &keys, &[true, true], &mut Vec::new()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed));
+}
+
+fn pipe(name: &str, bytes: impl Into<Vec<u8>>, options: SourceOptions) -> Result<Source> {
+    Source::from_reader(name, std::io::Cursor::new(bytes.into()), options)
+}
+
+#[test]
+fn what_is_read_once_is_not_copied() {
+    let nowhere = |passes| SourceOptions {
+        passes,
+        scratch: Some("/nowhere".into()),
+        ..SourceOptions::default()
+    };
+    let rows: String = (0..40_000).map(|i| format!("{i},x\n")).collect();
+    let text = format!("id,x\n{rows}");
+    let gzip = gzip(text.as_bytes());
+    let json: String = (0..40_000).map(|i| format!("{{\"id\":{i}}}\n")).collect();
+    let expected = read_keys(&common::source("t.csv", text.as_str()), &key("id")).unwrap();
+    for bytes in [text.into_bytes(), gzip, json.into_bytes()] {
+        let error = pipe("pipe", bytes.clone(), nowhere(Passes::Two)).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+        let source = pipe("pipe", bytes, nowhere(Passes::One)).unwrap();
+        let keys = read_keys(&source, &key("id")).unwrap();
+        assert!(keys.digests() == expected.digests());
+        assert_eq!(keys.counts(), expected.counts());
+        // There is no second time.
+        let error = write_matches_to(&source, &keys, &[true; 40_000], &mut Vec::new());
+        assert_eq!(error.unwrap_err().exit_code(), 2);
+    }
+    // Parquet is read out of order, and copied to where the options say.
+    let numbers = arrow_array::Int32Array::from_iter_values(0..10);
+    let batch = batch(&[("id", std::sync::Arc::new(numbers) as arrow_array::ArrayRef)]);
+    assert!(pipe("pipe", parquet(&batch), nowhere(Passes::One)).is_err());
+    let directory = tempfile::tempdir().unwrap();
+    let options = SourceOptions {
+        scratch: Some(directory.path().to_owned()),
+        ..nowhere(Passes::One)
+    };
+    let source = pipe("pipe", parquet(&batch), options).unwrap();
+    assert_eq!(read_keys(&source, &key("id")).unwrap().digests().len(), 10);
+    assert_eq!(names(directory.path()), [""; 0]);
+    // What is wrong is told as it is of files.
+    let error = pipe("pipe", "", nowhere(Passes::One)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Empty));
+}
+
+#[test]
 fn what_cannot_be_read_twice_is_copied() {
     let text = "id,x\n1,a\n2,b\n";
-    let source =
-        Source::from_reader("pipe.csv", text.as_bytes(), SourceOptions::default()).unwrap();
+    let source = pipe("pipe.csv", text, SourceOptions::default()).unwrap();
     assert_eq!(filtered(&source, "id", |i| i == 1), b"id,x\n2,b\n");
     assert_eq!(filtered(&source, "id", |i| i == 0), b"id,x\n1,a\n");
     let numbers = arrow_array::Int32Array::from_iter_values(0..10);
     let batch = batch(&[("id", std::sync::Arc::new(numbers) as arrow_array::ArrayRef)]);
-    let bytes = parquet(&batch);
-    let source =
-        Source::from_reader("standard input", bytes.as_slice(), SourceOptions::default()).unwrap();
+    let source = pipe("standard input", parquet(&batch), SourceOptions::default()).unwrap();
     assert_eq!(source.format(), Format::Parquet);
     assert!(!filtered(&source, "id", |i| i == 0).is_empty());
 }

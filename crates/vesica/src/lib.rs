@@ -45,6 +45,6 @@ pub use vesica_session::{
     Role, Security,
 };
 pub use vesica_tables::{
-    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Profile, Region, Source,
-    SourceOptions, WholeFile, check,
+    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, Region,
+    Source, SourceOptions, WholeFile, check, check_within,
 };

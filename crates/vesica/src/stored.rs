@@ -107,18 +107,6 @@ fn limit(e: vesica_tables::Error) -> WireError {
     WireError::Resource(format!("{e}"))
 }
 
-/// Which rows have one of these keys.
-fn rows_of<'a>(keys: &'a Keys, items: &[u32]) -> impl Iterator<Item = u64> + 'a {
-    let mut chosen = vec![false; keys.digests().len()];
-    for item in items {
-        chosen[*item as usize] = true;
-    }
-    (0..)
-        .zip(keys.row_items())
-        .filter(move |(_, item)| chosen.get(**item as usize) == Some(&true))
-        .map(|(row, _)| row)
-}
-
 impl KeySet for Stored {
     fn items(&self) -> u64 {
         self.counts.items
@@ -154,7 +142,6 @@ impl KeySet for Stored {
         match &mut self.place {
             Place::Disk { spool, current } => {
                 *current = spool.load(bucket).map_err(limit)?;
-                current.forget(&mut self.matched);
                 Ok(Cow::Borrowed(current.digests()))
             }
             Place::Memory {
@@ -166,9 +153,6 @@ impl KeySet for Stored {
                 let Some(items) = buckets.get(bucket) else {
                     return Ok(Cow::Borrowed(keys.digests()));
                 };
-                for row in rows_of(keys, items) {
-                    self.matched.remove(row);
-                }
                 let digests = items.iter().map(|i| keys.digests()[*i as usize]);
                 Ok(digests.collect())
             }
@@ -176,27 +160,28 @@ impl KeySet for Stored {
     }
 
     fn finished(&mut self, matches: Option<&[u32]>, state: &State) -> Result<(), WireError> {
-        let matches = matches.unwrap_or_default();
+        let entries = |items: usize| {
+            let mut matched = vec![false; items];
+            for index in matches.unwrap_or_default() {
+                matched[*index as usize] = true;
+            }
+            matched
+        };
         match &self.place {
-            Place::Disk { current, .. } => {
-                for index in matches {
-                    for row in current.rows_of(*index as usize) {
-                        self.matched.insert(u64::from(*row));
-                    }
-                }
+            Place::Disk { spool, current } => {
+                let matched = entries(current.digests().len());
+                spool
+                    .mark(current, &matched, &mut self.matched)
+                    .map_err(limit)?;
             }
             Place::Memory {
                 keys,
                 buckets,
                 current,
             } => {
-                let items = match buckets.get(*current) {
-                    None => Cow::Borrowed(matches),
-                    Some(items) => matches.iter().map(|i| items[*i as usize]).collect(),
-                };
-                for row in rows_of(keys, &items) {
-                    self.matched.insert(row);
-                }
+                let items = buckets.get(*current).map(Vec::as_slice);
+                let matched = entries(items.map_or(keys.digests().len(), <[u32]>::len));
+                keys.mark(items, &matched, &mut self.matched);
             }
         }
         if let Some(keeps) = &mut self.keeps

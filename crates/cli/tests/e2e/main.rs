@@ -3,6 +3,8 @@
 mod commands;
 mod input;
 mod large;
+#[cfg(target_os = "linux")]
+mod limits;
 mod peers;
 mod support;
 mod tables;

@@ -59,7 +59,21 @@ impl Place {
     }
 
     pub(crate) fn command(&self, words: &[String]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vesica"));
+        self.command_after(None, words)
+    }
+
+    /// The binary, started by a shell after a first command such as `ulimit -f 1`, if there is one.
+    fn command_after(&self, first: Option<&str>, words: &[String]) -> Command {
+        let binary = env!("CARGO_BIN_EXE_vesica");
+        let mut command = match first {
+            None => Command::new(binary),
+            Some(first) => {
+                let mut command = Command::new("sh");
+                let script = format!("{first} && exec \"$0\" \"$@\"");
+                command.args(["-c", &script, binary]);
+                command
+            }
+        };
         command
             .args(words)
             .current_dir(self.directory.path())
@@ -73,6 +87,12 @@ impl Place {
     pub(crate) fn run(&self, words: &str) -> Ended {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         Running::start(self.command(&words)).wait()
+    }
+
+    /// The same from a shell that has run `first`.
+    pub(crate) fn run_after(&self, first: &str, words: &str) -> Ended {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        Running::start(self.command_after(Some(first), &words)).wait()
     }
 
     /// Starts the receiver at an endpoint such as `--listen 127.0.0.1:0`.
@@ -100,7 +120,7 @@ impl Place {
         if !words.iter().any(|w| w == "--peer") {
             words.extend(["--peer".to_owned(), peer.to_string()]);
         }
-        let mut command = self.command(&words);
+        let mut command = self.command_after(arguments.first.as_deref(), &words);
         if let Some(input) = &arguments.stdin {
             command.stdin(Stdio::piped());
             let mut running = Running::start(command);
@@ -117,6 +137,7 @@ impl Place {
 pub(crate) struct Arguments {
     words: Vec<String>,
     stdin: Option<String>,
+    first: Option<String>,
 }
 
 impl Arguments {
@@ -125,6 +146,7 @@ impl Arguments {
         Arguments {
             words: words.map(str::to_owned).to_vec(),
             stdin: None,
+            first: None,
         }
     }
 
@@ -136,6 +158,12 @@ impl Arguments {
     pub(crate) fn with(mut self, words: &str) -> Arguments {
         self.words
             .extend(words.split_whitespace().map(str::to_owned));
+        self
+    }
+
+    /// Starts the binary from a shell that has run this command.
+    pub(crate) fn after(mut self, first: &str) -> Arguments {
+        self.first = Some(first.to_owned());
         self
     }
 

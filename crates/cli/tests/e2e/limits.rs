@@ -1,0 +1,157 @@
+//! Limits of the process and of the machine, and what a run leaves of itself on the disk.
+
+use std::path::PathBuf;
+
+use crate::support::{Arguments, Place, Running, exchange};
+
+const NOBODY: &str = "--connect 127.0.0.1:1";
+
+/// Rows of one key, and one row of another before, in the middle and behind.
+fn hot_table(rows: usize) -> String {
+    let mut text = "key\n".to_owned();
+    for row in 0..rows {
+        match row {
+            0 => text.push_str("first\n"),
+            _ if row == rows / 2 => text.push_str("middle\n"),
+            _ if row == rows - 1 => text.push_str("last\n"),
+            _ => text.push_str("hot\n"),
+        }
+    }
+    text
+}
+
+#[test]
+fn a_closed_standard_output() {
+    let place = Place::new();
+    place.write("good.csv", "id\n1\n");
+    let good = Arguments::new("good.csv", "id").after("exec >&-");
+    let closed = |ended: crate::support::Ended| {
+        ended.expect_failure(2, "standard output");
+        assert!(ended.err.contains("closed"), "{}", ended.err);
+    };
+    closed(place.receiver(&good.clone().output("-"), NOBODY).wait());
+    closed(place.sender(&good.clone().with("--both"), NOBODY).wait());
+    closed(place.run_after("exec >&-", "check --input good.csv --key id"));
+    // Whoever does not write to it does not need it.
+    let output = good.output("out.csv");
+    let pair = exchange(&place, &output, &Arguments::new("good.csv", "id"));
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), "id\n1\n");
+    let nowhere = Arguments::new("good.csv", "id").after("exec >/dev/null");
+    exchange(
+        &place,
+        &nowhere.output("-"),
+        &Arguments::new("good.csv", "id"),
+    )
+    .expect_success();
+}
+
+#[test]
+fn a_limit_on_file_sizes() {
+    let place = Place::new();
+    place.write("table.csv", hot_table(20_000));
+    let before = place.names();
+    let table = Arguments::new("table.csv", "key");
+    let limited = table.clone().after("ulimit -f 16");
+    // The result, and the keys that do not fit into memory.
+    let pair = exchange(&place, &limited.clone().output("out.csv"), &table);
+    pair.receiver
+        .expect_failure(7, "out.csv: cannot be written");
+    pair.sender.expect_success();
+    place
+        .sender(&limited.with("--memory 64K"), NOBODY)
+        .wait()
+        .expect_failure(7, "cannot be written");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn a_limit_on_memory() {
+    let place = Place::new();
+    place.write("row.csv", format!("id,x\n1,{}\n", "x".repeat(60 << 20)));
+    let words = "check --input row.csv --key id";
+    place
+        .run_after("ulimit -v 120000", words)
+        .expect_failure(7, "out of memory");
+    place.run_after("ulimit -v 1200000", words).expect_success();
+}
+
+#[test]
+fn rows_of_one_key_take_no_memory() {
+    const ROWS: usize = 1 << 20;
+    let place = Place::new();
+    place.write("table.csv", hot_table(ROWS));
+    // All records of the key together are 36 MiB, and the process takes as much by itself.
+    let limit = "ulimit -v 80000";
+    let words = "check --input table.csv --key key --memory 1M --json";
+    let ended = place.run_after(limit, words);
+    ended.expect_success();
+    let check: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
+    assert_eq!(check["rows"], ROWS);
+    assert_eq!(check["items"], 4);
+    assert_eq!(check["most_repeated"][0]["rows"], ROWS - 3);
+    assert_eq!(check["most_repeated"][0]["first_row"], 2);
+}
+
+fn hot_key_run(rows: usize, limit: &str) {
+    let place = Place::new();
+    place.write("ours.csv", hot_table(rows));
+    place.write("theirs.csv", hot_table(rows).replace("middle", "other"));
+    let options = "--memory 1M --threads 1 --protocol dh --security semi-honest";
+    let table = |name| Arguments::new(name, "key").with(options).after(limit);
+    let ours = table("ours.csv").output("out.csv");
+    exchange(&place, &ours, &table("theirs.csv")).expect_success();
+    assert!(place.read("out.csv") == place.read("ours.csv").replace("middle\n", ""));
+}
+
+#[test]
+fn rows_of_one_key_match_in_little_memory() {
+    hot_key_run(1 << 19, "ulimit -v 160000");
+}
+
+#[test]
+#[ignore = "5 million rows on each side"]
+fn limits_five_million_rows_of_one_key() {
+    hot_key_run(5_000_000, "ulimit -v 160000");
+}
+
+/// The open files of a process that have no name.
+fn unnamed_files(party: &Running) -> Vec<PathBuf> {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", party.process.id())).unwrap();
+    let unnamed = open.map(|entry| entry.unwrap().path()).filter(|path| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        target.to_string_lossy().ends_with(" (deleted)")
+    });
+    unnamed.collect()
+}
+
+#[test]
+fn piped_input_is_nowhere_in_clear() {
+    let place = Place::new();
+    let before = place.names();
+    let text = "email\n".to_owned() + &"alice@example.com\n".repeat(100);
+    let input = Arguments::new("-", "email").stdin(&text);
+    let waiting = |mut party: Running| {
+        party.wait_for("listening on ");
+        party
+    };
+    // A sender writes no rows, and keeps no copy.
+    let sender = waiting(place.sender(&input, "--listen 127.0.0.1:0"));
+    assert_eq!(unnamed_files(&sender), [""; 0].map(PathBuf::from));
+    let output = input.output("out.csv");
+    let receiver = waiting(place.receiver(&output, "--listen 127.0.0.1:0"));
+    let files = unnamed_files(&receiver);
+    let mut bytes = 0;
+    for file in &files {
+        let content = std::fs::read(file).unwrap();
+        assert!(!content.windows(5).any(|w| w == b"alice"));
+        bytes += content.len();
+    }
+    assert!(bytes >= text.len(), "{files:?}");
+    // Killed, they leave nothing.
+    for mut party in [sender, receiver] {
+        party.process.kill().unwrap();
+        party.process.wait().unwrap();
+    }
+    assert_eq!(place.names(), before);
+}

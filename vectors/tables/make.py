@@ -1,0 +1,48 @@
+"""Makes the tables of this folder, with pyarrow 26 and polars 2: what other writers write and our
+own libraries cannot. Run it in this folder."""
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import parquet as pq
+
+NUMBERS = [1, 2, 3]
+
+# Every unit of time, with and without a zone. Parquet has no seconds: they are stored as
+# milliseconds, and the embedded Arrow schema says what they were.
+columns = {"id": pa.array(NUMBERS)}
+for unit in ["s", "ms", "us", "ns"]:
+    for name, zone in [
+        ("none", None),
+        ("utc", "UTC"),
+        ("berlin", "Europe/Berlin"),
+        ("offset", "+02:00"),
+    ]:
+        columns[f"{unit}_{name}"] = pa.array(NUMBERS, pa.timestamp(unit, zone))
+    columns[f"duration_{unit}"] = pa.array(NUMBERS, pa.duration(unit))
+for unit in ["s", "ms"]:
+    columns[f"time_{unit}"] = pa.array(NUMBERS, pa.time32(unit))
+for unit in ["us", "ns"]:
+    columns[f"time_{unit}"] = pa.array(NUMBERS, pa.time64(unit))
+columns["date32"] = pa.array(NUMBERS, pa.date32())
+columns["date64"] = pa.array([86_400_000 * n for n in NUMBERS], pa.date64())
+times = pa.table(columns)
+pq.write_table(
+    times, "times.parquet", compression="NONE", write_statistics=False, use_dictionary=False
+)
+with pa.OSFile("times.arrow", "wb") as file, pa.ipc.new_file(file, times.schema) as writer:
+    writer.write_table(times)
+
+# A compression that we do not read, in a column that need not be the key.
+pq.write_table(
+    pa.table({"id": NUMBERS, "note": ["a", "b", "c"]}),
+    "brotli.parquet",
+    compression={"id": "snappy", "note": "brotli"},
+    store_schema=False,
+    write_statistics=False,
+)
+
+# A type that we do not read.
+wide = pl.DataFrame({"id": NUMBERS, "big": pl.Series(NUMBERS, dtype=pl.Int128)})
+wide.write_parquet("int128.parquet", compression="uncompressed", statistics=False)
+wide.write_ipc("int128.arrow")
+wide.write_ipc_stream("int128.arrows")
