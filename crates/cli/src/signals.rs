@@ -59,8 +59,9 @@ impl Signals {
     }
 }
 
-/// Removes the results that this process has open and has not finished, as well as it can: no
-/// destructor runs when a process ends at once. They are found through the process's open files.
+/// Removes unfinished results that have a private name, as they do where the system has no files
+/// without one: no destructor runs when a process ends at once. They are found through the process's
+/// open files.
 fn remove_temporaries() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
         return;

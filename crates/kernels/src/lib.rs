@@ -2,7 +2,8 @@
 //!
 //! Every kernel exists in a portable version, which defines its meaning, and in versions for wider
 //! machines. The choice is made at run time, once a whole batch; nothing depends on compile-time
-//! target features. [`memory`] holds the allocator of the command. [`backends`] tells what was chosen, and each kernel can be asked for its
+//! target features. [`memory`] holds the allocator of the command,
+//! [`process`] what else it needs of the system. [`backends`] tells what was chosen, and each kernel can be asked for its
 //! portable version, which is what the tests compare against.
 //!
 //! | module | portable | x86-64 |
