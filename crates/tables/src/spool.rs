@@ -705,7 +705,7 @@ mod tests {
     fn a_spool_says_what_memory_says() {
         let (source, key) = table(3000);
         let keys = read_keys(&source, &key).unwrap();
-        let chosen = |digest: &[u8; 32]| digest[7] % 3 == 0;
+        let chosen = |digest: &[u8; 32]| digest[7].is_multiple_of(3);
         let expected = expected(&keys, chosen);
         for memory in [0, 20_000] {
             let (directory, mut spool) = spooled(&source, &key, memory);
