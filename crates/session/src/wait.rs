@@ -60,7 +60,9 @@ impl fmt::Display for Refused {
 /// Hears of connections that a listener turns away, as they are, on the thread that waits. Of a flood
 /// it hears only the first ones, as [`crate::Connection::refused`] lists them.
 #[derive(Clone, Default)]
-pub struct OnRefused(Option<Arc<dyn Fn(&Refused) + Send + Sync>>);
+pub struct OnRefused(Option<Arc<Hear>>);
+
+type Hear = dyn Fn(&Refused) + Send + Sync;
 
 impl OnRefused {
     /// Calls `hear` for each.
