@@ -11,7 +11,6 @@
 mod bins;
 pub mod cuckoo;
 pub mod random_band;
-mod scaled;
 pub mod simple;
 pub mod three_hash;
 pub mod two_choice;

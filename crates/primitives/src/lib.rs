@@ -7,6 +7,7 @@
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 with a fixed key, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
+//! | [`scaled`] | rounded numbers for parameter functions, the same on every machine |
 //! | [`security`] | whom a run withstands |
 #![forbid(unsafe_code)]
 
@@ -15,4 +16,5 @@ pub mod curve;
 pub mod oracle;
 pub mod permutation;
 pub mod polynomial;
+pub mod scaled;
 pub mod security;

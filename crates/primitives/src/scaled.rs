@@ -1,23 +1,25 @@
-//! Products of whole numbers, rounded to one side: what parameter functions compare, the same on every
-//! machine.
+//! Positive numbers with a mantissa of 64 bits, rounded up or down: what parameter functions compute with, so
+//! that both sides of a run get the same parameters.
 
 /// `mantissa`·2^`exponent`; the mantissa's top bit is set unless it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scaled {
+pub struct Scaled {
     mantissa: u64,
     exponent: i64,
 }
 
-/// Which way a result that does not fit is moved.
+/// Which way a result that does not fit 64 bits is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
+pub enum Round {
+    /// To the next larger number.
     Up,
+    /// To the next smaller number.
     Down,
 }
 
 impl Scaled {
     /// 2^`exponent`.
-    pub(crate) fn power_of_two(exponent: i64) -> Self {
+    pub fn power_of_two(exponent: i64) -> Self {
         Scaled {
             mantissa: 1 << 63,
             exponent: exponent - 63,
@@ -55,19 +57,19 @@ impl Scaled {
     }
 
     /// The product with another number.
-    pub(crate) fn times(self, other: Scaled, round: Round) -> Self {
+    pub fn times(self, other: Scaled, round: Round) -> Self {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
         Self::new(product, self.exponent + other.exponent, round)
     }
 
     /// The product with a whole number.
-    pub(crate) fn times_whole(self, factor: u64, round: Round) -> Self {
+    pub fn times_whole(self, factor: u64, round: Round) -> Self {
         let product = u128::from(self.mantissa) * u128::from(factor);
         Self::new(product, self.exponent, round)
     }
 
     /// The quotient by a whole number, which is not 0.
-    pub(crate) fn over(self, divisor: u64, round: Round) -> Self {
+    pub fn over(self, divisor: u64, round: Round) -> Self {
         let (value, divisor) = (u128::from(self.mantissa) << 64, u128::from(divisor));
         let quotient = match round {
             Round::Up => value.div_ceil(divisor),
@@ -77,7 +79,7 @@ impl Scaled {
     }
 
     /// This number to a power.
-    pub(crate) fn power(self, exponent: u64, round: Round) -> Self {
+    pub fn power(self, exponent: u64, round: Round) -> Self {
         let mut result = Self::power_of_two(0);
         for i in (0..u64::BITS - exponent.leading_zeros()).rev() {
             result = result.times(result, round);
@@ -88,8 +90,13 @@ impl Scaled {
         result
     }
 
+    /// ⌊log₂⌋ of this number, which is not 0.
+    pub fn log2(self) -> i64 {
+        self.exponent + 63
+    }
+
     /// Whether this number is at most the other.
-    pub(crate) fn at_most(self, other: Scaled) -> bool {
+    pub fn at_most(self, other: Scaled) -> bool {
         match (self.mantissa, other.mantissa) {
             (0, _) => true,
             (_, 0) => false,
@@ -122,6 +129,7 @@ mod tests {
                 let powered = (whole(a).power(power, round), (a as f64).log2() * power as f64);
                 let log = (powered.0.mantissa as f64).log2() + powered.0.exponent as f64;
                 prop_assert!((log - powered.1).abs() < 1e-6);
+                prop_assert_eq!(whole(a).log2(), i64::from(a.ilog2()));
             }
             let (low, high) = (whole(a).over(b, Round::Down), whole(a).over(b, Round::Up));
             prop_assert!(low.at_most(high));
