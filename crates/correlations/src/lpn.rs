@@ -195,7 +195,7 @@ const STEPS: usize = 64;
 /// Gröbner bases of the parity checks and the quadratic equations e_i·e_j = 0 within a block, after guessing
 /// positions without noise, as many in each block. The degree is that of the first coefficient of the Hilbert series
 /// that is not positive, linear algebra on the monomials of that degree in the variables that are left takes at
-/// least the square of their number, and degrees above [`DEGREE`] count as the next one.
+/// least the square of their number, and degrees above 6 count as the next one.
 pub fn algebraic(instance: &Instance) -> Scaled {
     let (weight, block) = (instance.weight as u64, instance.block());
     let guessable = weight * (block / 2);

@@ -31,7 +31,7 @@
 //! its own, the receiver compares and opens, the sender compares. No input has been used by then.
 //!
 //! **Security.** 2^128 evaluations of AES find a node of a tree, whose levels have keys of their own
-//! ([`crate::tree`]), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one AES key
+//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one AES key
 //! for all T·D OTs: the bound on it loses log₂(T·D) bits, 12.7 at 2^20 entries and 20.7 at 2^28
 //! ([`crate::ot_extension`]).
 //!

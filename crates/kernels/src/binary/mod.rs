@@ -145,14 +145,12 @@ pub fn add_scaled64(backend: Backend, out: &mut [u128], factor: u128, x: &[u64])
     dispatch!(backend, add_scaled64(out, factor, x))
 }
 
-/// Multiplies elements of GF(2^128) by factors in GF(2^64): each factor is that of as many elements in a row as
-/// there are for each factor.
+/// Multiplies elements of GF(2^128) by factors in GF(2^64), one factor per element or per two successive elements.
 ///
 /// # Panics
 /// If the number of elements is neither that of the factors nor twice that.
 pub fn scale_groups(backend: Backend, elements: &mut [[u64; 2]], factors: &[u64]) {
-    assert!([1, 2].contains(&(elements.len() / factors.len().max(1))) || elements.is_empty());
-    assert!(elements.len().is_multiple_of(factors.len().max(1)));
+    assert!([factors.len(), 2 * factors.len()].contains(&elements.len()));
     dispatch!(backend, scale_groups(elements, factors))
 }
 
