@@ -8,3 +8,4 @@ pub mod field;
 pub mod gf2k;
 pub mod ot_extension;
 pub mod rijndael;
+pub mod silent;

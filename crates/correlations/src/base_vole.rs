@@ -3,16 +3,16 @@
 //! **Paper.** L. Roy, *SoftSpokenOT*, CRYPTO 2022 (the small-field construction of section 3), for pieces
 //! of four bits of Δ; with pieces of one bit it is the COPE of Keller, Orsini and Scholl (CCS 2016).
 //!
-//! **What it gives.** Holder: y_i and c_i; sender: b_i and Δ, with c_i = Δ·y_i + b_i in GF(2^128).
+//! **What it gives.** Receiver: y_i and c_i; sender: b_i and Δ, with c_i = Δ·y_i + b_i in GF(2^128).
 //!
-//! **How.** For each piece Δ_j the holder makes a tree of 16 seeds, and the sender learns all but number
-//! Δ_j of them. From the vectors r_{j,x} that the seeds stand for, the holder computes
+//! **How.** For each piece Δ_j the receiver makes a tree of 16 seeds, and the sender learns all but number
+//! Δ_j of them. From the vectors r_{j,x} that the seeds stand for, the receiver computes
 //! u_j = Σ_x r_{j,x} and v_j = Σ_x x̂·r_{j,x}, x̂ being x at the place of the piece; the sender can compute
 //! w_j = Σ_x (x̂ + Δ̂_j)·r_{j,x} = v_j + Δ̂_j·u_j, where the seed that it lacks counts nothing. The holder
 //! corrects every u_j to the same y = u_0 by sending u_j + y.
 //!
-//! **Adversary.** A holder that sends wrong sums or corrections makes c wrong by an amount that depends
-//! on Δ. Nothing here notices; what uses it must check the result, and the holder then passes only if it
+//! **Adversary.** A receiver that sends wrong sums or corrections makes c wrong by an amount that depends
+//! on Δ. Nothing here notices; what uses it must check the result, and the receiver then passes only if it
 //! has guessed which set of values Δ belongs to. A sender has no message here.
 
 use rand_core::CryptoRng;
@@ -63,15 +63,15 @@ fn entries(seed: Block, bits: &[Block], out: &mut [Block]) {
     }
 }
 
-/// The holder's half.
-pub(crate) struct Holder {
+/// The receiver's half.
+pub(crate) struct Receiver {
     /// y_i.
     pub(crate) y: Zeroizing<Vec<Block>>,
     /// c_i.
     pub(crate) c: Zeroizing<Vec<Block>>,
 }
 
-/// What the holder sends.
+/// What the receiver sends.
 pub(crate) struct Message {
     /// Masked sums, two for each base transfer.
     pub(crate) sums: Vec<[Block; 2]>,
@@ -79,17 +79,17 @@ pub(crate) struct Message {
     pub(crate) corrections: Vec<[Block; CORRECTIONS]>,
 }
 
-/// Makes the holder's half from both keys of the base transfers. `bits[i]` masks entry i to its subfield.
-pub(crate) fn hold(
+/// Makes the receiver's half from both keys of the base transfers. `bits[i]` masks entry i to its subfield.
+pub(crate) fn receiver(
     session: &[u8; 32],
     keys: &[[Block; 2]],
     bits: &[Block],
     rng: &mut dyn CryptoRng,
-) -> (Holder, Message) {
+) -> (Receiver, Message) {
     assert_eq!(keys.len(), TRANSFERS);
     let trees = Trees::new(session, PIECE_BITS);
     let n = bits.len();
-    let mut holder = Holder {
+    let mut half = Receiver {
         y: Zeroizing::new(vec![0; n]),
         c: Zeroizing::new(vec![0; n]),
     };
@@ -103,26 +103,31 @@ pub(crate) fn hold(
         let mut root = Zeroizing::new([0; 16]);
         rng.fill_bytes(root.as_mut());
         let mut sums = [[0; 2]; PIECE_BITS];
-        trees.expand(Block::from_le_bytes(*root), &mut *seeds, Some(&mut sums));
+        trees.expand(
+            piece,
+            Block::from_le_bytes(*root),
+            &mut *seeds,
+            Some(&mut sums),
+        );
         for (sum, key) in sums.iter().zip(keys) {
             message.sums.push([sum[0] ^ key[0], sum[1] ^ key[1]]);
         }
         sums.zeroize();
         vectors.sum(&seeds, 0, bits);
-        vectors.add_weighted(piece, &mut holder.c);
+        vectors.add_weighted(piece, &mut half.c);
         if piece == 0 {
-            holder.y.copy_from_slice(&vectors.all);
+            half.y.copy_from_slice(&vectors.all);
             continue;
         }
         for (i, corrections) in message.corrections.iter_mut().enumerate() {
-            corrections[piece - 1] = vectors.all[i] ^ holder.y[i];
+            corrections[piece - 1] = vectors.all[i] ^ half.y[i];
         }
     }
-    (holder, message)
+    (half, message)
 }
 
 /// Makes the sender's half b from its keys of the base transfers, which it chose by [`choices`].
-pub(crate) fn take(
+pub(crate) fn sender(
     session: &[u8; 32],
     delta: Block,
     keys: &[Block],
@@ -138,7 +143,7 @@ pub(crate) fn take(
     let mut seeds = Zeroizing::new([0; SEEDS]);
     let mut vectors = Vectors::new(bits.len());
     for piece in 0..PIECES {
-        let hole = (delta >> (PIECE_BITS * piece)) as usize % SEEDS;
+        let point = (delta >> (PIECE_BITS * piece)) as usize % SEEDS;
         let mut sums = Zeroizing::new([0; PIECE_BITS]);
         for (level, sum) in sums.iter_mut().enumerate() {
             let transfer = PIECE_BITS * piece + level;
@@ -146,8 +151,8 @@ pub(crate) fn take(
             let right_chosen = 0u128.wrapping_sub(chosen >> transfer & 1);
             *sum = left ^ (right_chosen & (left ^ right)) ^ keys[transfer];
         }
-        trees.expand_punctured(hole, &*sums, &mut *seeds);
-        vectors.sum(&seeds, hole, bits);
+        trees.expand_punctured(piece, point, &*sums, &mut *seeds);
+        vectors.sum(&seeds, point, bits);
         vectors.add_weighted(piece, &mut b);
         if piece > 0 {
             let factor = delta & ((SEEDS as Block - 1) << (PIECE_BITS * piece));
@@ -164,7 +169,7 @@ struct Vectors {
     one: Zeroizing<Vec<Block>>,
     /// Of all.
     all: Zeroizing<Vec<Block>>,
-    /// Of those whose number, less the hole, has a bit.
+    /// Of those whose number, less the punctured point, has a bit.
     with_bit: [Zeroizing<Vec<Block>>; PIECE_BITS],
 }
 
@@ -178,7 +183,7 @@ impl Vectors {
         }
     }
 
-    fn sum(&mut self, seeds: &[Block; SEEDS], hole: usize, bits: &[Block]) {
+    fn sum(&mut self, seeds: &[Block; SEEDS], point: usize, bits: &[Block]) {
         self.all.fill(0);
         self.with_bit.iter_mut().for_each(|sum| sum.fill(0));
         for (x, seed) in seeds.iter().enumerate() {
@@ -187,7 +192,7 @@ impl Vectors {
                 *sum ^= r;
             }
             for (bit, sum) in self.with_bit.iter_mut().enumerate() {
-                let counts = mask((x ^ hole) >> bit & 1, 1);
+                let counts = mask((x ^ point) >> bit & 1, 1);
                 for (sum, r) in sum.iter_mut().zip(self.one.iter()) {
                     *sum ^= counts & r;
                 }
@@ -214,19 +219,18 @@ mod tests {
 
     const SESSION: [u8; 32] = [4; 32];
 
-    fn run(delta: Block, bits: &[Block], spoil: impl Fn(&mut Message)) -> (Holder, Vec<Block>) {
+    fn run(delta: Block, bits: &[Block], spoil: impl Fn(&mut Message)) -> (Receiver, Vec<Block>) {
         let chosen = Choices::from_blocks(Zeroizing::new(vec![choices(delta)]), TRANSFERS);
         let (pairs, picked) = random_transfers(3, &chosen);
         let mut rng = ChaCha12Rng::seed_from_u64(9);
-        let (holder, mut message) = hold(&SESSION, &pairs, bits, &mut rng);
+        let (half, mut message) = receiver(&SESSION, &pairs, bits, &mut rng);
         spoil(&mut message);
-        let b = take(&SESSION, delta, &picked, bits, &message);
-        (holder, b.to_vec())
+        let b = sender(&SESSION, delta, &picked, bits, &message);
+        (half, b.to_vec())
     }
 
-    fn fits(delta: Block, holder: &Holder, b: &[Block]) -> bool {
-        (0..b.len())
-            .all(|i| holder.c[i] == b[i] ^ multiply128(Backend::Portable, delta, holder.y[i]))
+    fn fits(delta: Block, half: &Receiver, b: &[Block]) -> bool {
+        (0..b.len()).all(|i| half.c[i] == b[i] ^ multiply128(Backend::Portable, delta, half.y[i]))
     }
 
     #[test]
@@ -234,9 +238,9 @@ mod tests {
         let bits = [Block::MAX, u64::MAX.into(), Block::MAX, 1];
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         for delta in [0, 1, Block::MAX, u128::from(rng.next_u64()) << 64 | 5] {
-            let (holder, b) = run(delta, &bits, |_| ());
-            assert!(fits(delta, &holder, &b));
-            assert!(holder.y[1] >> 64 == 0 && holder.y[3] >> 1 == 0 && holder.y[0] >> 64 != 0);
+            let (half, b) = run(delta, &bits, |_| ());
+            assert!(fits(delta, &half, &b));
+            assert!(half.y[1] >> 64 == 0 && half.y[3] >> 1 == 0 && half.y[0] >> 64 != 0);
         }
     }
 
@@ -244,13 +248,13 @@ mod tests {
     fn a_wrong_message_shows_in_the_halves() {
         let bits = [Block::MAX; 3];
         let delta = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
-        let (holder, b) = run(delta, &bits, |m| m.corrections[1][4] ^= 1);
-        assert!(!fits(delta, &holder, &b));
+        let (half, b) = run(delta, &bits, |m| m.corrections[1][4] ^= 1);
+        assert!(!fits(delta, &half, &b));
         // The sum on the side that the sender looks at, and on the other.
         let chosen = choices(delta) as usize & 1;
-        let (holder, b) = run(delta, &bits, |m| m.sums[0][chosen] ^= 1);
-        assert!(!fits(delta, &holder, &b));
-        let (holder, b) = run(delta, &bits, |m| m.sums[0][chosen ^ 1] ^= 1);
-        assert!(fits(delta, &holder, &b));
+        let (half, b) = run(delta, &bits, |m| m.sums[0][chosen] ^= 1);
+        assert!(!fits(delta, &half, &b));
+        let (half, b) = run(delta, &bits, |m| m.sums[0][chosen ^ 1] ^= 1);
+        assert!(fits(delta, &half, &b));
     }
 }

@@ -6,25 +6,36 @@
 //! **Parameters.** Rate 1/2; systematic; expander of weight 7, one position from each of seven equal
 //! parts; convolution with 24 random coefficients and a last one that is always 1, run twice and around
 //! the end: the setting called `ExConv7x24` in the authors' library libOTe. An encoding of noise
-//! (e, f), both of the code's dimension, is e + Expand(Convolve²(f)).
+//! (e, f), both of the code's dimension, is e + Expand(Convolve(D·Convolve(f))).
+//!
+//! **Constants.** D is a diagonal matrix of public constants. Over GF(2) it is 1. Over GF(2^64) and GF(2^128) each
+//! row has a random constant of GF(2^64) other than 0. Without it all coefficients are 0 or 1, no bit of an element
+//! ever meets another one, and the code is as many codes over GF(2) as an element has bits, whose noise has one
+//! common support. Joint tests of these planes are cheaper than any single one ([`crate::lpn`] has the estimate, and
+//! `examples/lpn.rs` the experiment). With D only two planes are left, those of GF(2^128) over GF(2^64), and a joint test
+//! gains at most a factor of 2^64 on an advantage of 2^-t. So constants of GF(2^64) are enough for both fields; they
+//! cost two thirds of those of GF(2^128), and vectors over GF(2^64) stay in their field. Words of the dual code whose
+//! coefficients in the systematic half are 0 and 1 have arbitrary ones in the other half: planes of the one half
+//! are of use only to somebody who meets no noise at all in the other.
 //!
 //! **Distance.** The convolution run twice and wrapped around keeps a word that the expander puts into a
 //! small region from staying light. libOTe takes 0.15 as the relative distance that nobody finds a
-//! lighter word below ([`DISTANCE_PERCENT`]); for comparison, 0.11 is the Gilbert-Varshamov distance at this
-//! rate. No proof covers these exact parameters: it is an estimate that the security of every silent
-//! correlation rests on.
+//! lighter word below ([`DISTANCE_PERCENT`]). That is an *estimate*, on which the security of every silent
+//! correlation rests; no proof covers these exact parameters. For comparison, 0.11 is the Gilbert-Varshamov distance
+//! of binary codes of this rate: lighter words do not exist in most codes.
 //!
-//! Coefficients and positions come from AES in counter mode under a fixed public key: one code for
+//! Coefficients, constants and positions come from AES in counter mode under a fixed public key: one code for
 //! everybody, as the assumption has it.
 
 use std::sync::LazyLock;
 
 use vesica_kernels::Backend;
+use vesica_kernels::binary::scale_groups;
 use vesica_kernels::code::{SLACK, convolve, expand};
 use vesica_primitives::block::{Block, Cipher};
 
-/// Relative minimum distance, in percent; see the module.
-pub const DISTANCE_PERCENT: u32 = 15;
+/// Relative minimum distance, in percent: an estimate, see the module.
+pub const DISTANCE_PERCENT: u64 = 15;
 
 /// Rows whose randomness is made at a time.
 const PIECE: usize = 1 << 10;
@@ -41,16 +52,46 @@ fn random(domain: u128, first: usize, blocks: &mut [Block]) {
     GENERATOR.encrypt(blocks);
 }
 
+/// The field that a code's coefficients are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coefficients {
+    /// GF(2): no constants.
+    Bits,
+    /// GF(2^64).
+    Words,
+}
+
+/// Multiplies rows number `first` …, an even one, by their constants.
+fn multiply_by_constants<const L: usize>(rows: &mut [[u64; L]], first: usize) {
+    let mut blocks = [0; PIECE / 2];
+    for (piece, rows) in rows.chunks_mut(PIECE).enumerate() {
+        random(3, (first + piece * PIECE) / 2, &mut blocks);
+        let constants: &mut [u64] = bytemuck::must_cast_slice_mut(&mut blocks);
+        let constants = &mut constants[..rows.len()];
+        // 0 has no inverse; the least of the other constants takes its place.
+        constants.iter_mut().for_each(|c| *c |= u64::from(*c == 0));
+        let (elements, _) = rows.as_flattened_mut().as_chunks_mut::<2>();
+        scale_groups(Backend::Best, elements, constants);
+    }
+}
+
 /// Rows that the parity half needs beyond its length.
 pub(crate) const EXTRA: usize = SLACK;
 
-/// Convolve²: replaces the parity half. The last [`EXTRA`] rows are working space and start as zeros.
-pub(crate) fn convolve_twice<const L: usize>(rows: &mut [[u64; L]]) {
+/// Convolve·D·Convolve: replaces the parity half. The last [`EXTRA`] rows are working space and start as zeros.
+pub(crate) fn convolve_twice<const L: usize>(rows: &mut [[u64; L]], coefficients: Coefficients) {
     let n = rows.len() - EXTRA;
     let mut blocks = [0; PIECE / 4];
     for pass in 0..2 {
+        let mut multiplied = 0;
         for start in (0..n).step_by(PIECE) {
             let end = (start + PIECE).min(n);
+            if pass == 1 && coefficients == Coefficients::Words {
+                // Rows get their constant before the second convolution adds anything to them.
+                let ahead = (end + EXTRA).next_multiple_of(2).min(n);
+                multiply_by_constants(&mut rows[multiplied..ahead], multiplied);
+                multiplied = ahead;
+            }
             random(pass, start / 4, &mut blocks);
             let coefficients: &[u32] = bytemuck::must_cast_slice(&blocks);
             let mut coefficients = coefficients[..end - start].to_vec();
@@ -84,71 +125,81 @@ pub(crate) fn add_expanded<const L: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The code written out, without batches.
-    fn slow(parity: &[[u64; 2]], systematic: &[[u64; 2]]) -> Vec<[u64; 2]> {
-        let add = |a: &mut [u64; 2], b: [u64; 2]| {
-            a[0] ^= b[0];
-            a[1] ^= b[1];
-        };
-        let n = parity.len();
-        let word = |domain: u128, i: usize| {
-            let mut block = [0];
-            random(domain, i / 4, &mut block);
-            (block[0] >> (32 * (i % 4))) as u32
-        };
-        let mut rows = parity.to_vec();
-        for pass in 0..2 {
-            for i in 0..n {
-                let bits = word(pass, i) >> 8 | 1 << 24;
-                let row = rows[i];
-                let mut wrapped = Vec::new();
-                for j in 0..25 {
-                    if bits >> j & 1 == 1 {
-                        match rows.get_mut(i + 1 + j) {
-                            Some(target) => add(target, row),
-                            None => wrapped.push(i + 1 + j - n),
-                        }
-                    }
-                }
-                for i in wrapped {
-                    add(&mut rows[i], row);
-                }
-            }
-        }
-        let mut out = systematic.to_vec();
-        for (i, out) in out.iter_mut().enumerate() {
-            for j in 0..7 {
-                let (start, end) = (j * n / 7, (j + 1) * n / 7);
-                let r = u64::from(word(2, 8 * i + j));
-                add(
-                    out,
-                    rows[start + ((r * (end - start) as u64) >> 32) as usize],
-                );
-            }
-        }
-        out
-    }
+    use std::collections::HashSet;
+    use vesica_reference::silent::encode;
 
     #[test]
     fn encoding_follows_its_definition() {
         for (n, k) in [(64, 50), (1500, 1300), (2048, 2048)] {
-            let mut words = vec![0; n + k];
-            random(9, 0, &mut words);
-            let rows: Vec<[u64; 2]> = words
-                .iter()
-                .map(|w| [*w as u64, (*w >> 64) as u64])
-                .collect();
-            let expected = slow(&rows[..n], &rows[n..]);
-            let mut parity = rows[..n].to_vec();
-            parity.resize(n + EXTRA, [0; 2]);
-            convolve_twice(&mut parity);
-            let mut out = rows[n..].to_vec();
-            let (a, b) = out.split_at_mut(17);
-            add_expanded(&parity[..n], 0, a);
-            add_expanded(&parity[..n], 17, b);
-            assert_eq!(out, expected);
+            for coefficients in [Coefficients::Bits, Coefficients::Words] {
+                let mut words = vec![0; n + k];
+                random(9, 0, &mut words);
+                let with_constants = coefficients == Coefficients::Words;
+                let elements: Vec<Vec<Block>> = words.iter().map(|word| vec![*word]).collect();
+                let expected = encode(&elements[..n], &elements[n..], with_constants);
+                let rows: Vec<[u64; 2]> = bytemuck::cast_slice(&words).to_vec();
+                let mut parity = rows[..n].to_vec();
+                parity.resize(n + EXTRA, [0; 2]);
+                convolve_twice(&mut parity, coefficients);
+                let mut out = rows[n..].to_vec();
+                let (a, b) = out.split_at_mut(17);
+                add_expanded(&parity[..n], 0, a);
+                add_expanded(&parity[..n], 17, b);
+                let out: Vec<Block> = out.iter().map(|row| bytemuck::must_cast(*row)).collect();
+                assert_eq!(out, expected.concat());
+
+                // Two elements in a row have the same coefficients.
+                let mut pairs: Vec<[u64; 4]> = rows[..n]
+                    .iter()
+                    .map(|[a, b]| [*a, *b, *b, *a])
+                    .chain([[0; 4]; EXTRA])
+                    .collect();
+                convolve_twice(&mut pairs, coefficients);
+                let mut swapped: Vec<[u64; 2]> = rows[..n].iter().map(|[a, b]| [*b, *a]).collect();
+                swapped.resize(n + EXTRA, [0; 2]);
+                convolve_twice(&mut swapped, coefficients);
+                for ((pair, one), other) in pairs.iter().zip(&parity).zip(&swapped) {
+                    assert_eq!(*pair, [one[0], one[1], other[0], other[1]]);
+                }
+            }
         }
+    }
+
+    #[test]
+    fn published_vectors() {
+        let text = include_str!("../../../vectors/silent.json");
+        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        let constants = vectors["constants"].as_array().unwrap();
+        for case in constants {
+            let row = case["row"].as_u64().unwrap() as usize;
+            let mut rows = [[1, 0]; 2];
+            multiply_by_constants(&mut rows, row / 2 * 2);
+            assert_eq!(hex(&rows[row % 2][0].to_le_bytes()), case["constant"]);
+        }
+        let half = |name: &str| -> Vec<[u64; 2]> {
+            (0..1100)
+                .map(|i| {
+                    let digest = blake3::hash(format!("{name} {i}").as_bytes());
+                    bytemuck::pod_read_unaligned(&digest.as_bytes()[..16])
+                })
+                .collect()
+        };
+        for (case, coefficients) in vectors["encodings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip([Coefficients::Bits, Coefficients::Words])
+        {
+            assert_eq!(case["constants"], coefficients == Coefficients::Words);
+            let (mut parity, mut out) = (half("parity"), half("systematic"));
+            parity.resize(1100 + EXTRA, [0; 2]);
+            convolve_twice(&mut parity, coefficients);
+            add_expanded(&parity[..1100], 0, &mut out);
+            let digest = blake3::hash(bytemuck::cast_slice(&out));
+            assert_eq!(hex(digest.as_bytes()), case["blake3"]);
+        }
+        assert_eq!(constants.len(), 6);
     }
 
     /// Low-weight noise must not give low-weight words: the lightest of single and double positions.
@@ -158,9 +209,22 @@ mod tests {
         for position in [0, 1, n / 2, n - 2, n - 1] {
             let mut rows = vec![[0u64; 2]; n + EXTRA];
             rows[position] = [1, 2];
-            convolve_twice(&mut rows);
+            convolve_twice(&mut rows, Coefficients::Bits);
             let heavy = rows[..n].iter().filter(|r| r[0] == 1).count();
             assert!((n / 3..2 * n / 3).contains(&heavy), "{position}: {heavy}");
+        }
+    }
+
+    /// A word with one noise value has as many different elements as rows, unless it has no constants.
+    #[test]
+    fn constants_mix_the_bits_of_an_element() {
+        let n = 2000;
+        for (coefficients, most) in [(Coefficients::Bits, 2), (Coefficients::Words, n)] {
+            let mut rows = vec![[0u64; 2]; n + EXTRA];
+            rows[0] = [1, 2];
+            convolve_twice(&mut rows, coefficients);
+            let values: HashSet<[u64; 2]> = rows[..n].iter().copied().collect();
+            assert!((most * 9 / 10..=most).contains(&values.len()));
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod choices;
 pub mod code;
 pub mod field;
 pub mod ideal;
+pub mod lpn;
 pub mod ot_extension;
 pub mod silent;
 mod tree;

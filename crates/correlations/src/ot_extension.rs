@@ -42,6 +42,11 @@
 //! malicious receiver may choose its t_i, and with trials influence its own keys; the other key of each
 //! transfer is random to it. For chosen messages that makes no difference.
 //!
+//! **The hash.** Keys of random OTs are TMMO of Guo, Katz, Wang and Yu (S&P 2020) under one AES key per extension. Its
+//! bound for q OTs and p evaluations of AES is of the order p·q·2^-128: κ is 128 − log₂ q there, 108 for 2^20 OTs and 115
+//! for the 6552 that a silent vector OLE of 2^20 entries takes. A search that comes near the bound tests a
+//! guess at Δ against many OTs, each of which is a comparison of its own: the bit operations do not get fewer.
+//!
 //! After an error an extension is dead: every later call returns the error again. A receiver that was
 //! caught with a guess at s gets no second one.
 
@@ -175,6 +180,11 @@ impl Sender {
         let (seeds, session) = base_ot::receive_and_bind(channel, session, choices, rng)?;
         let (seeds, _) = seeds.as_chunks::<COLUMNS>();
         Ok(Sender::new(&session, security, *s, &seeds[0]))
+    }
+
+    /// A digest of the receiver's matrices so far, which both sides share; in a semi-honest run 0.
+    pub(crate) fn matrices(&self) -> &[u8; 32] {
+        self.state.challenger.matrices()
     }
 
     /// Δ of the correlation: the bits s.
@@ -312,6 +322,11 @@ impl Receiver {
         let (pairs, session) = base_ot::send_and_bind(channel, session, COLUMNS, rng)?;
         let (pairs, _) = pairs.as_chunks::<COLUMNS>();
         Ok(Receiver::new(&session, security, &pairs[0], rng))
+    }
+
+    /// That of [`Sender::matrices`].
+    pub(crate) fn matrices(&self) -> &[u8; 32] {
+        self.state.challenger.matrices()
     }
 
     /// The receiver's half of correlated transfers, one a choice: t_i, which is q_i ⊕ x_i·Δ.

@@ -10,20 +10,18 @@
 //! GF(2^128); a_i is a random element of the field, or for [`Bit`] a random bit, and Δ is odd then.
 //!
 //! **How.** Noise e of weight t, one position in each of t equal blocks, is shared as Δ·e = c' + b' with one
-//! punctured tree a block: the sender knows all leaves, the receiver all but the one at its position,
+//! punctured tree per block: the sender knows all leaves, the receiver all but the one at its position,
 //! which it gets with Δ·y added from one entry of a base vector OLE (for bits, y is 1
 //! and nothing is needed). Both then apply the code, which makes e look random and keeps the
-//! equation. Sums of tree levels travel by oblivious transfer, under an extension of 128 base transfers; 128
+//! equation. Sums of tree levels travel by oblivious transfer, under an extension of 128 base OTs; 128
 //! more make the base vector OLE. Long vectors come in chunks, each with noise of its own under one Δ; the
 //! trees are grown again whenever a chunk is asked for, which costs little beside the code and bounds memory.
 //!
-//! **Assumption.** Dual LPN with regular noise for the pinned code. A linear test with a vector of
-//! relative weight δ has bias (1 − δ·q/(q−1))^t over a field of q elements, so t = 128 / −log₂(1 − δ·q/(q−1))
-//! leaves 2^-128 for every vector of at least the code's distance ([`noise_weight`]). Guessing enough
-//! positions without noise (pooled Gauss, Prange) succeeds with probability 2^-t at rate 1/2, far below;
-//! the algebraic attack on regular noise of Briaud and Øygarden (EUROCRYPT 2023) concerns rates and
-//! weights far from these. The bound for large fields is stricter than the (1 − 2δ)^t that implementations use for
-//! all fields: it takes about twice the trees.
+//! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks, with the peer
+//! knowing every entry of a, and [`noise_weight`] is the least t that all of them fail at: 546 over GF(2^64) and
+//! GF(2^128), 250 over GF(2). What decides is the linear test with a word of the relative weight δ = 0.15, an estimate
+//! of the code's distance. Over a field of q elements its advantage is (1 − δ·q/(q−1))^t. That is stricter than the
+//! (1 − 2δ)^t that some implementations use for all fields: it takes about twice the trees.
 //!
 //! **Adversary.** Semi-honest, or malicious: then the extension runs its own check, and one random linear
 //! combination of all leaves is compared before the halves are used. A receiver passes with wrong
@@ -32,9 +30,12 @@
 //! The order is such that neither gains from an abort: the receiver commits to its value, the sender shows
 //! its own, the receiver compares and opens, the sender compares. No input has been used by then.
 //!
-//! **Deviations.** The challenge comes from a hash of the messages instead of a coin; the repetition of trees
-//! under one pair of public keys of the run is covered in the ideal-cipher model with a loss of log₂ of
-//! the number of nodes.
+//! **Security.** 2^128 evaluations of AES find a node of a tree, whose levels have keys of their own
+//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one AES key
+//! for all T·D OTs: the bound on it loses log₂(T·D) bits, 12.7 at 2^20 entries and 20.7 at 2^28
+//! ([`crate::ot_extension`]).
+//!
+//! **Deviation.** The challenge comes from a hash of the messages instead of a coin.
 
 mod receiver;
 mod sender;
@@ -54,10 +55,11 @@ use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::base_ot;
-use crate::base_vole::{self, CORRECTIONS, Holder, Message};
+use crate::base_vole::{self, CORRECTIONS, Message};
 use crate::choices::Choices;
-use crate::code::{DISTANCE_PERCENT, EXTRA, add_expanded, convolve_twice};
+use crate::code::{Coefficients, EXTRA, add_expanded, convolve_twice};
 use crate::field::Field;
+use crate::lpn::noise_weight;
 use crate::ot_extension::{self, COLUMNS, Security};
 use crate::tree::{Trees, mask};
 use crate::vole;
@@ -74,7 +76,7 @@ const BASE_CORRECTIONS: Kind = Kind {
     name: "base VOLE corrections",
 };
 
-/// Masked sums of tree levels, and what makes up for a hole.
+/// Masked sums of tree levels, and for each tree the sum of its leaves with the noise added.
 const TREES: Kind = Kind {
     code: 50,
     name: "VOLE trees",
@@ -100,11 +102,11 @@ const OPENING: Kind = Kind {
 
 /// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes an entry, is what the code
 /// jumps about in; trees are used best where a chunk just fits.
-const MOST_LEAVES: usize = 1 << 12;
+pub(crate) const MOST_LEAVES: usize = 1 << 12;
 
 /// Entries of the shortest chunk: shorter vectors are cut from it, since the code's distance is an estimate
 /// for long ones.
-const SHORTEST_CHUNK: usize = 1 << 12;
+pub(crate) const SHORTEST_CHUNK: usize = 1 << 12;
 
 /// What the receiver's half of a correlation is made of.
 pub trait Noise: Send + Sync + 'static {
@@ -130,14 +132,6 @@ impl<F: Field> Noise for F {
     const BITS: u32 = F::BITS;
     const LEAF: Block = Block::MAX;
     const BINARY: bool = false;
-}
-
-/// Positions with noise: the smallest even t with (1 − δ·q/(q−1))^t ≤ 2^-128 at the code's distance δ
-/// over a field of q = 2^`bits` elements.
-pub fn noise_weight(bits: u32) -> usize {
-    const { assert!(DISTANCE_PERCENT == 15) };
-    // 128 / −log₂(1 − 0.15·q/(q−1)), rounded up; fields between have values between.
-    if bits == 1 { 250 } else { 546 }
 }
 
 /// How a correlation of a length is cut into chunks, blocks and trees: a function of length and field.
@@ -204,7 +198,7 @@ impl Sessions {
         }
     }
 
-    /// The same, depending on the receiver's key of the base transfers as well, which it cannot choose
+    /// The same, depending on the receiver's key of the base OTs as well, which it cannot choose
     /// by what follows from it.
     fn bound_to(&self, bound: &[u8; 32]) -> Self {
         let bound = self.oracle.hash(&[b"bound", bound]);
@@ -256,8 +250,21 @@ fn blocks_of<const N: usize>(bytes: &[u8; N], first: usize) -> Block {
     Block::from_le_bytes(std::array::from_fn(|i| bytes[first + i]))
 }
 
+/// The field that the coefficients of the code are from.
+fn coefficients<N: Noise>() -> Coefficients {
+    if N::BINARY {
+        Coefficients::Bits
+    } else {
+        Coefficients::Words
+    }
+}
+
 /// Encodes one chunk of single blocks, whose trees `grow` makes, into `out`.
-fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Block]) + Sync) {
+fn encode_blocks<N: Noise>(
+    shape: &Shape,
+    out: &mut [Block],
+    grow: impl Fn(usize, &mut [Block]) + Sync,
+) {
     let half = shape.trees / 2;
     let n = half * shape.block;
     let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
@@ -269,9 +276,10 @@ fn encode_blocks(shape: &Shape, out: &mut [Block], grow: impl Fn(usize, &mut [Bl
             grow(half + tree, leaves);
             rows.copy_from_slice(&leaves[..rows.len()]);
         });
-    convolve_twice(bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(
-        &mut parity,
-    ));
+    convolve_twice(
+        bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(&mut parity),
+        coefficients::<N>(),
+    );
     let parity = bytemuck::must_cast_slice::<Block, [u64; 2]>(&parity[..n]);
     out.par_chunks_mut(shape.block)
         .enumerate()

@@ -1,35 +1,31 @@
 //! Puncturable pseudorandom functions as binary trees (Goldreich, Goldwasser and Micali 1986; punctured
 //! as in Boyle, Couteau, Gilboa and Ishai, CCS 2018): whoever has the root knows all leaves, whoever has one
-//! sum a level knows all but one, at a place that the sums do not tell.
+//! sum per level knows all but one, at a position that the sums do not tell.
 //!
-//! A node s has the children π₀(s) ⊕ s and π₁(s) ⊕ s; π₀ and π₁ are AES under two public keys of the run.
+//! A node s has the children π₀(s) ⊕ s and π₁(s) ⊕ s; π₀ and π₁ are AES under two public keys, which belong to the
+//! run, the tree and the level. In each level of a punctured tree one node is unknown and determines a known
+//! child, so that guesses at it can be tested. With keys of its own it takes 2^κ evaluations of AES to find; under
+//! one key pair for all trees each evaluation would test a guess at every level of every tree, and the search
+//! would be that many times shorter.
+//!
 //! Trees are always full. Were a right child left out somewhere, whoever asked for the sums on the way to it
 //! would know all leaves that there are.
 
 use vesica_primitives::block::{Block, Doubling};
 
-/// Labels of π₀ and π₁.
-const LABELS: [&str; 2] = ["vesica/1 tree left", "vesica/1 tree right"];
-
-/// The function from nodes to children.
+/// The trees of one purpose.
 #[derive(Clone)]
 pub(crate) struct Trees {
     generator: Doubling,
     depth: usize,
-    /// The children of a node that is zero.
-    of_zero: [Block; 2],
 }
 
 impl Trees {
     /// Trees of 2^`depth` leaves each.
     pub(crate) fn new(session: &[u8; 32], depth: usize) -> Self {
-        let generator = Doubling::new(LABELS, session);
-        let mut of_zero = [0; 2];
-        generator.children(&mut of_zero);
         Trees {
-            generator,
+            generator: Doubling::new("vesica/1 tree keys", session),
             depth,
-            of_zero,
         }
     }
 
@@ -43,49 +39,50 @@ impl Trees {
         1 << self.depth
     }
 
-    /// From the `parents` nodes of a level to those of the next, in place; returns the sums of the left
-    /// and of the right children.
-    fn grow(&self, nodes: &mut [Block], parents: usize) -> [Block; 2] {
-        self.generator.children(&mut nodes[..2 * parents])
-    }
-
-    /// All leaves of a root; `sums`, if wanted, gets those of the left and right nodes of each level
-    /// below the root.
+    /// All leaves of tree number `tree`, which has this root; `sums`, if wanted, gets those of the left and right
+    /// nodes of each level below the root.
     pub(crate) fn expand(
         &self,
+        tree: usize,
         root: Block,
         leaves: &mut [Block],
         mut sums: Option<&mut [[Block; 2]]>,
     ) {
         assert_eq!(leaves.len(), self.leaves());
+        let keys = self.generator.levels(tree as u64, self.depth);
         leaves[0] = root;
         for level in 0..self.depth {
-            let both = self.grow(leaves, 1 << level);
+            let both = keys.children(level, &mut leaves[..2 << level]);
             if let Some(sums) = &mut sums {
                 sums[level] = both;
             }
         }
     }
 
-    /// All leaves but number `hole`, which comes out as 0. `sums` are those of the nodes on the other side
-    /// than the way to the hole, one a level.
+    /// All leaves of tree number `tree` but the one at `point`, which comes out as 0. `sums` are those of the
+    /// nodes on the other side than the path to the point, one per level.
     ///
-    /// Neither branches nor addresses depend on the hole.
-    pub(crate) fn expand_punctured(&self, hole: usize, sums: &[Block], leaves: &mut [Block]) {
+    /// Neither branches nor addresses depend on the point.
+    pub(crate) fn expand_punctured(
+        &self,
+        tree: usize,
+        point: usize,
+        sums: &[Block],
+        leaves: &mut [Block],
+    ) {
         assert_eq!((leaves.len(), sums.len()), (self.leaves(), self.depth));
+        let keys = self.generator.levels(tree as u64, self.depth);
         leaves[0] = 0;
         for (level, sum) in sums.iter().enumerate() {
-            let both = self.grow(leaves, 1 << level);
-            // The node on the way is 0, so that both its children are known not to count.
-            let on_way = hole >> (self.depth - level - 1);
-            let beside = on_way ^ 1;
-            let (way_mask, beside_mask) = (mask(on_way & 1, 1), mask(beside & 1, 1));
-            let choose = |m: Block, [left, right]: [Block; 2]| left ^ (m & (left ^ right));
+            let [left, right] = keys.children(level, &mut leaves[..2 << level]);
+            // The node on the path is 0 in place of what it is, and neither of its children is right.
+            let on_path = point >> (self.depth - level - 1);
+            let beside = on_path ^ 1;
+            let on_right = mask(beside & 1, 1);
             // The sum of the level's true nodes on that side, less the sum of what stands there now.
-            let missing = sum ^ choose(beside_mask, both);
-            let erased = choose(way_mask, self.of_zero);
+            let missing = sum ^ left ^ (on_right & (left ^ right));
             for (i, node) in leaves[..2 << level].iter_mut().enumerate() {
-                *node ^= mask(i, on_way) & erased ^ mask(i, beside) & missing;
+                *node = (*node & !mask(i, on_path)) ^ (mask(i, beside) & missing);
             }
         }
     }
@@ -102,46 +99,60 @@ pub(crate) fn mask(a: usize, b: usize) -> Block {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vesica_primitives::block::Cipher;
 
     #[test]
-    fn leaves_are_those_of_the_definition() {
-        let trees = Trees::new(&[1; 32], 3);
-        let ciphers = LABELS.map(|label| Cipher::public(label, &[1; 32]));
-        let child = |node: Block, side: usize| {
-            let mut block = [node];
-            ciphers[side].feed_forward(&mut block);
-            block[0]
-        };
-        let expected: Vec<Block> = (0..8)
-            .map(|i| {
-                [2, 1, 0]
-                    .iter()
-                    .fold(99, |node, bit| child(node, i >> bit & 1))
-            })
-            .collect();
-        let mut leaves = [0; 8];
-        trees.expand(99, &mut leaves, None);
-        assert_eq!(leaves, *expected);
+    fn leaves_are_those_of_the_reference() {
+        let session = [1; 32];
+        let trees = Trees::new(&session, 3);
+        for tree in [0, 5] {
+            let mut leaves = [0; 8];
+            trees.expand(tree, 99, &mut leaves, None);
+            let expected = vesica_reference::silent::tree(&session, tree as u64, 99, 3);
+            assert_eq!(leaves, *expected);
+        }
+    }
+
+    #[test]
+    fn published_vectors() {
+        let text = include_str!("../../../vectors/silent.json");
+        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        let session = *blake3::hash(b"session").as_bytes();
+        assert_eq!(hex(&session), vectors["session"]);
+        let root = bytemuck::pod_read_unaligned(&blake3::hash(b"root").as_bytes()[..16]);
+        let cases = vectors["trees"].as_array().unwrap();
+        assert_eq!(cases.len(), 3);
+        for case in cases {
+            let mut leaves = [0; 8];
+            let number = case["number"].as_u64().unwrap() as usize;
+            Trees::new(&session, 3).expand(number, root, &mut leaves, None);
+            let leaves: Vec<String> = leaves.iter().map(|l| hex(&l.to_le_bytes())).collect();
+            assert_eq!(serde_json::json!(leaves), case["leaves"]);
+        }
     }
 
     proptest! {
         #[test]
-        fn punctured_trees_lack_one_leaf(depth in 0usize..10, place: prop::sample::Index, root: Block) {
+        fn punctured_trees_lack_one_leaf(
+            depth in 0usize..10,
+            point: prop::sample::Index,
+            tree in 0usize..9,
+            root: Block,
+        ) {
             let trees = Trees::new(&[2; 32], depth);
             let count = trees.leaves();
-            let hole = place.index(count);
+            let point = point.index(count);
             let mut sums = vec![[0; 2]; trees.depth()];
             let mut all = vec![0; count];
-            trees.expand(root, &mut all, Some(&mut sums));
+            trees.expand(tree, root, &mut all, Some(&mut sums));
             let known: Vec<Block> = sums
                 .iter()
                 .enumerate()
-                .map(|(level, sums)| sums[1 ^ (hole >> (trees.depth() - level - 1) & 1)])
+                .map(|(level, sums)| sums[1 ^ (point >> (trees.depth() - level - 1) & 1)])
                 .collect();
             let mut punctured = vec![7; count];
-            trees.expand_punctured(hole, &known, &mut punctured);
-            all[hole] = 0;
+            trees.expand_punctured(tree, point, &known, &mut punctured);
+            all[point] = 0;
             prop_assert_eq!(punctured, all);
         }
     }

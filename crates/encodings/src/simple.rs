@@ -4,7 +4,7 @@ use vesica_primitives::block::Block;
 
 use crate::bins::{Bins, Entry, MOST_ITEMS};
 use crate::cuckoo::{Functions, MOST_HASHES, Parameters};
-use crate::scaled::{Round, Scaled};
+use vesica_primitives::scaled::{Round, Scaled};
 
 /// Keys whose bins are computed together.
 const BATCH: usize = 512;

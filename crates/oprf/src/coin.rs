@@ -1,4 +1,8 @@
 //! A coin that both sides toss: the sender commits to its half before it sees the receiver's.
+//!
+//! The sender opens its half together with the coin, so that a receiver's half that was changed on its way ends the
+//! run. The receiver could toss any half, so that this concerns honest receivers only: without it two coins, and masks
+//! that never match, would pass for an empty intersection.
 
 use rand_core::CryptoRng;
 use vesica_primitives::oracle::Oracle;
@@ -10,7 +14,7 @@ pub const COMMITMENT: Kind = Kind {
     name: "coin commitment",
 };
 
-/// A half of the coin; the sender's with what hides it in the commitment.
+/// A half of the coin; the sender's with what hides it in the commitment, and the coin.
 pub const COIN: Kind = Kind {
     code: 55,
     name: "coin",
@@ -40,8 +44,9 @@ impl Committed {
 
     /// Opens the commitment; gives the coin, of which the receiver has sent the half `theirs`.
     pub(crate) fn open(self, channel: &mut dyn Channel, theirs: Coin) -> Result<Coin, Error> {
-        send_rows(channel, COIN, &self.0, OPENING)?;
-        Ok(joined(theirs, &self.0))
+        let coin = joined(theirs, &self.0);
+        send_rows(channel, COIN, &[&self.0[..], &coin].concat(), OPENING + 16)?;
+        Ok(coin)
     }
 }
 
@@ -70,26 +75,32 @@ impl Sealed {
     /// Receives the opening; gives the coin, of which `own` is this side's half.
     ///
     /// # Errors
-    /// The channel's; `PeerMisbehaved` if the opening is not what was committed to.
+    /// The channel's; `PeerMisbehaved` if the opening is not what was committed to, or the coin not the sum of both
+    /// halves.
     pub(crate) fn opened(
         self,
         channel: &mut dyn Channel,
         oracle: &Oracle,
         own: Coin,
     ) -> Result<Coin, Error> {
-        let theirs = received::<OPENING>(channel, COIN)?;
-        if oracle.hash(&[&theirs]) != self.0 {
-            return Err(Misbehaviour::BadValue {
-                what: COIN.name,
-                problem: "not what was committed to",
-            }
-            .into());
+        let message = received::<{ OPENING + 16 }>(channel, COIN)?;
+        let (theirs, coin) = message.split_at(OPENING);
+        let problem = |problem| Misbehaviour::BadValue {
+            what: COIN.name,
+            problem,
+        };
+        if oracle.hash(&[theirs]) != self.0 {
+            return Err(problem("not what was committed to").into());
         }
-        Ok(joined(own, &theirs))
+        if coin != joined(own, theirs) {
+            return Err(problem("not the sum of both halves").into());
+        }
+        Ok(joined(own, theirs))
     }
 }
 
-fn joined(mut coin: Coin, opening: &[u8; OPENING]) -> Coin {
+/// The sum of a half and of another, which is the first part of an opening.
+fn joined(mut coin: Coin, opening: &[u8]) -> Coin {
     coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
     coin
 }

@@ -18,7 +18,7 @@
 //! **The figure.** With C = Δ·A + B, the receiver holding A and C:
 //! 1. The sender commits to its half w_s of the coin.
 //! 2. The receiver encodes y ↦ H(y) as P, and sends its half w_r and A + P.
-//! 3. The sender opens w_s; w = w_r ⊕ w_s. With K = B + Δ·(A + P), F(x) = H′(w, Decode(K, x) − Δ·H(x), x).
+//! 3. The sender opens w_s, and says w = w_r ⊕ w_s. With K = B + Δ·(A + P), F(x) = H′(w, Decode(K, x) − Δ·H(x), x).
 //! 4. The receiver has the same value as Decode(C, y), since encodings are linear.
 //!
 //! **Deviations.** The salted item is a random oracle's output: its first half is the key of the

@@ -45,25 +45,51 @@ impl Cipher {
     }
 }
 
-/// A generator that doubles: a node p has the children π₀(p) ⊕ p and π₁(p) ⊕ p, where π₀ and π₁ are
-/// AES under two public keys of a run.
+/// The doubling generators of all trees of one purpose in one run. A node p has the children π₀(p) ⊕ p and
+/// π₁(p) ⊕ p, where π₀ and π₁ are AES under two public keys.
+///
+/// Every level of every tree has a key pair of its own, the encryptions of (tree, level, side) under a key that
+/// depends on the run. These are all different, so that no evaluation of AES tests guesses at two nodes: whoever
+/// looks for the one unknown node of a level gains nothing from the number of levels and trees.
 #[derive(Clone)]
-pub struct Doubling([Key; 2]);
+pub struct Doubling(Cipher);
+
+/// The key pairs of some levels of one tree.
+pub struct LevelKeys(Vec<[Key; 2]>);
 
 impl Doubling {
-    /// The generator whose π₀ and π₁ are [`Cipher::public`] of the labels.
-    pub fn new(labels: [&'static str; 2], session: &[u8; 32]) -> Self {
-        Doubling(labels.map(|label| Cipher::public(label, session).0))
+    /// The generators of one purpose in one run.
+    pub fn new(label: &'static str, session: &[u8; 32]) -> Self {
+        Doubling(Cipher::public(label, session))
     }
 
-    /// Replaces the nodes that are the first half of `nodes` by their children, left and right in turn.
-    /// Returns the sums of the left and of the right children.
+    /// The key pairs of the levels of tree number `tree`, from the root down; level number i is that of the
+    /// children of depth i + 1.
+    pub fn levels(&self, tree: u64, depth: usize) -> LevelKeys {
+        let mut keys: Vec<[Block; 2]> = (0..depth as Block)
+            .map(|level| [0, 1].map(|side| Block::from(tree) << 64 | level << 1 | side))
+            .collect();
+        self.0.encrypt(keys.as_flattened_mut());
+        let mut levels = Vec::with_capacity(depth);
+        let (fours, rest) = keys.as_chunks::<2>();
+        for &[[a, b], [c, d]] in fours {
+            let [a, b, c, d] = Key::expand([a, b, c, d]);
+            levels.extend([[a, b], [c, d]]);
+        }
+        levels.extend(rest.iter().map(|pair| Key::expand(*pair)));
+        LevelKeys(levels)
+    }
+}
+
+impl LevelKeys {
+    /// Replaces the nodes that are the first half of `nodes`, those of depth `level`, by their children, left and
+    /// right in turn. Returns the sums of the left and of the right children.
     ///
     /// # Panics
-    /// If the number of blocks is odd.
+    /// If the number of blocks is odd or there is no such level.
     #[inline]
-    pub fn children(&self, nodes: &mut [Block]) -> [Block; 2] {
-        aes::children(Backend::Best, &self.0, nodes)
+    pub fn children(&self, level: usize, nodes: &mut [Block]) -> [Block; 2] {
+        aes::children(Backend::Best, &self.0[level], nodes)
     }
 }
 
@@ -202,15 +228,26 @@ mod tests {
 
     #[test]
     fn children_follow_their_definition() {
-        let (session, labels) = ([4; 32], ["vesica test 0", "vesica test 1"]);
-        let mut nodes = [5, 6, 0, 0];
-        let sums = Doubling::new(labels, &session).children(&mut nodes);
-        let child = |parent: Block, side: usize| {
-            let mut block = [parent];
-            Cipher::public(labels[side], &session).feed_forward(&mut block);
-            block[0]
+        let session = [4; 32];
+        let master = Cipher::public("vesica test", &session);
+        let key = |tree: Block, level: Block, side: Block| {
+            let mut key = [tree << 64 | level << 1 | side];
+            master.encrypt(&mut key);
+            Cipher::new(key[0])
         };
-        assert_eq!(nodes, [child(5, 0), child(5, 1), child(6, 0), child(6, 1)]);
-        assert_eq!(sums, [nodes[0] ^ nodes[2], nodes[1] ^ nodes[3]]);
+        for (tree, depth) in [(0, 1), (1, 3), (7, 4)] {
+            let keys = Doubling::new("vesica test", &session).levels(tree, depth);
+            for level in 0..depth {
+                let mut nodes = [5, 6, 0, 0];
+                let sums = keys.children(level, &mut nodes);
+                let child = |parent: Block, side: usize| {
+                    let mut block = [parent];
+                    key(tree.into(), level as Block, side as Block).feed_forward(&mut block);
+                    block[0]
+                };
+                assert_eq!(nodes, [child(5, 0), child(5, 1), child(6, 0), child(6, 1)]);
+                assert_eq!(sums, [nodes[0] ^ nodes[2], nodes[1] ^ nodes[3]]);
+            }
+        }
     }
 }

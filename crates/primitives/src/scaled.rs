@@ -11,7 +11,7 @@ pub struct Scaled {
     exponent: i64,
 }
 
-/// Which way a result that does not fit is moved.
+/// Which way a result that does not fit 64 bits is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// To a larger one.
@@ -93,6 +93,11 @@ impl Scaled {
         result
     }
 
+    /// ⌊log₂⌋ of this number, which is not 0.
+    pub fn log2(self) -> i64 {
+        self.exponent + 63
+    }
+
     /// Whether this number is at most the other.
     pub fn at_most(self, other: Scaled) -> bool {
         match (self.mantissa, other.mantissa) {
@@ -127,6 +132,7 @@ mod tests {
                 let powered = (whole(a).power(power, round), (a as f64).log2() * power as f64);
                 let log = (powered.0.mantissa as f64).log2() + powered.0.exponent as f64;
                 prop_assert!((log - powered.1).abs() < 1e-6);
+                prop_assert_eq!(whole(a).log2(), i64::from(a.ilog2()));
             }
             let (low, high) = (whole(a).over(b, Round::Down), whole(a).over(b, Round::Up));
             prop_assert!(low.at_most(high));

@@ -12,24 +12,36 @@ use super::{CHECK, COLUMNS, all_ones_if, columns_a_task};
 /// Bytes of the receiver's hashes: of its choices, then of its columns.
 pub(super) const CHECK_BYTES: usize = (1 + COLUMNS) * 16;
 
-/// Makes challenges.
+/// Makes challenges, and a digest of all matrices that they are for.
 pub(super) struct Challenger {
     key: [u8; 32],
+    matrices: [u8; 32],
 }
 
 impl Challenger {
     pub(super) fn new(session: &[u8; 32]) -> Self {
         Challenger {
             key: blake3::derive_key("vesica/1 ot-extension challenge", session),
+            matrices: [0; 32],
         }
     }
 
+    /// A digest of the matrices of all challenges so far, in their order.
+    pub(super) fn matrices(&self) -> &[u8; 32] {
+        &self.matrices
+    }
+
     /// The challenge of the tile whose first row is number `first`, of so many pieces a column.
-    pub(super) fn challenge(&self, first: u64, matrix: &[u8], pieces: usize) -> Challenge {
+    pub(super) fn challenge(&mut self, first: u64, matrix: &[u8], pieces: usize) -> Challenge {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&first.to_le_bytes()).update(matrix);
         let digest = hasher.finalize();
-        let (seed, _) = digest.as_bytes().split_at(16);
+        let digest = digest.as_bytes();
+        self.matrices = *blake3::Hasher::new_keyed(&self.matrices)
+            .update(digest)
+            .finalize()
+            .as_bytes();
+        let (seed, _) = digest.split_at(16);
         let seed = Block::from_le_bytes(std::array::from_fn(|i| seed[i]));
         let mut factors = vec![0; pieces - 1];
         Prg::new(seed).fill(&mut factors);

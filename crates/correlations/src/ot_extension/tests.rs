@@ -486,6 +486,37 @@ fn misbehaviour<T>(result: Result<T, Error>) -> Misbehaviour {
     }
 }
 
+/// A flipped bit of the matrix is found even in a column that the sender does not look at, and tells the digests of
+/// both sides apart.
+#[test]
+fn flipped_bits_of_the_matrix_are_found_in_every_column() {
+    for flipped in (0..=COLUMNS).map(|column| column.checked_sub(1)) {
+        let (mut sender, mut receiver) = ends(Security::Malicious, 3);
+        let (sending, receiving) = memory_pair();
+        // Two pieces of 128 rows, the second one unused; the last byte of the column.
+        let bit = flipped.map_or(0, |column| (column * 32 + 31) * 8 + 7);
+        let frame = if flipped.is_some() { 0 } else { usize::MAX };
+        let receiving = Tamper::new(receiving, frame, Spoil::FlipBit(bit));
+        let choices = choices(100, 4);
+        let (sent, received) = run(
+            sending,
+            receiving,
+            |channel| sender.random(channel, 100),
+            |channel| receiver.random(channel, &choices),
+        );
+        // The receiver has nothing to wait for.
+        assert!(received.is_ok());
+        if flipped.is_some() {
+            assert_eq!(misbehaviour(sent), caught());
+            assert_ne!(sender.matrices(), receiver.matrices());
+        } else {
+            assert!(sent.is_ok());
+            assert_eq!(sender.matrices(), receiver.matrices());
+            assert_ne!(*sender.matrices(), [0; 32]);
+        }
+    }
+}
+
 /// Frames of the receiver: matrix and check of the first batch, of the second.
 #[test]
 fn wrong_and_replayed_frames_are_refused_for_good() {

@@ -3,19 +3,20 @@
 use super::*;
 
 /// What the receiver knows of one tree.
-struct Hole {
-    place: usize,
-    /// Sums beside the way to the hole.
+struct Punctured {
+    /// The position of the noise.
+    point: usize,
+    /// Sums of the nodes beside the path to the point, one per level.
     sums: Vec<Block>,
-    /// y, the noise there.
+    /// y, the noise at the point.
     noise: Block,
-    /// What the hole's leaf is, once all others are added.
+    /// The leaf at the point, with all others added.
     leaf: Block,
 }
 
-impl Drop for Hole {
+impl Drop for Punctured {
     fn drop(&mut self) {
-        self.place.zeroize();
+        self.point.zeroize();
         self.sums.zeroize();
         self.noise.zeroize();
         self.leaf.zeroize();
@@ -28,10 +29,12 @@ pub struct WaitingReceiver<N> {
     trees: Trees,
     sessions: Sessions,
     transcript: Transcript,
-    base: Holder,
+    /// A digest of the matrices of the extension.
+    matrices: [u8; 32],
+    base: base_vole::Receiver,
     /// The entries that hide the combination, if there is a check.
     hidden_by: Option<(Block, Block)>,
-    places: Zeroizing<Vec<usize>>,
+    points: Zeroizing<Vec<usize>>,
     pads: Zeroizing<Vec<Block>>,
     noise: PhantomData<N>,
 }
@@ -51,23 +54,24 @@ impl<N: Noise> WaitingReceiver<N> {
             trees,
             sessions,
             mut transcript,
+            matrices,
             base,
             hidden_by,
-            places,
+            points,
             pads,
             noise: _,
         } = self;
         let depth = trees.depth();
         let row = 2 * depth + 1;
-        let mut holes = Vec::with_capacity(shape.all_trees());
+        let mut punctured = Vec::with_capacity(shape.all_trees());
         recv_rows(channel, TREES, 16 * row, shape.all_trees(), |rows| {
             transcript.add(rows);
             for bytes in rows.chunks_exact(16 * row) {
-                let i = holes.len();
+                let i = punctured.len();
                 let (blocks, _) = bytes.as_chunks::<16>();
                 let block = |at: usize| Block::from_le_bytes(blocks[at]);
                 let sums = (0..depth).map(|level| {
-                    let right = 0u128.wrapping_sub((!places[i] >> (depth - level - 1) & 1) as u128);
+                    let right = 0u128.wrapping_sub((!points[i] >> (depth - level - 1) & 1) as u128);
                     let (left_sum, right_sum) = (block(2 * level), block(2 * level + 1));
                     left_sum ^ (right & (left_sum ^ right_sum)) ^ pads[i * depth + level]
                 });
@@ -76,8 +80,8 @@ impl<N: Noise> WaitingReceiver<N> {
                 } else {
                     (base.y[i], base.c[i])
                 };
-                holes.push(Hole {
-                    place: places[i],
+                punctured.push(Punctured {
+                    point: points[i],
                     sums: sums.collect(),
                     noise,
                     leaf: block(2 * depth) ^ own,
@@ -88,10 +92,11 @@ impl<N: Noise> WaitingReceiver<N> {
         let receiver = Receiver {
             shape,
             trees,
-            holes,
+            punctured,
             noise: PhantomData,
         };
         if let Some(hidden_by) = hidden_by {
+            transcript.add(&matrices);
             receiver.check(channel, &sessions, &transcript, hidden_by, rng)?;
         }
         Ok(receiver)
@@ -102,7 +107,7 @@ impl<N: Noise> WaitingReceiver<N> {
 pub struct Receiver<N> {
     shape: Shape,
     trees: Trees,
-    holes: Vec<Hole>,
+    punctured: Vec<Punctured>,
     noise: PhantomData<N>,
 }
 
@@ -152,22 +157,24 @@ impl<N: Noise> Receiver<N> {
             &for_extension[0],
             rng,
         );
-        let (base, message) = base_vole::hold(&sessions.part("base VOLE"), for_vole, &bits, rng);
+        let (base, message) =
+            base_vole::receiver(&sessions.part("base VOLE"), for_vole, &bits, rng);
         send_base::<N>(channel, &message, &mut transcript)?;
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
-        let places = places(&shape, rng);
-        let chosen = sides(&places, depth);
+        let points = points(&shape, rng);
+        let chosen = choices(&points, depth);
         let pads = extension.random(channel, &chosen)?;
         Ok(WaitingReceiver {
             shape,
             trees,
             sessions,
             transcript,
+            matrices: *extension.matrices(),
             hidden_by: (security == Security::Malicious)
                 .then(|| (base.y[bits.len() - 1], base.c[bits.len() - 1])),
             base,
-            places,
+            points,
             pads,
             noise: PhantomData,
         })
@@ -194,12 +201,12 @@ impl<N: Noise> Receiver<N> {
                 let mut sums = (0, 0);
                 for tree in 0..shape.trees {
                     factors.fill(&mut chi);
-                    let hole = self.leaves(chunk, tree, &mut leaves);
+                    let tree = self.leaves(chunk, tree, &mut leaves);
                     let factor = chi
                         .iter()
                         .enumerate()
-                        .fold(0, |found, (i, chi)| found | (mask(i, hole.place) & chi));
-                    sums.0 ^= multiply128(Backend::Best, factor, hole.noise);
+                        .fold(0, |found, (i, chi)| found | (mask(i, tree.point) & chi));
+                    sums.0 ^= multiply128(Backend::Best, factor, tree.noise);
                     sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
                 }
                 sums
@@ -231,18 +238,20 @@ impl<N: Noise> Receiver<N> {
         &self.shape
     }
 
-    /// c before the code: all leaves of a tree, the hole filled.
-    fn leaves(&self, chunk: usize, tree: usize, leaves: &mut [Block]) -> &Hole {
-        let hole = &self.holes[chunk * self.shape.trees + tree];
-        self.trees.expand_punctured(hole.place, &hole.sums, leaves);
+    /// c before the code: all leaves of a tree, the one at the point with Δ·y added.
+    fn leaves(&self, chunk: usize, tree: usize, leaves: &mut [Block]) -> &Punctured {
+        let number = chunk * self.shape.trees + tree;
+        let tree = &self.punctured[number];
+        self.trees
+            .expand_punctured(number, tree.point, &tree.sums, leaves);
         if N::BINARY {
             leaves.iter_mut().for_each(|leaf| *leaf &= N::LEAF);
         }
-        let missing = leaves.iter().fold(hole.leaf, |sum, leaf| sum ^ leaf);
+        let missing = leaves.iter().fold(tree.leaf, |sum, leaf| sum ^ leaf);
         for (i, leaf) in leaves.iter_mut().enumerate() {
-            *leaf ^= mask(i, hole.place) & missing;
+            *leaf ^= mask(i, tree.point) & missing;
         }
-        hole
+        tree
     }
 }
 
@@ -285,9 +294,9 @@ impl<F: Field> Receiver<F> {
         let n = half * shape.block;
         // A row holds an entry of e and of c', so that the code fetches both at once.
         let fill = |tree: usize, leaves: &mut [Block], rows: &mut [[u64; 4]]| {
-            let hole = self.leaves(chunk, tree, leaves);
+            let tree = self.leaves(chunk, tree, leaves);
             for (i, (row, leaf)) in rows.iter_mut().zip(leaves.iter()).enumerate() {
-                let noise = mask(i, hole.place) & hole.noise;
+                let noise = mask(i, tree.point) & tree.noise;
                 *row = bytemuck::must_cast::<[Block; 2], [u64; 4]>([noise, *leaf]);
             }
         };
@@ -299,7 +308,7 @@ impl<F: Field> Receiver<F> {
             .for_each_init(leaves, |leaves, (tree, rows)| {
                 fill(half + tree, leaves, rows);
             });
-        convolve_twice(&mut parity);
+        convolve_twice(&mut parity, coefficients::<F>());
         a.par_chunks_mut(shape.block)
             .zip(c.par_chunks_mut(shape.block))
             .enumerate()
@@ -327,13 +336,13 @@ impl Receiver<Bit> {
     /// If `c` does not have the chunk's length.
     pub fn expand(&self, chunk: usize, c: &mut [Block]) {
         assert_eq!(c.len(), self.shape.chunk_length(chunk));
-        encode_blocks(&self.shape, c, |tree, leaves| {
+        encode_blocks::<Bit>(&self.shape, c, |tree, leaves| {
             self.leaves(chunk, tree, leaves);
         });
     }
 }
 
-/// Sends the holder's message of the base vector OLE.
+/// Sends the receiver's message of the base vector OLE.
 fn send_base<N: Noise>(
     channel: &mut dyn Channel,
     message: &Message,
@@ -359,14 +368,14 @@ fn send_base<N: Noise>(
     Ok(())
 }
 
-/// For each level of each tree, the side beside the way to its place: 1 for the right one.
-fn sides(places: &[usize], depth: usize) -> Choices {
-    let count = places.len() * depth;
+/// For each level of each tree, the side beside the path to its point: 1 for the right one.
+fn choices(points: &[usize], depth: usize) -> Choices {
+    let count = points.len() * depth;
     let mut blocks = Zeroizing::new(vec![0; count.div_ceil(128)]);
-    for (tree, place) in places.iter().enumerate() {
+    for (tree, point) in points.iter().enumerate() {
         for level in 0..depth {
             let i = tree * depth + level;
-            let right = !place >> (depth - level - 1) & 1;
+            let right = !point >> (depth - level - 1) & 1;
             blocks[i / 128] |= (right as Block) << (i % 128);
         }
     }
@@ -374,12 +383,12 @@ fn sides(places: &[usize], depth: usize) -> Choices {
 }
 
 /// A uniform position in each block.
-fn places(shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<usize>> {
+fn points(shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<usize>> {
     let mut random = Zeroizing::new(vec![[0u8; 16]; shape.all_trees()]);
     rng.fill_bytes(random.as_flattened_mut());
     // 96 bits times fewer than 2^32 leaves: uniform up to 2^-64.
-    let place = |bytes: &[u8; 16]| {
+    let point = |bytes: &[u8; 16]| {
         (((u128::from_le_bytes(*bytes) >> 32) * shape.block as u128) >> 96) as usize
     };
-    Zeroizing::new(random.iter().map(place).collect())
+    Zeroizing::new(random.iter().map(point).collect())
 }

@@ -60,7 +60,7 @@ impl<N: Noise> Sender<N> {
             ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension[0]);
         // Base vector OLE.
         let message = receive_base::<N>(channel, &bits, &mut transcript)?;
-        let b = base_vole::take(
+        let b = base_vole::sender(
             &sessions.part("base VOLE"),
             *delta,
             for_vole,
@@ -72,6 +72,7 @@ impl<N: Noise> Sender<N> {
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
         let pads = extension.random(channel, shape.all_trees() * depth)?;
+        let matrices = *extension.matrices();
         let mut roots = Zeroizing::new(vec![0; shape.all_trees()]);
         rng.fill_bytes(bytemuck::must_cast_slice_mut::<Block, u8>(&mut roots));
         let sender = Sender {
@@ -89,15 +90,15 @@ impl<N: Noise> Sender<N> {
                 let mut sums = Zeroizing::new(vec![[0; 2]; depth]);
                 sender
                     .trees
-                    .expand(sender.roots[i], leaves, Some(&mut sums));
+                    .expand(i, sender.roots[i], leaves, Some(&mut sums));
                 let pads = &pads[i * depth..][..depth];
                 for (level, (sums, pads)) in sums.iter().zip(pads).enumerate() {
                     row[2 * level] = sums[0] ^ pads[0];
                     row[2 * level + 1] = sums[1] ^ pads[1];
                 }
                 let leaf_sum = leaves.iter().fold(0, |sum, leaf| sum ^ (leaf & N::LEAF));
-                let at_hole = if N::BINARY { *sender.delta } else { b[i] };
-                row[2 * depth] = leaf_sum ^ at_hole;
+                let at_point = if N::BINARY { *sender.delta } else { b[i] };
+                row[2 * depth] = leaf_sum ^ at_point;
             },
         );
         let bytes = bytemuck::must_cast_slice::<Block, u8>(&rows);
@@ -108,6 +109,7 @@ impl<N: Noise> Sender<N> {
             sender,
             sessions,
             transcript,
+            matrices,
             hidden_by,
         })
     }
@@ -181,8 +183,8 @@ impl<N: Noise> Sender<N> {
     }
 
     fn leaves(&self, chunk: usize, tree: usize, leaves: &mut [Block]) {
-        let root = self.roots[chunk * self.shape.trees + tree];
-        self.trees.expand(root, leaves, None);
+        let tree = chunk * self.shape.trees + tree;
+        self.trees.expand(tree, self.roots[tree], leaves, None);
         if N::BINARY {
             leaves.iter_mut().for_each(|leaf| *leaf &= N::LEAF);
         }
@@ -194,7 +196,7 @@ impl<N: Noise> Sender<N> {
     /// If `b` does not have the chunk's length.
     pub fn expand(&self, chunk: usize, b: &mut [Block]) {
         assert_eq!(b.len(), self.shape.chunk_length(chunk));
-        encode_blocks(&self.shape, b, |tree, leaves| {
+        encode_blocks::<N>(&self.shape, b, |tree, leaves| {
             self.leaves(chunk, tree, leaves)
         });
     }
@@ -205,6 +207,8 @@ pub struct UncheckedSender<N> {
     sender: Sender<N>,
     sessions: Sessions,
     transcript: Transcript,
+    /// A digest of the receiver's matrices of the extension.
+    pub(super) matrices: [u8; 32],
     /// The entry that hides the combination, if there is a check.
     hidden_by: Option<Block>,
 }
@@ -214,8 +218,9 @@ impl<N: Noise> UncheckedSender<N> {
     ///
     /// # Errors
     /// As [`Sender::setup`].
-    pub fn finish(self, channel: &mut dyn Channel) -> Result<Sender<N>, Error> {
+    pub fn finish(mut self, channel: &mut dyn Channel) -> Result<Sender<N>, Error> {
         if let Some(hidden_by) = self.hidden_by {
+            self.transcript.add(&self.matrices);
             let (sessions, transcript) = (&self.sessions, &self.transcript);
             self.sender
                 .check(channel, sessions, transcript, hidden_by)?;
@@ -242,7 +247,7 @@ impl<F: Field> vole::UncheckedSender for UncheckedSender<F> {
     }
 }
 
-/// Receives the holder's message of the base vector OLE.
+/// Receives the receiver's message of the base vector OLE.
 fn receive_base<N: Noise>(
     channel: &mut dyn Channel,
     bits: &[Block],

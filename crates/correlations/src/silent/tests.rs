@@ -91,15 +91,6 @@ fn bits_are_the_lowest_of_the_receivers_blocks() {
     }
 }
 
-#[test]
-fn the_noise_weight_is_that_of_the_formula() {
-    let exact = |q_ratio: f64| -128.0 / (1.0 - 0.15 * q_ratio).log2();
-    for (bits, ratio) in [(1, 2.0), (64, 1.0), (128, 1.0)] {
-        let t = noise_weight(bits) as f64;
-        assert!(t >= exact(ratio) && t < exact(ratio) + 2.0 && t % 2.0 == 0.0);
-    }
-}
-
 /// Entries of the longest chunk over the large fields.
 const LONGEST: usize = 273 * MOST_LEAVES;
 
@@ -197,6 +188,202 @@ fn cheating_receivers_are_found_out() {
     assert_eq!(
         sender_says(7, Spoil::ReplayPrevious),
         "the peer misbehaved: VOLE opening: not what was committed to"
+    );
+}
+
+/// A flipped bit in any message of a malicious setup ends it with the error that is named here, on the side that is;
+/// the other side does not end well either. Bits of the first, a middle and the last byte, and of two more rows.
+#[test]
+fn flipped_bits_are_found() {
+    use Finder::{Receiver, Sender};
+    let transfers = (Sender, "transfer check: not what the matrix leads to");
+    let no_key = (Sender, "base-transfer key: not a point of the curve");
+    let check = (Receiver, "VOLE check: the correlation is inconsistent");
+    let opening = (Sender, "VOLE opening: not what was committed to");
+    let depth = Shape::new(100, 128).depth;
+    let tree = 16 * (2 * depth + 1);
+    // Of the receiver: the kind of frame, its bytes, and bytes with a flipped bit and what becomes of it.
+    let of_receiver = [
+        // Another public key, and then no base OT has a common key; or no public key, as half of all strings.
+        (
+            "base-transfer key",
+            32,
+            vec![(0, transfers), (16, no_key), (31, no_key)],
+        ),
+        // The sender looks at one sum of each pair only, but the challenge depends on both.
+        (
+            "base VOLE sums",
+            128 * 32,
+            vec![
+                (0, check),
+                (16, check),
+                (2048, check),
+                (4080, check),
+                (4095, check),
+            ],
+        ),
+        (
+            "base VOLE corrections",
+            546 * 31 * 16,
+            vec![(0, check), (100_000, check), (546 * 31 * 16 - 1, check)],
+        ),
+        (
+            "base VOLE corrections, of the check",
+            31 * 16,
+            vec![(0, check), (250, check), (495, check)],
+        ),
+        // Half of all columns do not count for the sender, rows without use among them.
+        (
+            "transfer matrix",
+            (546 * depth).next_multiple_of(128) * 16 + 2048,
+            (0..8)
+                .map(|i| (i * 320, transfers))
+                .chain([(36_863, transfers)])
+                .collect(),
+        ),
+        (
+            "transfer check",
+            2064,
+            vec![
+                (0, transfers),
+                (16, transfers),
+                (1000, transfers),
+                (2063, transfers),
+            ],
+        ),
+        // The combination itself, then the commitment.
+        (
+            "VOLE combination",
+            48,
+            vec![
+                (0, check),
+                (15, check),
+                (16, opening),
+                (24, opening),
+                (47, opening),
+            ],
+        ),
+        (
+            "VOLE opening",
+            48,
+            vec![(0, opening), (24, opening), (47, opening)],
+        ),
+    ];
+    let of_sender = [
+        // The first 128 functions are for the extension, the others for the base vector OLE.
+        (
+            "base-transfer functions",
+            256 * 64,
+            vec![
+                (0, transfers),
+                (127 * 64, transfers),
+                (8192, check),
+                (16_383, check),
+            ],
+        ),
+        (
+            "VOLE trees",
+            546 * tree,
+            vec![
+                (0, check),
+                (tree - 1, check),
+                (273 * tree, check),
+                (546 * tree - 1, check),
+            ],
+        ),
+        ("VOLE check", 16, vec![(0, check), (8, check), (15, check)]),
+    ];
+    for (frame, (name, bytes, flips)) in of_receiver.into_iter().enumerate() {
+        for (byte, (finder, error)) in flips {
+            let (sending, receiving) = memory_pair();
+            let receiving = Tamper::new(receiving, frame, Spoil::FlipBit(8 * byte + 3));
+            let halves = setup_over::<u128>(Security::Malicious, 100, sending, receiving);
+            assert!(byte < bytes, "{name}");
+            // The opening comes last, and the receiver has finished by then: its correlation is right.
+            let finished = error == opening.1;
+            expect(
+                halves,
+                finder,
+                error,
+                finished,
+                &format!("{name}, byte {byte}"),
+            );
+        }
+    }
+    for (frame, (name, bytes, flips)) in of_sender.into_iter().enumerate() {
+        for (byte, (finder, error)) in flips {
+            let (sending, receiving) = memory_pair();
+            let sending = Tamper::new(sending, frame, Spoil::FlipBit(8 * byte + 3));
+            let halves = setup_over::<u128>(Security::Malicious, 100, sending, receiving);
+            assert!(byte < bytes, "{name}");
+            expect(
+                halves,
+                finder,
+                error,
+                false,
+                &format!("{name}, byte {byte}"),
+            );
+        }
+    }
+}
+
+/// Who notices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Finder {
+    Sender,
+    Receiver,
+}
+
+/// The finder's error is this one, and the other side fails too unless it had finished.
+fn expect(
+    (sender, receiver): Halves<u128>,
+    finder: Finder,
+    error: &str,
+    finished: bool,
+    case: &str,
+) {
+    assert_eq!(
+        receiver.is_ok(),
+        finished && finder == Finder::Sender,
+        "{case}"
+    );
+    let said = match finder {
+        Finder::Sender => refusal(sender),
+        Finder::Receiver => {
+            assert!(sender.is_err(), "{case}");
+            refusal(receiver)
+        }
+    };
+    assert_eq!(said, format!("the peer misbehaved: {error}"), "{case}");
+}
+
+/// The check of the trees covers the transfer matrix: with different ones on both sides nothing else differs, and the
+/// check fails.
+#[test]
+fn the_check_depends_on_the_transfer_matrix() {
+    let (mut sending, mut receiving) = memory_pair();
+    let (sender, receiver) = thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            let level = Security::Malicious;
+            let mut unchecked =
+                Sender::<u64>::begin(&mut sending, &SESSION, level, 100, &mut rng).unwrap();
+            unchecked.matrices[0] ^= 1;
+            unchecked
+                .finish(&mut sending)
+                .inspect_err(|e| sending.abort(e))
+        });
+        let mut rng = ChaCha12Rng::seed_from_u64(2);
+        let level = Security::Malicious;
+        let receiver = Receiver::<u64>::setup(&mut receiving, &SESSION, level, 100, &mut rng)
+            .inspect_err(|error| receiving.abort(error));
+        drop(receiving);
+        (sender.join().unwrap(), receiver)
+    });
+    assert!(sender.is_err());
+    assert_eq!(
+        refusal(receiver),
+        "the peer misbehaved: VOLE check: the correlation is inconsistent"
     );
 }
 

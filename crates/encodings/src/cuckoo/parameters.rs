@@ -1,7 +1,7 @@
 //! How many bins a cuckoo table needs.
 
 use crate::bins::MOST_ITEMS;
-use crate::scaled::{Round, Scaled};
+use vesica_primitives::scaled::{Round, Scaled};
 
 /// What the number of bins is made of, for one number of functions.
 struct Rule {

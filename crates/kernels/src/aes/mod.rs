@@ -22,16 +22,26 @@ impl Key {
     /// Expands a key.
     #[inline]
     pub fn new(key: u128) -> Self {
-        let mut round_keys = [0; 11];
-        round_keys[0] = key;
+        let [key] = Self::expand([key]);
+        key
+    }
+
+    /// Expands several keys. Each key's rounds depend on each other, so that some four keys take little longer
+    /// than one.
+    #[inline]
+    pub fn expand<const N: usize>(keys: [u128; N]) -> [Self; N] {
         #[allow(unused_mut)]
-        let mut key = Key(round_keys);
+        let mut expanded = keys.map(|key| {
+            let mut round_keys = [0; 11];
+            round_keys[0] = key;
+            Key(round_keys)
+        });
         #[cfg(target_arch = "x86_64")]
         if x86::available() {
             // SAFETY: the CPU has the features that the function was compiled for.
-            unsafe { x86::expand(&mut key.0) };
+            unsafe { x86::expand(&mut expanded) };
         }
-        key
+        expanded
     }
 }
 

@@ -149,6 +149,10 @@ fn keys_are_expanded() {
             assert_eq!(block[0], expected(key, !key), "{version:?}");
         }
     }
+    let many: [u128; 5] = std::array::from_fn(|i| blocks(5)[i]);
+    for (key, alone) in Key::expand(many).iter().zip(many.map(Key::new)) {
+        assert_eq!(key.0, alone.0);
+    }
 }
 
 #[test]

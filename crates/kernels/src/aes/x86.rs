@@ -5,6 +5,8 @@
 
 use core::arch::x86_64::*;
 
+use super::Key;
+
 /// Whether [`expand`] and [`narrow`] may run.
 #[inline]
 pub(super) fn available() -> bool {
@@ -17,29 +19,35 @@ pub(super) fn wide_available() -> bool {
     available() && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f")
 }
 
-/// Derives the ten further round keys from the first.
+/// Derives the ten further round keys of each key from its first.
 ///
 /// # Safety
 /// The CPU must have the features named in the attribute.
 #[target_feature(enable = "aes,avx")]
-pub(super) unsafe fn expand(round_keys: &mut [u128; 11]) {
+pub(super) unsafe fn expand<const N: usize>(keys: &mut [Key; N]) {
     // The last column, rotated by a byte, in all four columns: the shift of rows in the last round of
     // AES then changes nothing, and what remains of it is the substitution and an addition. On many
     // machines that is faster than the instruction made for it.
     let rotated = _mm_set1_epi32(0x0c0f_0e0d);
-    // SAFETY: a block is 16 readable bytes.
-    let mut key = unsafe { _mm_loadu_si128(round_keys.as_ptr().cast()) };
-    let (_, derived) = round_keys.split_at_mut(1);
-    for (constant, round_key) in [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36]
+    let mut round_keys = [_mm_setzero_si128(); N];
+    for (round_key, key) in round_keys.iter_mut().zip(&*keys) {
+        // SAFETY: a block is 16 readable bytes.
+        *round_key = unsafe { _mm_loadu_si128(key.0.as_ptr().cast()) };
+    }
+    for (round, constant) in [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36]
         .into_iter()
-        .zip(derived)
+        .enumerate()
     {
-        let word = _mm_aesenclast_si128(_mm_shuffle_epi8(key, rotated), _mm_set1_epi32(constant));
-        key = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
-        key = _mm_xor_si128(key, _mm_slli_si128::<8>(key));
-        key = _mm_xor_si128(key, word);
-        // SAFETY: a block is 16 writable bytes.
-        unsafe { _mm_storeu_si128(std::ptr::from_mut(round_key).cast(), key) };
+        for (previous, key) in round_keys.iter_mut().zip(&mut *keys) {
+            let last = _mm_shuffle_epi8(*previous, rotated);
+            let word = _mm_aesenclast_si128(last, _mm_set1_epi32(constant));
+            let mut next = _mm_xor_si128(*previous, _mm_slli_si128::<4>(*previous));
+            next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
+            next = _mm_xor_si128(next, word);
+            // SAFETY: a block is 16 writable bytes.
+            unsafe { _mm_storeu_si128(std::ptr::from_mut(&mut key.0[round + 1]).cast(), next) };
+            *previous = next;
+        }
     }
 }
 

@@ -145,6 +145,15 @@ pub fn add_scaled64(backend: Backend, out: &mut [u128], factor: u128, x: &[u64])
     dispatch!(backend, add_scaled64(out, factor, x))
 }
 
+/// Multiplies elements of GF(2^128) by factors in GF(2^64), one factor per element or per two successive elements.
+///
+/// # Panics
+/// If the number of elements is neither that of the factors nor twice that.
+pub fn scale_groups(backend: Backend, elements: &mut [[u64; 2]], factors: &[u64]) {
+    assert!([factors.len(), 2 * factors.len()].contains(&elements.len()));
+    dispatch!(backend, scale_groups(elements, factors))
+}
+
 /// The Cantor basis β_0 … β_63 of GF(2^64).
 pub fn cantor_basis() -> &'static [u64; 64] {
     static BASIS: OnceLock<[u64; 64]> = OnceLock::new();

@@ -9,6 +9,9 @@ pub(super) trait Arithmetic {
     /// Product with an element of GF(2^64).
     fn scale(a: Element, factor: u64) -> Element;
 
+    /// Product of an element of GF(2^128) with one of GF(2^64).
+    fn scale128(a: [u64; 2], factor: u64) -> [u64; 2];
+
     /// A product in GF(2^128) before its reduction; sums of such are reduced once.
     type Wide: Copy + Default;
     /// `sum` plus the unreduced product.
@@ -56,6 +59,24 @@ pub(super) fn multiply_assign<A: Arithmetic>(a: &mut [Element], b: &[Element]) {
 pub(super) fn scale_assign<A: Arithmetic>(a: &mut [Element], factor: u64) {
     for a in a {
         *a = A::scale(*a, factor);
+    }
+}
+
+#[inline(always)]
+pub(super) fn scale_groups<A: Arithmetic>(elements: &mut [[u64; 2]], factors: &[u64]) {
+    #[inline(always)]
+    fn each<A: Arithmetic, const N: usize>(elements: &mut [[u64; 2]], factors: &[u64]) {
+        let (groups, _) = elements.as_chunks_mut::<N>();
+        for (group, factor) in groups.iter_mut().zip(factors) {
+            for element in group {
+                *element = A::scale128(*element, *factor);
+            }
+        }
+    }
+    if elements.len() == factors.len() {
+        each::<A, 1>(elements, factors);
+    } else {
+        each::<A, 2>(elements, factors);
     }
 }
 

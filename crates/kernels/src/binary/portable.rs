@@ -70,4 +70,9 @@ impl Arithmetic for Portable {
     fn scale(a: Element, factor: u64) -> Element {
         a.map(|c| multiply64(c, factor))
     }
+
+    #[inline(always)]
+    fn scale128(a: [u64; 2], factor: u64) -> [u64; 2] {
+        a.map(|c| multiply64(c, factor))
+    }
 }

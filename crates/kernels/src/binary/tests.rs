@@ -41,6 +41,23 @@ fn the_chosen_backend_is_named() {
     println!("binary backend: {}", backend_name());
 }
 
+#[test]
+fn groups_are_scaled_by_their_factors() {
+    for (count, shared) in [(0, 1), (1, 1), (1, 2), (37, 1), (37, 2)] {
+        let word = |i: u64| slow64(i + 3, 0x9e37_79b9_7f4a_7c15);
+        let factors: Vec<u64> = (0..count).map(|i| !word(i)).collect();
+        let elements: Vec<[u64; 2]> = (0..count * shared).map(|i| [word(i), word(!i)]).collect();
+        for backend in BACKENDS {
+            let mut scaled = elements.clone();
+            scale_groups(backend, &mut scaled, &factors);
+            for (i, (scaled, element)) in scaled.iter().zip(&elements).enumerate() {
+                let factor = factors[i / shared as usize];
+                assert_eq!(*scaled, element.map(|word| slow64(word, factor)));
+            }
+        }
+    }
+}
+
 /// Machines that have the wide kernels never choose the narrow ones, which most others run.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -26,6 +26,7 @@ macro_rules! instantiate {
             instantiate!(@ $backend, $features,
                 fn multiply_assign(a: &mut [Element], b: &[Element]);
                 fn scale_assign(a: &mut [Element], factor: u64);
+                fn scale_groups(elements: &mut [[u64; 2]], factors: &[u64]);
                 fn invert_all(values: &mut [Element]) -> bool;
                 fn inner_product(a: &[Element], b: &[Element]) -> Element;
                 fn evaluate_blocks(
@@ -203,6 +204,19 @@ impl Arithmetic for Narrow {
             store(half(low), half(high))
         }
     }
+
+    #[inline(always)]
+    fn scale128(a: [u64; 2], factor: u64) -> [u64; 2] {
+        // SAFETY: see `Narrow`; both types are 128 plain bits.
+        unsafe {
+            let v = std::mem::transmute::<[u64; 2], __m128i>(a);
+            let f = _mm_set_epi64x(0, factor as i64);
+            std::mem::transmute::<__m128i, [u64; 2]>(reduce(
+                _mm_clmulepi64_si128::<0x00>(v, f),
+                _mm_clmulepi64_si128::<0x01>(v, f),
+            ))
+        }
+    }
 }
 
 /// Two elements times a factor that stands in every 128-bit lane of `t`.
@@ -265,6 +279,11 @@ impl Arithmetic for Wide {
     #[inline(always)]
     fn scale(a: Element, factor: u64) -> Element {
         Narrow::scale(a, factor)
+    }
+
+    #[inline(always)]
+    fn scale128(a: [u64; 2], factor: u64) -> [u64; 2] {
+        Narrow::scale128(a, factor)
     }
 
     #[inline(always)]

@@ -132,7 +132,7 @@ fn a_coin_that_is_not_the_one_committed_to_is_refused() {
     assert_eq!(receiver_says(2, Spoil::FlipBit(9)), broken);
     assert_eq!(
         receiver_says(2, Spoil::Truncate(16)),
-        "the peer misbehaved: coin has a length of 32 bytes, which the protocol does not allow"
+        "the peer misbehaved: coin has a length of 48 bytes, which the protocol does not allow"
     );
 }
 

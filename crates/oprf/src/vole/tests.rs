@@ -309,15 +309,34 @@ fn cheating_senders_are_refused() {
         says(run_over(&params, &ours, &theirs, receiving, sending).0)
     };
     let broken = "the peer misbehaved: coin: not what was committed to";
-    assert_eq!(receiver_says(0, Spoil::FlipBit(9)), broken);
-    assert_eq!(receiver_says(4, Spoil::FlipBit(9)), broken);
+    let torn = "the peer misbehaved: coin: not the sum of both halves";
+    // Bytes of the commitment; then of the sender's half, of what hides it, and of the coin.
+    for (frame, byte, error) in [
+        (0, 0, broken),
+        (0, 16, broken),
+        (0, 31, broken),
+        (4, 0, broken),
+        (4, 16, broken),
+        (4, 47, broken),
+        (4, 48, torn),
+        (4, 63, torn),
+    ] {
+        assert_eq!(receiver_says(frame, Spoil::FlipBit(8 * byte + 1)), error);
+    }
+    // A receiver's half that changed on its way makes two coins, and the sender says which it has.
+    for byte in [0, 8, 15] {
+        let (receiving, sending) = memory_pair();
+        let receiving = Tamper::new(receiving, 8, Spoil::FlipBit(8 * byte));
+        let (receiver, _) = run_over(&params, &ours, &theirs, receiving, sending);
+        assert_eq!(says(receiver), torn);
+    }
     assert_eq!(
         receiver_says(3, Spoil::FlipBit(9)),
         "the peer misbehaved: VOLE check: the correlation is inconsistent"
     );
     assert_eq!(
         receiver_says(4, Spoil::Truncate(16)),
-        "the peer misbehaved: coin has a length of 32 bytes, which the protocol does not allow"
+        "the peer misbehaved: coin has a length of 48 bytes, which the protocol does not allow"
     );
 }
 

@@ -1,0 +1,308 @@
+//! How much noise dual LPN needs: the known attacks, and the least weight that all of them fail at.
+//!
+//! The receiver's half of a silent correlation is a = H·e for the pinned code ([`crate::code`]), H being n × N with
+//! N = 2n, and e of weight t with one random element in each of t equal blocks. Whoever tells a from random values, or
+//! finds e, breaks the correlation. The peer may know *every* entry of a: it may know what a is added to.
+//!
+//! Each attack is a function from an instance to a lower bound on its cost in bit operations. Where an attack
+//! repeats a trial, a trial counts as little as it could cost, one operation per position of the noise. All numbers are
+//! [`Scaled`] and rounded down: both sides of a run compute the same weight. `examples/lpn.rs` prints the estimates.
+
+use std::sync::OnceLock;
+
+use vesica_primitives::scaled::{Round, Scaled};
+
+use crate::code::DISTANCE_PERCENT;
+use crate::silent::{MOST_LEAVES, SHORTEST_CHUNK};
+
+/// κ: no attack takes fewer than 2^κ bit operations.
+pub const KAPPA: i64 = 128;
+
+/// Dual LPN at rate 1/2 with regular noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Entries n of a.
+    pub entries: usize,
+    /// Noise positions t, one in each of as many blocks.
+    pub weight: usize,
+    /// Bits of a field element.
+    pub field_bits: u32,
+    /// Bits of an element of the subfield that the code's coefficients generate: 1 for coefficients 0 and 1.
+    pub coefficient_bits: u32,
+    /// Relative minimum distance of the dual code, in percent: an estimate.
+    pub distance_percent: u64,
+}
+
+/// A lower bound on the cost of an attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// What it is called.
+    pub name: &'static str,
+    /// Where it is from.
+    pub source: &'static str,
+    /// Bit operations for an instance.
+    pub cost: fn(&Instance) -> Scaled,
+}
+
+/// The attacks that the noise withstands.
+pub const ATTACKS: [Attack; 5] = [
+    Attack {
+        name: "single test",
+        source: "Boyle, Couteau, Gilboa, Ishai, Kohl, Scholl, CCS 2019; Couteau, Rindal, Raghuraman, CRYPTO 2021",
+        cost: single_test,
+    },
+    Attack {
+        name: "joint test",
+        source: "the reason for libOTe's CoeffCtx; the estimate is ours",
+        cost: joint_test,
+    },
+    Attack {
+        name: "Prange",
+        source: "Prange 1962; for regular noise Esser and Santini, CRYPTO 2024",
+        cost: prange,
+    },
+    Attack {
+        name: "Stern",
+        source: "Stern 1988; over large fields Peters, PQCrypto 2010, and Liu, Wang, Yang, Yu, EUROCRYPT 2024",
+        cost: stern,
+    },
+    Attack {
+        name: "algebraic",
+        source: "Briaud and Øygarden, EUROCRYPT 2023; hybrids: ePrint 2025/1284 and 2025/1476",
+        cost: algebraic,
+    },
+];
+
+impl Instance {
+    /// Entries of a block.
+    fn block(&self) -> u64 {
+        (2 * self.entries).div_ceil(self.weight) as u64
+    }
+
+    /// One operation for each position of the noise.
+    fn trial(&self) -> Scaled {
+        ratio(2 * self.entries as u64, 1)
+    }
+
+    /// The cost of `trial` repeated until one succeeds, which each does with probability `top`/`bottom` to the t.
+    fn repeated(&self, trial: Scaled, top: u64, bottom: u64) -> Scaled {
+        power(bottom, top, self.weight).times(trial, Round::Down)
+    }
+
+    /// Whether no attack takes fewer than 2^`KAPPA` operations.
+    fn holds(&self) -> bool {
+        let least = Scaled::power_of_two(KAPPA);
+        ATTACKS
+            .iter()
+            .all(|attack| least.at_most((attack.cost)(self)))
+    }
+}
+
+/// `top`/`bottom`.
+fn ratio(top: u64, bottom: u64) -> Scaled {
+    Scaled::power_of_two(0)
+        .times_whole(top, Round::Down)
+        .over(bottom, Round::Down)
+}
+
+/// (`top`/`bottom`) to a power.
+fn power(top: u64, bottom: u64, exponent: usize) -> Scaled {
+    ratio(top, bottom).power(exponent as u64, Round::Down)
+}
+
+/// The advantage of the linear test with the lightest word of the dual code, 1 over it: the test misses the noise of
+/// a block with probability 1 − δ, or if noise is a bit has a bias of 1 − 2δ. Finding the word counts nothing.
+pub fn single_test(instance: &Instance) -> Scaled {
+    let hits = match instance.field_bits {
+        1 => 2 * instance.distance_percent,
+        _ => instance.distance_percent,
+    };
+    power(100, 100 - hits, instance.weight)
+}
+
+/// Tests with many words at once. Any n + r positions hold r words of the dual code, whose coefficients are from the
+/// subfield of s bits. A functional on the field that is linear over the subfield maps their values to 0 if it maps
+/// all noise on these positions to 0; then the values have less than full rank. There are at most 2^b functionals on
+/// elements of b bits, and each maps the noise of a block to 0 with probability 1/2 + 2^-s/2.
+pub fn joint_test(instance: &Instance) -> Scaled {
+    if instance.field_bits == instance.coefficient_bits {
+        // The only functional is the identity.
+        return instance.repeated(instance.trial(), 1, 2);
+    }
+    // A smaller subfield counts as the attack's advantage.
+    let bits = instance.coefficient_bits.min(32);
+    let functionals = Scaled::power_of_two(-i64::from(instance.field_bits));
+    let trials = power(2 << bits, (1 << bits) + 1, instance.weight).times(functionals, Round::Down);
+    let one = Scaled::power_of_two(0);
+    let trials = if trials.at_most(one) { one } else { trials };
+    trials.times(instance.trial(), Round::Down)
+}
+
+/// Half of each block free of noise, by luck: then e follows from linear equations. Over GF(2) each block's sum is
+/// known too, which saves one position in each.
+pub fn prange(instance: &Instance) -> Scaled {
+    let (noisy, block) = information_set(instance);
+    instance.repeated(instance.trial(), block - noisy, block)
+}
+
+/// Positions of a block, doubled, that an information set has, and of the whole block, doubled.
+fn information_set(instance: &Instance) -> (u64, u64) {
+    let block = instance.block();
+    (
+        if instance.field_bits == 1 {
+            block - 2
+        } else {
+            block
+        },
+        2 * block,
+    )
+}
+
+/// Prange with 2j noise positions allowed in the information set, found by a collision between two lists, of j
+/// positions each. The other variants of information-set decoding gain by the same means; for noise of weight
+/// o(N), as here, all have Prange's exponent (Canto Torres and Sendrier, PQCrypto 2016).
+pub fn stern(instance: &Instance) -> Scaled {
+    let (noisy, block) = information_set(instance);
+    let half = instance.weight as u64 / 2;
+    let mut cost = instance.repeated(Scaled::power_of_two(0), block - noisy, block);
+    let mut least = cost;
+    for j in 0..half {
+        // For one more in each half, the chance is (C(t/2, j+1) / C(t/2, j) · x/(1−x))² as large, x being the noisy
+        // part of a block; the lists get longer by C(t/2, j+1) / C(t/2, j) times the noise values of such a part.
+        let odds = ratio(block - noisy, noisy).power(2, Round::Down);
+        cost = cost
+            .times(odds, Round::Down)
+            .times_whole(noisy / 2, Round::Down)
+            .times(
+                Scaled::power_of_two(i64::from(instance.field_bits) - 1),
+                Round::Down,
+            )
+            .times_whole(j + 1, Round::Down)
+            .over(half - j, Round::Down);
+        if cost.at_most(least) {
+            least = cost;
+        }
+    }
+    least
+}
+
+/// The highest degree that [`algebraic`] computes.
+const DEGREE: usize = 6;
+
+/// Steps between no guessed positions and as many as make the rest linear.
+const STEPS: usize = 64;
+
+/// Gröbner bases of the parity checks and the quadratic equations e_i·e_j = 0 within a block, after guessing
+/// positions without noise, as many in each block. The degree is that of the first coefficient of the Hilbert series
+/// that is not positive, linear algebra on the monomials of that degree in the variables that are left takes at
+/// least the square of their number, and degrees above 6 count as the next one.
+pub fn algebraic(instance: &Instance) -> Scaled {
+    let (weight, block) = (instance.weight as u64, instance.block());
+    let guessable = weight * (block / 2);
+    let mut least = None;
+    let mut guessing = Scaled::power_of_two(0);
+    for step in 1..=STEPS as u64 {
+        // A bound for all numbers of guesses from the step before up to this one.
+        let zeros = guessable * step / STEPS as u64;
+        let cost = guessing.times(solving(instance, zeros), Round::Down);
+        if least.is_none_or(|least| cost.at_most(least)) {
+            least = Some(cost);
+        }
+        if step == STEPS as u64 {
+            break;
+        }
+        let (each, more) = (zeros / weight, zeros % weight);
+        guessing = power(block, block - each, (weight - more) as usize)
+            .times(power(block, block - each - 1, more as usize), Round::Down);
+    }
+    least.expect("there are steps")
+}
+
+/// The least cost of solving for the noise once `zeros` positions are known to have none.
+fn solving(instance: &Instance, zeros: u64) -> Scaled {
+    let (weight, block) = (instance.weight as i128, i128::from(instance.block()));
+    let (each, more) = (i128::from(zeros) / weight, i128::from(zeros) % weight);
+    let entries = instance.entries as i128;
+    let checks = if instance.field_bits == 1 {
+        // 1 / (1 + z)^(n − 1)
+        series(-(entries - 1), 1)
+    } else {
+        // (1 − z)^(n − t)
+        series(entries - weight, -1)
+    };
+    let blocks = product(
+        &series(weight - more, block - each - 1),
+        &series(more, block - each - 2),
+    );
+    let series = product(&blocks, &checks);
+    let degree = (1..=DEGREE)
+        .find(|degree| series[*degree] <= 0)
+        .unwrap_or(DEGREE + 1);
+    let variables = u64::try_from(series[1]).unwrap_or(0);
+    let mut monomials = Scaled::power_of_two(0);
+    for i in 0..degree as u64 {
+        monomials = monomials
+            .times_whole(variables.saturating_sub(i).max(1), Round::Down)
+            .over(i + 1, Round::Down);
+    }
+    let one = Scaled::power_of_two(0);
+    if monomials.at_most(one) {
+        return instance.trial();
+    }
+    monomials.power(2, Round::Down)
+}
+
+/// Coefficients of a power series, up to [`DEGREE`].
+type Series = [i128; DEGREE + 1];
+
+/// (1 + factor·z)^exponent.
+fn series(exponent: i128, factor: i128) -> Series {
+    let mut series = [1; DEGREE + 1];
+    for i in 1..=DEGREE {
+        let degree = i as i128;
+        series[i] = series[i - 1] * (exponent - degree + 1) * factor / degree;
+    }
+    series
+}
+
+fn product(a: &Series, b: &Series) -> Series {
+    std::array::from_fn(|degree| (0..=degree).map(|i| a[i] * b[degree - i]).sum())
+}
+
+/// The least even weight at which no attack takes fewer than 2^[`KAPPA`] operations, on the shortest and on the
+/// longest chunk that there is.
+pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> usize {
+    (2..)
+        .step_by(2)
+        .find(|&weight| {
+            [SHORTEST_CHUNK, weight / 2 * MOST_LEAVES]
+                .into_iter()
+                .all(|entries| {
+                    let instance = Instance {
+                        entries,
+                        weight,
+                        field_bits,
+                        coefficient_bits,
+                        distance_percent,
+                    };
+                    instance.holds()
+                })
+        })
+        .expect("costs grow with the weight")
+}
+
+/// Bits of an element of the subfield that the pinned code's coefficients are from, for a field of 2^`bits`
+/// elements.
+pub fn coefficient_bits(bits: u32) -> u32 {
+    bits.min(64)
+}
+
+/// Noise positions of a chunk over a field of 2^`bits` elements, for the pinned code.
+pub fn noise_weight(bits: u32) -> usize {
+    static WEIGHTS: [OnceLock<usize>; 8] = [const { OnceLock::new() }; 8];
+    *WEIGHTS[bits.ilog2() as usize]
+        .get_or_init(|| weight(bits, coefficient_bits(bits), DISTANCE_PERCENT))
+}
+
+#[cfg(test)]
+mod tests;
