@@ -1,10 +1,13 @@
 //! The real binary, two processes, TLS on this machine.
 
 mod commands;
+mod faults;
 mod input;
 mod large;
 mod peers;
+mod random;
 mod support;
 mod tables;
+mod trial;
 mod vole;
 mod word_lists;

@@ -222,7 +222,8 @@ fn other_rows_are_far_from_the_message() {
 
 #[test]
 fn the_widest_matrix_has_room() {
-    assert!(width(1 << 27, MOST_LAMBDA).next_multiple_of(8) <= MOST_COLUMNS);
+    let each = lambda_each(MOST_LAMBDA, EVENTS);
+    assert!(width(1 << 27, each).next_multiple_of(8) <= MOST_COLUMNS);
 }
 
 /// Of n = 2^r points that are uniform in GF(2^k), two agree or one is of the 2^(r−1) of the transform with
@@ -231,9 +232,10 @@ fn the_widest_matrix_has_room() {
 fn points_are_wide_enough() {
     const LOG_MOST: usize = 22;
     for lambda in 1..=MOST_LAMBDA {
-        let bits = strings::bits(width(1, lambda));
+        let each = lambda_each(lambda, EVENTS);
+        let bits = strings::bits(width(1, each));
         if lambda >= 40 {
-            assert!(2 * LOG_MOST + lambda as usize <= bits);
+            assert!(2 * LOG_MOST + each as usize <= bits);
         }
     }
 }
