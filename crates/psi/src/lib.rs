@@ -115,9 +115,9 @@ impl Protocol {
     /// items included, each must do so with half of one event's share at most. The checks of `vole` and the columns
     /// of a sparse extension have limits of their own.
     pub fn max_lambda(self, receiver_size: u64, sender_size: u64) -> Option<u32> {
-        let receiver = u128::from(receiver_size);
-        let masks = u128::from(sender_size) * self.masks_an_item() as u128;
-        let pairs = receiver.saturating_mul(masks) | 1;
+        let receiver = u128::from(receiver_size.max(1));
+        let masks = u128::from(sender_size.max(1)) * self.masks_an_item() as u128;
+        let pairs = receiver.saturating_mul(masks);
         let pairs = pairs.saturating_add(receiver * receiver / 2);
         let log = u128::BITS - (pairs - 1).leading_zeros();
         let outputs = 127u32.saturating_sub(lambda_each(log, self.events()));
