@@ -280,6 +280,10 @@ impl Trial {
                 rows.push(None);
             }
         }
+        if rows.is_empty() {
+            // A table without any row is refused.
+            rows.push(None);
+        }
         dice.shuffle(&mut rows);
         let mut write = |person: &Option<u64>| {
             let Some(person) = *person else {
