@@ -365,10 +365,11 @@ fn malformed_messages_are_refused() {
     }
     let width = |points| params(50, 60).width(points);
     refused::<Slices>("polynomial", width(1).div_ceil(4) * 7, true);
-    let capacity = vesica_encodings::two_choice::Parameters::new(50, 40);
+    let each = lambda_each(40, EVENTS);
+    let capacity = vesica_encodings::two_choice::Parameters::new(50, each);
     let strings = (capacity.bins * capacity.capacity).div_ceil(8);
     refused::<Bins>("bin polynomials", width(2).div_ceil(4) * strings, false);
-    let slots = vesica_encodings::random_band::Parameters::new(50, 40).size();
+    let slots = vesica_encodings::random_band::Parameters::new(50, each).size();
     refused::<Store>("store", width(1).div_ceil(8) * slots, false);
 }
 
