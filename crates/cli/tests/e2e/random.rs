@@ -170,7 +170,7 @@ fn over_tls(variant: Variant, number: u64) {
 
 #[test]
 fn random_runs_in_memory_find_the_intersection() {
-    all(30, in_memory);
+    all(12, in_memory);
 }
 
 #[test]
