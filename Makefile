@@ -8,12 +8,13 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds lock
+.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds lock
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests, then a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
+	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
@@ -32,6 +33,10 @@ test:
 
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings -- --ignored
+
+# A part of test-heavy; writes what it counts into docs/reliability.md.
+reliability:
+	@$(PYTHON) scripts/reliability.py
 
 lint:
 	@$(PYTHON) scripts/lint.py

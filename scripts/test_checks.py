@@ -9,6 +9,7 @@ from pathlib import Path
 import check_layers
 import check_locks
 import check_msrv
+import reliability
 import run_tests
 
 
@@ -134,6 +135,20 @@ class Tally(unittest.TestCase):
         ):
             tally.line(line + "\n")
         self.assertEqual(tally.summary(), "18 passed, 4 failed, 3 skipped")
+
+
+class Reliability(unittest.TestCase):
+    def test_blocks_replace_those_of_the_page(self) -> None:
+        blocks = reliability.Blocks()
+        for line in ["test a ... ", "<!-- begin x -->", "| 1 |", "<!-- end x -->", "ok"]:
+            blocks.line(line + "\n")
+        page = "a\n<!-- begin x -->\nold\nolder\n<!-- end x -->\nb\n"
+        expected = "a\n<!-- begin x -->\n| 1 |\n<!-- end x -->\nb\n"
+        self.assertEqual(reliability.replaced(page, blocks.found), expected)
+
+    def test_a_page_without_the_block_is_refused(self) -> None:
+        with self.assertRaises(ValueError):
+            reliability.replaced("<!-- begin x -->\n", {"x": []})
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ pub fn sender(
     base[0] = 9;
     let a = BigUint::from_bytes_le(secret) % (curve::group_order() / 8u8);
     let public = curve::multiply(&a, &base);
-    let key = blake3::derive_key("vesica/1 ideal permutation Rijndael-256 key", &[]);
+    let key = blake3::derive_key("vesica/1 ideal permutation Rijndael-256 key", session);
     let masks = items.iter().map(|x| {
         let point = to_element(&oracle("vesica/1 compact-dh H1", session, x));
         let value = field::evaluate(polynomial, point);

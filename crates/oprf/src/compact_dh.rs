@@ -9,10 +9,15 @@
 //! with the ideal permutation, figure 6 under oracle Diffie-Hellman without it.
 //!
 //! **What is revealed.** The number of coefficients tells the sender the receiver's set size. A malicious
-//! receiver may hold up to n′ > n items; for n = 2^10, n′ ≤ 8n + 4 unless it makes 2^107 hash queries
-//! (lemma 10), and one that declares fewer than two items may hold two.
+//! receiver can hold a few items more than it declares, by a search during the run ([`overfit`]), but not more than
+//! 8·n + 4 for n = 2^10 unless it makes 2^107 queries (lemma 10). One that declares fewer than two may hold two.
+//!
+//! **λ.** Two events share 2^-λ ([`EVENTS`]) in a semi-honest run: masks of different items collide, and hashes of 256
+//! bits do (H₁ of own items, or one on a reserved point). A malicious run has masks of 256 bits and the latter alone.
 //!
 //! **Deviations.**
+//! - Π is keyed by the session, where the paper's implementation has one fixed key: a search for a polynomial through
+//!   too many points cannot be prepared before the contract is agreed.
 //! - Elligator is applied to points of the whole curve (see [`vesica_primitives::curve`]). The paper's
 //!   points of the prime-order subgroup are distinguishable from random strings and would hand the
 //!   receiver's set to the sender.
@@ -28,6 +33,8 @@
 //! - The semi-honest variants hash the same three, where the paper sends a hash of the secret alone: it
 //!   costs nothing and binds the mask to the run.
 //! - Coefficients belong to the X_j basis of [`vesica_primitives::polynomial`].
+
+pub mod overfit;
 
 use rand_core::CryptoRng;
 use vesica_primitives::curve::{EncodedKeys, PlainKey};
@@ -52,6 +59,9 @@ pub const POLYNOMIAL: Kind = Kind {
     name: "polynomial",
 };
 
+/// Events that share 2^-λ in a run.
+pub const EVENTS: u32 = 2;
+
 /// Which figure of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -73,26 +83,45 @@ impl Variant {
         points.max(2)
     }
 
-    /// The permutation between polynomial values and key-agreement messages, where the figure has one.
-    fn permutation(self) -> Option<IdealPermutation> {
+    /// The run's permutation between polynomial values and key-agreement messages, where the figure has one.
+    fn permutation(self, session: &[u8; 32]) -> Option<IdealPermutation> {
         match self {
-            Variant::Malicious | Variant::SemiHonest1 => Some(IdealPermutation::default()),
+            Variant::Malicious | Variant::SemiHonest1 => Some(IdealPermutation::new(session)),
             Variant::SemiHonest2 => None,
         }
     }
 }
 
-/// The oracles of one run.
+/// The public functions of one run.
 struct Oracles {
     h1: Oracle,
     h2: Oracle,
+    permutation: Option<IdealPermutation>,
 }
 
 impl Oracles {
-    fn new(session: &[u8; 32]) -> Self {
+    fn new(variant: Variant, session: &[u8; 32]) -> Self {
         Oracles {
             h1: Oracle::new("vesica/1 compact-dh H1", session),
             h2: Oracle::new("vesica/1 compact-dh H2", session),
+            permutation: variant.permutation(session),
+        }
+    }
+
+    /// The polynomial's value for a key-agreement message.
+    fn value(&self, message: &[u8; 32]) -> Element {
+        match &self.permutation {
+            Some(pi) => element_from_bytes(&pi.invert(message)),
+            None => element_from_bytes(message),
+        }
+    }
+
+    /// The key-agreement message that a value of the polynomial stands for.
+    fn message(&self, value: &Element) -> [u8; 32] {
+        let bytes = element_to_bytes(value);
+        match &self.permutation {
+            Some(pi) => pi.apply(&bytes),
+            None => bytes,
         }
     }
 
@@ -144,17 +173,10 @@ impl Receiver {
     ) -> (Self, Vec<Element>) {
         let Prepared(keys) = prepared;
         assert_eq!(keys.len(), items.len(), "prepared for another set size");
-        let oracles = Oracles::new(session);
+        let oracles = Oracles::new(variant, session);
         let mut points = oracles.points(items);
-        let permutation = variant.permutation();
-        let mut values: Vec<Element> = keys
-            .representatives()
-            .iter()
-            .map(|message| match &permutation {
-                Some(pi) => element_from_bytes(&pi.invert(message)),
-                None => element_from_bytes(message),
-            })
-            .collect();
+        let messages = keys.representatives().iter();
+        let mut values: Vec<Element> = messages.map(|m| oracles.value(m)).collect();
         let mut random = || {
             let mut bytes = [0; 32];
             rng.fill_bytes(&mut bytes);
@@ -195,7 +217,6 @@ impl Receiver {
 
 /// The sender, waiting for the polynomial.
 pub struct Sender {
-    variant: Variant,
     oracles: Oracles,
     key: PlainKey,
 }
@@ -206,8 +227,7 @@ impl Sender {
         let key = PlainKey::generate(rng);
         let public = *key.public();
         let sender = Sender {
-            variant,
-            oracles: Oracles::new(session),
+            oracles: Oracles::new(variant, session),
             key,
         };
         (sender, public)
@@ -232,14 +252,7 @@ impl Sender {
         }
         let points = self.oracles.points(items);
         let values = evaluate(polynomial, &points).expect("hashes avoid the reserved points");
-        let permutation = self.variant.permutation();
-        let messages: Vec<[u8; 32]> = values
-            .iter()
-            .map(|value| match &permutation {
-                Some(pi) => pi.apply(&element_to_bytes(value)),
-                None => element_to_bytes(value),
-            })
-            .collect();
+        let messages: Vec<[u8; 32]> = values.iter().map(|v| self.oracles.message(v)).collect();
         let secrets = self.key.agree(&messages);
         Ok(self.oracles.masks(items, &secrets, &messages))
     }

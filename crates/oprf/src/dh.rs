@@ -7,6 +7,9 @@
 //!
 //! **What is revealed.** The number of blinded items tells the sender the receiver's set size.
 //!
+//! **λ.** Two events share 2^-λ ([`EVENTS`]): masks of different items collide; points of different items do, of
+//! which there are more than 2^250.
+//!
 //! **Deviations.**
 //! - The receiver takes its own exponent off the sender's answer instead of putting it on the sender's
 //!   items: F(x) = H(x, h(x)^a). The number of multiplications and, for equal sizes, of bytes is that of
@@ -34,6 +37,9 @@ pub const ANSWERS: Kind = Kind {
     code: 36,
     name: "answers to blinded items",
 };
+
+/// Events that share 2^-λ in a run.
+pub const EVENTS: u32 = 2;
 
 /// Points in one frame.
 const CHUNK: usize = 4096;

@@ -22,8 +22,11 @@
 //!    H(t_b, b, i), which the receiver knows.
 //!
 //! For x ≠ y, what is hashed differs from t_b by s ∧ (C(x) ⊕ C(y)). Code words look random, so that all the
-//! sender's evaluations meet a distance of 128 or more with probability 1 − 2^-λ: [`width()`] of three times
-//! its number of items.
+//! sender's evaluations meet a distance of 128 or more, but with a small probability: [`width()`] of three times its
+//! number of items.
+//!
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): the receiver's items have no places in the table; some evaluation
+//! meets a distance below 128; masks of different items collide; halves of 128 bits of different items are equal.
 //!
 //! **Deviations.** An item's three bins are different ones, and the number of the function is hashed all the same
 //! (PRTY19, section 4.3). The table has no stash; see [`cuckoo::Parameters`] for what that takes.
@@ -39,6 +42,7 @@ use vesica_kernels::transpose::transpose128;
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::lambda_each;
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
@@ -50,6 +54,9 @@ pub const ROWS: Kind = Kind {
     code: 57,
     name: "code rows",
 };
+
+/// Events that share 2^-λ in a run.
+pub const EVENTS: u32 = 4;
 
 /// Hash functions, and outputs of each of the sender's items.
 pub const HASHES: usize = 3;
@@ -78,7 +85,7 @@ const AHEAD: usize = 32;
 /// What both sides know.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Statistical security in bits, 1 to 128.
+    /// Statistical security in bits, 1 to 126.
     pub lambda: u32,
     /// Items of the receiver.
     pub receiver_size: usize,
@@ -91,7 +98,8 @@ pub struct Params {
 impl Params {
     /// Bytes of a row: ℓ/8.
     pub fn row_bytes(&self) -> usize {
-        width((HASHES * self.sender_size) as u64, self.lambda).div_ceil(8)
+        let evaluations = (HASHES * self.sender_size) as u64;
+        width(evaluations, lambda_each(self.lambda, EVENTS)).div_ceil(8)
     }
 
     /// ℓ, the number of columns.
@@ -106,7 +114,8 @@ impl Params {
 
     /// The hash functions and the number of bins.
     pub fn functions(&self) -> cuckoo::Functions {
-        let parameters = cuckoo::Parameters::new(self.receiver_size, HASHES, self.lambda);
+        let lambda = lambda_each(self.lambda, EVENTS);
+        let parameters = cuckoo::Parameters::new(self.receiver_size, HASHES, lambda);
         cuckoo::Functions::new(parameters, &self.session)
     }
 
@@ -213,7 +222,7 @@ fn short(params: &Params) -> bool {
 ///
 /// # Errors
 /// The channel's; `Resource` if the items have no places in the table, which distinct items make happen with
-/// probability 2^-λ.
+/// probability at most 2^-λ.
 ///
 /// # Panics
 /// If there are not as many items as `params` says.

@@ -6,7 +6,7 @@
 //!
 //! **Adversary.** Malicious: vector OLE over GF(2^128) whose setup withstands malicious peers, outputs of
 //! 128 bits, and a coin that both sides toss and that enters every output. Semi-honest: no checks and no
-//! coin; the vector a and the encoding over GF(2^64) where n_s·2^-64 ≤ 2^-λ, else over GF(2^128).
+//! coin; the vector a and the encoding over GF(2^64) where that is wide enough, else over GF(2^128).
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway. A malicious receiver can
 //! encode more than n items: an encoding of m slots can hold n′ ≥ m of its own choosing, which RS21 bounds
@@ -14,6 +14,11 @@
 //! show how to exceed n by choosing items that suit the encoding. Rows and values here come from items that
 //! are hashed with a salt of both sides, so that this search starts only once the run has begun. See
 //! `docs/protocols/vole.md`.
+//!
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): the items cannot be encoded; Decode(P, x) is H(x) for an item x of
+//! the sender's that the receiver does not have, n_s·2^-64 or n_s·2^-128; masks of different items collide; and, as
+//! one event, halves of 128 bits of different items are equal or a check of a malicious run lets a wrong message
+//! through, which has a probability of at most 2^-116 per trial, of up to 2^28 items ([`MOST_LAMBDA`]).
 //!
 //! **The figure.** With C = Δ·A + B, the receiver holding A and C:
 //! 1. The sender commits to its half w_s of the coin.
@@ -39,6 +44,7 @@ use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::lambda_each;
 use vesica_wire::{Channel, Error, Kind, recv_rows};
 use zeroize::Zeroizing;
 
@@ -52,6 +58,13 @@ pub const ENCODING: Kind = Kind {
     code: 56,
     name: "encoding",
 };
+
+/// Events that share 2^-λ in a run.
+pub const EVENTS: u32 = 4;
+
+/// The most bits of statistical security. The checks of a malicious run take half of one event's share: 2^-122 for
+/// each tile of the OT extension, of which 2^28 items take 26, and 2^-127 for the trees.
+pub const MOST_LAMBDA: u32 = 112;
 
 /// Items whose values are worked on together.
 const BATCH: usize = 1 << 10;
@@ -67,7 +80,7 @@ const SLOTS: usize = 1 << 15;
 pub struct Params {
     /// Whom to withstand.
     pub security: Security,
-    /// Statistical security in bits.
+    /// Statistical security in bits, at most [`MOST_LAMBDA`].
     pub lambda: u32,
     /// Items of the receiver.
     pub receiver_size: usize,
@@ -78,21 +91,25 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether the values that are encoded may be 64 bits wide: the sender's other items then meet
-    /// none of the receiver's by chance but with probability 2^-λ.
+    /// Statistical security in bits of each event.
+    fn lambda_each(&self) -> u32 {
+        lambda_each(self.lambda, EVENTS)
+    }
+
+    /// Whether the values that are encoded may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
     pub fn narrow(&self) -> bool {
         let log = self.sender_size.max(1).next_power_of_two().ilog2();
-        self.security == Security::SemiHonest && log + self.lambda <= 64
+        self.security == Security::SemiHonest && log + self.lambda_each() <= 64
     }
 
     /// The store of a run that went on to `session`, which its rows depend on.
     fn store(&self, session: &[u8; 32]) -> RandomBand {
-        RandomBand::new(self.receiver_size, self.lambda, session)
+        RandomBand::new(self.receiver_size, self.lambda_each(), session)
     }
 
     /// Slots of the store, whatever its rows are.
     fn slots(&self) -> usize {
-        Parameters::new(self.receiver_size, self.lambda).size()
+        Parameters::new(self.receiver_size, self.lambda_each()).size()
     }
 
     fn outputs(&self) -> Oracle {
@@ -207,7 +224,7 @@ impl Value<2> for u128 {
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` if the items cannot be
-/// encoded, which distinct items make happen with probability 2^-λ.
+/// encoded, which distinct items make happen with probability at most 2^-λ.
 ///
 /// # Panics
 /// If there are not as many items as `params` says.

@@ -1,5 +1,5 @@
 //! Rijndael with 256-bit blocks and a 256-bit key (Daemen and Rijmen, *The Design of Rijndael*), and its
-//! fixed-key use as the ideal permutation Π of RT21, section 2.4.
+//! use under a public key of the run as the ideal permutation Π of RT21, section 2.4.
 //!
 //! A block is eight columns of four bytes. One round of AES works on four columns, so a round here is a
 //! byte permutation that turns the two halves into what the AES row shift expects, followed by an AES
@@ -162,19 +162,20 @@ fn substitute(word: [u8; 4]) -> [u8; 4] {
     [block[0], block[1], block[2], block[3]]
 }
 
-/// Π: Rijndael-256 under a fixed public key, the hash of this module's name.
+/// Π of one run: Rijndael-256 under a public key that is a hash of the run's session.
+///
+/// Nothing computed before the session is known helps to find inputs or outputs of a wanted form.
 pub struct IdealPermutation(Rijndael256);
 
-impl Default for IdealPermutation {
-    fn default() -> Self {
+impl IdealPermutation {
+    /// Π of the run named `session`. Expands one key; reuse it for all blocks of the run.
+    pub fn new(session: &[u8; 32]) -> Self {
         IdealPermutation(Rijndael256::new(&blake3::derive_key(
             "vesica/1 ideal permutation Rijndael-256 key",
-            &[],
+            session,
         )))
     }
-}
 
-impl IdealPermutation {
     /// Π(x).
     pub fn apply(&self, x: &Block256) -> Block256 {
         self.0.encrypt(x)
@@ -219,10 +220,18 @@ mod tests {
         }
 
         #[test]
-        fn the_ideal_permutation_inverts(x: Block256) {
-            let pi = IdealPermutation::default();
+        fn the_ideal_permutation_inverts(session: [u8; 32], x: Block256) {
+            let pi = IdealPermutation::new(&session);
             prop_assert_eq!(pi.invert(&pi.apply(&x)), x);
             prop_assert_eq!(pi.apply(&pi.invert(&x)), x);
         }
+    }
+
+    #[test]
+    fn every_session_has_a_permutation_of_its_own() {
+        let images: std::collections::HashSet<Block256> = (0..100)
+            .map(|i| IdealPermutation::new(&[i; 32]).apply(&[7; 32]))
+            .collect();
+        assert_eq!(images.len(), 100);
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a run withstands.
+//! Whom a run withstands, and how its events share the statistical error.
 
 /// What an adversary may do.
 #[derive(
@@ -18,6 +18,26 @@ impl Security {
         match self {
             Security::SemiHonest => "semi-honest",
             Security::Malicious => "malicious",
+        }
+    }
+}
+
+/// λ + ⌈log₂ `events`⌉: if each of `events` events has a probability of at most 2^-result, all together have one of
+/// at most 2^-`lambda`. What promises 2^-λ of several things goes through this.
+pub fn lambda_each(lambda: u32, events: u32) -> u32 {
+    lambda + events.next_power_of_two().ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_share_the_error() {
+        for events in 1..200u32 {
+            let each = lambda_each(40, events) - 40;
+            assert!(u64::from(events) <= 1 << each);
+            assert!(events == 1 || u64::from(events) > 1 << (each - 1));
         }
     }
 }

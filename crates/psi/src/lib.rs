@@ -12,7 +12,7 @@ pub use vesica_oprf::Item;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_oprf::sparse::{self, Bins, Message, Slices, Store, ThreeHash};
 use vesica_oprf::{Outputs, dh, kkrt, vole};
-pub use vesica_primitives::security::Security;
+pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
 
 /// The protocols, by the names that the command and the contract use.
@@ -97,18 +97,35 @@ impl Protocol {
         }
     }
 
-    /// The most bits of statistical security for sets of these sizes, where there is a limit: outputs
-    /// of `vole`, `kkrt` and the sparse extensions have 128 bits, and each of the pairs of masks may meet by
-    /// chance; a sparse extension's matrix has no more than [`sparse::MOST_COLUMNS`] columns.
+    /// Events that share 2^-λ in a run: those that the OPRF's module lists.
+    pub fn events(self) -> u32 {
+        match Oprf::of(self) {
+            Oprf::CompactDh(_) => compact_dh::EVENTS,
+            Oprf::Dh => dh::EVENTS,
+            Oprf::Kkrt => kkrt::EVENTS,
+            Oprf::Sparse(_) => sparse::EVENTS,
+            Oprf::Vole => vole::EVENTS,
+        }
+    }
+
+    /// The most bits of statistical security for sets of these sizes, where there is a limit.
+    ///
+    /// Outputs of `vole`, `kkrt` and the sparse extensions have 128 bits, as have the halves of items that they
+    /// work on. Of all pairs in which masks or halves of different items may collide, those of the receiver's own
+    /// items included, each must do so with half of one event's share at most. The checks of `vole` and the columns
+    /// of a sparse extension have limits of their own.
     pub fn max_lambda(self, receiver_size: u64, sender_size: u64) -> Option<u32> {
+        let receiver = u128::from(receiver_size.max(1));
         let masks = u128::from(sender_size.max(1)) * self.masks_an_item() as u128;
-        let pairs = u128::from(receiver_size.max(1)) * masks;
+        let pairs = receiver.saturating_mul(masks);
+        let pairs = pairs.saturating_add(receiver * receiver / 2);
         let log = u128::BITS - (pairs - 1).leading_zeros();
-        let outputs = 128u32.saturating_sub(log);
+        let outputs = 127u32.saturating_sub(lambda_each(log, self.events()));
         match Oprf::of(self) {
             Oprf::CompactDh(_) | Oprf::Dh => None,
-            Oprf::Kkrt | Oprf::Vole => Some(outputs),
+            Oprf::Kkrt => Some(outputs),
             Oprf::Sparse(_) => Some(outputs.min(sparse::MOST_LAMBDA)),
+            Oprf::Vole => Some(outputs.min(vole::MOST_LAMBDA)),
         }
     }
 
@@ -147,6 +164,13 @@ pub struct Params {
     pub sender_size: usize,
     /// Hash of the agreed contract and both sides' nonces; bound into every hash of the protocol.
     pub session: [u8; 32],
+}
+
+impl Params {
+    /// Statistical security in bits of each event that shares 2^-λ, the collision of masks among them.
+    pub fn lambda_each(&self) -> u32 {
+        lambda_each(self.lambda, self.protocol.events())
+    }
 }
 
 /// What a receiver can compute before it knows its items or its peer. Consumed by one run.

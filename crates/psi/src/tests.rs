@@ -180,14 +180,14 @@ proptest! {
 fn bytes_follow_the_formula() {
     let (n, m) = (256usize, 1024usize);
     let (ours, theirs) = (items(0..n as u32), items(100..100 + m as u32));
-    // λ + log₂(n_s·n_r) = 58; the first mask in full, of each other one its gap, 2^10 times smaller
+    // λ + 1 + log₂(n_s·n_r) = 59; the first mask in full, of each other one its gap, 2^10 times smaller
     // than the range and 1.55 bits or so longer in code.
     let masks = |width: usize| (width + (m - 1) * (width - 10)) / 8 + (m - 1) * 155 / 800;
     let cases = [
         (Protocol::CompactDh, n * 32, 32 + masks(256)),
-        (Protocol::CompactDhSh1, n * 32, 32 + masks(58)),
-        (Protocol::CompactDhSh2, (n + 1) * 32, 32 + masks(58)),
-        (Protocol::Dh, n * 32, n * 32 + masks(58)),
+        (Protocol::CompactDhSh1, n * 32, 32 + masks(59)),
+        (Protocol::CompactDhSh2, (n + 1) * 32, 32 + masks(59)),
+        (Protocol::Dh, n * 32, n * 32 + masks(59)),
     ];
     for (protocol, up, down) in cases {
         let (mut receiving, mut sending) = memory_pair();

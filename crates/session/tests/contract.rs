@@ -326,9 +326,9 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         lambda: 100,
         ..theirs
     };
-    assert!(refused(&ours, &theirs, 80_000).is_ok());
+    assert!(refused(&ours, &theirs, 5000).is_ok());
     assert_eq!(
-        refused(&ours, &theirs, 100_000).unwrap_err(),
+        refused(&ours, &theirs, 6000).unwrap_err(),
         "vole offers at most 99 bits of statistical security for these sizes"
     );
     // A set that no run can hold never gets as far.

@@ -1,5 +1,7 @@
 //! A channel that spoils one of the frames it sends, to test what the peer makes of it.
 
+use std::time::Duration;
+
 use crate::{Channel, Error, Kind, PhaseTraffic};
 
 /// What happens to the frame.
@@ -22,6 +24,12 @@ pub enum Spoil {
     Kind(u8),
     /// The frame never goes out.
     Swallow,
+    /// Neither the frame nor any after it goes out; the connection stays open.
+    Stall,
+    /// The frame goes out so much later, and what follows it too.
+    Delay(Duration),
+    /// The frame goes out after the next one.
+    SwapWithNext,
     /// The connection is closed instead.
     Close,
 }
@@ -33,6 +41,8 @@ pub struct Tamper<C> {
     spoil: Spoil,
     sent: usize,
     previous: Option<Vec<u8>>,
+    /// A frame that goes out after the next one.
+    held: Option<(Kind, Vec<u8>)>,
     struck: bool,
 }
 
@@ -45,6 +55,7 @@ impl<C: Channel> Tamper<C> {
             spoil,
             sent: 0,
             previous: None,
+            held: None,
             struck: false,
         }
     }
@@ -54,7 +65,7 @@ impl<C: Channel> Tamper<C> {
         self.sent
     }
 
-    /// Whether a frame was changed, held back or doubled so far.
+    /// Whether a frame was changed, held back, delayed or doubled so far.
     pub fn struck(&self) -> bool {
         self.struck
     }
@@ -72,7 +83,14 @@ impl<C: Channel> Channel for Tamper<C> {
             if index + 1 == self.target && self.spoil == Spoil::ReplayPrevious {
                 self.previous = Some(payload.clone());
             }
-            return self.inner()?.send(kind, payload);
+            if index > self.target && self.spoil == Spoil::Stall {
+                return Ok(());
+            }
+            self.inner()?.send(kind, payload)?;
+            return match self.held.take() {
+                Some((kind, payload)) => self.inner()?.send(kind, payload),
+                None => Ok(()),
+            };
         }
         let (mut spoilt, mut code) = (payload.clone(), kind.code);
         match self.spoil.clone() {
@@ -91,8 +109,18 @@ impl<C: Channel> Channel for Tamper<C> {
                 self.inner()?.send(kind, payload.clone())?;
                 return self.inner()?.send(kind, payload);
             }
-            Spoil::Swallow => {
+            Spoil::Swallow | Spoil::Stall => {
                 self.struck = true;
+                return Ok(());
+            }
+            Spoil::Delay(time) => {
+                self.struck = true;
+                std::thread::sleep(time);
+                return self.inner()?.send(kind, payload);
+            }
+            Spoil::SwapWithNext => {
+                self.struck = true;
+                self.held = Some((kind, payload));
                 return Ok(());
             }
             Spoil::Close => {

@@ -50,6 +50,21 @@ fn each_spoil_does_what_it_says() {
         assert_eq!(payloads(&got), expected, "{spoil:?}");
     }
     assert_eq!(payloads(&run(Spoil::Duplicate).1), [[1, 2], [3, 4], [3, 4]]);
+    let (struck, got) = run(Spoil::SwapWithNext);
+    assert!(struck);
+    assert_eq!(payloads(&got), [[1, 2], [5, 6], [3, 4]]);
+}
+
+#[test]
+fn a_delayed_frame_comes_later_and_a_stalled_connection_says_nothing_more() {
+    let start = std::time::Instant::now();
+    let (struck, got) = run(Spoil::Delay(Duration::from_millis(100)));
+    assert!(struck && start.elapsed() >= Duration::from_millis(100));
+    assert_eq!(payloads(&got), [[1, 2], [3, 4], [5, 6]]);
+    let (struck, got) = run(Spoil::Stall);
+    assert!(struck);
+    assert_eq!(payloads(&got), [[1, 2]]);
+    assert!(matches!(got[1], Err(Error::TimedOut(_))));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The real binary, two processes, TLS on this machine.
 
 mod commands;
+mod faults;
 mod input;
 mod large;
 #[cfg(target_os = "linux")]
 mod limits;
 mod peers;
+mod random;
 mod support;
 mod tables;
+mod trial;
 mod vole;
 mod word_lists;

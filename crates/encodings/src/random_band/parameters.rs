@@ -1,5 +1,7 @@
 //! How many columns a random-band system needs.
 
+use vesica_primitives::security::lambda_each;
+
 /// The most keys that one system is made for on average; more go into bins.
 pub const BIN: usize = (1 << 20) + (1 << 18);
 
@@ -80,8 +82,8 @@ const MARGIN: u64 = 4;
 ///   convex in both as far as computed; four more make up for the rounding of the entries. Tests
 ///   check points between entries.
 /// - More than [`BIN`] keys go to b bins. A bin gets more than n/b + δ keys with probability at most
-///   exp(−δ² / (2·(n/b + δ/3))) (Bernstein). Each bin takes λ + log2 b + 1 bits for this and as much for its
-///   system.
+///   exp(−δ² / (2·(n/b + δ/3))) (Bernstein). That and the failure of its system are two events per bin, which
+///   share 2^-λ.
 ///
 /// Experiments of Bienstock and others at m = 1.1·n give λ a slope of 0.2751 a bit of width; the bound's is
 /// 0.2795 there.
@@ -109,7 +111,7 @@ impl Parameters {
         let (most, lambda) = match bins {
             1 => (items, lambda),
             _ => {
-                let lambda = lambda + bins.next_power_of_two().ilog2() + 1;
+                let lambda = lambda_each(lambda, 2 * bins as u32);
                 (fullest(items, bins, lambda), lambda)
             }
         };

@@ -26,12 +26,14 @@
 //! is quick. Sparse slots are counted for the load that all bins stay below with the same probability,
 //! whatever λ is: failure does not depend on this.
 
+use vesica_primitives::security::lambda_each;
+
 /// Keys a bin, on average, at most: a bin's working set should stay in the second-level cache, and
 /// slots must have 16-bit numbers.
 const BIN: usize = 1 << 15;
 
 /// Peeling leaves many rows of some bin over with probability about 2^-SLOW.
-const SLOW: u64 = 40;
+const SLOW: u32 = 40;
 
 /// 1.223, where peeling begins to work, in units of 2^-20.
 const THRESHOLD: u64 = 1_282_409;
@@ -67,16 +69,18 @@ impl Parameters {
         assert!(lambda <= 128 && items as u64 <= 1 << 40, "within bounds");
         let items = items.max(1);
         let bins = items.div_ceil(BIN);
-        let log_bins = bins.next_power_of_two().ilog2();
-        let load = max_load(items, bins, u64::from(lambda + 1 + log_bins));
-        let usual = max_load(items, bins, SLOW + 1 + u64::from(log_bins));
-        let expansion = expansion(usual, SLOW + 1 + u64::from(log_bins));
+        let events = 2 * bins as u32;
+        let each = lambda_each(lambda, events);
+        let slow = lambda_each(SLOW, events).into();
+        let load = max_load(items, bins, each.into());
+        let usual = max_load(items, bins, slow);
+        let expansion = expansion(usual, slow);
         let sparse = (usual as u64 * expansion).div_ceil(1 << 20) as usize + EXTRA;
         Parameters {
             bins,
             load,
             sparse,
-            dense: (lambda + 1 + log_bins).saturating_sub(margin(load)) as usize,
+            dense: each.saturating_sub(margin(load)) as usize,
         }
     }
 

@@ -234,14 +234,13 @@ fn decoded_points_of_members_look_like_those_of_others() {
     let n = 2000;
     let ours = items(0..n);
     let (_, polynomial) = start(Variant::Malicious, &ours);
-    let pi = IdealPermutation::default();
-    let oracles = Oracles::new(&SESSION);
+    let oracles = Oracles::new(Variant::Malicious, &SESSION);
     let in_subgroup = |items: &[Item]| {
         let values = evaluate(&polynomial, &oracles.points(items)).unwrap();
         values
             .iter()
             .filter(|v| {
-                let message = pi.apply(&element_to_bytes(v));
+                let message = oracles.message(v);
                 let mut u = [[0; 32]];
                 decode(Backend::Best, &[message], &mut u);
                 MontgomeryPoint(u[0])
@@ -293,4 +292,18 @@ fn runs_are_separated() {
     let sent = sender.masks(&polynomial, &ours).unwrap();
     let own = receiver.masks(&public).unwrap();
     assert!(own.iter().all(|mask| !sent.contains(mask)));
+}
+
+/// A polynomial made before the session is known leads to none of the messages that it was made for.
+#[test]
+fn points_cannot_be_prepared_before_the_session() {
+    let messages: Vec<[u8; 32]> = (0..20).map(|i| [i; 32]).collect();
+    for variant in [Variant::Malicious, Variant::SemiHonest1] {
+        let [guessed, real] = [[1; 32], [2; 32]].map(|session| Oracles::new(variant, &session));
+        for message in &messages {
+            let value = guessed.value(message);
+            assert_eq!(guessed.message(&value), *message);
+            assert!(!messages.contains(&real.message(&value)), "{variant:?}");
+        }
+    }
 }

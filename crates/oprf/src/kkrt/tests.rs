@@ -119,24 +119,24 @@ fn outputs_agree_on_common_items_and_nowhere_else() {
 #[test]
 fn chunks_and_long_rows() {
     check(Base::Ideal, &params(20_000, 30_000), 7_000);
-    for lambda in [48, 64, 80, 100] {
+    for lambda in [46, 64, 80, 100] {
         let params = Params {
             lambda,
             ..params(500, 900)
         };
-        assert_eq!(params.row_bytes() > 56, lambda > 48);
+        assert_eq!(params.row_bytes() > 56, lambda > 46);
         check(Base::Ideal, &params, 100);
     }
 }
 
 #[test]
 fn rows_are_as_wide_as_the_bound_asks_for() {
-    assert_eq!(params(5, 1 << 20).columns(), 440);
+    assert_eq!(params(5, 1 << 20).columns(), 448);
     assert_eq!(params(5, 1 << 26).columns(), 456);
-    // Whatever the contract allows fits: λ is at most 128 less the logarithm of 3·n_s·n_r.
+    // Whatever the contract allows fits: λ is at most 125 less the logarithm of 3·n_s·n_r.
     for log in [0u32, 10, 20, 26] {
         let params = Params {
-            lambda: 126 - log,
+            lambda: 123 - log,
             ..params(1, 1 << log)
         };
         assert!(params.pieces() <= MOST_PIECES);

@@ -160,7 +160,7 @@ fn keeping_a_view_changes_nothing() {
     });
     assert!(own.is_ok());
     assert_eq!(plain.unwrap(), watched.unwrap());
-    assert_eq!(view.unwrap().columns(), width(300, 40).next_multiple_of(8));
+    assert_eq!(view.unwrap().columns(), params.width(1).next_multiple_of(8));
 }
 
 /// Every item of the sender's in a list of candidates, and all of s; own items that the sender lacks are not found.

@@ -93,7 +93,7 @@ impl Message for Bins {
     type Layout = Numbers;
 
     fn new(params: &Params, width: usize) -> Self {
-        let parameters = two_choice::Parameters::new(params.receiver_size, params.lambda);
+        let parameters = two_choice::Parameters::new(params.receiver_size, params.lambda_each());
         Bins {
             bits: strings::bits(width),
             functions: two_choice::Functions::new(parameters, &params.session),

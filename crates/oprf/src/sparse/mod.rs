@@ -22,8 +22,12 @@
 //!    is H(T(x)) where P(x) = R(x).
 //!
 //! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. Its ones are how many bits of s hide the output:
-//! at least 128 for all the sender's points with probability 1 − 2^-λ, if ℓ is [`width()`] of their number.
+//! at least 128 for all the sender's points, but with a small probability, if ℓ is [`width()`] of their number.
 //! `docs/narrow-masks.md` shows what a narrower matrix gives away, and [`research`](crate::research) has one.
+//!
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): P does not exist (the store has no encoding, or two-choice bins
+//! overflow; a polynomial always exists); some point of the sender's meets fewer than 128 ones; masks of different
+//! items collide; points of different items are equal, or lie where a polynomial's transforms have theirs.
 //!
 //! | protocol | P | points of an item |
 //! |---|---|---|
@@ -47,6 +51,7 @@ use vesica_correlations::base_ot;
 use vesica_correlations::choices::Choices;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::lambda_each;
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
@@ -70,9 +75,12 @@ const SALT: Kind = Kind {
 /// The widest matrix, in columns.
 pub const MOST_COLUMNS: usize = 512;
 
+/// Events that share 2^-λ in a run.
+pub const EVENTS: u32 = 4;
+
 /// The most bits of statistical security: for up to 2^27 points of the sender's the matrix is no wider than
-/// that.
-pub const MOST_LAMBDA: u32 = 70;
+/// [`MOST_COLUMNS`].
+pub const MOST_LAMBDA: u32 = 68;
 
 /// What both sides know.
 #[derive(Clone, Debug)]
@@ -90,9 +98,14 @@ pub struct Params {
 }
 
 impl Params {
-    /// ℓ of a run in which the sender has `points` points an item.
-    pub(crate) fn width(&self, points: usize) -> usize {
-        width((points * self.sender_size) as u64, self.lambda)
+    /// Statistical security in bits of each event.
+    fn lambda_each(&self) -> u32 {
+        lambda_each(self.lambda, EVENTS)
+    }
+
+    /// ℓ of a run in which the sender has `points` points per item.
+    pub fn width(&self, points: usize) -> usize {
+        width((points * self.sender_size) as u64, self.lambda_each())
     }
 
     pub(crate) fn outputs(&self) -> Oracle {
@@ -206,7 +219,7 @@ fn sender_keys(
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for what no sender sends; `Resource` if the items cannot be written
-/// into a message, which distinct items make happen with probability 2^-λ.
+/// into a message, which distinct items make happen with probability at most 2^-λ.
 ///
 /// # Panics
 /// If there are not as many items as `params` says.

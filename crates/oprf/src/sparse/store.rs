@@ -204,7 +204,7 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
     fn new(params: &Params, width: usize) -> Self {
         assert!(width <= 64 * W);
         Store {
-            store: K::new(params.receiver_size, params.lambda, &params.session),
+            store: K::new(params.receiver_size, params.lambda_each(), &params.session),
             // Whole bytes: a bit that no column fills would be 0 at the receiver's points and random
             // elsewhere.
             row_bytes: width.div_ceil(8),

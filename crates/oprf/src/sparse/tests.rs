@@ -222,7 +222,8 @@ fn other_rows_are_far_from_the_message() {
 
 #[test]
 fn the_widest_matrix_has_room() {
-    assert!(width(1 << 27, MOST_LAMBDA).next_multiple_of(8) <= MOST_COLUMNS);
+    let each = lambda_each(MOST_LAMBDA, EVENTS);
+    assert!(width(1 << 27, each).next_multiple_of(8) <= MOST_COLUMNS);
 }
 
 /// Of n = 2^r points that are uniform in GF(2^k), two agree or one is of the 2^(r−1) of the transform with
@@ -231,9 +232,10 @@ fn the_widest_matrix_has_room() {
 fn points_are_wide_enough() {
     const LOG_MOST: usize = 22;
     for lambda in 1..=MOST_LAMBDA {
-        let bits = strings::bits(width(1, lambda));
+        let each = lambda_each(lambda, EVENTS);
+        let bits = strings::bits(width(1, each));
         if lambda >= 40 {
-            assert!(2 * LOG_MOST + lambda as usize <= bits);
+            assert!(2 * LOG_MOST + each as usize <= bits);
         }
     }
 }
@@ -363,10 +365,11 @@ fn malformed_messages_are_refused() {
     }
     let width = |points| params(50, 60).width(points);
     refused::<Slices>("polynomial", width(1).div_ceil(4) * 7, true);
-    let capacity = vesica_encodings::two_choice::Parameters::new(50, 40);
+    let each = lambda_each(40, EVENTS);
+    let capacity = vesica_encodings::two_choice::Parameters::new(50, each);
     let strings = (capacity.bins * capacity.capacity).div_ceil(8);
     refused::<Bins>("bin polynomials", width(2).div_ceil(4) * strings, false);
-    let slots = vesica_encodings::random_band::Parameters::new(50, 40).size();
+    let slots = vesica_encodings::random_band::Parameters::new(50, each).size();
     refused::<Store>("store", width(1).div_ceil(8) * slots, false);
 }
 

@@ -131,10 +131,12 @@ fn narrow_values_serve_while_chance_allows() {
         };
         params.narrow()
     };
-    assert!(narrow(Security::SemiHonest, 40, 1 << 24));
-    assert!(!narrow(Security::SemiHonest, 40, (1 << 24) + 1));
-    assert!(narrow(Security::SemiHonest, 64, 1));
-    assert!(!narrow(Security::SemiHonest, 64, 2));
+    // n_s·2^-64 has a quarter of 2^-λ.
+    assert!(narrow(Security::SemiHonest, 40, 1 << 22));
+    assert!(!narrow(Security::SemiHonest, 40, (1 << 22) + 1));
+    assert!(narrow(Security::SemiHonest, 62, 1));
+    assert!(!narrow(Security::SemiHonest, 62, 2));
+    assert!(!narrow(Security::SemiHonest, 64, 1));
     assert!(!narrow(Security::Malicious, 40, 2));
     // Wide values in a semi-honest run.
     let params = Params {

@@ -62,8 +62,9 @@ pub const NAMES: Kind = Kind {
 ///
 /// Malicious: 256 bits, so that a sender cannot find two items with one mask (RT21, section 4.1). Of
 /// `vole` 128 bits: two items with one mask take 2^64 hashes during the run.
-/// Semi-honest: λ + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
-/// at most 2^-λ (section A.1); c is the number of the sender's masks an item.
+/// Semi-honest: λ' + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
+/// at most 2^-λ' (section A.1); c is the number of the sender's masks per item, and λ' is
+/// [`Params::lambda_each`], the masks' share of 2^-λ.
 pub fn width(params: &Params) -> usize {
     match (params.security, params.protocol) {
         (Security::Malicious, crate::Protocol::Vole) => 128,
@@ -72,7 +73,7 @@ pub fn width(params: &Params) -> usize {
             let masks = (params.sender_size * params.protocol.masks_an_item()).max(1);
             let pairs = params.receiver_size.max(1) as u128 * masks as u128;
             let log = pairs.next_power_of_two().trailing_zeros();
-            (params.lambda + log).min(256) as usize
+            (params.lambda_each() + log).min(256) as usize
         }
     }
 }

@@ -296,7 +296,8 @@ fn params(protocol: Protocol, lambda: u32, receiver_size: usize, sender_size: us
     }
 }
 
-/// RT21, table 1: bits an item of the semi-honest variants, less the 256 of the polynomial.
+/// RT21, table 1: bits per item of the semi-honest variants, less the 256 of the polynomial, and one for masks' share of
+/// 2^-λ.
 #[test]
 fn widths_match_the_published_table() {
     for (log, bits) in [
@@ -308,15 +309,15 @@ fn widths_match_the_published_table() {
         (20, 336),
     ] {
         let p = params(Protocol::CompactDhSh1, 40, 1 << log, 1 << log);
-        assert_eq!(width(&p), bits - 256);
+        assert_eq!(width(&p), bits - 256 + 1);
     }
     assert_eq!(width(&params(Protocol::CompactDh, 40, 5, 5)), 256);
     assert_eq!(width(&params(Protocol::Vole, 40, 5, 5)), 128);
-    assert_eq!(width(&params(Protocol::Dh, 64, 0, 0)), 64);
-    assert_eq!(width(&params(Protocol::Dh, 40, 3, 5)), 44);
-    // Three masks an item.
-    assert_eq!(width(&params(Protocol::Kkrt, 40, 3, 5)), 46);
-    assert_eq!(width(&params(Protocol::Kkrt, 40, 1 << 20, 1 << 20)), 82);
+    assert_eq!(width(&params(Protocol::Dh, 64, 0, 0)), 65);
+    assert_eq!(width(&params(Protocol::Dh, 40, 3, 5)), 45);
+    // Three masks per item, and four events.
+    assert_eq!(width(&params(Protocol::Kkrt, 40, 3, 5)), 48);
+    assert_eq!(width(&params(Protocol::Kkrt, 40, 1 << 20, 1 << 20)), 84);
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn columns_meet_the_bound() {
         meets(items, lambda);
     }
     for log in 13..20 {
-        for lambda in [40, 75] {
+        for lambda in [42, 66, 75] {
             meets(3 << (log - 1), lambda);
         }
     }

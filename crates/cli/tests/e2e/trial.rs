@@ -1,0 +1,320 @@
+//! Random tables of two parties, and what a run over them must find.
+//!
+//! A person is a number. Each party has some persons, some of them in several rows, and writes each person's key in
+//! its own way: upper or lower case, white space, national or international phone numbers. Which rows match
+//! is decided by the numbers alone, and not by anything of ours.
+
+use std::collections::HashSet;
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica::{Protocol, Security};
+
+/// Every protocol with every security that it runs with.
+pub(crate) fn variants() -> Vec<(Protocol, Security)> {
+    let mut variants = Vec::new();
+    for protocol in Protocol::ALL {
+        for asked in [Security::Malicious, Security::SemiHonest] {
+            let variant = (protocol, protocol.runs(asked));
+            if !variants.contains(&variant) {
+                variants.push(variant);
+            }
+        }
+    }
+    variants
+}
+
+/// Name of a variant in tables and messages.
+pub(crate) fn name((protocol, security): (Protocol, Security)) -> String {
+    match protocol {
+        Protocol::Vole => format!("vole, {}", security.name()),
+        _ => protocol.name().to_owned(),
+    }
+}
+
+/// Prints a block of `docs/reliability.md`, which `scripts/reliability.py` puts there.
+pub(crate) fn publish(name: &str, text: &str) {
+    println!(
+        "\n<!-- begin {name} -->\n{}\n<!-- end {name} -->",
+        text.trim_end()
+    );
+}
+
+/// The part of `count` runs that `VESICA_RELIABILITY_PERCENT` asks for, at least one; all if it is not set.
+pub(crate) fn part(count: u64) -> u64 {
+    let percent = std::env::var("VESICA_RELIABILITY_PERCENT").ok();
+    let percent: u64 = percent.map_or(100, |percent| percent.parse().unwrap());
+    (count * percent / 100).max(1)
+}
+
+/// Chance that can be repeated.
+pub(crate) struct Dice(ChaCha20Rng);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(ChaCha20Rng::seed_from_u64(seed))
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0.next_u64() % end
+    }
+
+    /// True once in `times`.
+    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    fn shuffle<T>(&mut self, values: &mut [T]) {
+        for i in (1..values.len()).rev() {
+            values.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+/// What is in a key column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Exact,
+    Text,
+    Email,
+    Phone,
+    Hash,
+}
+
+impl Column {
+    const ALL: [Column; 5] = [
+        Column::Exact,
+        Column::Text,
+        Column::Email,
+        Column::Phone,
+        Column::Hash,
+    ];
+
+    /// The value of `--normalize`, after the column's name.
+    fn profile(self) -> &'static str {
+        match self {
+            Column::Exact => "exact",
+            Column::Text => "text",
+            Column::Email => "email",
+            Column::Phone => "phone:GB",
+            Column::Hash => "sha256-hex",
+        }
+    }
+
+    /// One of the ways to write what stands for `number`, which is below 1000.
+    fn write(self, number: u64, dice: &mut Dice) -> String {
+        let any_case = |text: String, dice: &mut Dice| match dice.below(3) {
+            0 => text.to_uppercase(),
+            1 => text.to_lowercase(),
+            _ => text,
+        };
+        match self {
+            // Spaces and letter case count.
+            Column::Exact => match number % 4 {
+                0 => format!("K{number}"),
+                1 => format!(" k{number}"),
+                2 => format!("\"k,{number}\""),
+                _ => format!("ключ {number}\n"),
+            },
+            Column::Text => {
+                let text = any_case(format!("Straße Ärger {number}"), dice);
+                match dice.below(3) {
+                    0 => text,
+                    1 => format!("  {}\t", text.replace(' ', "\u{a0} ")),
+                    _ => text.replace('g', "\u{ff47}"),
+                }
+            }
+            Column::Email => {
+                let text = any_case(format!("Ann.{number}@Post.Example.COM"), dice);
+                dice.pick(&["{}", " {}", "{}\t", "{}."])
+                    .replace("{}", &text)
+            }
+            // Numbers that are kept free for drama.
+            Column::Phone => {
+                let end = format!("{number:03}");
+                dice.pick(&[
+                    "+44 20 7946 0{}",
+                    "020 7946 0{}",
+                    "(020) 7946-0{}",
+                    "+44207946 0{}",
+                ])
+                .replace("{}", &end)
+            }
+            Column::Hash => {
+                let hash = blake3::hash(&number.to_le_bytes()).to_hex().to_string();
+                any_case(hash, dice)
+            }
+        }
+    }
+
+    /// A value that never matches, if there is one: blank, or none of its kind.
+    fn nothing(self, dice: &mut Dice) -> String {
+        match self {
+            Column::Exact => String::new(),
+            Column::Text => " \u{a0}".into(),
+            Column::Email => dice.pick(&["", " ", "nobody"]).into(),
+            Column::Phone => dice.pick(&["", "12", "call me"]).into(),
+            Column::Hash => dice.pick(&["", "abc", "00"]).into(),
+        }
+    }
+}
+
+/// A party's rows: who is in each, and how that is written; nobody where a row must not match.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    persons: Vec<Option<u64>>,
+    values: Vec<Vec<String>>,
+    header: Vec<String>,
+}
+
+impl Table {
+    /// A table of one exact column with the keys `k0`, `k1`, … of these numbers.
+    pub(crate) fn of_numbers(numbers: impl Iterator<Item = u64>) -> Table {
+        let persons: Vec<Option<u64>> = numbers.map(Some).collect();
+        let key = |person: &Option<u64>| vec![format!("k{}", person.unwrap())];
+        Table {
+            values: persons.iter().map(key).collect(),
+            persons,
+            header: vec!["k0".into()],
+        }
+    }
+
+    pub(crate) fn distinct(&self) -> HashSet<u64> {
+        self.persons.iter().copied().flatten().collect()
+    }
+
+    /// For each row whether the other table has its person too.
+    pub(crate) fn matching(&self, other: &Table) -> Vec<bool> {
+        let others = other.distinct();
+        let found = |person: &Option<u64>| person.is_some_and(|person| others.contains(&person));
+        self.persons.iter().map(found).collect()
+    }
+
+    /// The rows that `keep` says, as CSV; a number of the row comes first.
+    pub(crate) fn csv(&self, keep: &[bool]) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let mut csv = format!("row,{}\n", self.header.join(","));
+        for (number, values) in self.values.iter().enumerate().filter(|(i, _)| keep[*i]) {
+            let fields: Vec<String> = values.iter().map(|v| quoted(v)).collect();
+            csv.push_str(&format!("{number},{}\n", fields.join(",")));
+        }
+        csv
+    }
+
+    pub(crate) fn whole(&self) -> String {
+        self.csv(&vec![true; self.persons.len()])
+    }
+}
+
+/// One random run.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) protocol: Protocol,
+    pub(crate) security: Security,
+    pub(crate) lambda: u32,
+    pub(crate) both: bool,
+    /// Bytes that each side allows, receiver first.
+    pub(crate) memory: [Option<u64>; 2],
+    columns: Vec<Column>,
+    /// Of receiver and sender.
+    pub(crate) tables: [Table; 2],
+}
+
+impl Trial {
+    /// The run of this number: two tables of up to 300 distinct keys each.
+    pub(crate) fn new((protocol, security): (Protocol, Security), number: u64) -> Trial {
+        let mut dice = Dice::new(number);
+        let dice = &mut dice;
+        let mut columns = vec![dice.pick(&Column::ALL)];
+        if dice.once_in(3) {
+            columns.push(dice.pick(&Column::ALL));
+        }
+        // Two columns share what tells persons apart, so that values of one alone often agree.
+        let range = 1 + dice.below(999);
+        let size = |dice: &mut Dice| {
+            let most = dice.pick(&[0, 1, 3, 20, 300, 300, 300]).min(range);
+            dice.below(most + 1)
+        };
+        let sizes = [size(dice), size(dice)];
+        let tables = sizes.map(|size| Self::table(&columns, size, range, dice));
+        let lambda = dice.pick(&[40, 40, 40, 64]);
+        let full = vesica_session::working_bytes(protocol, sizes[0], sizes[1]);
+        let limit = full - full / 16;
+        let split = vesica_session::split(protocol, sizes[0], sizes[1], lambda, limit);
+        let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
+        let limit = limited.then_some(limit);
+        let other = limit.filter(|_| dice.once_in(2));
+        Trial {
+            protocol,
+            security,
+            lambda,
+            both: dice.once_in(3),
+            memory: if dice.once_in(2) {
+                [limit, other]
+            } else {
+                [other, limit]
+            },
+            columns,
+            tables,
+        }
+    }
+
+    fn table(columns: &[Column], size: u64, range: u64, dice: &mut Dice) -> Table {
+        let mut persons: Vec<u64> = (0..range).collect();
+        dice.shuffle(&mut persons);
+        persons.truncate(size as usize);
+        let mut rows = Vec::new();
+        for person in persons {
+            let copies = if dice.once_in(8) {
+                1 + dice.below(4)
+            } else {
+                1
+            };
+            rows.extend((0..copies).map(|_| Some(person)));
+            if dice.once_in(20) {
+                rows.push(None);
+            }
+        }
+        if rows.is_empty() {
+            // A table without any row is refused.
+            rows.push(None);
+        }
+        dice.shuffle(&mut rows);
+        let mut write = |person: &Option<u64>| {
+            let Some(person) = *person else {
+                let values = columns.iter().map(|column| column.nothing(dice));
+                return values.collect();
+            };
+            match columns {
+                [column] => vec![column.write(person, dice)],
+                _ => vec![
+                    columns[0].write(person % 30, dice),
+                    columns[1].write(person / 30, dice),
+                ],
+            }
+        };
+        Table {
+            values: rows.iter().map(&mut write).collect(),
+            persons: rows,
+            header: (0..columns.len()).map(|i| format!("k{i}")).collect(),
+        }
+    }
+
+    /// The value of `--key`.
+    pub(crate) fn key(&self) -> String {
+        self.tables[0].header.join(",")
+    }
+
+    /// The values of `--normalize`.
+    pub(crate) fn profiles(&self) -> Vec<String> {
+        let columns = self.columns.iter().enumerate();
+        columns
+            .map(|(i, column)| format!("k{i}={}", column.profile()))
+            .collect()
+    }
+}

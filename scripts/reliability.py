@@ -1,0 +1,73 @@
+"""Runs the random runs and the fault matrix, and writes what they found into docs/reliability.md.
+
+    reliability.py [--percent N] [--debug]
+
+The tests print each table between `<!-- begin NAME -->` and `<!-- end NAME -->`; the page has the same marks. With
+--percent, that part of the runs. Exits 1, and leaves the page alone, if a test fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from stages import CARGO, ROOT, run, say
+
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN = re.compile(r"<!-- begin (\S+) -->$")
+END = re.compile(r"<!-- end (\S+) -->$")
+
+
+class Blocks:
+    """The lines between the marks of each name."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[str]] = {}
+        self.name: str | None = None
+
+    def line(self, line: str) -> None:
+        line = line.rstrip()
+        # The test runner writes the name of the test in front of what the test prints first.
+        if match := BEGIN.search(line):
+            self.name = match.group(1)
+            self.found[self.name] = []
+        elif END.search(line):
+            self.name = None
+        elif self.name is not None:
+            self.found[self.name].append(line)
+
+
+def replaced(page: str, blocks: dict[str, list[str]]) -> str:
+    """The page with these blocks in the place of its own."""
+    for name, lines in blocks.items():
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
+            raise ValueError(f"the page has no block {name}")
+        page = before + begin + "".join(f"{line}\n" for line in lines) + end + after
+    return page
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--percent", type=int, default=100, help="part of the runs")
+    parser.add_argument("--debug", action="store_true", help="do not optimise")
+    options = parser.parse_args()
+    command = [CARGO, "test", "--locked", "--package", "vesica-cli", "--test", "e2e"]
+    if not options.debug:
+        command.append("--release")
+    command += ["--", "--ignored", "--nocapture", "--test-threads=1", "random::", "faults::"]
+    blocks = Blocks()
+    env = {"VESICA_RELIABILITY_PERCENT": str(options.percent)}
+    code = run(command, env=env, each=blocks.line)
+    if code != 0:
+        return 1
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), blocks.found), encoding="utf-8")
+    say(f"written: {', '.join(blocks.found)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
