@@ -291,7 +291,11 @@ fn text(seeds: &Seeds) -> Result<()> {
         (2, "email-quoted", "\"a@b\"@example.org"),
         (3, "phone", "(020) 7946 0000 ext. 5"),
         (3, "phone-abroad", "+49 30 901820"),
-        (3, "phone-rfc3966", "tel:020-7946-0000;phone-context=+44;ext=5"),
+        (
+            3,
+            "phone-rfc3966",
+            "tel:020-7946-0000;phone-context=+44;ext=5",
+        ),
         (5, "phone-vanity", "1-800-FLOWERS"),
         (6, "phone-mobile", "011 15-2345-6789"),
         (

@@ -129,14 +129,24 @@ fn tables_are_those_of_the_version() {
             ["2", "5", "9"].map(|digit| format!("+{code}{}", digit.repeat(length)))
         })
     });
-    let characters = || (0..=0x10_ffff).filter_map(char::from_u32);
+    // Without the large blocks of ideographs, syllables and private characters.
+    let characters = || {
+        let blocks = [0..0x3400, 0xa000..0xac00, 0xf900..0x17000, 0x1aff0..0x20000];
+        blocks.into_iter().flatten().filter_map(char::from_u32)
+    };
     let found = [
         fingerprint("phone:US".parse().unwrap(), numbers),
         fingerprint(Profile::Text, characters().map(|c| format!("a{c}b"))),
         fingerprint(Profile::Email, characters().map(|c| format!("a{c}@x.org"))),
         fingerprint(Profile::Email, characters().map(|c| format!("a@x{c}y.org"))),
     ];
-    assert_eq!(found, ["", "", "", ""]);
+    let known = [
+        "3427b63322988cf6",
+        "a429736618d298eb",
+        "9b8bfc80ee886d84",
+        "37deb56a6897cb42",
+    ];
+    assert_eq!(found, known);
 }
 
 #[test]
