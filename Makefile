@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds lock
+.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
+	@echo 'make compare-profiles  normalisation against implementations in Python, from PyPI'
 	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
 	@echo 'make lock        both lock files, after a change of dependencies'
 
@@ -62,6 +63,9 @@ fuzz-smoke:
 
 fuzz-seeds:
 	@$(PYTHON) scripts/fuzz.py seeds
+
+compare-profiles:
+	@$(PYTHON) scripts/compare_profiles.py
 
 # The fuzz workspace takes its versions from the root's lock file.
 lock:

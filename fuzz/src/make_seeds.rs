@@ -313,6 +313,13 @@ fn text(seeds: &Seeds) -> Result<()> {
         (3, "phone", "(020) 7946 0000 ext. 5"),
         (3, "phone-abroad", "+49 30 901820"),
         (
+            3,
+            "phone-rfc3966",
+            "tel:020-7946-0000;phone-context=+44;ext=5",
+        ),
+        (5, "phone-vanity", "1-800-FLOWERS"),
+        (6, "phone-mobile", "011 15-2345-6789"),
+        (
             4,
             "sha256",
             "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855",

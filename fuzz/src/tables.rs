@@ -57,7 +57,16 @@ fn table(bytes: &[u8], format: Format) {
 }
 
 fn profile(choice: u8) -> Profile {
-    let name = ["exact", "text", "email", "phone:GB", "sha256-hex"][usize::from(choice) % 5];
+    let names = [
+        "exact",
+        "text",
+        "email",
+        "phone:GB",
+        "sha256-hex",
+        "phone:US",
+        "phone:AR",
+    ];
+    let name = names[usize::from(choice) % names.len()];
     name.parse().unwrap_or(Profile::Exact)
 }
 

@@ -4,9 +4,12 @@
 //! texts are fixed points: normalising one again changes nothing. Both parties must map equal
 //! inputs to equal bytes, so a profile has a version ([`Profile::id`]) that is part of the
 //! contract, and any change to what it yields is a new version. The Unicode data are those of
-//! ICU4X, compiled in; nothing depends on the locale, the clock or the network.
+//! ICU4X, the numbering plans those of libphonenumber, both compiled in; nothing depends on the
+//! locale, the clock or the network.
 //!
-//! Known answers, with invalid inputs among them, are in `vectors/normalization.json`.
+//! Known answers, with invalid inputs among them, are in `vectors/normalization.json` and
+//! `vectors/phone.json`. `scripts/compare_profiles.py` compares the profiles with implementations
+//! in another language.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +18,7 @@ use std::str::FromStr;
 use icu_casemap::CaseMapper;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
-use phonenumber::country;
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
 
 use crate::error::{Error, Result};
 use crate::guard::quietly;
@@ -33,18 +36,18 @@ pub enum Profile {
     /// lower-case ASCII by IDNA (UTS #46), without a trailing dot. Dots and `+tags` of the local
     /// part are kept, because only some providers ignore them.
     Email,
-    /// A phone number in E.164 form, such as `+442079460000`. Numbers without a country code
-    /// are read as dialled in the region; extensions are dropped. A number that cannot exist by
-    /// the numbering plans compiled in is invalid.
+    /// A phone number in E.164 form, such as `+442079460000`, as libphonenumber reads it. Numbers
+    /// without a country code are read as dialled in the region; extensions are dropped. A number
+    /// that the numbering plans compiled in do not have is invalid.
     Phone(Region),
     /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
     Sha256Hex,
 }
 
-/// The region, by its ISO 3166 two-letter code, in which phone numbers without a country code
-/// are dialled.
+/// The region in which phone numbers without a country code are dialled: an ISO 3166 two-letter
+/// code for which libphonenumber has a numbering plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region(country::Id);
+pub struct Region(rlibphonenumber::Region);
 
 /// What a profile makes of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +80,7 @@ impl Profile {
             Profile::Exact => "exact/1",
             Profile::Text => "text/1",
             Profile::Email => "email/1",
-            Profile::Phone(_) => "phone/1",
+            Profile::Phone(_) => "phone/2",
             Profile::Sha256Hex => "sha256-hex/1",
         }
     }
@@ -139,18 +142,26 @@ impl FromStr for Region {
 
     /// A two-letter code in either case.
     fn from_str(code: &str) -> Result<Self> {
-        code.to_ascii_uppercase().parse().map(Region).map_err(|_| {
-            Error::usage(
-                format!("no phone region is called {code:?}"),
-                "regions are two-letter country codes such as GB, US or DE",
-            )
-        })
+        code.parse()
+            .ok()
+            .filter(|region| {
+                PHONE_NUMBER_UTIL
+                    .get_country_code_for_region(*region)
+                    .is_some()
+            })
+            .map(Region)
+            .ok_or_else(|| {
+                Error::usage(
+                    format!("no phone region is called {code:?}"),
+                    "regions are two-letter country codes such as GB, US or DE",
+                )
+            })
     }
 }
 
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_ref())
+        self.0.fmt(f)
     }
 }
 
@@ -287,33 +298,34 @@ fn visible_email(value: &str) -> Normalized<'_> {
     Normalized::Valid(Cow::Owned(format!("{local}@{domain}")))
 }
 
+/// The longest text, in characters, that libphonenumber reads; the port has no such limit.
+const MAX_PHONE_CHARS: usize = 250;
+
 fn phone(value: &str, region: Region) -> Normalized<'_> {
     let trimmed = value.trim();
     if trimmed.is_empty() {
         return Normalized::Blank;
     }
-    // The longest that the phone library's own reference reads.
-    if trimmed.len() > 250 {
+    if trimmed.chars().nth(MAX_PHONE_CHARS).is_some() {
         return Normalized::Invalid;
     }
-    let visible = visible(trimmed);
-    let plain = const { ComposingNormalizerBorrowed::new_nfkc() }.normalize(&visible);
-    // The parser has panicked on odd input before (RUSTSEC-2024-0369): a value that a user
+    let e164 = |text: &str| {
+        let number = PHONE_NUMBER_UTIL.parse(text, Some(region.0)).ok()?;
+        PHONE_NUMBER_UTIL.is_valid_number(&number).then(|| {
+            PHONE_NUMBER_UTIL
+                .format(&number, PhoneNumberFormat::E164)
+                .into_owned()
+        })
+    };
+    // The parser panics on some malformed texts, such as two `;phone-context=`: a value that a user
     // controls must not be able to stop the run.
     let parsed = quietly(|| {
-        let e164 = |text: &str| {
-            let number = phonenumber::parse(Some(region.0), text).ok()?;
-            number
-                .is_valid()
-                .then(|| format!("+{}{}", number.code().value(), number.national()))
-        };
-        // The parser makes numbers of some odd texts that it does not read back; what is not its own
-        // canonical form could not be relied upon to match.
-        e164(&plain)
-            .filter(|canonical| *canonical == *plain || e164(canonical).as_ref() == Some(canonical))
+        // libphonenumber makes numbers of some texts that it reads back as others, or not at all:
+        // the canonical text of a number must be its own.
+        e164(trimmed).filter(|number| number == trimmed || e164(number).as_ref() == Some(number))
     });
     match parsed {
-        Ok(Some(e164)) if e164 == value => Normalized::Valid(Cow::Borrowed(value)),
+        Ok(Some(e164)) if e164 == trimmed => Normalized::Valid(Cow::Borrowed(trimmed)),
         Ok(Some(e164)) => Normalized::Valid(Cow::Owned(e164)),
         Ok(None) | Err(_) => Normalized::Invalid,
     }

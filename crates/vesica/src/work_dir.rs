@@ -310,7 +310,7 @@ fn unsafe_directory(path: &Path) -> io::Result<Option<&'static str>> {
         Some("is a symbolic link; name the directory itself")
     } else if !there.is_dir() {
         Some("is not a directory")
-    } else if there.uid() != rustix::process::geteuid().as_raw() {
+    } else if there.uid() != nix::unistd::geteuid().as_raw() {
         Some("belongs to another user")
     } else if there.mode() & 0o022 != 0 {
         Some("can be changed by other users; run: chmod go-w on it")
@@ -355,8 +355,9 @@ fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+        use nix::fcntl::OFlag;
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits());
     }
     options
 }

@@ -1,0 +1,437 @@
+"""Compares the normalisation profiles with implementations in another language.
+
+phone       phonenumbers, the Python port of libphonenumber, at the same version of the metadata:
+            example numbers of every region and type in many writings under thirty regions, then
+            random valid numbers and damaged writings of them under any region
+text        unicodedata2 and str.casefold
+email       idna's tables of UTS #46
+sha256-hex  hashlib
+exact       the text itself
+
+The packages come from PyPI, pinned, into a virtual environment below the target directory. Prints
+what differs and exits 1 if anything does. `--write-vectors` writes vectors/phone.json anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from stages import CARGO, ROOT, run, say, target_dir
+
+# The first has the version of libphonenumber's metadata, which is part of what phone/2 means.
+PACKAGES = ["phonenumbers==9.0.42", "idna==3.20", "unicodedata2==18.0.0"]
+READ_IN = (
+    "US GB DE FR IT ES RU CN IN BR MX AR JP KR AU NZ ZA NG EG SA TR IR ID PK BD KZ HU SM CI UY"
+).split()
+OTHER_DIGITS = {"Arabic-Indic": 0x660, "Devanagari": 0x966, "fullwidth": 0xFF10}
+# The property White_Space of Unicode; str.isspace() also has U+001C to U+001F.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x2060, 0xFEFF])
+PHONE_PIECES = [
+    *"+\uff0b0123456789()-./ ~*#xX;=eEabWZ,:[]\u00ad\u200b\u2060\ufeff\u200e\u202a\u3000\u00a0",
+    *"\u2010\u2015\u2212\uff0d\u30fc\u2070\u00b2\u2460\u0661\u06f5\uff15\u0966\u2116\uff58",
+    *(
+        " ext. 12",
+        "ext",
+        "\u0434\u043e\u0431. 5",
+        "#7",
+        "x9",
+        ";ext=33",
+        "tel:",
+        "00",
+        "011",
+        "8~10",
+    ),
+    *(";phone-context=+44", ";phone-context=example.com", ";isub=1", "(0)", "anexo 12", "/x3"),
+]
+TEXT_PIECES = [
+    *"aAzZ09 \t\u00a0\u3000\u00ad\u200b\u2060\ufeff\u200c\u200d\u0130\u0131\u00df\u1e9e\u03c2\u03a3",
+    *"\u0345\u0301\u0300\u0323\u0327\u1fb3\u1f80\ufb01\u00bd\u212b\u1100\u1161\u11a8\uac00\u0390\u03b0",
+    *"\u0958\u0344\u1e9b\u0f77\u2126\u01c5\u13a0\uab70\x1c\x85\U0001d15e\U0001f600\ufdfa",
+]
+DOMAIN_PIECES = [
+    *"abzAZ019-._\u3002\uff0e\uff61\u00fc\u00dc\u00df\u1e9e\u03c2\u0131\u0130\u200c\u200d\u00ad\u0301",
+    *"\u05d0\u05d1\u0627\u0628\u0660\u06f1\u0966\u094d\u4e2d\u30fb\u00b7\u0375\uff21\u2665\U0001f600",
+    *(
+        "xn--",
+        "xn--bcher-kva",
+        "xn--a",
+        "--",
+        "example",
+        ".org",
+        "b\u00fccher",
+        "fa\u00df",
+        "..",
+        "x" * 60,
+    ),
+]
+
+
+def environment() -> str | None:
+    """The Python of a virtual environment with the packages; nothing if it cannot be made."""
+    venv = target_dir() / "compare-venv"
+    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    stamp = venv / "installed"
+    if stamp.is_file() and stamp.read_text() == " ".join(PACKAGES):
+        return str(python)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *PACKAGES]
+    if run([sys.executable, "-m", "venv", "--clear", str(venv)]) != 0 or run(pip) != 0:
+        say("cannot install the packages: Python's venv and pip, and a package index, are needed")
+        return None
+    stamp.write_text(" ".join(PACKAGES))
+    return str(python)
+
+
+# Phone numbers.
+
+
+def examples() -> list[tuple[str, str, str]]:
+    """Region, type and E.164 form of each example number that is valid."""
+    import phonenumbers as p
+
+    found: dict[tuple[str, str], str] = {}
+    for region in sorted(p.SUPPORTED_REGIONS):
+        for kind in p.PhoneNumberType.values():
+            number = p.example_number_for_type(region, kind)
+            if number is not None and p.is_valid_number(number):
+                name = p.PhoneNumberType.to_string(kind).lower()
+                found.setdefault((region, e164(number)), name)
+    for code in sorted(p.COUNTRY_CODES_FOR_NON_GEO_REGIONS):
+        number = p.example_number_for_non_geo_entity(code)
+        if number is not None and p.is_valid_number(number):
+            found.setdefault(("001", e164(number)), "non_geographic")
+    return sorted((region, kind, number) for (region, number), kind in found.items())
+
+
+def e164(number) -> str:
+    import phonenumbers as p
+
+    return p.format_number(number, p.PhoneNumberFormat.E164)
+
+
+def digits_from(text: str, zero: int) -> str:
+    return "".join(chr(zero + int(c)) if c in "0123456789" else c for c in text)
+
+
+def writings(number) -> Iterator[str]:
+    """E.164, international and RFC 3966 without and with extension; national; in other digits."""
+    import phonenumbers as p
+
+    form = p.PhoneNumberFormat
+    plain = [p.format_number(number, f) for f in (form.E164, form.INTERNATIONAL, form.NATIONAL)]
+    extended = p.PhoneNumber()
+    extended.merge_from(number)
+    extended.extension = "123"
+    yield from plain
+    yield from (p.format_number(n, form.RFC3966) for n in (number, extended))
+    yield from (digits_from(text, zero) for zero in OTHER_DIGITS.values() for text in plain)
+
+
+def phone_of(text: str, region: str) -> str | None:
+    import phonenumbers as p
+
+    try:
+        number = p.parse(text, region)
+    except p.NumberParseException:
+        return None
+    return e164(number) if p.is_valid_number(number) else None
+
+
+def example_readings(numbers: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str | None]]:
+    """Profile, text and expected result. With a country code, the region must not matter."""
+    import phonenumbers as p
+
+    for region, _, number in numbers:
+        for text in writings(p.parse(number)):
+            regions = [*READ_IN, *({region} - {*READ_IN, "001"})]
+            national = digits_from(text, ord("0"))[0] != "+" and "+" not in text
+            for read_in in regions:
+                expected = phone_of(text, read_in) if national else number
+                yield f"phone:{read_in}", text, expected
+
+
+def random_readings(
+    numbers: list[tuple[str, str, str]], rng: random.Random, count: int
+) -> Iterator[tuple[str, str, str | None]]:
+    import phonenumbers as p
+
+    regions = sorted(p.SUPPORTED_REGIONS)
+    while count > 0:
+        region, _, text = rng.choice(numbers)
+        last = rng.randrange(7)
+        text = text[: len(text) - last] + "".join(rng.choice("0123456789") for _ in range(last))
+        try:
+            text = rng.choice(list(writings(p.parse(text))))
+        except p.NumberParseException:
+            continue
+        if rng.random() < 0.6:
+            text = damaged(text, PHONE_PIECES, rng)
+        if region == "001" or rng.random() < 0.5:
+            region = rng.choice(regions)
+        expected = phone_of(text, region)
+        # A canonical text is a fixed point; libphonenumber's are not in a few odd cases.
+        if expected is not None and phone_of(expected, region) != expected:
+            expected = None
+        yield f"phone:{region}", text, expected
+        count -= 1
+
+
+def damaged(text: str, pieces: list[str], rng: random.Random) -> str:
+    parts = list(text)
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
+        at = rng.randrange(len(parts) + 1)
+        action = rng.random()
+        if action < 0.5 or at == len(parts):
+            parts.insert(at, rng.choice(pieces))
+        elif action < 0.7:
+            parts.pop(at)
+        elif action < 0.9:
+            parts[at] = rng.choice(pieces)
+        else:
+            parts = parts[at:] + parts[:at]
+    return "".join(parts)
+
+
+def phone_vectors(numbers: list[tuple[str, str, str]]) -> dict:
+    import phonenumbers as p
+
+    form = p.PhoneNumberFormat
+    rows = []
+    for region, kind, number in numbers:
+        if kind not in ("fixed_line", "mobile", "fixed_line_or_mobile", "non_geographic"):
+            continue
+        parsed = p.parse(number)
+        national = p.format_number(parsed, form.NATIONAL)
+        regions = READ_IN if region in (*READ_IN, "001") else [*READ_IN, region]
+        read = {r: phone_of(national, r) for r in regions}
+        rows.append(
+            {
+                "region": region,
+                "number": number,
+                "international": p.format_number(parsed, form.INTERNATIONAL),
+                "national": national,
+                "national_read_in": {r: n for r, n in read.items() if n is not None},
+            }
+        )
+    about = (
+        "Example numbers of every region. Whatever the region, number and international form read as "
+        "the number; the national form reads as given, and is invalid in the other regions of read_in."
+    )
+    source = f"scripts/compare_profiles.py --write-vectors, with {PACKAGES[0]} from PyPI"
+    return {
+        "about": about,
+        "profile": "phone/2",
+        "source": source,
+        "read_in": READ_IN,
+        "numbers": rows,
+    }
+
+
+# Texts and e-mail addresses.
+
+
+def assigned_here(text: str) -> bool:
+    """Whether str.casefold() knows all characters: Python's Unicode may be older than the profile's."""
+    import unicodedata
+
+    return all(unicodedata.category(c) != "Cn" for c in text)
+
+
+def text_of(text: str) -> str | None:
+    import unicodedata2 as u
+
+    text = u.normalize("NFD", text.translate(INVISIBLE))
+    for _ in range(2):
+        text = u.normalize("NFKC", text.casefold())
+    return " ".join(part for part in re.split(f"[{WHITE_SPACE}]+", text) if part) or None
+
+
+def local_of(local: str) -> str | None:
+    import unicodedata2 as u
+
+    quoted = len(local) > 2 and local[0] == local[-1] == '"'
+    if not local or ("@" in local and not quoted):
+        return None
+    if any(c in WHITE_SPACE or u.category(c) == "Cc" for c in local):
+        return None
+    if not local.isascii():
+        local = u.normalize("NFC", u.normalize("NFC", local).casefold())
+    local = local.lower() if local.isascii() else local
+    return local if len(local.encode()) <= 64 else None
+
+
+def domain_of(domain: str) -> str | None:
+    """UTS #46 ToASCII with the tables of idna: not transitional, STD3, hyphens at the ends, lengths.
+
+    Not idna.encode(), which is IDNA 2008: that refuses symbols and emoji, which UTS #46 keeps.
+    """
+    import idna
+    import unicodedata2 as u
+
+    try:
+        mapped = idna.uts46_remap(domain, std3_rules=True, transitional=False)
+    except idna.IDNAError:
+        return None
+    labels = []
+    for label in mapped.split("."):
+        if label.startswith("xn--"):
+            try:
+                decoded = label[4:].encode("ascii").decode("punycode")
+                remapped = idna.uts46_remap(decoded, std3_rules=True, transitional=False)
+            except (idna.IDNAError, UnicodeError):
+                return None
+            if remapped != decoded or decoded.isascii() or u.normalize("NFC", decoded) != decoded:
+                return None
+            label = decoded
+        labels.append(label)
+    bidi = any(u.bidirectional(c) in ("R", "AL", "AN") for label in labels for c in label)
+    result = []
+    for label in labels:
+        if not label or label[0] == "-" or label[-1] == "-" or u.category(label[0])[0] == "M":
+            return None
+        try:
+            for at, character in enumerate(label):
+                if character in "\u200c\u200d" and not idna.valid_contextj(label, at):
+                    return None
+            if bidi:
+                idna.check_bidi(label, check_ltr=True)
+        except (idna.IDNAError, ValueError):
+            return None
+        if not label.isascii():
+            label = "xn--" + label.encode("punycode").decode("ascii")
+        if len(label) > 63:
+            return None
+        result.append(label)
+    domain = ".".join(result)
+    return domain if len(domain) <= 253 else None
+
+
+def email_of(text: str) -> str | None:
+    text = text.translate(INVISIBLE).strip(WHITE_SPACE)
+    local, at, domain = text.rpartition("@")
+    local, domain = local_of(local), domain_of(domain.removesuffix("."))
+    return f"{local}@{domain}" if at and local is not None and domain is not None else None
+
+
+def random_text(rng: random.Random, pieces: list[str], most: int) -> str:
+    def piece() -> str:
+        if rng.random() < 0.7:
+            return rng.choice(pieces)
+        code = rng.randrange(0x20, rng.choice((0x250, 0x3000, 0x10000, 0x20000)))
+        return "?" if 0xD800 <= code < 0xE000 else chr(code)
+
+    return "".join(piece() for _ in range(rng.randrange(most)))
+
+
+def other_readings(rng: random.Random, count: int) -> Iterator[tuple[str, str, str | None]]:
+    for code in range(0x110000):
+        c = chr(code)
+        # Of the large blocks of ideographs, syllables and private characters, one in a hundred.
+        if (
+            code < 0x3400
+            or 0xA000 <= code < 0xAC00
+            or 0xF900 <= code < 0x17000
+            or 0x1AFF0 <= code < 0x20000
+        ):
+            sampled = True
+        else:
+            sampled = 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200 or code % 100 == 0
+        if sampled and assigned_here(c) and not 0xD800 <= code < 0xE000:
+            yield "text", f"A{c}\u0301b", text_of(f"A{c}\u0301b")
+            yield "email", f"a{c}b@x.org", email_of(f"a{c}b@x.org")
+            yield "email", f"a@x{c}y.org", email_of(f"a@x{c}y.org")
+    for _ in range(count):
+        text = random_text(rng, TEXT_PIECES, 12)
+        address = (
+            (random_text(rng, TEXT_PIECES, 3) or "a") + "@" + random_text(rng, DOMAIN_PIECES, 8)
+        )
+        if assigned_here(text):
+            yield "text", text, text_of(text)
+        if assigned_here(address):
+            yield "email", address, email_of(address)
+        yield "exact", text, text or None
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = "".join(c.upper() if rng.random() < 0.3 else c for c in digest)
+        if rng.random() < 0.5:
+            digest = damaged(digest, TEXT_PIECES, rng)
+        stripped = digest.strip(WHITE_SPACE)
+        valid = re.fullmatch("[0-9a-fA-F]{64}", stripped)
+        yield "sha256-hex", digest, stripped.lower() if valid else None
+
+
+def compare(name: str, readings: Iterator[tuple[str, str, str | None]]) -> bool:
+    """Whether the profiles give what is expected of every reading."""
+    readings = list(readings)
+    command = [CARGO, "run", "--quiet", "--locked", "--package", "vesica-tables"]
+    lines = "".join(json.dumps([profile, text]) + "\n" for profile, text, _ in readings)
+    done = subprocess.run(
+        [*command, "--example", "normalize"],
+        check=False,
+        cwd=ROOT,
+        input=lines.encode(),
+        stdout=subprocess.PIPE,
+    )
+    if done.returncode != 0:
+        return False
+    results = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
+    assert len(results) == len(readings)
+    wrong = [(*r, got) for r, got in zip(readings, results) if r[2] != got]
+    lost = sum(got is None for *_, got in wrong)
+    invented = sum(expected is None for _, _, expected, _ in wrong)
+    valid = sum(expected is not None for _, _, expected in readings)
+    say(f"{name}: {len(readings)} readings, {valid} valid, {len(wrong)} differ")
+    if wrong:
+        changed = len(wrong) - lost - invented
+        say(f"  refused {lost}, changed {changed}, accepted though invalid {invented}")
+    for profile, text, expected, got in wrong[:: max(1, len(wrong) // 20)]:
+        say(f"  {profile} {text!a}: {expected!a} expected, {got!a} found")
+    return not wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--count", type=int, default=100_000, help="random readings of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["examples", "random", "others"])
+    parser.add_argument("--write-vectors", action="store_true")
+    arguments = parser.parse_args()
+    try:
+        import idna  # noqa: F401
+        import phonenumbers  # noqa: F401
+        import unicodedata2  # noqa: F401
+    except ImportError:
+        python = environment()
+        return 1 if python is None else run([python, "-B", __file__, *sys.argv[1:]])
+    numbers = examples()
+    if arguments.write_vectors:
+        vectors = phone_vectors(numbers)
+        rows = ",\n".join("  " + json.dumps(row) for row in vectors.pop("numbers"))
+        head = json.dumps(vectors, indent=1).removesuffix("\n}")
+        path = ROOT / "vectors" / "phone.json"
+        path.write_text(f'{head},\n "numbers": [\n{rows}\n ]\n}}\n', encoding="utf-8")
+        say(f"{path.relative_to(ROOT)} written")
+        return 0
+    rng = random.Random(arguments.seed)
+    stages = {
+        "examples": lambda: example_readings(numbers),
+        "random": lambda: random_readings(numbers, rng, arguments.count),
+        "others": lambda: other_readings(rng, arguments.count),
+    }
+    chosen = [arguments.only] if arguments.only else list(stages)
+    results = [compare(name, stages[name]()) for name in chosen]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
