@@ -18,7 +18,6 @@ pub mod two_choice;
 pub use bins::{Bins, Entry};
 
 use vesica_primitives::block::{Block, Prg};
-use vesica_primitives::scaled;
 
 /// Encoding failed, which distinct keys make happen with probability at most 2^-λ, or keys repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -354,8 +354,8 @@ fn is_at(_: &File, _: &Path) -> bool {
 fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::OpenOptionsExt;
         use nix::fcntl::OFlag;
+        use std::os::unix::fs::OpenOptionsExt;
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits());
     }

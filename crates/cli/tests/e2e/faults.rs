@@ -577,7 +577,7 @@ fn several_buckets(protocol: Protocol, rows: u64) -> u64 {
     };
     2 * limits
         .filter(fits)
-        .last()
+        .next_back()
         .expect("some limit makes four buckets")
 }
 
