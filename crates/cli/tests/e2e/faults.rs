@@ -631,7 +631,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
                     sender.with("--work-dir far"),
                 ];
             }
-            let mut dice = Dice::new(1000 * side as u64 + kill);
+            let mut dice = Dice::new((row.0 as u64) << 20 | kill);
             let moment = time.mul_f64(dice.below(1000) as f64 / 1000.0);
             let mut parties = scene.start(|address| address);
             thread::sleep(moment);
