@@ -8,6 +8,7 @@
 use vesica_psi::Params;
 use vesica_wire::{Channel, Error as WireError, Kind};
 
+use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::{
@@ -116,14 +117,14 @@ fn exchange(
             theirs.role, theirs.items, job.max_peer_items
         )));
     }
-    let lambda = contract.lambda + contract.buckets.ilog2();
+    let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
     if let Some(most) = contract.protocol.max_lambda(own_bucket, peer_bucket)
         && lambda > most
     {
         return Err(WireError::Resource(format!(
             "{} offers at most {} bits of statistical security for these sizes",
             contract.protocol.name(),
-            most.saturating_sub(contract.buckets.ilog2()),
+            most.saturating_sub(lambda - contract.lambda),
         )));
     }
     let mut nonce = [0; 32];

@@ -6,7 +6,7 @@
 //! every bucket up with random strings to the one size that [`capacity`] gives.
 
 use vesica_primitives::scaled::{Round, Scaled};
-use vesica_psi::{Item, Protocol};
+use vesica_psi::{Item, Protocol, lambda_each};
 
 /// Most buckets of a run.
 pub const MAX_BUCKETS: u32 = 1 << 10;
@@ -81,7 +81,8 @@ pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -
 }
 
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no
-/// number does.
+/// number does. Of 2^-λ, a quarter is for the buckets of each side that overflow, and half for the
+/// protocol ([`lambda_of_bucket`]).
 pub fn split(
     protocol: Protocol,
     receiver_size: u64,
@@ -95,10 +96,18 @@ pub fn split(
         .take_while(|buckets| u64::from(*buckets) <= most)
         .map(|buckets| Split {
             buckets,
-            receiver: capacity(receiver_size, buckets, lambda),
-            sender: capacity(sender_size, buckets, lambda),
+            receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
+            sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
         })
         .find(|split| working_bytes(protocol, split.receiver, split.sender) <= memory)
+}
+
+/// Bits of statistical security of the run over each of `buckets` buckets, of a run that has `lambda`.
+pub(crate) fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
+    match buckets {
+        1 => lambda,
+        _ => lambda_each(lambda_each(lambda, 2), buckets),
+    }
 }
 
 /// Items that each of `buckets` buckets is filled up to, so that of [`ATTEMPTS`] runs one in which
@@ -338,8 +347,8 @@ mod tests {
                 let fewer = split.buckets / 2;
                 let larger = Split {
                     buckets: fewer,
-                    receiver: capacity(2000, fewer, 40),
-                    sender: capacity(4000, fewer, 40),
+                    receiver: capacity(2000, fewer, 42),
+                    sender: capacity(4000, fewer, 42),
                 };
                 assert!(bytes(&larger) > memory);
             }

@@ -570,15 +570,12 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 /// The `--memory` that makes several buckets of two sets of `rows` keys. Half of it is for the work on a bucket.
 fn several_buckets(protocol: Protocol, rows: u64) -> u64 {
     let full = working_bytes(protocol, rows, rows);
-    let limits = (1..100).map(|percent| full / 100 * percent);
+    let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
         let split = split(protocol, rows, rows, 40, *limit);
         split.is_some_and(|split| split.buckets >= 4)
     };
-    2 * limits
-        .filter(fits)
-        .next_back()
-        .expect("some limit makes four buckets")
+    2 * limits.rfind(fits).expect("some limit makes four buckets")
 }
 
 /// Kills each side `kills` times at a random moment, with and without buckets, and runs the same again.
@@ -631,7 +628,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
                     sender.with("--work-dir far"),
                 ];
             }
-            let mut dice = Dice::new(1000 * side as u64 + kill);
+            let mut dice = Dice::new((row.0 as u64) << 20 | kill);
             let moment = time.mul_f64(dice.below(1000) as f64 / 1000.0);
             let mut parties = scene.start(|address| address);
             thread::sleep(moment);
