@@ -87,21 +87,17 @@ impl Table {
         Ok(KeySpec::parse(&self.key, &self.normalize)?)
     }
 
-    fn options(&self, passes: Passes, scratch: Option<&Path>) -> Result<SourceOptions, Failure> {
-        Ok(SourceOptions {
-            passes,
-            scratch: scratch.map(Path::to_owned),
+    /// Opens the table. `more` says what does not follow from these options.
+    pub(crate) fn open(&self, more: SourceOptions) -> Result<Source, Failure> {
+        let options = SourceOptions {
             format: match &self.format {
                 Some(name) => Some(name.parse::<Format>()?),
                 None => None,
             },
             delimiter: self.delimiter,
-        })
-    }
-
-    /// Opens the table; a piped one may be copied to `scratch`.
-    pub(crate) fn open(&self, passes: Passes, scratch: Option<&Path>) -> Result<Source, Failure> {
-        Ok(Source::open(&self.input, self.options(passes, scratch)?)?)
+            ..more
+        };
+        Ok(Source::open(&self.input, options)?)
     }
 }
 

@@ -13,7 +13,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         return Err(Failure::usage("standard output is closed"));
     }
     let key = options.table.key()?;
-    let source = options.table.open(Passes::One, None)?;
+    let source = options.table.open(SourceOptions {
+        passes: Passes::One,
+        ..SourceOptions::default()
+    })?;
     let directory = std::env::temp_dir();
     let check = vesica::check_within(&source, &key, options.memory(), &directory)?;
     let text = if options.json {

@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, OnRefused, Party, Passes, Role, Terms, WholeFile, prepare_work_dir,
-    receive_table, send_table, send_table_to,
+    ConnectOptions, Identity, OnRefused, Party, Passes, Role, SourceOptions, Terms, WholeFile,
+    prepare_work_dir, receive_table, send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -89,11 +89,16 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         Some(_) => Passes::Two,
         None => Passes::One,
     };
-    let scratch = party.resources.work_dir.as_deref();
-    if let Some(work_dir) = scratch {
+    let scratch = party.resources.work_dir.clone();
+    if let Some(work_dir) = &scratch {
         prepare_work_dir(work_dir)?;
     }
-    let source = table.open(passes, scratch)?;
+    let source = table.open(SourceOptions {
+        passes,
+        scratch,
+        allow_no_rows: link.allow_empty,
+        ..SourceOptions::default()
+    })?;
     if let Some(report) = &link.report
         && same_file(report, &table.input)
     {

@@ -6,7 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc;
-use crate::source::{Format, Handle};
+use crate::source::{Format, Handle, SourceOptions};
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
@@ -23,14 +23,16 @@ pub(crate) struct Found {
     pub(crate) whole: bool,
 }
 
-pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Result<Found> {
+pub(crate) fn sniff(mut input: Handle, name: &str, options: &SourceOptions) -> Result<Found> {
+    let asked = options.format;
+    let no_lines = asked.or_else(|| by_name(name)) == Some(Format::Jsonl) && options.allow_no_rows;
     let mut sample = Vec::new();
     input
         .by_ref()
         .take(SAMPLE_BYTES)
         .read_to_end(&mut sample)
         .map_err(read_error)?;
-    if sample.is_empty() {
+    if sample.is_empty() && !no_lines {
         return Err(Error::new(ErrorKind::Empty));
     }
     let mut whole = (sample.len() as u64) < SAMPLE_BYTES;
@@ -43,7 +45,7 @@ pub(crate) fn sniff(mut input: Handle, name: &str, asked: Option<Format>) -> Res
             .take(SAMPLE_BYTES)
             .read_to_end(&mut sample);
         whole = read.is_ok() && (sample.len() as u64) < SAMPLE_BYTES;
-        if read.is_ok() && sample.is_empty() {
+        if read.is_ok() && sample.is_empty() && !no_lines {
             return Err(Error::new(ErrorKind::Empty));
         }
     }

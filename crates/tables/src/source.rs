@@ -88,6 +88,9 @@ pub struct SourceOptions {
     /// How often the table will be read. Text that comes through a pipe and is read once is not
     /// copied; whatever else comes through a pipe is.
     pub passes: Passes,
+    /// Whether a table without rows is one too, and a JSON Lines file without any line; otherwise
+    /// reading it is an error.
+    pub allow_no_rows: bool,
     /// Directory of that copy, which is encrypted and has no name. Otherwise the system's directory
     /// for temporary files, which is `TMPDIR` if that is set.
     pub scratch: Option<PathBuf>,
@@ -100,6 +103,7 @@ pub struct Source {
     backing: Backing,
     stamp: Stamp,
     passes: Passes,
+    allow_no_rows: bool,
     format: Format,
     gzip: bool,
     delimiter: u8,
@@ -269,6 +273,7 @@ impl Source {
             backing,
             stamp,
             passes: options.passes,
+            allow_no_rows: options.allow_no_rows,
             format: Format::Csv,
             gzip: false,
             delimiter: b',',
@@ -289,7 +294,7 @@ impl Source {
                 "give one ASCII character, such as ; or a tab",
             ));
         }
-        let found = sniff::sniff(self.handle()?, &self.name, options.format)?;
+        let found = sniff::sniff(self.handle()?, &self.name, options)?;
         self.format = found.format;
         self.gzip = found.gzip;
         self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
@@ -306,6 +311,16 @@ impl Source {
     /// What the table is called in messages: its path, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether this is what reading a table without rows fails with, and it may have none.
+    pub(crate) fn is_allowed_without(&self, error: &Error) -> bool {
+        let without = match error.kind() {
+            ErrorKind::NoRows => true,
+            ErrorKind::Empty => self.format == Format::Jsonl,
+            _ => false,
+        };
+        without && self.allow_no_rows
     }
 
     /// Its format.

@@ -94,8 +94,8 @@ fn both_sides_of_a_job() {
     assert_eq!(
         heard,
         [
-            "read",
             "listening",
+            "read",
             "connected",
             "phase",
             "writing",
@@ -131,5 +131,8 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
         interrupt,
         ..ConnectOptions::default()
     };
-    assert_eq!(fail(&party, "/nowhere/out.csv").exit_code(), 4);
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("out.csv");
+    assert_eq!(fail(&party, output.to_str().unwrap()).exit_code(), 4);
+    assert_eq!(place.path().read_dir().unwrap().count(), 0);
 }

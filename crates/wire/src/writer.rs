@@ -97,7 +97,7 @@ impl Writer {
             departure: Instant::now(),
             scratch: Vec::new(),
             heartbeat: options.heartbeat.max(Duration::from_millis(1)),
-            next_heartbeat: Instant::now() + options.heartbeat,
+            next_heartbeat: Some(Instant::now() + options.heartbeat),
             unflushed: false,
         };
         let thread = std::thread::Builder::new()
@@ -220,7 +220,8 @@ struct Pump {
     scratch: Vec<u8>,
     /// Time between two heartbeats.
     heartbeat: Duration,
-    next_heartbeat: Instant,
+    /// When the next heartbeat is due; `None` once one has failed.
+    next_heartbeat: Option<Instant>,
     /// Whether a heartbeat was written that the half has not handed on.
     unflushed: bool,
 }
@@ -267,8 +268,12 @@ impl Pump {
                 return Ok(Some(frame));
             }
             if state.unflushed || self.unflushed {
+                let frames = state.unflushed;
                 drop(state);
-                self.retry(|half| half.flush())?;
+                match self.retry(|half| half.flush()) {
+                    Err(_) if !frames => self.next_heartbeat = None,
+                    flushed => flushed?,
+                }
                 self.unflushed = false;
                 state = self.shared.lock();
                 state.unflushed = false;
@@ -279,14 +284,17 @@ impl Pump {
                 return Ok(None);
             }
             let now = Instant::now();
-            if now < self.next_heartbeat {
-                state = self.shared.wait(state, self.next_heartbeat - now);
-                continue;
+            match self.next_heartbeat {
+                None => state = self.shared.wait(state, POLL),
+                Some(next) if now < next => state = self.shared.wait(state, next - now),
+                Some(_) => {
+                    drop(state);
+                    // A connection that takes no heartbeat takes nothing else; but as long as there is
+                    // nothing to send, that is no failure. The peer may have ended its stream.
+                    self.next_heartbeat = self.beat().ok().map(|()| now + self.heartbeat);
+                    state = self.shared.lock();
+                }
             }
-            self.next_heartbeat = now + self.heartbeat;
-            drop(state);
-            self.beat()?;
-            state = self.shared.lock();
         }
     }
 

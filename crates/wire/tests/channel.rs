@@ -491,3 +491,23 @@ proptest::proptest! {
         while reader.recv(kind, max).is_ok() {}
     }
 }
+
+/// A peer that is through ends its stream, and heartbeats to it fail. That is no failure of whoever
+/// has nothing more to send.
+#[test]
+fn a_heartbeat_to_a_peer_that_is_through_is_no_failure() {
+    let options = || ChannelOptions {
+        heartbeat: Duration::from_millis(10),
+        ..ChannelOptions::default()
+    };
+    both(options, |mut a, mut b| {
+        b.send(DATA, vec![7]).unwrap();
+        b.flush().unwrap();
+        drop(b);
+        thread::sleep(Duration::from_millis(200));
+        a.flush().unwrap();
+        assert_eq!(a.recv(DATA, 1).unwrap(), [7]);
+        a.flush().unwrap();
+        assert!(matches!(a.recv(DATA, 1), Err(Error::Closed)));
+    });
+}

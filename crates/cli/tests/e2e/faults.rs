@@ -214,8 +214,10 @@ fn spoilt(
     spoil: Spoil,
     timeout: Duration,
 ) -> ([Came; 2], [usize; 2], bool) {
+    // A side that lives says so, and one that waits for a lost frame waits that long.
     let options = ChannelOptions {
         timeout,
+        patience: timeout,
         ..ChannelOptions::default()
     };
     let (a, b) = memory_pair_with(options.clone(), options);
@@ -436,12 +438,9 @@ impl Scene {
         place.write("ours.csv", ours.whole());
         place.write("theirs.csv", theirs.whole());
         let (protocol, security) = (variant.0.name(), variant.1.name());
-        let mut words = format!("--protocol {protocol} --security {security} --threads 1 {more}");
-        for option in ["--timeout", "--wait"] {
-            if place.understands(option) {
-                words.push_str(&format!(" {option} 5"));
-            }
-        }
+        let words = format!(
+            "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {more}"
+        );
         let side = |input: &str| Arguments::new(input, "k0").with(&words);
         Scene {
             arguments: [side("ours.csv").output("out.csv"), side("theirs.csv")],

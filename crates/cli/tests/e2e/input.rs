@@ -1,6 +1,6 @@
 //! Bad input: the exit code, one clear line, nothing left behind.
 
-use crate::support::{Arguments, Place};
+use crate::support::{Arguments, Place, exchange};
 
 /// Runs a receiver and a sender on an input that both must refuse before they look for a peer.
 #[track_caller]
@@ -167,4 +167,57 @@ fn a_full_disk() {
     // The protocol was over: the sender has done its part.
     pair.sender.expect_success();
     assert_eq!(place.names(), before);
+}
+
+/// A table in which no row has a usable key is a mistake, unless somebody says that it is not.
+#[test]
+fn tables_without_a_usable_key() {
+    let place = Place::new();
+    place.write("some.csv", "id,mail\n1,a@example.com\n2,nonsense\n3,\n");
+    place.write("none.csv", "id,mail\n1,nonsense\n2,\n");
+    place.write("header.csv", "id,mail\n");
+    place.write("none.jsonl", "");
+    let of = |input: &str| Arguments::new(input, "mail").with("--normalize mail=email");
+    let words = "no row has a usable key: 2 rows, of which 1 are blank and 1 are invalid";
+    refused(&place, &of("none.csv"), 3, words);
+    refused(&place, &of("header.csv"), 3, "header.csv: has no data rows");
+    refused(&place, &of("none.jsonl"), 3, "none.jsonl: is empty");
+    place.write("empty.csv", "");
+    refused(
+        &place,
+        &of("empty.csv").with("--allow-empty"),
+        3,
+        "is empty",
+    );
+
+    let warning = "warning: 2 of 3 rows have no usable key and never match (1 blank, 1 invalid)";
+    for (input, output, left) in [
+        ("none.csv", "out.csv", "id,mail\n"),
+        ("header.csv", "out.csv", "id,mail\n"),
+        ("none.jsonl", "out.jsonl", ""),
+    ] {
+        let allowed = of(input)
+            .with("--allow-empty --report r.json")
+            .output(output);
+        let pair = exchange(&place, &allowed, &of("some.csv"));
+        pair.expect_success();
+        assert!(pair.sender.err.contains(warning), "{}", pair.sender.err);
+        assert_eq!(place.read(output), left, "{input}");
+        let report: serde_json::Value = serde_json::from_str(&place.read("r.json")).unwrap();
+        let invalid = u64::from(input == "none.csv");
+        assert_eq!(report["items"], 0);
+        assert_eq!(report["rows_written"], 0);
+        assert_eq!(
+            (report["blanks"].as_u64(), report["invalid"].as_u64()),
+            (Some(invalid), Some(invalid))
+        );
+        // The other way round, too.
+        let pair = exchange(
+            &place,
+            &of("some.csv").output("out.csv"),
+            &of(input).with("--allow-empty"),
+        );
+        pair.expect_success();
+        assert_eq!(place.read("out.csv"), "id,mail\n");
+    }
 }

@@ -331,11 +331,6 @@ fn a_second_ctrl_c_ends_at_once_and_leaves_nothing() {
         &format!("--connect {address}"),
     );
     waiting.wait_for("connecting to ");
-    assert_ne!(
-        place.names(),
-        before,
-        "the output is opened before the peer is met"
-    );
     waiting.signal(Signal::SIGINT);
     // Two that are pending at once are one; and the run itself ends soon.
     std::thread::sleep(Duration::from_millis(30));
@@ -383,4 +378,53 @@ fn garbage_from_whom_we_connect_to() {
         .wait();
     ended.expect_failure(4, "");
     assert_eq!(place.names(), before);
+}
+
+/// A table that comes slowly: the port is open meanwhile, and whoever waits hears that this side is
+/// alive.
+#[cfg(unix)]
+#[test]
+fn a_slow_table_is_no_dead_peer() {
+    use nix::sys::stat::Mode;
+    let broken = "\"3,x\n";
+    for (rest, code) in [("3,c\n", 0), (broken, 3)] {
+        let place = Place::new();
+        place.write("ours.csv", "id,name\n3,a\n4,b\n");
+        nix::unistd::mkfifo(&place.path("slow.csv"), Mode::S_IRWXU).unwrap();
+        let fifo = place.path("slow.csv");
+        let (go_on, told) = std::sync::mpsc::channel();
+        let table = std::thread::spawn(move || {
+            let mut pipe = std::fs::File::create(fifo).unwrap();
+            // More than is looked at to find out the format.
+            let rows: String = (10..200_000).map(|i| format!("{i},x\n")).collect();
+            pipe.write_all(format!("id,name\n{rows}").as_bytes())
+                .unwrap();
+            told.recv().unwrap();
+            pipe.write_all(rest.as_bytes()).unwrap();
+        });
+        let patience = "--timeout 2 --wait 2";
+        let slow = Arguments::new("slow.csv", "id").with(patience);
+        let mut sender = place.sender(&slow, "--listen 127.0.0.1:0");
+        let ours = Arguments::new("ours.csv", "id")
+            .output("out.csv")
+            .with(patience);
+        let mut receiver = place.receiver(&ours, &sender.endpoint());
+        receiver.wait_for("connected to ");
+        // Longer than either side would wait for a dead one.
+        std::thread::sleep(Duration::from_secs(5));
+        go_on.send(()).unwrap();
+        table.join().unwrap();
+        let (sender, receiver) = (sender.wait(), receiver.wait());
+        match code {
+            0 => {
+                sender.expect_success();
+                receiver.expect_success();
+                assert_eq!(place.read("out.csv"), "id,name\n3,a\n");
+            }
+            _ => {
+                sender.expect_failure(3, "slow.csv");
+                receiver.expect_failure(7, "table cannot be used");
+            }
+        }
+    }
 }

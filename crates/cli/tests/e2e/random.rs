@@ -146,9 +146,7 @@ fn over_tls(variant: Variant, number: u64) {
             // Half of it is for the work on a bucket.
             words.push_str(&format!(" --memory {}", 2 * memory));
         }
-        if place.understands("--allow-empty") {
-            words.push_str(" --allow-empty");
-        }
+        words.push_str(" --allow-empty");
         Arguments::new(input, &trial.key()).with(&words)
     });
     let [receiver, sender] = arguments;

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -82,14 +81,6 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
-    }
-
-    /// Whether `receive` and `send` have an option.
-    pub(crate) fn understands(&self, option: &str) -> bool {
-        let help = |command: &str| self.run(&format!("{command} --help")).out;
-        static HELP: OnceLock<String> = OnceLock::new();
-        HELP.get_or_init(|| String::from_utf8(help("send")).unwrap())
-            .contains(option)
     }
 
     /// Runs the binary with these words, as a shell would split them, to its end.

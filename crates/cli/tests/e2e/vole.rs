@@ -101,7 +101,7 @@ fn from_no_item_to_many_against_one() {
             let place = Place::new();
             place.write("ours.csv", csv_of(&HEADER, ours));
             place.write("theirs.csv", csv_of(&HEADER, theirs));
-            let terms = format!("--protocol vole --security {security}");
+            let terms = format!("--protocol vole --security {security} --allow-empty");
             exchange(
                 &place,
                 &Arguments::new("ours.csv", "key")

@@ -44,7 +44,7 @@ fn the_chosen_backend_is_named() {
 #[test]
 fn groups_are_scaled_by_their_factors() {
     for (count, shared) in [(0, 1), (1, 1), (1, 2), (37, 1), (37, 2)] {
-        let word = |i: u64| slow64(i + 3, 0x9e37_79b9_7f4a_7c15);
+        let word = |i: u64| slow64(i.wrapping_add(3), 0x9e37_79b9_7f4a_7c15);
         let factors: Vec<u64> = (0..count).map(|i| !word(i)).collect();
         let elements: Vec<[u64; 2]> = (0..count * shared).map(|i| [word(i), word(!i)]).collect();
         for backend in BACKENDS {

@@ -1,4 +1,5 @@
 use super::*;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use vesica_session::{Fingerprint, Job, Kept, ProtocolRequest, Role, agree};
@@ -11,8 +12,8 @@ fn owner() -> Owner {
     }
 }
 
-/// A contract, as two sides agree on it.
-fn state() -> State {
+/// A state with a contract as two sides agree on it.
+static STATE: LazyLock<State> = LazyLock::new(|| {
     let side = |role| {
         move |mut channel: vesica_wire::FramedChannel| {
             let job = Job {
@@ -30,7 +31,7 @@ fn state() -> State {
         state.found = vec![2];
         state
     })
-}
+});
 
 fn journal() -> Journal {
     let mut matched = RowSet::none(100);
@@ -40,7 +41,7 @@ fn journal() -> Journal {
         head: Head {
             owner: owner(),
             input: [2; 32],
-            state: state(),
+            state: STATE.clone(),
             written: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
             rows: 100,
         },
