@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, Passes, ProtocolRequest, Resources, Security, Source,
+    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
     SourceOptions,
 };
 use vesica_psi::Protocol;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use vesica::Passes;
+use vesica::{Passes, SourceOptions};
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::Check;

@@ -84,10 +84,12 @@ fn exchange(
         memory: job.memory.unwrap_or(NO_LIMIT),
         resume: offer(kept),
     };
-    channel.send(HELLO, ours.encode())?;
+    let ours_encoded = ours.encode();
+    channel.send(HELLO, ours_encoded.clone())?;
     // An abort overtakes what is queued; the peer must read this first, to find the field itself.
     channel.flush()?;
-    let theirs = Hello::decode(&channel.recv(HELLO, MAX_HELLO)?)?;
+    let theirs_encoded = channel.recv(HELLO, MAX_HELLO)?;
+    let theirs = Hello::decode(&theirs_encoded)?;
     let mut contract = ours.agree(&theirs)?;
     let limit = contract.protocol.max_items();
     if items > limit {
@@ -131,7 +133,12 @@ fn exchange(
     getrandom::fill(&mut nonce).map_err(|e| {
         WireError::Resource(format!("no randomness from the operating system: {e}"))
     })?;
-    let session = nonces::session(channel, job.role, &contract.digest(), &nonce, local, peer)?;
+    let hellos = match job.role {
+        Role::Receiver => [&ours_encoded, &theirs_encoded],
+        Role::Sender => [&theirs_encoded, &ours_encoded],
+    };
+    let agreed = agreed(&contract, hellos);
+    let session = nonces::session(channel, job.role, &agreed, &nonce, local, peer)?;
     let size = |items: u64| {
         usize::try_from(items)
             .map_err(|_| WireError::Resource(format!("{items} items do not fit into memory")))
@@ -163,6 +170,17 @@ fn exchange(
         contract,
         peer_items: theirs.items,
     })
+}
+
+/// Hash of all that was said so far: of the contract, and of the receiver's and the sender's hello.
+fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 hellos and contract v1");
+    hasher.update(&contract.digest());
+    for hello in hellos {
+        hasher.update(&(hello.len() as u64).to_le_bytes());
+        hasher.update(hello);
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// What a side says of the run that it has kept. The name of a run depends on what both sides of it
