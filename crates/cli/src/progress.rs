@@ -278,6 +278,10 @@ impl Observer for Progress {
         self.now(&format!("phase: {name}"));
     }
 
+    fn warning(&mut self, text: &str) {
+        line(&format!("warning: {text}"));
+    }
+
     fn answered(&mut self, computed: SystemTime) {
         line(&format!(
             "the answer was found at {}; writing it without the peer",

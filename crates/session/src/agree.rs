@@ -108,9 +108,9 @@ fn exchange(
     }
     let begin = begin(&mut contract, kept, &ours.resume, &theirs.resume)?;
     // Every bucket lets a dishonest peer bring its padding as items.
-    let (own_bucket, peer_bucket) = match job.role {
-        Role::Receiver => (contract.receiver_bucket, contract.sender_bucket),
-        Role::Sender => (contract.sender_bucket, contract.receiver_bucket),
+    let peer_bucket = match job.role {
+        Role::Receiver => contract.sender_bucket,
+        Role::Sender => contract.receiver_bucket,
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
     if contract.buckets > 1 && padded > job.max_peer_items {
@@ -120,7 +120,9 @@ fn exchange(
         )));
     }
     let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
-    if let Some(most) = contract.protocol.max_lambda(own_bucket, peer_bucket)
+    if let Some(most) = contract
+        .protocol
+        .max_lambda(contract.receiver_bucket, contract.sender_bucket)
         && lambda > most
     {
         return Err(WireError::Resource(format!(

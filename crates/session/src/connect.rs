@@ -168,10 +168,13 @@ fn dial(
     let fail = |problem: String| Error::Connect(format!("cannot connect to {address}: {problem}"));
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
+    let mut last = None;
     loop {
         let problem = match attempt(address, &wait)? {
             Attempt::Hopeless(problem) => return Err(fail(problem)),
             Attempt::Failed(problem) => problem,
+            // What went wrong before says more than that time has run out.
+            Attempt::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
             Attempt::Open(stream) => match secure(stream, transport, &wait, options) {
                 Ok((stream, tls)) => {
                     return Connection::over(stream, tls, transport, options)
@@ -187,6 +190,7 @@ fn dial(
             let waited = options.wait.as_secs_f32();
             return Err(fail(format!("{problem} (tried for {waited} s)")));
         }
+        last = Some(problem);
         pause(wait.within(rest), &wait)?;
         rest = (rest * 2).min(LAST_PAUSE);
     }
@@ -246,6 +250,8 @@ enum Attempt {
     Failed(String),
     /// The address itself is wrong.
     Hopeless(String),
+    /// The wait is over.
+    GivenUp,
 }
 
 /// Tries every address that the name stands for, once.
@@ -269,7 +275,7 @@ fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
         match outcome.recv_timeout(POLL) {
             Ok(attempt) => return Ok(attempt),
             Err(mpsc::RecvTimeoutError::Timeout) if !wait.is_over() => {}
-            Err(_) => return Ok(Attempt::Failed("the attempt was given up".into())),
+            Err(_) => return Ok(Attempt::GivenUp),
         }
     }
 }

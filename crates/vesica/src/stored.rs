@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_session::{Assignment, Kept, KeySet, State};
+use vesica_session::{Assignment, Kept, KeySet, Role, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
 use vesica_wire::Error as WireError;
 
+use crate::Error;
 use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what is kept of them.
@@ -41,6 +42,8 @@ struct Keeps {
     work: WorkDir,
     /// What an earlier run left.
     left: Option<Journal>,
+    /// Why the whole answer could not be kept, if it could not.
+    failed: Option<WireError>,
 }
 
 impl Stored {
@@ -72,7 +75,11 @@ impl Stored {
 
     /// Goes on from what an earlier run left in `work`, and keeps there how far this one comes.
     pub(crate) fn keep_in(&mut self, work: WorkDir, left: Option<Journal>) {
-        self.keeps = Some(Keeps { work, left });
+        self.keeps = Some(Keeps {
+            work,
+            left,
+            failed: None,
+        });
     }
 
     /// What an earlier run left, if it was about the very same keys.
@@ -84,8 +91,8 @@ impl Stored {
 
     /// The whole answer, if an earlier run has found it and only did not write its rows: its state,
     /// and when it was found.
-    pub(crate) fn answer(&mut self) -> Option<(State, SystemTime)> {
-        let left = self.left().filter(|left| left.head.state.is_complete())?;
+    pub(crate) fn answer(&mut self, role: Role) -> Option<(State, SystemTime)> {
+        let left = self.left().filter(|left| left.has_answer_for(role))?;
         let answer = (left.head.state.clone(), left.head.written);
         self.matched = left.matched.clone();
         Some(answer)
@@ -96,10 +103,24 @@ impl Stored {
         &self.matched
     }
 
+    /// Both sides have finished; from now on this one needs no peer for its rows. Says why the answer
+    /// could not be kept, if it could not.
+    pub(crate) fn confirmed(&mut self) -> Option<WireError> {
+        let keeps = self.keeps.as_mut()?;
+        if keeps.failed.is_none()
+            && let Some(journal) = &mut keeps.left
+        {
+            journal.head.confirmed = true;
+            keeps.failed = keeps.work.write(journal).err();
+        }
+        keeps.failed.take()
+    }
+
     /// The result is in its place: nothing is kept any longer.
-    pub(crate) fn finish(self) {
-        if let Some(keeps) = self.keeps {
-            keeps.work.finish();
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.keeps {
+            Some(keeps) => keeps.work.finish(),
+            None => Ok(()),
         }
     }
 }
@@ -127,7 +148,8 @@ impl KeySet for Stored {
         if let Some(keeps) = &mut self.keeps {
             match keeps.left.take().filter(|_| !state.found.is_empty()) {
                 Some(left) => self.matched = left.matched,
-                None => keeps.work.forget()?,
+                // The journal stays until this run has something to replace it with.
+                None => self.matched = RowSet::none(self.counts.rows),
             }
         }
         let number = assignment.buckets() as usize;
@@ -191,16 +213,23 @@ impl KeySet for Stored {
         if let Some(keeps) = &mut self.keeps
             && (matched.is_some() || !state.is_complete())
         {
-            keeps.work.write(&Journal {
+            let journal = Journal {
                 head: Head {
                     owner: keeps.work.owner().clone(),
                     input: keeps.work.keys().input(&self.identity),
                     state: state.clone(),
                     written: SystemTime::now(),
+                    confirmed: false,
                     rows: self.counts.rows,
                 },
                 matched: self.matched.clone(),
-            })?;
+            };
+            match keeps.work.write(&journal) {
+                // The answer is complete, and only keeping it has failed.
+                Err(why) if state.is_complete() => keeps.failed = Some(why),
+                written => written?,
+            }
+            keeps.left = state.is_complete().then_some(journal);
         }
         Ok(())
     }

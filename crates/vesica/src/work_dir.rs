@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
-use vesica_session::{Error as SessionError, Identity, State};
+use vesica_session::{Error as SessionError, Identity, Role, State};
 use vesica_tables::RowSet;
 use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
@@ -54,6 +54,8 @@ pub(crate) struct Head {
     pub(crate) state: State,
     /// When it was written.
     pub(crate) written: SystemTime,
+    /// Whether the receiver has confirmed that it has finished.
+    pub(crate) confirmed: bool,
     /// Rows of the table.
     pub(crate) rows: u64,
 }
@@ -83,6 +85,12 @@ impl Keys {
 }
 
 impl Journal {
+    /// Whether the answer is whole and this side needs no peer for its rows. A sender does until the
+    /// receiver has confirmed: the two go on together, or neither.
+    pub(crate) fn has_answer_for(&self, role: Role) -> bool {
+        self.head.state.is_complete() && (role == Role::Receiver || self.head.confirmed)
+    }
+
     /// Magic; the head as JSON behind its length in four bytes, little endian; one bit per row; the
     /// tag of all that.
     fn encode(&self, keys: &Keys) -> io::Result<Vec<u8>> {
@@ -239,24 +247,36 @@ impl WorkDir {
         Ok(())
     }
 
-    /// Removes the journal: the run starts over.
-    pub(crate) fn forget(&mut self) -> Result<(), WireError> {
-        match fs::remove_file(self.path.join(JOURNAL)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(WireError::Resource(format!(
-                "the journal cannot be removed: {}",
-                e.kind()
-            ))),
-            _ => {
-                self.kept = false;
-                Ok(())
-            }
-        }
-    }
-
     /// Nothing is to be gone on from any longer.
-    pub(crate) fn finish(mut self) {
-        self.kept = false;
+    ///
+    /// Fails with exit code 7 if the journal stays: another run would take its answer for its own.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        let lock = self.lock.as_ref();
+        let here = lock.is_some_and(|lock| is_at(lock, &self.path.join(LOCK)));
+        let removed = match here {
+            true => remove(&self.path),
+            false => Err(io::Error::other("it was moved or replaced during the run")),
+        };
+        self.kept = removed.is_err();
+        removed.map_err(|e| {
+            let path = self.path.display();
+            let line = format!(
+                "the result is in its place, but the journal in {path} stays: {e}; remove it"
+            );
+            SessionError::Run(WireError::Resource(line)).into()
+        })
     }
+}
+
+/// Removes the journal from a directory, and has that on the disk.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path.join(JOURNAL)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    // Not every file system can synchronise a directory.
+    let _ = File::open(path).and_then(|directory| directory.sync_all());
+    Ok(())
 }
 
 impl Drop for WorkDir {
@@ -264,8 +284,7 @@ impl Drop for WorkDir {
         if self.kept {
             return;
         }
-        // As well as it can: what stays is empty or is tied to this very set.
-        let _ = fs::remove_file(self.path.join(JOURNAL));
+        // As well as it can: what stays is empty.
         let _ = fs::remove_file(self.path.join(LOCK));
         self.lock = None;
         let _ = fs::remove_dir(&self.path);
@@ -281,7 +300,7 @@ pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
     make(path).map_err(|e| failed(path, &e))?;
     match unsafe_directory(path) {
         Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(refused(path, why)),
+        Ok(Some(why)) => Err(refused(path, &why)),
         Err(e) => Err(failed(path, &e)),
     }
 }
@@ -301,33 +320,47 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 /// Why this directory is no place for what only this user may write, if it is none. In one that
-/// passes, nobody else can plant a link or replace a file.
+/// passes, nobody else can plant a link or replace a file, nor put another directory in its place:
+/// the directories above it belong to the user or to the system, and others can write to them only
+/// where they cannot move what is not theirs (the sticky bit).
 #[cfg(unix)]
-fn unsafe_directory(path: &Path) -> io::Result<Option<&'static str>> {
+fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
     use std::os::unix::fs::MetadataExt;
     let there = path.symlink_metadata()?;
-    Ok(if there.is_symlink() {
-        Some("is a symbolic link; name the directory itself")
+    let user = nix::unistd::geteuid().as_raw();
+    let why = if there.is_symlink() {
+        "is a symbolic link; name the directory itself"
     } else if !there.is_dir() {
-        Some("is not a directory")
-    } else if there.uid() != nix::unistd::geteuid().as_raw() {
-        Some("belongs to another user")
+        "is not a directory"
+    } else if there.uid() != user {
+        "belongs to another user"
     } else if there.mode() & 0o022 != 0 {
-        Some("can be changed by other users; run: chmod go-w on it")
+        "can be changed by other users; run: chmod go-w on it"
     } else {
-        None
-    })
+        for above in path.canonicalize()?.ancestors().skip(1) {
+            let there = above.metadata()?;
+            let others = there.mode() & 0o022 != 0 && there.mode() & 0o1000 == 0;
+            if others || ![0, user].contains(&there.uid()) {
+                let above = above.display();
+                return Ok(Some(format!(
+                    "can be moved by other users, who can write to {above}; name another place"
+                )));
+            }
+        }
+        return Ok(None);
+    };
+    Ok(Some(why.to_owned()))
 }
 
 /// Why this directory is no place for what only this user may write, if it is none; who else may
 /// write to it is not known on this system.
 #[cfg(not(unix))]
-fn unsafe_directory(path: &Path) -> io::Result<Option<&'static str>> {
+fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
     let there = path.symlink_metadata()?;
     Ok(if there.is_symlink() {
-        Some("is a symbolic link; name the directory itself")
+        Some("is a symbolic link; name the directory itself".to_owned())
     } else if !there.is_dir() {
-        Some("is not a directory")
+        Some("is not a directory".to_owned())
     } else {
         None
     })

@@ -178,12 +178,15 @@ impl<R: ReadHalf> FrameReader<R> {
         payload[..filled].copy_from_slice(&self.buffer[self.start..self.start + filled]);
         self.start += filled;
         while filled < len {
-            filled += read_some(
+            let count = read_some(
                 &mut self.half,
                 &mut payload[filled..],
                 waiting,
                 &self.interrupt,
             )?;
+            // Headers do not count: a peer could send heartbeats for ever.
+            waiting.progress(count);
+            filled += count;
         }
         Ok(payload)
     }
@@ -294,7 +297,7 @@ impl Waiting {
         }
     }
 
-    /// Counts bytes that were read or written.
+    /// Counts bytes of payloads that were read, or of frames that were written.
     pub(crate) fn progress(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes >= PROGRESS && !self.hurried {
@@ -338,10 +341,7 @@ fn read_some<R: ReadHalf>(
         waiting.check(interrupt)?;
         match half.read(buf) {
             Ok(0) => return Err(Error::Closed),
-            Ok(count) => {
-                waiting.progress(count);
-                return Ok(count);
-            }
+            Ok(count) => return Ok(count),
             Err(error) if may_retry(&error) => {}
             Err(error) => return Err(from_io(&error)),
         }

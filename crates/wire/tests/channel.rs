@@ -511,3 +511,35 @@ fn a_heartbeat_to_a_peer_that_is_through_is_no_failure() {
         assert!(matches!(a.recv(DATA, 1), Err(Error::Closed)));
     });
 }
+
+/// However many heartbeats a peer sends, they are no progress.
+#[test]
+fn a_flood_of_heartbeats_is_no_progress() {
+    let ((reader, _), (_, mut writer)) = memory_halves();
+    let options = ChannelOptions {
+        patience: Duration::from_millis(500),
+        ..ChannelOptions::default()
+    };
+    let mut frames = FrameReader::new(reader, &options);
+    let flood = thread::spawn(move || {
+        // A heartbeat has code 2 and no payload. Twice what counts as progress, ten times a second.
+        let beats = [2, 0, 0, 0, 0].repeat(26_000);
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut rest: &[u8] = &[];
+        while Instant::now() < until {
+            if rest.is_empty() {
+                rest = &beats;
+            }
+            match writer.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    });
+    let began = Instant::now();
+    assert!(matches!(frames.recv(DATA, 1), Err(Error::Stalled(_))));
+    assert!(began.elapsed() < Duration::from_secs(5));
+    drop(frames);
+    flood.join().unwrap();
+}

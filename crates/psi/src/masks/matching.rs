@@ -2,8 +2,9 @@
 //!
 //! The receiver sends its next message after this, so the sender could read the size of the
 //! intersection from the delay. Each step of the merge therefore compares one pair of masks, without
-//! a branch on the outcome, and moves on in one of the sequences; how many steps there are, and
-//! what they read and write, follows from how the sequences interleave and not from what is equal.
+//! a branch on the outcome, and moves on in one of the sequences. A block takes as many steps as it
+//! has masks and the own ones in its range together: a sender that chooses its masks beside one that it
+//! guesses cannot have a match decide over the steps of a whole block.
 
 use vesica_wire::Misbehaviour;
 
@@ -40,25 +41,30 @@ pub(super) fn hits<const W: usize>(
     let entries = &entries[start..];
     let (mut own, mut theirs) = (Vec::new(), Vec::new());
     let mut j = 0;
+    let none = [u64::MAX; W];
     while count > 0 {
         last = block[count - 1];
         let end = j + entries[j..].partition_point(|entry| entry.0 <= last);
-        own.resize(end, false);
+        // One more, for a step that has no own mask left to compare with.
+        own.resize(end + 1, false);
         let offset = theirs.len();
         theirs.resize(offset + count, false);
         let theirs = &mut theirs[offset..];
         let mut i = 0;
-        while i < count && j < end {
-            let (mask, ours) = (&block[i], &entries[j].0);
-            let hit = equal(mask, ours);
+        for _ in 0..count + end - j {
+            let (more_theirs, more_own) = (i < count, j < end);
+            let mask = &block[i.min(count - 1)];
+            let ours = entries.get(j).map_or(&none, |entry| &entry.0);
+            let hit = equal(mask, ours) & more_theirs & more_own;
             own[j] |= hit;
-            theirs[i] |= hit;
-            let theirs_first = below(mask, ours);
-            i += usize::from(theirs_first);
-            j += usize::from(!theirs_first);
+            theirs[i.min(count - 1)] |= hit;
+            let theirs_next = !more_own | (below(mask, ours) & more_theirs);
+            i += usize::from(theirs_next);
+            j += usize::from(!theirs_next);
         }
         count = frame.read(&mut block)?;
     }
+    own.truncate(j);
     Ok(Hits {
         first,
         last,

@@ -43,6 +43,7 @@ fn journal() -> Journal {
             input: [2; 32],
             state: STATE.clone(),
             written: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            confirmed: false,
             rows: 100,
         },
         matched,
@@ -138,13 +139,9 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     assert_eq!(exit, 2);
     assert!(line.contains("another identity"), "{line}");
     // Nobody's failure has cost anything.
-    let (mut work, left) = open(owner()).unwrap();
+    let (work, left) = open(owner()).unwrap();
     assert_eq!(left, Some(journal()));
-    work.forget().unwrap();
-    assert!(!path.join(JOURNAL).exists());
-    work.forget().unwrap();
-    work.write(&journal()).unwrap();
-    work.finish();
+    work.finish().unwrap();
     assert!(!path.exists());
 
     fs::create_dir(&path).unwrap();
@@ -177,7 +174,7 @@ mod unix {
         assert_eq!(mode(&path), 0o700);
         assert_eq!(mode(&path.join(JOURNAL)), 0o600);
         assert_eq!(mode(&path.join(LOCK)), 0o600);
-        work.finish();
+        work.finish().unwrap();
     }
 
     #[test]
@@ -207,6 +204,39 @@ mod unix {
         assert!(link.is_symlink() && path.is_dir());
     }
 
+    /// Whoever can write to the directory above can move this one away and back.
+    #[test]
+    fn a_directory_that_others_can_move_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let above = place.path().join("shared");
+        let path = above.join("work");
+        let identity = Identity::generate().unwrap();
+        let open = || WorkDir::open(&path, keys(&identity), owner());
+        fs::create_dir(&above).unwrap();
+        for mode in [0o777, 0o775, 0o2775] {
+            set_mode(&above, mode);
+            let (exit, line) = code(open());
+            assert_eq!(exit, 2);
+            assert!(line.contains("can be moved by other users"), "{line}");
+        }
+        // As in /tmp, where nobody moves what is not theirs.
+        set_mode(&above, 0o1777);
+        let (mut work, _) = open().unwrap();
+        work.write(&journal()).unwrap();
+
+        // One that is no longer there when the run ends says so, and nothing else is touched.
+        let victim = place.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join(JOURNAL), "mine").unwrap();
+        fs::write(victim.join(LOCK), "mine").unwrap();
+        fs::rename(&path, above.join("away")).unwrap();
+        symlink(&victim, &path).unwrap();
+        let (exit, line) = code(work.finish());
+        assert_eq!(exit, 7);
+        assert!(line.contains("moved or replaced"), "{line}");
+        assert!(victim.join(JOURNAL).exists() && victim.join(LOCK).exists());
+    }
+
     /// Links that were planted while the directory was open to others.
     #[test]
     fn no_link_is_followed() {
@@ -226,7 +256,7 @@ mod unix {
         symlink(&diary, path.join(".vesica-journal.part")).unwrap();
         let (mut work, _) = open().unwrap();
         work.write(&journal()).unwrap();
-        work.finish();
+        work.finish().unwrap();
         assert!(!path.exists());
         assert_eq!(fs::read_to_string(&diary).unwrap(), "dear diary");
     }
