@@ -17,6 +17,9 @@ use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_reference::silent::encode;
 
+/// Entries of a block of the longest chunk.
+const BLOCK: usize = 1 << 12;
+
 /// Entries of the toy's vector; the noise has twice as many positions.
 const ENTRIES: usize = 120;
 
@@ -163,27 +166,25 @@ fn estimates() {
     print!("field     coefficients  t    entries");
     ATTACKS
         .iter()
-        .for_each(|attack| print!("  {:>11}", attack.name));
+        .for_each(|attack| print!("  {:>16}", attack.name));
     println!();
     for (bits, coefficients) in [1, 64, 128]
         .map(|bits| (bits, coefficient_bits(bits)))
         .into_iter()
         .chain([(64, 1), (128, 1)])
     {
-        for log in [12, 16, 20] {
+        let weight = noise_weight(bits);
+        for entries in [1 << 12, 1 << 16, weight / 2 * BLOCK] {
             let instance = Instance {
-                entries: 1 << log,
-                weight: noise_weight(bits),
+                entries,
+                weight,
                 field_bits: bits,
                 coefficient_bits: coefficients,
                 distance_percent: DISTANCE_PERCENT,
             };
-            print!(
-                "GF(2^{bits:<3})  GF(2^{coefficients:<2})      {:<4} 2^{log}   ",
-                instance.weight
-            );
+            print!("GF(2^{bits:<3})  GF(2^{coefficients:<2})      {weight:<4} {entries:<7}");
             for attack in ATTACKS {
-                print!("  {:>11}", (attack.cost)(&instance).log2());
+                print!("  {:>16}", (attack.cost)(&instance).log2());
             }
             println!();
         }

@@ -19,9 +19,13 @@
 //!
 //! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks, with the peer
 //! knowing every entry of a, and [`noise_weight`] is the least t that all of them fail at: 546 over GF(2^64) and
-//! GF(2^128), 250 over GF(2). What decides is the linear test with a word of the relative weight δ = 0.15, an estimate
-//! of the code's distance. Over a field of q elements its advantage is (1 − δ·q/(q−1))^t. That is stricter than the
-//! (1 − 2δ)^t that some implementations use for all fields: it takes about twice the trees.
+//! GF(2^128), 300 over GF(2). Over large fields the linear test with a word of the relative weight δ = 0.15 decides;
+//! over bits, words made for regular noise do. Over a field of q elements the test's advantage is (1 − δ·q/(q−1))^t.
+//! That is stricter than the (1 − 2δ)^t that some implementations use for all fields: it takes about twice the trees.
+//! δ is an estimate, and words lighter than it are known ([`crate::code`]). They cover whole blocks, where regular
+//! noise always has a position. So security rests on noise in contiguous, regular blocks: no other shape of noise may be
+//! used with this code. t is fixed per chunk, and all chunks have one public code: a run of 2^28 entries, about 255
+//! chunks, has 8 bits less.
 //!
 //! **Adversary.** Semi-honest, or malicious: then the extension runs its own check, and one random linear
 //! combination of all leaves is compared before the halves are used. A receiver passes with wrong

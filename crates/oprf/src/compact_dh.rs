@@ -8,16 +8,17 @@
 //! Diffie-Hellman assumption. Figures 5 and 6: semi-honest, in the random-oracle model; figure 5 under CDH
 //! with the ideal permutation, figure 6 under oracle Diffie-Hellman without it.
 //!
-//! **What is revealed.** The number of coefficients tells the sender the receiver's set size. A malicious
-//! receiver can hold a few items more than it declares, by a search during the run ([`overfit`]), but not more than
-//! 8·n + 4 for n = 2^10 unless it makes 2^107 queries (lemma 10). One that declares fewer than two may hold two.
+//! **What is revealed.** The number of coefficients tells the sender the receiver's set size. A malicious receiver that
+//! declares n items can test n + ⌊n/255⌋ by linear algebra alone, about 0.4 percent more, and a few beyond that by
+//! a search during the run ([`overfit`]). The bound is lemma 10: at most 8·n + 4 for n = 2^10 unless it makes 2^107
+//! queries. One that declares fewer than two may hold two.
 //!
 //! **λ.** Two events share 2^-λ ([`EVENTS`]) in a semi-honest run: masks of different items collide, and hashes of 256
 //! bits do (H₁ of own items, or one on a reserved point). A malicious run has masks of 256 bits and the latter alone.
 //!
 //! **Deviations.**
-//! - Π is keyed by the session, where the paper's implementation has one fixed key: a search for a polynomial through
-//!   too many points cannot be prepared before the contract is agreed.
+//! - Π is keyed by the session, where the paper's implementation has one fixed key: a polynomial through too many points
+//!   cannot be prepared before the contract is agreed. During the run nothing prevents it.
 //! - Elligator is applied to points of the whole curve (see [`vesica_primitives::curve`]). The paper's
 //!   points of the prime-order subgroup are distinguishable from random strings and would hand the
 //!   receiver's set to the sender.

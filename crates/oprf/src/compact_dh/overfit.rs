@@ -3,35 +3,44 @@
 //! A polynomial of n coefficients passes through n chosen points. To make it pass through n + e, with item i at
 //! the fixed place x_i = H₁(item), a receiver needs values v_i with e linear equations over GF(2^256), the
 //! divided differences of degree n and above. It knows as many candidates for each v_i as it likes: Π⁻¹ of any
-//! key-agreement message whose secret it knows. Nothing prevents this search. Π and H₁ are keyed by the session, so
-//! that neither candidates nor equations are known before the contract is agreed.
+//! key-agreement message whose secret it knows.
 //!
-//! [`list_bits`] is what the best search known to us costs, [`points_bound`] what no search can exceed. The table
-//! in `docs/protocols/compact-dh.md` is checked against both.
+//! The field has characteristic 2, so these are 256·e equations over GF(2). With two candidates per place,
+//! v_i = a_i + s_i·d_i, they are linear in the n + e bits s_i, and Gaussian elimination solves them once
+//! n + e ≥ 256·e: M. Bellare, D. Micciancio, EUROCRYPT 1997, on hashes that are sums. So **n declared points mean
+//! n + ⌊n/255⌋** ([`free_points`]). RT21 conjectures after lemma 10 that no receiver finds more points than
+//! coefficients cheaply; over GF(2^256) that is false for n ≥ 255.
+//!
+//! [`search_bits`] is what the best search known to us costs, [`points_bound`] what no search can exceed. The table
+//! in `docs/protocols/compact-dh.md` is checked against both. Π and H₁ are keyed by the session. That prevents none of
+//! this; it only means that nothing can be prepared before the contract is agreed.
 
 /// Bits of a polynomial's value.
-const FIELD_BITS: f64 = 256.0;
+const FIELD_BITS: u32 = 256;
 
-/// log₂ of the values per list that the generalised birthday search needs to fit n + `extra` points: D. Wagner, *A
-/// Generalized Birthday Problem*, CRYPTO 2002, on `extra` equations of 256 bits with 2^k ≤ n + `extra` lists:
-/// 256·`extra`/(1 + k).
-///
-/// An estimate of an attack, and so no lower bound on the work.
-///
-/// # Panics
-/// If `extra` is 0.
-pub fn list_bits(n: u64, extra: u32) -> f64 {
-    assert!(extra > 0, "n points need no search");
-    let lists = n + u64::from(extra);
-    FIELD_BITS * f64::from(extra) / f64::from(1 + lists.ilog2())
+/// Points beyond n that a polynomial of n coefficients is made to fit by linear algebra alone: the most e with
+/// n + e ≥ 256·e.
+pub fn free_points(n: u64) -> u64 {
+    n / u64::from(FIELD_BITS - 1)
 }
 
-/// log₂ of the values in all lists of that search together: its time, up to a small factor.
+/// log₂ of the candidates that it takes to fit n + `extra` points: 2^k places with a list of candidates each, the others
+/// with two. Linear algebra uses up an equation for each of the others; the generalised birthday search (D. Wagner,
+/// CRYPTO 2002) solves the rest with 2^(rest/(k + 1)) candidates per list. The best k counts:
+/// min k + (256·`extra` − (n + `extra`) + 2^k)/(k + 1). 0 stands for linear algebra alone.
 ///
-/// # Panics
-/// If `extra` is 0.
-pub fn search_bits(n: u64, extra: u32) -> f64 {
-    ((n + u64::from(extra)) as f64).log2() + list_bits(n, extra)
+/// An estimate of an attack, and so no lower bound on the work.
+pub fn search_bits(n: u64, extra: u64) -> f64 {
+    if extra <= free_points(n) {
+        return 0.0;
+    }
+    let places = n + extra;
+    (0..=places.ilog2())
+        .map(|k| {
+            let rest = u64::from(FIELD_BITS) * extra - (places - (1 << k));
+            f64::from(k) + rest as f64 / f64::from(k + 1)
+        })
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// The most points n′ that some polynomial of n coefficients fits with probability at least 2^-`chance`, among the
@@ -39,8 +48,8 @@ pub fn search_bits(n: u64, extra: u32) -> f64 {
 /// the lemma bounds nothing.
 pub fn points_bound(n: u64, queries: u32, chance: u32) -> Option<u64> {
     let log = n.max(1).next_power_of_two().ilog2();
-    let left = 256u32.checked_sub(2 * queries + log)?;
-    (256 * n + u64::from(chance)).checked_div(left.into())
+    let left = FIELD_BITS.checked_sub(2 * queries + log)?;
+    (u64::from(FIELD_BITS) * n + u64::from(chance)).checked_div(left.into())
 }
 
 #[cfg(test)]
@@ -62,6 +71,19 @@ mod tests {
         assert_eq!(points_bound(1 << 10, 123, 128), None);
         assert_eq!(points_bound(1 << 10, 128, 128), None);
         assert_eq!(points_bound(0, 64, 128), Some(1));
+    }
+
+    /// Points are free as long as there is a bit for each equation.
+    #[test]
+    fn points_are_free_up_to_one_in_255() {
+        for (n, free) in [(0, 0), (254, 0), (255, 1), (256, 1), (1024, 4), (2048, 8)] {
+            assert_eq!(free_points(n), free);
+            assert!(n + free >= 256 * free && n + free + 1 < 256 * (free + 1));
+            assert_eq!(search_bits(n, free), 0.0);
+            assert!(search_bits(n, free + 1) >= 1.0);
+        }
+        // One place, no bits: all values of the field.
+        assert_eq!(search_bits(0, 1), 256.0);
     }
 
     #[test]
@@ -108,16 +130,16 @@ mod tests {
         let page = include_str!("../../../../docs/protocols/compact-dh.md");
         for log in [4, 8, 10, 12, 16, 20] {
             let n = 1u64 << log;
+            let free = free_points(n);
             let searches: Vec<String> = (1..=4)
-                .map(|extra| format!("2^{:.0}", search_bits(n, extra)))
+                .map(|more| format!("2^{:.0}", search_bits(n, free + more)))
                 .collect();
             let bounds: Vec<String> = [64, 80, 100]
                 .map(|queries| points_bound(n, queries, 40).unwrap() as f64 / n as f64)
                 .map(|multiple| format!("{multiple:.2}"))
                 .into();
             let row = format!(
-                "| 2^{log} | 2^{:.0} | {} | {} |",
-                list_bits(n, 1),
+                "| 2^{log} | {free} | {} | {} |",
                 searches.join(" | "),
                 bounds.join(" | ")
             );

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 use vesica_kernels::Backend;
 use vesica_kernels::curve25519::decode;
+use vesica_primitives::polynomial::{Field, Tower};
 use vesica_reference::compact_dh as reference;
 
 const VARIANTS: [Variant; 3] = [
@@ -306,4 +307,79 @@ fn points_cannot_be_prepared_before_the_session() {
             assert!(!messages.contains(&real.message(&value)), "{variant:?}");
         }
     }
+}
+
+/// A receiver that deviates has 257 masks with 256 coefficients: two keys per place, and linear algebra over GF(2).
+#[test]
+fn one_more_point_is_a_matter_of_linear_algebra() {
+    const N: usize = 256;
+    const ALL: usize = N + 1;
+    type Row = [u64; ALL / 64 + 1];
+    let bit = |row: &[u64], at: usize| row[at / 64] >> (at % 64) & 1 == 1;
+    assert_eq!(overfit::free_points(N as u64), 1);
+    let held = items(0..ALL as u32);
+    let oracles = Oracles::new(Variant::Malicious, &SESSION);
+    let points = oracles.points(&held);
+    let field = Tower::new(0);
+    // The leading coefficient through (x_i, v_i) is Σ v_i·Π 1/(x_i − x_j).
+    let mut weights = vec![Tower::ONE; ALL];
+    for (j, other) in points.iter().enumerate() {
+        let mut factors = points.clone();
+        factors.iter_mut().for_each(|x| Tower::add(x, other));
+        factors[j] = Tower::ONE;
+        field.multiply_assign(&mut weights, &factors);
+    }
+    assert!(field.invert_all(&mut weights));
+    let mut r = rng(77);
+    let (keys, choice) = loop {
+        let keys = [(); 2].map(|()| EncodedKeys::generate(ALL, &mut r));
+        let [first, second] = keys.each_ref().map(|keys| {
+            let messages = keys.representatives().iter();
+            let mut values: Vec<Element> = messages.map(|m| oracles.value(m)).collect();
+            field.multiply_assign(&mut values, &weights);
+            values
+        });
+        // Row b: bit b of Σ s_i·weight_i·(v_i + v'_i) = Σ weight_i·v_i, the latter in column 257.
+        let mut rows = [Row::default(); 256];
+        for (i, (a, b)) in first.iter().zip(&second).enumerate() {
+            for (at, row) in rows.iter_mut().enumerate() {
+                row[i / 64] |= u64::from(bit(a, at) != bit(b, at)) << (i % 64);
+                row[ALL / 64] ^= u64::from(bit(a, at)) << (ALL % 64);
+            }
+        }
+        let mut pivots = Vec::new();
+        for column in 0..ALL {
+            let done = pivots.len();
+            let Some(at) = (done..256).find(|at| bit(&rows[*at], column)) else {
+                continue;
+            };
+            rows.swap(done, at);
+            let pivot = rows[done];
+            for (_, row) in rows.iter_mut().enumerate().filter(|(i, _)| *i != done) {
+                if bit(row, column) {
+                    row.iter_mut().zip(pivot).for_each(|(a, b)| *a ^= b);
+                }
+            }
+            pivots.push(column);
+        }
+        // A quarter or so of all systems has no solution; then other keys.
+        if rows[pivots.len()..].iter().all(|row| !bit(row, ALL)) {
+            let mut choice = [0; ALL];
+            for (row, column) in rows.iter().zip(pivots) {
+                choice[column] = usize::from(bit(row, ALL));
+            }
+            break (keys, choice);
+        }
+    };
+    let messages: Vec<[u8; 32]> = (0..ALL)
+        .map(|i| keys[choice[i]].representatives()[i])
+        .collect();
+    let values: Vec<Element> = messages.iter().map(|m| oracles.value(m)).collect();
+    let polynomial = interpolate(&points, &values).unwrap();
+    assert_eq!(polynomial[N], [0; 4]);
+    let (sender, public) = Sender::new(Variant::Malicious, &SESSION, &mut r);
+    let secrets = keys.map(|keys| keys.agree(&public).unwrap());
+    let secrets: Vec<[u8; 32]> = (0..ALL).map(|i| secrets[choice[i]][i]).collect();
+    let theirs = sender.masks(&polynomial[..N], &held).unwrap();
+    assert_eq!(theirs, oracles.masks(&held, &secrets, &messages));
 }
