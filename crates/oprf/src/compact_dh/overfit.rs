@@ -145,5 +145,7 @@ mod tests {
             );
             assert!(page.contains(&row), "missing row: {row}");
         }
+        let costs = [64, 128, 200, 250].map(|n| format!("2^{:.0} at n = {n}", search_bits(n, 1)));
+        assert!(page.contains(&costs.join(", ")), "{costs:?}");
     }
 }
