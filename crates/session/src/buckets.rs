@@ -82,7 +82,7 @@ pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -
 
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no
 /// number does. Of 2^-λ, a quarter is for the buckets of each side that overflow, and half for the
-/// protocol ([`lambda_of_bucket`]).
+/// protocol in all of them.
 pub fn split(
     protocol: Protocol,
     receiver_size: u64,
