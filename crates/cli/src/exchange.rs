@@ -89,16 +89,6 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         Some(_) => Passes::Two,
         None => Passes::One,
     };
-    let scratch = party.resources.work_dir.clone();
-    if let Some(work_dir) = &scratch {
-        prepare_work_dir(work_dir)?;
-    }
-    let source = table.open(SourceOptions {
-        passes,
-        scratch,
-        allow_no_rows: link.allow_empty,
-        ..SourceOptions::default()
-    })?;
     if let Some(report) = &link.report
         && same_file(report, &table.input)
     {
@@ -111,6 +101,23 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         }
         None => None,
     };
+    let scratch = party.resources.work_dir.clone();
+    if let Some(work_dir) = &scratch {
+        prepare_work_dir(work_dir)?;
+    }
+    let source = table
+        .open(SourceOptions {
+            passes,
+            scratch: scratch.clone(),
+            allow_no_rows: link.allow_empty,
+            ..SourceOptions::default()
+        })
+        .inspect_err(|_| {
+            if let Some(work_dir) = &scratch {
+                // Only if nothing is in it.
+                let _ = std::fs::remove_dir(work_dir);
+            }
+        })?;
     let report = match (role, output) {
         (Role::Receiver, output) => {
             let output = output.unwrap_or(Path::new("-"));

@@ -21,10 +21,21 @@ pub(crate) struct Progress {
     signals: Signals,
 }
 
+#[derive(Clone)]
 enum View {
     Bar(ProgressBar),
     Plain,
     Nothing,
+}
+
+impl View {
+    /// Prints a line that is no matter of progress.
+    fn say(&self, text: &str) {
+        match self {
+            View::Bar(bar) => bar.suspend(|| line(text)),
+            View::Plain | View::Nothing => line(text),
+        }
+    }
 }
 
 impl Progress {
@@ -53,17 +64,8 @@ impl Progress {
     /// Tells of a connection that was turned away, at once and whatever the progress: a fingerprint
     /// may be mistyped, and somebody waits.
     pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
-        let bar = match &self.view {
-            View::Bar(bar) => Some(bar.clone()),
-            View::Plain | View::Nothing => None,
-        };
-        move |refused| {
-            let text = format!("turned away: {refused}");
-            match &bar {
-                Some(bar) => bar.suspend(|| line(&text)),
-                None => line(&text),
-            }
-        }
+        let view = self.view.clone();
+        move |refused| view.say(&format!("turned away: {refused}"))
     }
 
     /// What is going on from now on.
@@ -91,12 +93,11 @@ impl Progress {
         }
     }
 
-    /// What stays to be read.
+    /// What stays to be read, unless no progress is asked for.
     fn note(&self, text: &str) {
         match &self.view {
-            View::Bar(bar) => bar.suspend(|| line(text)),
-            View::Plain => line(text),
             View::Nothing => {}
+            view => view.say(text),
         }
     }
 }
@@ -240,7 +241,7 @@ impl Observer for Progress {
         ));
         let unusable = counts.blanks + counts.invalid;
         if unusable > 0 {
-            line(&format!(
+            self.view.say(&format!(
                 "warning: {unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
                 counts.rows, counts.blanks, counts.invalid
             ));
@@ -251,10 +252,7 @@ impl Observer for Progress {
 
     fn listening(&mut self, address: SocketAddr) {
         // Not a matter of progress: with port 0 nobody could connect without it.
-        match &self.view {
-            View::Nothing => line(&format!("listening on {address}")),
-            _ => self.note(&format!("listening on {address}")),
-        }
+        self.view.say(&format!("listening on {address}"));
         self.now("waiting for the peer");
     }
 
@@ -279,11 +277,11 @@ impl Observer for Progress {
     }
 
     fn warning(&mut self, text: &str) {
-        line(&format!("warning: {text}"));
+        self.view.say(&format!("warning: {text}"));
     }
 
     fn answered(&mut self, computed: SystemTime) {
-        line(&format!(
+        self.view.say(&format!(
             "the answer was found at {}; writing it without the peer",
             rfc3339(computed)
         ));
@@ -292,8 +290,11 @@ impl Observer for Progress {
     fn begin(&mut self, begin: Begin, buckets: u32) {
         match begin {
             Begin::Afresh => {}
-            Begin::After(done) => line(&format!("going on after bucket {done} of {buckets}")),
-            Begin::Over(why) => line(&format!("starting over: {why}")),
+            Begin::After(done) => {
+                self.view
+                    .say(&format!("going on after bucket {done} of {buckets}"));
+            }
+            Begin::Over(why) => self.view.say(&format!("starting over: {why}")),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! First hellos, which each side compares by itself. Then, only once they fit, commitments to nonces
 //! with the digest of the contract as it stands on either side, and the nonces ([`crate::nonces`]).
-//! The session is a hash of contract, roles, nonces and fingerprints, and salts every item: nothing can
-//! be prepared before the contract is agreed, and neither side chooses the session.
+//! The session is a hash of both hellos, contract, roles, nonces and fingerprints, and salts every
+//! item: nothing can be prepared before the contract is agreed, and neither side chooses the session.
 
 use vesica_psi::Params;
 use vesica_wire::{Channel, Error as WireError, Kind};
@@ -106,7 +106,7 @@ fn exchange(
             theirs.role, theirs.items
         )));
     }
-    let begin = begin(&mut contract, kept, &ours.resume, &theirs.resume)?;
+    let begin = begin(&mut contract, kept, &theirs.resume)?;
     // Every bucket lets a dishonest peer bring its padding as items.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
@@ -185,60 +185,51 @@ fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// What a side says of the run that it has kept. The name of a run depends on what both sides of it
-/// know and on its contract, so that two sides that say the same name have kept the same run.
+/// What a side says of the run that it has kept.
 fn offer(kept: &Kept) -> Resume {
     match kept {
         Kept::Nothing => Resume::Nothing,
         Kept::OfAnotherSet => Resume::OfAnotherSet,
-        Kept::State(state) => {
-            let mut name = blake3::Hasher::new_keyed(&state.origin);
-            name.update(b"vesica 2026-11 name of a run");
-            name.update(&state.contract.of_all_runs().digest());
-            Resume::After {
-                run: *name.finalize().as_bytes(),
-                buckets: state.found.len() as u32,
-            }
-        }
+        Kept::State(state) => Resume::After {
+            run: name(state),
+            buckets: state.finished(),
+        },
     }
+}
+
+/// The name of a run depends on what both sides of it know and on its contract: two sides that say the
+/// same name have kept the same run.
+fn name(state: &State) -> [u8; 32] {
+    let mut name = blake3::Hasher::new_keyed(&state.origin);
+    name.update(b"vesica 2026-11 name of a run");
+    name.update(&state.contract.of_all_runs().digest());
+    *name.finalize().as_bytes()
 }
 
 /// Where the run begins, and the contract that says so. Both sides come to the same bucket, since both
 /// know what each of them has said.
-fn begin(
-    contract: &mut Contract,
-    kept: &Kept,
-    ours: &Resume,
-    theirs: &Resume,
-) -> Result<Begin, WireError> {
-    let over = match (kept, ours, theirs) {
-        (
-            Kept::State(state),
-            Resume::After { run, buckets },
-            Resume::After { run: r, buckets: b },
-        ) => {
-            if run != r {
-                StartOver::OtherRun
-            } else if *b > state.contract.buckets {
-                return Err(bad("earlier run", "more buckets than there were"));
-            } else {
-                let after = *buckets.min(b);
-                match contract.go_on(&state.contract, after) {
-                    Ok(()) => return Ok(Begin::After(after)),
-                    Err(why) => why,
-                }
-            }
+fn begin(contract: &mut Contract, kept: &Kept, theirs: &Resume) -> Result<Begin, WireError> {
+    let begin = match (kept, theirs) {
+        (Kept::Nothing, _) => Begin::Afresh,
+        (Kept::OfAnotherSet, _) => Begin::Over(StartOver::OwnSet),
+        (Kept::State(_), Resume::Nothing) => Begin::Over(StartOver::PeerKeptNothing),
+        (Kept::State(_), Resume::OfAnotherSet) => Begin::Over(StartOver::PeerSet),
+        (Kept::State(state), Resume::After { run, .. }) if *run != name(state) => {
+            Begin::Over(StartOver::OtherRun)
         }
-        (Kept::State(_), _, Resume::OfAnotherSet) => StartOver::PeerSet,
-        (Kept::State(_), _, _) => StartOver::PeerKeptNothing,
-        (Kept::OfAnotherSet, ..) => StartOver::OwnSet,
-        (Kept::Nothing, ..) => {
-            contract.divide()?;
-            return Ok(Begin::Afresh);
+        (Kept::State(state), Resume::After { buckets, .. }) => {
+            if *buckets > state.contract.buckets {
+                return Err(bad("earlier run", "more buckets than there were"));
+            }
+            let after = state.finished().min(*buckets);
+            match contract.go_on(&state.contract, after) {
+                Ok(()) => return Ok(Begin::After(after)),
+                Err(why) => Begin::Over(why),
+            }
         }
     };
     contract.divide()?;
-    Ok(Begin::Over(over))
+    Ok(begin)
 }
 
 /// The last message: the receiver tells the sender that its protocol completed, and the sender

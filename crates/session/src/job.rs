@@ -242,7 +242,7 @@ fn protocol(
     let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
     channel.begin_phase("items");
     set.assign(&Assignment::new(*salt.as_bytes(), buckets), &state)?;
-    for bucket in state.found.len() as u32..buckets {
+    for bucket in state.finished()..buckets {
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
@@ -260,9 +260,9 @@ fn count(matched: &[bool]) -> u64 {
     matched.iter().map(|matched| u64::from(*matched)).sum()
 }
 
-/// The protocol over the items of one bucket; says of each digest whether it matched, if this side
-/// may know, and took no time that depends on it, if the peer may not. Nothing that is random or derived from a session is shared between
-/// buckets.
+/// The protocol over the items of one bucket. Says of each digest whether it matched, if this side
+/// may know, in time that does not depend on it, if the peer may not. Buckets share nothing that is
+/// random or derived from a session.
 fn one_bucket(
     channel: &mut dyn Channel,
     role: Role,

@@ -78,8 +78,10 @@ impl Listener {
             let mut moved = false;
             // However fast they come, those who are in get their turn.
             for _ in 0..MAX_HANDSHAKES {
-                let next = if lobby.has_room() { self.next()? } else { None };
-                let Some((stream, from)) = next else {
+                if !lobby.has_room() {
+                    break;
+                }
+                let Some((stream, from)) = self.next(&mut lobby) else {
                     break;
                 };
                 moved = true;
@@ -104,7 +106,7 @@ impl Listener {
                 return Ok(connection);
             }
             if wait.is_over() {
-                return Err(self.nobody(transport, options, &lobby.visitors));
+                return Err(self.nobody(transport, options, &lobby));
             }
             if !moved {
                 std::thread::sleep(if lobby.is_busy() { TICK } else { POLL / 5 });
@@ -113,16 +115,19 @@ impl Listener {
     }
 
     /// A connection that has come, if one has.
-    fn next(&self) -> Result<Option<(TcpStream, SocketAddr)>, Error> {
+    fn next(&self, lobby: &mut Lobby<'_>) -> Option<(TcpStream, SocketAddr)> {
         loop {
             match self.socket.accept() {
-                Ok(accepted) => return Ok(Some(accepted)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Ok(accepted) => return Some(accepted),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 // A connection that ended before it was accepted is no reason to stop waiting.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // Nor is a lack of descriptors or memory that passes.
-                Err(_) => return Ok(None),
+                // Nor is a lack of descriptors or memory, which may pass.
+                Err(e) => {
+                    lobby.trouble = Some(e);
+                    return None;
+                }
             }
         }
     }
@@ -135,10 +140,10 @@ impl Listener {
         &self,
         transport: &Transport<'_>,
         options: &ConnectOptions,
-        visitors: &Visitors<'_>,
+        lobby: &Lobby<'_>,
     ) -> Error {
         if let Transport::Tls { peer, .. } = transport
-            && let Some(got) = visitors.wrong_identity()
+            && let Some(got) = lobby.visitors.wrong_identity()
         {
             let expected = *peer;
             return Error::WrongPeer { expected, got };
@@ -148,10 +153,13 @@ impl Listener {
             self.address,
             options.wait.as_secs_f32()
         );
-        let visitors = visitors.to_string();
+        let visitors = lobby.visitors.to_string();
         if !visitors.is_empty() {
             message.push_str("; turned away: ");
             message.push_str(&visitors);
+        }
+        if let Some(e) = &lobby.trouble {
+            message.push_str(&format!("; connections could not be taken: {e}"));
         }
         Error::Connect(message)
     }
@@ -169,6 +177,8 @@ struct Lobby<'a> {
     guests: Vec<Guest>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
+    /// Why a connection could last not be taken.
+    trouble: Option<io::Error>,
 }
 
 impl<'a> Lobby<'a> {
@@ -177,6 +187,7 @@ impl<'a> Lobby<'a> {
             guests: Vec::new(),
             leaving: Vec::new(),
             visitors: Visitors::new(&options.on_refused),
+            trouble: None,
         }
     }
 

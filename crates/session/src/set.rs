@@ -25,7 +25,12 @@ pub struct State {
 impl State {
     /// Whether every bucket is finished.
     pub fn is_complete(&self) -> bool {
-        self.found.len() == self.contract.buckets as usize
+        self.finished() == self.contract.buckets
+    }
+
+    /// Number of finished buckets.
+    pub fn finished(&self) -> u32 {
+        self.found.len() as u32
     }
 }
 
@@ -54,7 +59,7 @@ pub trait KeySet: Send {
         Kept::Nothing
     }
 
-    /// Puts the keys into buckets. The run begins after the first `state.found.len()` of them; what
+    /// Puts the keys into buckets. The run begins after the first `state.finished()` of them; what
     /// was found in all others is forgotten.
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 

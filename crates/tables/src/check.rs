@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::key::KeySpec;
 use crate::keys::Counts;
 use crate::profile::{Profile, is_nfc};
-use crate::scan::{At, Sink, TextFacts, scan};
+use crate::scan::{At, Facts, Sink, scan};
 use crate::source::{Format, Source};
 use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
@@ -233,7 +233,7 @@ fn is_unusual_uuid(text: &[u8]) -> bool {
     inner.len() == 36 && (braces || upper) && inner.iter().enumerate().all(digits)
 }
 
-fn warnings(check: &Check, key: &KeySpec, facts: TextFacts) -> Vec<String> {
+fn warnings(check: &Check, key: &KeySpec, facts: Facts) -> Vec<String> {
     let mut lines = Vec::new();
     let counts = &check.counts;
     let matchable = counts.items + counts.duplicates;

@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::render;
-use crate::scan::{At, Sink};
+use crate::scan::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
 /// The place of each key column among `names`.
@@ -74,20 +74,11 @@ pub(crate) fn projection(wanted: &[usize]) -> (Vec<usize>, Vec<usize>) {
     (roots, places)
 }
 
-/// A file without rows is not something that anybody meant to match.
-pub(crate) fn require_rows(rows: u64) -> Result<()> {
-    if rows == 0 {
-        Err(Error::new(ErrorKind::NoRows))
-    } else {
-        Ok(())
-    }
-}
-
-/// Passes the rows of a batch to `sink`; `rows` counts them over all batches.
+/// Passes the rows of a batch to `sink`; `facts` counts them over all batches.
 pub(crate) fn scan_batch<S: Sink>(
     batch: &RecordBatch,
     places: &[usize],
-    rows: &mut u64,
+    facts: &mut Facts,
     sink: &mut S,
 ) -> Result<()> {
     let columns = places
@@ -101,9 +92,9 @@ pub(crate) fn scan_batch<S: Sink>(
     };
     for row in 0..batch.num_rows() {
         keys.go_to(row);
-        *rows += 1;
+        facts.rows += 1;
         let at = At {
-            row: *rows,
+            row: facts.rows,
             line: None,
         };
         sink.row(at, &keys)?;

@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
-use crate::scan::{At, Sink, TextFacts};
+use crate::scan::{At, Facts, Sink};
 use crate::source::Source;
 use crate::text::{Buffer, strip_terminator};
 use crate::value::{Row, Value};
@@ -194,22 +194,24 @@ fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
     }
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let (mut records, byte_order_mark) = open(source)?;
     let width = records.len();
     let names: Vec<String> = (0..width)
         .map(|i| String::from_utf8_lossy(records.field(i)).into_owned())
         .collect();
     let columns = crate::columnar::find(&names, key)?;
-    let mut facts = TextFacts {
+    let mut facts = Facts {
         byte_order_mark,
-        ..TextFacts::default()
+        ..Facts::default()
     };
-    let mut row = 0;
-    while records.next(true).map_err(|e| e.at_row(row + 1, None))? {
-        row += 1;
+    while records
+        .next(true)
+        .map_err(|e| e.at_row(facts.rows + 1, None))?
+    {
+        facts.rows += 1;
         let at = At {
-            row,
+            row: facts.rows,
             line: Some(records.record.line),
         };
         if records.len() != width {
@@ -217,7 +219,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
                 expected: width,
                 found: records.len(),
             };
-            return Err(Error::new(kind).at_row(row, at.line));
+            return Err(Error::new(kind).at_row(at.row, at.line));
         }
         facts.crlf_rows += u64::from(records.record.crlf);
         sink.row(
@@ -227,9 +229,6 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
                 columns: &columns,
             },
         )?;
-    }
-    if row == 0 {
-        return Err(Error::new(ErrorKind::NoRows));
     }
     Ok(facts)
 }

@@ -13,7 +13,7 @@ use crate::columnar;
 use crate::error::{Error, Result};
 use crate::guard::quietly;
 use crate::key::KeySpec;
-use crate::scan::Sink;
+use crate::scan::{Facts, Sink};
 use crate::source::{Handle, Source};
 use crate::text::read_error;
 use crate::write::{Selection, Watched};
@@ -72,17 +72,17 @@ impl Batches {
     }
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<()> {
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let layout = Layout::read(source)?;
     let schema = Batches::open(source, &layout, None)?.schema();
     let wanted = columnar::find_fields(schema.fields().iter().map(|f| &**f), key)?;
     let (roots, places) = columnar::projection(&wanted);
     let mut batches = Batches::open(source, &layout, Some(roots))?;
-    let mut rows = 0;
+    let mut facts = Facts::default();
     while let Some(batch) = batches.next()? {
-        quietly(|| columnar::scan_batch(&batch, &places, &mut rows, sink)).map_err(wrong)??;
+        quietly(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
     }
-    columnar::require_rows(rows)
+    Ok(facts)
 }
 
 enum Writer<'w, 'a> {

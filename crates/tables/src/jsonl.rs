@@ -10,36 +10,39 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
-use crate::scan::{At, Sink, TextFacts};
+use crate::scan::{At, Facts, Sink};
 use crate::source::Source;
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
 use crate::write::Selection;
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let mut buffer = Buffer::new(source.text()?);
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
-    let mut facts = TextFacts {
+    let mut facts = Facts {
         byte_order_mark: mark > 0,
-        ..TextFacts::default()
+        ..Facts::default()
     };
     let mut seen = vec![false; key.columns().len()];
     let mut first_names: Option<Vec<String>> = None;
-    let (mut row, mut line) = (0, 0);
+    let mut line = 0;
     loop {
         line += 1;
-        let Some(range) = buffer.line().map_err(|e| e.at_row(row + 1, Some(line)))? else {
+        let Some(range) = buffer
+            .line()
+            .map_err(|e| e.at_row(facts.rows + 1, Some(line)))?
+        else {
             break;
         };
         let (body, crlf) = strip_terminator(&buffer.pending()[range.clone()]);
         if !body.trim_ascii().is_empty() {
-            row += 1;
+            facts.rows += 1;
             let at = At {
-                row,
+                row: facts.rows,
                 line: Some(line),
             };
-            let in_place = |e: Error| e.at_row(row, Some(line));
+            let in_place = |e: Error| e.at_row(at.row, at.line);
             facts.crlf_rows += u64::from(crlf);
             let fields = parse(body, key).map_err(in_place)?;
             for (seen, value) in seen.iter_mut().zip(&fields.values) {
@@ -52,10 +55,9 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
         }
         buffer.consume(range.end);
     }
-    if row == 0 {
-        return Err(Error::new(ErrorKind::Empty));
-    }
-    if let Some(i) = seen.iter().position(|s| !s) {
+    if facts.rows > 0
+        && let Some(i) = seen.iter().position(|s| !s)
+    {
         let available = first_names.unwrap_or_default();
         return Err(
             Error::new(ErrorKind::MissingColumn { available }).in_column(&key.columns()[i].name)

@@ -3,11 +3,8 @@
 use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
 use crate::rows::RowSet;
-use crate::scan::{At, Sink, scan};
-use crate::source::Source;
-use crate::value::{Canonical, Item, Row};
+use crate::value::Item;
 
 /// What the first pass counted, in rows except for `items`. Every row is an item's first, a
 /// duplicate, blank, or invalid: `rows = items + duplicates + blanks + invalid`.
@@ -101,42 +98,6 @@ impl Keys {
                 rows.set(row, *matched);
             }
         }
-    }
-}
-
-/// First pass: reads the key columns of every row.
-///
-/// # Errors
-/// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
-pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
-    let mut sink = KeySink {
-        canonical: Canonical::new(key),
-        keys: Collector::default(),
-    };
-    scan(source, key, &mut sink)?;
-    sink.drain()?;
-    Ok(sink.keys.finish())
-}
-
-struct KeySink<'k> {
-    canonical: Canonical<'k>,
-    keys: Collector,
-}
-
-impl KeySink<'_> {
-    fn drain(&mut self) -> Result<()> {
-        let KeySink { canonical, keys } = self;
-        canonical.drain(|item| keys.add(item))
-    }
-}
-
-impl Sink for KeySink<'_> {
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let full = self
-            .canonical
-            .add(row, |_, _, _| {})
-            .map_err(|e| e.at_row(at.row, at.line))?;
-        if full { self.drain() } else { Ok(()) }
     }
 }
 

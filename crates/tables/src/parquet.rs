@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::guard::quietly;
 use crate::ipc;
 use crate::key::KeySpec;
-use crate::scan::Sink;
+use crate::scan::{Facts, Sink};
 use crate::source::{Passes, Source};
 use crate::write::{Selection, Watched};
 
@@ -126,17 +126,17 @@ fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
         .map_err(wrong)
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<()> {
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let metadata = metadata(source)?;
     let wanted = columnar::find_fields(metadata.schema().fields().iter().map(|f| &**f), key)?;
     let (roots, places) = columnar::projection(&wanted);
     check_compression(source, &metadata, &roots)?;
     let mut reader = reader(source, &metadata, Some(&roots))?;
-    let mut rows = 0;
+    let mut facts = Facts::default();
     while let Some(batch) = next(&mut reader)? {
-        quietly(|| columnar::scan_batch(&batch, &places, &mut rows, sink)).map_err(wrong)??;
+        quietly(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
     }
-    columnar::require_rows(rows)
+    Ok(facts)
 }
 
 /// Writes the selected rows with the same schema, metadata and compression.

@@ -1,6 +1,6 @@
 //! One pass over a table's key columns, whatever its format.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::source::{Format, Source};
 use crate::value::Row;
@@ -20,33 +20,39 @@ pub(crate) trait Sink {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()>;
 }
 
-/// What the pass saw of a text file besides its rows.
+/// What the pass saw of the file besides the values of its rows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TextFacts {
-    /// Rows that end in CR LF.
+pub(crate) struct Facts {
+    pub(crate) rows: u64,
+    /// Rows of a text that end in CR LF.
     pub(crate) crlf_rows: u64,
-    /// The file starts with a byte-order mark.
+    /// The text starts with a byte-order mark.
     pub(crate) byte_order_mark: bool,
 }
 
 /// Passes the key values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and is the same file as when the source was opened, or this fails.
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<TextFacts> {
+pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let pass = || {
         source.verify_unchanged()?;
         let facts = match source.format() {
             Format::Csv => csv::scan(source, key, sink),
             Format::Jsonl => jsonl::scan(source, key, sink),
-            Format::Parquet => parquet::scan(source, key, sink).map(|()| TextFacts::default()),
-            Format::Arrow => ipc::scan(source, key, sink).map(|()| TextFacts::default()),
+            Format::Parquet => parquet::scan(source, key, sink),
+            Format::Arrow => ipc::scan(source, key, sink),
         };
         // A file that is written to while it is read mostly looks damaged; say the cause.
         source.verify_unchanged()?;
-        match facts {
-            Err(e) if source.is_allowed_without(&e) => Ok(TextFacts::default()),
-            facts => facts,
+        let facts = facts?;
+        if facts.rows == 0 && !source.allows_no_rows() {
+            return Err(Error::new(match source.format() {
+                // Nothing says that it is a table at all.
+                Format::Jsonl => ErrorKind::Empty,
+                _ => ErrorKind::NoRows,
+            }));
         }
+        Ok(facts)
     };
-    let result: Result<TextFacts> = { pass }();
+    let result: Result<Facts> = { pass }();
     result.map_err(|e| e.in_path(source.name()))
 }

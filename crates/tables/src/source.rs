@@ -313,14 +313,9 @@ impl Source {
         &self.name
     }
 
-    /// Whether this is what reading a table without rows fails with, and it may have none.
-    pub(crate) fn is_allowed_without(&self, error: &Error) -> bool {
-        let without = match error.kind() {
-            ErrorKind::NoRows => true,
-            ErrorKind::Empty => self.format == Format::Jsonl,
-            _ => false,
-        };
-        without && self.allow_no_rows
+    /// Whether it may be without rows.
+    pub(crate) fn allows_no_rows(&self) -> bool {
+        self.allow_no_rows
     }
 
     /// Its format.

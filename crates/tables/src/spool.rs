@@ -183,7 +183,7 @@ pub fn read_keys_within(
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
-    let mut sink = StoreSink {
+    let mut sink = KeySink {
         canonical: Canonical::new(key),
         store: StoreBuilder::new(memory, directory),
     };
@@ -192,19 +192,30 @@ pub fn read_keys_within(
     sink.store.finish()
 }
 
-struct StoreSink<'a> {
+/// First pass, into memory: 32 bytes per distinct key and 4 per row.
+///
+/// # Errors
+/// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
+pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
+    match read_keys_within(source, key, u64::MAX, Path::new(""))? {
+        KeyStore::Memory(keys) => Ok(keys),
+        KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
+    }
+}
+
+struct KeySink<'a> {
     canonical: Canonical<'a>,
     store: StoreBuilder<'a>,
 }
 
-impl StoreSink<'_> {
+impl KeySink<'_> {
     fn drain(&mut self) -> Result<()> {
-        let StoreSink { canonical, store } = self;
+        let KeySink { canonical, store } = self;
         canonical.drain(|item| store.add(item))
     }
 }
 
-impl Sink for StoreSink<'_> {
+impl Sink for KeySink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         let full = self
             .canonical
@@ -669,7 +680,6 @@ fn unwritable(e: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::read_keys;
     use crate::source::SourceOptions;
 
     fn table(rows: u32) -> (Source, KeySpec) {

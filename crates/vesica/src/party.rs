@@ -160,6 +160,7 @@ impl<'a> Party<'a> {
     /// First pass: the keys of the table.
     fn read(
         &self,
+        role: Role,
         source: &Source,
         key: &KeySpec,
         directory: &Path,
@@ -175,7 +176,7 @@ impl<'a> Party<'a> {
         self.check_interrupt()?;
         let mut keys = Stored::new(keys, directory.to_owned());
         if let Some((work, left)) = work {
-            keys.keep_in(work, left);
+            keys.keep_in(work, role, left);
         }
         Ok(keys)
     }
@@ -276,13 +277,13 @@ impl<'a> Party<'a> {
             .transpose()?;
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
-        let answered = left.is_some_and(|left| left.has_answer_for(job.role));
+        let answered = left.is_some_and(|left| left.head.is_answer());
         let mut keys = None;
         if answered && file.is_some() {
             // Nobody is met unless the table has changed, and no port is open: when it closes would say
             // how long writing took, and so how many rows matched.
-            let mut stored = self.read(source, key, &directory, work.take(), observer)?;
-            if let Some((state, computed)) = stored.answer(job.role) {
+            let mut stored = self.read(job.role, source, key, &directory, work.take(), observer)?;
+            if let Some((state, computed)) = stored.answer() {
                 observer.answered(computed);
                 let report = Report::of_earlier(&state, job.role, self.peer, computed);
                 return self.write(source, file, stored, report, observer);
@@ -293,7 +294,7 @@ impl<'a> Party<'a> {
         let listener = self.bind(observer)?;
         let read = |observer: &mut dyn Observer| match keys {
             Some(keys) => Ok(keys),
-            None => self.read(source, key, &directory, work, observer),
+            None => self.read(job.role, source, key, &directory, work, observer),
         };
         let (mut keys, connection) = self.read_and_meet(read, listener, observer)?;
         let report = run_set(connection, job, &mut keys, &mut Phases(observer))?;

@@ -40,8 +40,11 @@ enum Place {
 /// Where another run goes on.
 struct Keeps {
     work: WorkDir,
-    /// What an earlier run left.
+    role: Role,
+    /// What an earlier run left, until this one begins.
     left: Option<Journal>,
+    /// What the journal says of the whole answer, once this run has found it.
+    answer: Option<Head>,
     /// Why the whole answer could not be kept, if it could not.
     failed: Option<WireError>,
 }
@@ -74,10 +77,12 @@ impl Stored {
     }
 
     /// Goes on from what an earlier run left in `work`, and keeps there how far this one comes.
-    pub(crate) fn keep_in(&mut self, work: WorkDir, left: Option<Journal>) {
+    pub(crate) fn keep_in(&mut self, work: WorkDir, role: Role, left: Option<Journal>) {
         self.keeps = Some(Keeps {
             work,
+            role,
             left,
+            answer: None,
             failed: None,
         });
     }
@@ -91,11 +96,11 @@ impl Stored {
 
     /// The whole answer, if an earlier run has found it and only did not write its rows: its state,
     /// and when it was found.
-    pub(crate) fn answer(&mut self, role: Role) -> Option<(State, SystemTime)> {
-        let left = self.left().filter(|left| left.has_answer_for(role))?;
-        let answer = (left.head.state.clone(), left.head.written);
-        self.matched = left.matched.clone();
-        Some(answer)
+    pub(crate) fn answer(&mut self) -> Option<(State, SystemTime)> {
+        self.left().filter(|left| left.head.is_answer())?;
+        let left = self.keeps.as_mut()?.left.take()?;
+        self.matched = left.matched;
+        Some((left.head.state, left.head.written))
     }
 
     /// The rows that matched.
@@ -108,10 +113,11 @@ impl Stored {
     pub(crate) fn confirmed(&mut self) -> Option<WireError> {
         let keeps = self.keeps.as_mut()?;
         if keeps.failed.is_none()
-            && let Some(journal) = &mut keeps.left
+            && let Some(head) = &mut keeps.answer
+            && !head.confirmed
         {
-            journal.head.confirmed = true;
-            keeps.failed = keeps.work.write(journal).err();
+            head.confirmed = true;
+            keeps.failed = keeps.work.write(head, &self.matched).err();
         }
         keeps.failed.take()
     }
@@ -145,12 +151,12 @@ impl KeySet for Stored {
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
-        if let Some(keeps) = &mut self.keeps {
-            match keeps.left.take().filter(|_| !state.found.is_empty()) {
-                Some(left) => self.matched = left.matched,
-                // The journal stays until this run has something to replace it with.
-                None => self.matched = RowSet::none(self.counts.rows),
-            }
+        // The journal stays until this run has something to replace it with.
+        if let Some(keeps) = &mut self.keeps
+            && let Some(left) = keeps.left.take()
+            && !state.found.is_empty()
+        {
+            self.matched = left.matched;
         }
         let number = assignment.buckets() as usize;
         match &mut self.place {
@@ -213,23 +219,20 @@ impl KeySet for Stored {
         if let Some(keeps) = &mut self.keeps
             && (matched.is_some() || !state.is_complete())
         {
-            let journal = Journal {
-                head: Head {
-                    owner: keeps.work.owner().clone(),
-                    input: keeps.work.keys().input(&self.identity),
-                    state: state.clone(),
-                    written: SystemTime::now(),
-                    confirmed: false,
-                    rows: self.counts.rows,
-                },
-                matched: self.matched.clone(),
+            let head = Head {
+                owner: keeps.work.owner().clone(),
+                input: keeps.work.keys().input(&self.identity),
+                state: state.clone(),
+                written: SystemTime::now(),
+                confirmed: keeps.role == Role::Receiver && state.is_complete(),
+                rows: self.counts.rows,
             };
-            match keeps.work.write(&journal) {
+            match keeps.work.write(&head, &self.matched) {
                 // The answer is complete, and only keeping it has failed.
                 Err(why) if state.is_complete() => keeps.failed = Some(why),
                 written => written?,
             }
-            keeps.left = state.is_complete().then_some(journal);
+            keeps.answer = state.is_complete().then_some(head);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
-use vesica_session::{Error as SessionError, Identity, Role, State};
+use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
 use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
@@ -54,7 +54,9 @@ pub(crate) struct Head {
     pub(crate) state: State,
     /// When it was written.
     pub(crate) written: SystemTime,
-    /// Whether the receiver has confirmed that it has finished.
+    /// Whether this side needs no peer for its rows: a receiver from when it has found them all, a
+    /// sender only from when the receiver has confirmed it. Until then the two go on together, or
+    /// neither does.
     pub(crate) confirmed: bool,
     /// Rows of the table.
     pub(crate) rows: u64,
@@ -84,21 +86,22 @@ impl Keys {
     }
 }
 
-impl Journal {
-    /// Whether the answer is whole and this side needs no peer for its rows. A sender does until the
-    /// receiver has confirmed: the two go on together, or neither.
-    pub(crate) fn has_answer_for(&self, role: Role) -> bool {
-        self.head.state.is_complete() && (role == Role::Receiver || self.head.confirmed)
+impl Head {
+    /// Whether the answer is whole and only its rows are not in their place.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.state.is_complete() && self.confirmed
     }
+}
 
+impl Journal {
     /// Magic; the head as JSON behind its length in four bytes, little endian; one bit per row; the
     /// tag of all that.
-    fn encode(&self, keys: &Keys) -> io::Result<Vec<u8>> {
-        let head = serde_json::to_vec(&self.head)?;
+    fn encode(head: &Head, matched: &RowSet, keys: &Keys) -> io::Result<Vec<u8>> {
+        let head = serde_json::to_vec(head)?;
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&(head.len() as u32).to_le_bytes());
         out.extend_from_slice(&head);
-        out.extend_from_slice(&self.matched.to_bytes());
+        out.extend_from_slice(&matched.to_bytes());
         let tag = keys.tag(&out);
         out.extend_from_slice(tag.as_bytes());
         Ok(out)
@@ -226,13 +229,13 @@ impl WorkDir {
 
     /// Replaces the journal; it is on the disk when this returns. Takes time that depends on the
     /// number of rows, and not on which of them matched.
-    pub(crate) fn write(&mut self, journal: &Journal) -> Result<(), WireError> {
+    pub(crate) fn write(&mut self, head: &Head, matched: &RowSet) -> Result<(), WireError> {
         let write = || -> io::Result<()> {
             let mut part = tempfile::Builder::new()
                 .prefix(".vesica-")
                 .suffix(".part")
                 .tempfile_in(&self.path)?;
-            part.write_all(&journal.encode(&self.keys)?)?;
+            part.write_all(&Journal::encode(head, matched, &self.keys)?)?;
             part.as_file().sync_all()?;
             part.persist(self.path.join(JOURNAL))?;
             // Not every file system can synchronise a directory.

@@ -36,8 +36,8 @@ pub struct ChannelOptions {
 }
 
 impl Default for ChannelOptions {
-    /// Two minutes of silence, twelve hours without progress (splitting or reading 2^30 rows takes an
-    /// hour or two), a heartbeat every second, 4 MiB, no shaping.
+    /// Two minutes of silence, twelve hours without progress, a heartbeat every second, 4 MiB, no
+    /// shaping.
     fn default() -> Self {
         ChannelOptions {
             timeout: Duration::from_secs(120),

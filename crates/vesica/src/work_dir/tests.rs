@@ -50,6 +50,15 @@ fn journal() -> Journal {
     }
 }
 
+fn encode(journal: &Journal, keys: &Keys) -> Vec<u8> {
+    Journal::encode(&journal.head, &journal.matched, keys).unwrap()
+}
+
+fn write(work: &mut WorkDir) {
+    let Journal { head, matched } = journal();
+    work.write(&head, &matched).unwrap();
+}
+
 fn keys(identity: &Identity) -> Keys {
     Keys::of(identity)
 }
@@ -64,7 +73,7 @@ fn code<T>(result: Result<T, Error>) -> (u8, String) {
 fn a_journal_comes_back_and_a_spoilt_one_does_not() {
     let identity = Identity::generate().unwrap();
     let keys = keys(&identity);
-    let bytes = journal().encode(&keys).unwrap();
+    let bytes = encode(&journal(), &keys);
     assert_eq!(Journal::decode(&bytes, &keys), Some(journal()));
     for end in 0..bytes.len() {
         assert_eq!(Journal::decode(&bytes[..end], &keys), None, "{end}");
@@ -94,7 +103,7 @@ fn every_journal_can_be_read_back() {
     contract.buckets = vesica_session::MAX_BUCKETS;
     journal.head.owner.terms = contract.normalization.join(",");
     journal.head.state.found = vec![u64::MAX; vesica_session::MAX_BUCKETS as usize];
-    let bytes = journal.encode(&keys).unwrap();
+    let bytes = encode(&journal, &keys);
     assert_eq!(Journal::decode(&bytes, &keys), Some(journal));
 }
 
@@ -113,7 +122,7 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     let (exit, line) = code(open(owner()));
     assert_eq!(exit, 2);
     assert!(line.contains("in use"), "{line}");
-    work.write(&journal()).unwrap();
+    write(&mut work);
     drop(work);
 
     // What a killed run had begun to write goes.
@@ -169,7 +178,7 @@ mod unix {
         let path = place.path().join("work");
         let identity = Identity::generate().unwrap();
         let (mut work, _) = WorkDir::open(&path, keys(&identity), owner()).unwrap();
-        work.write(&journal()).unwrap();
+        write(&mut work);
         let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o700);
         assert_eq!(mode(&path.join(JOURNAL)), 0o600);
@@ -222,7 +231,7 @@ mod unix {
         // As in /tmp, where nobody moves what is not theirs.
         set_mode(&above, 0o1777);
         let (mut work, _) = open().unwrap();
-        work.write(&journal()).unwrap();
+        write(&mut work);
 
         // One that is no longer there when the run ends says so, and nothing else is touched.
         let victim = place.path().join("victim");
@@ -255,7 +264,7 @@ mod unix {
         fs::create_dir(&path).unwrap();
         symlink(&diary, path.join(".vesica-journal.part")).unwrap();
         let (mut work, _) = open().unwrap();
-        work.write(&journal()).unwrap();
+        write(&mut work);
         work.finish().unwrap();
         assert!(!path.exists());
         assert_eq!(fs::read_to_string(&diary).unwrap(), "dear diary");
