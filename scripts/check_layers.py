@@ -1,7 +1,8 @@
 """Refuses an import that points up, and `unsafe` outside the kernels.
 
 The crates form layers. A crate may use crates of lower layers only, be it as a normal, a build or
-a development dependency. `reference` uses none of ours and is used by tests only.
+a development dependency. `reference` uses none of ours and is used by tests only; `research` uses any
+and is used by none.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ LAYERS = (
     "python",
 )
 REFERENCE = "reference"
+RESEARCH = "research"
 UNSAFE_ALLOWED = "kernels"
 
 FORBID = re.compile(r"^#!\[forbid\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
@@ -41,10 +43,10 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 
 def layer_of(manifest: str, root: Path) -> str | None:
-    """The layer of a package: its folder below crates/, or `reference`."""
+    """The layer of a package: its folder below crates/, `reference` or `research`."""
     parts = Path(manifest).parent.relative_to(root).parts
-    if parts == (REFERENCE,):
-        return REFERENCE
+    if parts in ((REFERENCE,), (RESEARCH,)):
+        return parts[0]
     if len(parts) == 2 and parts[0] == "crates" and parts[1] in LAYERS:
         return parts[1]
     return None
@@ -77,7 +79,9 @@ def wrong_imports(metadata: dict) -> list[str]:
             elif used == REFERENCE:
                 if kind != "dev":
                     problems.append(f"{arrow}: reference is for tests only")
-            elif LAYERS.index(used) >= LAYERS.index(user):
+            elif used == RESEARCH:
+                problems.append(f"{arrow}: research is no part of the product")
+            elif user != RESEARCH and LAYERS.index(used) >= LAYERS.index(user):
                 problems.append(f"{arrow}: {used} is not below {user}")
     return problems
 

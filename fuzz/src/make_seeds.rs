@@ -25,7 +25,7 @@ use vesica_fuzz::psi::{BOTH, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, Protocol, ProtocolRequest, Resume,
+    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, ProtocolRequest, Registry, Resume,
     Reveal, Role, Security,
 };
 
@@ -101,17 +101,17 @@ fn session(seeds: &Seeds) -> Result<()> {
         memory: NO_LIMIT,
         resume: Resume::Nothing,
     };
-    let named = ProtocolRequest::Named(Protocol::CompactDh);
+    let named = || ProtocolRequest::named("compact-dh");
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
-        ("sender", 0, hello(Role::Sender, named)),
+        ("sender", 0, hello(Role::Sender, named())),
         (
             "both-and-little-memory",
             0,
             Hello {
                 learns: Learns::Both,
                 memory: 1,
-                ..hello(Role::Sender, named)
+                ..hello(Role::Sender, named())
             },
         ),
     ] {
@@ -149,20 +149,17 @@ fn psi(seeds: &Seeds) -> Result<()> {
         ("high", [0xee; 32]),
         ("any", any),
     ];
-    for (i, protocol) in Protocol::ALL.into_iter().enumerate() {
+    for (i, protocol) in Registry::standard().all().iter().enumerate() {
+        let protocol = protocol.spec().name;
         honest_psi(seeds, i as u8, protocol)?;
         // The first frame of a run from base transfers is longer than an input.
         let items = match protocol {
-            Protocol::Vole
-            | Protocol::Kkrt
-            | Protocol::SpotLow
-            | Protocol::SpotFast
-            | Protocol::SparseOkvs => 0..0,
+            "vole" | "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 0..0,
             _ => 0..3,
         };
         for items in items {
             for (fill, bytes) in fills {
-                let name = format!("{}-{items}-{fill}", protocol.name());
+                let name = format!("{protocol}-{items}-{fill}");
                 let start = [i as u8, items << 2 | items];
                 // A sender reads one frame: a polynomial or blinded items, as many as it asks for.
                 // The strings differ, lest the polynomial be constant.
@@ -170,7 +167,7 @@ fn psi(seeds: &Seeds) -> Result<()> {
                 seeds.put("psi_send", &name, &[&start[..], &[REST], &many].concat())?;
                 // A receiver reads a key or its blinded items, and then masks.
                 let first = match protocol {
-                    Protocol::Dh => usize::from(items),
+                    "dh" => usize::from(items),
                     _ => 1,
                 };
                 let first = bytes.repeat(first);
@@ -202,27 +199,27 @@ fn near_honest(frames: usize) -> Vec<(String, Vec<u8>)> {
     scripts
 }
 
-fn honest_psi(seeds: &Seeds, number: u8, protocol: Protocol) -> Result<()> {
+fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
     let levels: &[(&str, u8)] = match protocol {
-        Protocol::Vole => &[("", 0), ("-weak", WEAK)],
+        "vole" => &[("", 0), ("-weak", WEAK)],
         _ => &[("", 0)],
     };
     for (level, flag) in levels {
         let frames = match protocol {
-            Protocol::Vole => FRAMES,
-            Protocol::Kkrt | Protocol::SpotLow | Protocol::SpotFast | Protocol::SparseOkvs => 4,
+            "vole" => FRAMES,
+            "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 4,
             _ => 3,
         };
         // Seven items and two, and both sides learn the matches.
         let start = [number | flag | BOTH, 0b1011];
         for (name, script) in near_honest(frames) {
-            let name = format!("{}{level}-{name}", protocol.name());
+            let name = format!("{protocol}{level}-{name}");
             let input = [&start[..], &script].concat();
             seeds.put("psi_send", &name, &input)?;
             seeds.put("psi_receive", &name, &input)?;
         }
         for sizes in [0b0000, 0b0001, 0b0100, 0b1111] {
-            let name = format!("{}{level}-sizes-{sizes}", protocol.name());
+            let name = format!("{protocol}{level}-sizes-{sizes}");
             let input = [&[number | flag, sizes][..], &[HONEST; FRAMES]].concat();
             seeds.put("psi_send", &name, &input)?;
             seeds.put("psi_receive", &name, &input)?;

@@ -3,8 +3,9 @@
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
-use vesica_psi::{Item, Params, Protocol, Security, prepare, receive, send};
+use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Task};
 use vesica_wire::{Channel, Error};
 
 use crate::record::{Recordings, received};
@@ -19,28 +20,37 @@ pub const BOTH: u8 = 0x40;
 /// The sizes of a set; two bits of the second byte choose one.
 pub const SIZES: [usize; 4] = [0, 1, 2, 7];
 
+/// A run, as the first two bytes choose it.
+struct Run {
+    protocol: &'static dyn Protocol,
+    params: Params,
+    task: Task,
+}
+
 /// What the first two bytes choose, and those bytes without what has no meaning.
-fn params(choice: u8, sizes: u8) -> (Params, [u8; 2]) {
-    let number = choice & 0x3f;
-    let protocol = Protocol::ALL[usize::from(number) % Protocol::ALL.len()];
+fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
+    let all = Registry::standard().all();
+    let number = usize::from(choice & 0x3f) % all.len();
+    let protocol = all[number];
     let asked = match choice & WEAK {
         0 => Security::Malicious,
         _ => Security::SemiHonest,
     };
-    let params = Params {
+    let run = Run {
         protocol,
-        security: protocol.runs(asked),
-        both: choice & BOTH != 0,
-        lambda: 40,
-        receiver_size: SIZES[usize::from(sizes & 3)],
-        sender_size: SIZES[usize::from(sizes >> 2 & 3)],
-        session: [7; 32],
+        params: Params {
+            security: protocol.spec().runs(asked),
+            lambda: 40,
+            receiver_size: SIZES[usize::from(sizes & 3)],
+            sender_size: SIZES[usize::from(sizes >> 2 & 3)],
+            session: [7; 32],
+        },
+        task: Task {
+            reveal: Reveal::Matches,
+            both: choice & BOTH != 0,
+        },
     };
-    let key = [
-        choice & 0xc0 | number % Protocol::ALL.len() as u8,
-        sizes & 15,
-    ];
-    (params, key)
+    (run, [choice & 0xc0 | number as u8, sizes & 15])
 }
 
 /// Both sides have the first so many of these.
@@ -54,16 +64,32 @@ fn common(params: &Params, own: usize) -> Vec<bool> {
     (0..own).map(|i| i < common).collect()
 }
 
-fn receiver(channel: &mut dyn Channel, params: &Params) -> Result<Vec<bool>, Error> {
+fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Vec<bool>, Error> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let items = items(params.receiver_size);
-    let prepared = prepare(params.protocol, items.len(), &mut rng);
-    receive(channel, params, &items, prepared, &mut rng)
+    let items = items(run.params.receiver_size);
+    let prepared = run.protocol.prepare(items.len(), &mut rng);
+    let (params, task, input) = (&run.params, &run.task, Input::new(&items));
+    let output = run
+        .protocol
+        .receive(channel, params, task, input, prepared, &mut rng)?;
+    Ok(matches(output).expect("a receiver learns the matches"))
 }
 
-fn sender(channel: &mut dyn Channel, params: &Params) -> Result<Option<Vec<bool>>, Error> {
+fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Option<Vec<bool>>, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
-    send(channel, params, &items(params.sender_size), &mut rng)
+    let items = items(run.params.sender_size);
+    let input = Input::new(&items);
+    let output = run
+        .protocol
+        .send(channel, &run.params, &run.task, input, &mut rng)?;
+    Ok(matches(output))
+}
+
+fn matches(output: Output) -> Option<Vec<bool>> {
+    match output {
+        Output::Matches(matches) => Some(matches),
+        _ => None,
+    }
 }
 
 /// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],
@@ -73,17 +99,20 @@ pub fn psi_receive(bytes: &[u8]) {
     let [choice, sizes, script @ ..] = bytes else {
         return;
     };
-    let (params, key) = params(*choice, *sizes);
+    let (run, key) = run(*choice, *sizes);
     let honest = HONEST.get(key, || {
-        let there = |channel: &mut dyn Channel| drop(sender(channel, &params));
-        received(|channel| drop(receiver(channel, &params)), there)
+        let there = |channel: &mut dyn Channel| drop(sender(channel, &run));
+        received(|channel| drop(receiver(channel, &run)), there)
     });
     let mut channel = Script::beside(script, &honest);
-    let result = receiver(&mut channel, &params);
+    let result = receiver(&mut channel, &run);
     if channel.faithful() {
-        assert_eq!(result.ok(), Some(common(&params, params.receiver_size)));
+        assert_eq!(
+            result.ok(),
+            Some(common(&run.params, run.params.receiver_size))
+        );
     } else if let Ok(matches) = result {
-        assert_eq!(matches.len(), params.receiver_size);
+        assert_eq!(matches.len(), run.params.receiver_size);
     }
 }
 
@@ -93,18 +122,21 @@ pub fn psi_send(bytes: &[u8]) {
     let [choice, sizes, script @ ..] = bytes else {
         return;
     };
-    let (params, key) = params(*choice, *sizes);
+    let (run, key) = run(*choice, *sizes);
     let honest = HONEST.get(key, || {
-        let there = |channel: &mut dyn Channel| drop(receiver(channel, &params));
-        received(|channel| drop(sender(channel, &params)), there)
+        let there = |channel: &mut dyn Channel| drop(receiver(channel, &run));
+        received(|channel| drop(sender(channel, &run)), there)
     });
     let mut channel = Script::beside(script, &honest);
-    let result = sender(&mut channel, &params);
+    let result = sender(&mut channel, &run);
     if channel.faithful() {
-        let told = params.both.then(|| common(&params, params.sender_size));
+        let told = run
+            .task
+            .both
+            .then(|| common(&run.params, run.params.sender_size));
         assert_eq!(result.ok(), Some(told));
     } else if let Ok(Some(matches)) = result {
-        assert_eq!(matches.len(), params.sender_size);
+        assert_eq!(matches.len(), run.params.sender_size);
     }
 }
 
@@ -124,7 +156,7 @@ pub fn masks(bytes: &[u8]) {
     let exchange = Exchange {
         width: usize::from(*width) + 1,
         sender_size: usize::from(sizes >> 4),
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: usize::from(sizes & 15),
         both: options & TOLD != 0,
     };

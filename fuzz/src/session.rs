@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use vesica_session::{
-    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, Protocol, ProtocolRequest,
-    Role, Silent, State, agree as agree_on, confirm_done, run_set_over,
+    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, ProtocolRequest, Role,
+    Silent, State, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -104,7 +104,7 @@ impl Kept {
     /// Runs the job in two buckets; whether it came to its end.
     fn run(&mut self, channel: &mut dyn Channel, role: Role) -> bool {
         let job = Job {
-            protocol: ProtocolRequest::Named(Protocol::CompactDh),
+            protocol: ProtocolRequest::named("compact-dh"),
             max_peer_items: 1000,
             // Too little for the sender's items at once.
             memory: Some(70_000),

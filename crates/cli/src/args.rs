@@ -11,8 +11,8 @@ use vesica::{
     Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
     SourceOptions,
 };
-use vesica_psi::Protocol;
-use vesica_psi::research::{self, Choice, Figure, Width};
+use vesica_plan::Registry;
+use vesica_psi::Spec;
 use vesica_session::Link;
 
 use crate::failure::Failure;
@@ -120,8 +120,8 @@ pub(crate) struct Meeting {
     /// What the receiver learns
     #[arg(long, value_enum, default_value_t = Reveal::Matches)]
     reveal: Reveal,
-    /// Protocol: auto, compact-dh, compact-dh-sh1, compact-dh-sh2, dh, vole, kkrt, spot-low, spot-fast or sparse-okvs
-    #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request)]
+    #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request,
+          help = format!("Protocol: auto, {}", Registry::standard().names()))]
     pub(crate) protocol: ProtocolRequest,
     /// The weakest security to accept
     #[arg(long, value_enum, default_value_t = Strength::Malicious)]
@@ -168,45 +168,14 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
-    /// The security that a run of `protocol` asks for: with `--unsafe-paper-width`, of which figure it has the name.
-    pub(crate) fn security(&self, protocol: Protocol) -> Result<Security, Failure> {
-        let asked = self
-            .security
-            .map_or(protocol.security(), Strength::security);
-        if protocol.security() < asked && !self.unsafe_paper_width {
-            let (name, runs) = (protocol.name(), protocol.security().name());
+    /// The security that a run of `protocol` asks for.
+    pub(crate) fn security(&self, protocol: &Spec) -> Result<Security, Failure> {
+        let asked = self.security.map_or(protocol.security, Strength::security);
+        if protocol.security < asked {
+            let (name, runs) = (protocol.name, protocol.security.name());
             return Err(Failure::usage(format!("protocol {name} runs {runs}")));
         }
         Ok(asked)
-    }
-
-    /// What a run of `protocol` chooses beyond what a contract names, if anything.
-    pub(crate) fn choice(&self, protocol: Protocol) -> Result<Option<Chosen>, Failure> {
-        use Protocol::{SparseOkvs, SpotFast, SpotLow};
-        let only = |option: &str, for_: &str| {
-            let name = protocol.name();
-            Err(Failure::usage(format!(
-                "{option} is for {for_} alone, not for {name}"
-            )))
-        };
-        if self.store.is_some() && protocol != SparseOkvs {
-            return only("--store", "sparse-okvs");
-        }
-        if self.bit_function.is_some() && !matches!(protocol, SparseOkvs | SpotFast | SpotLow) {
-            return only("--bit-function", "sparse-okvs, spot-low and spot-fast");
-        }
-        if self.unsafe_paper_width && protocol != SparseOkvs {
-            return only("--unsafe-paper-width", "sparse-okvs");
-        }
-        if self.store.is_none() && self.bit_function.is_none() && !self.unsafe_paper_width {
-            return Ok(None);
-        }
-        let security = self.security(protocol)?;
-        Ok(Some(Chosen {
-            store: self.store.unwrap_or(Store::RandomBand),
-            bit_function: self.bit_function.unwrap_or(BitFunction::Aes),
-            unsafe_paper_width: self.unsafe_paper_width.then_some(security),
-        }))
     }
 }
 
@@ -278,9 +247,9 @@ impl Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Protocol: compact-dh, compact-dh-sh1, compact-dh-sh2, dh, vole, kkrt, spot-low, spot-fast or sparse-okvs
-    #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick")]
-    pub(crate) protocol: Option<Protocol>,
+    #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick",
+          help = format!("Protocol: {}", Registry::standard().names()))]
+    pub(crate) protocol: Option<&'static Spec>,
     /// Items of the receiver, as 65536 or 2^16
     #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
     pub(crate) receiver_size: Option<u64>,
@@ -296,16 +265,6 @@ pub(crate) struct Bench {
     /// Peers to withstand; the strongest that the protocol does if not given
     #[arg(long, value_enum)]
     security: Option<Strength>,
-    /// Oblivious key-value store of sparse-okvs; random-band if not given
-    #[arg(long, value_enum)]
-    pub(crate) store: Option<Store>,
-    /// Function that makes the rows of sparse-okvs, spot-low or spot-fast; aes if not given
-    #[arg(long, value_enum)]
-    pub(crate) bit_function: Option<BitFunction>,
-    /// Run sparse-okvs at the width that its paper prints, which LEAKS THE SENDER'S SET to the receiver: figure
-    /// 14, or with --security malicious figure 15. For comparing with the paper's tables alone
-    #[arg(long)]
-    pub(crate) unsafe_paper_width: bool,
     /// Measured runs, of which medians are given; one more warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -324,56 +283,6 @@ pub(crate) struct Bench {
     /// Only measure fixed-key AES-128 on one core, in blocks a second
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
-}
-
-/// What a benchmark chooses beyond what a contract names.
-#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Chosen {
-    store: Store,
-    bit_function: BitFunction,
-    /// The security that the run has in name, where the width is the paper's.
-    unsafe_paper_width: Option<Security>,
-}
-
-impl From<Chosen> for Choice {
-    fn from(chosen: Chosen) -> Choice {
-        Choice {
-            store: match chosen.store {
-                Store::RandomBand => research::Store::RandomBand,
-                Store::ThreeHash => research::Store::ThreeHash,
-            },
-            function: match chosen.bit_function {
-                BitFunction::Aes => research::BitFunction::Aes,
-                BitFunction::Sha256 => research::BitFunction::Sha256,
-            },
-            width: match chosen.unsafe_paper_width {
-                None => Width::Proven,
-                Some(Security::SemiHonest) => Width::UnsafePaper(Figure::SemiHonest),
-                Some(Security::Malicious) => Width::UnsafePaper(Figure::Malicious),
-            },
-        }
-    }
-}
-
-/// Stores of `sparse-okvs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Store {
-    /// The smaller
-    RandomBand,
-    /// The simpler
-    ThreeHash,
-}
-
-/// F of sparse extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum BitFunction {
-    /// A bit of AES-128
-    Aes,
-    /// A bit of SHA-256
-    #[value(name = "sha256")]
-    Sha256,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -517,18 +426,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn protocol(name: &str) -> Result<Protocol, String> {
-    Protocol::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Protocol::ALL.iter().map(|p| p.name()).collect();
-        format!("protocols are: {}", names.join(", "))
-    })
+fn protocol(name: &str) -> Result<&'static Spec, String> {
+    let registry = Registry::standard();
+    match registry.get(name) {
+        Some(protocol) => Ok(protocol.spec()),
+        None => Err(format!("protocols are: {}", registry.names())),
+    }
 }
 
 fn protocol_request(name: &str) -> Result<ProtocolRequest, String> {
     match name {
         "auto" => Ok(ProtocolRequest::Auto),
         _ => protocol(name)
-            .map(ProtocolRequest::Named)
+            .map(|spec| ProtocolRequest::named(spec.name))
             .map_err(|e| format!("{e}, or auto")),
     }
 }

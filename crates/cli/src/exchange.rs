@@ -61,7 +61,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     }
     let endpoint = link.endpoint()?;
     let terms = Terms {
-        protocol: link.protocol,
+        protocol: link.protocol.clone(),
         security: link.security(),
         lambda: link.lambda,
         max_peer_items: link.max_peer_items,

@@ -33,7 +33,7 @@ pub(crate) fn summary(report: &Report) -> String {
     if let Some(time) = report.computed {
         line("found at", rfc3339(time));
     }
-    line("protocol", report.protocol.name().to_owned());
+    line("protocol", report.protocol.clone());
     line("security", report.security.name().to_owned());
     if report.contract.buckets > 1 {
         line("buckets", report.contract.buckets.to_string());

@@ -21,17 +21,17 @@ pub const COIN: Kind = Kind {
 };
 
 /// A coin, or a half of it.
-pub(crate) type Coin = [u8; 16];
+pub type Coin = [u8; 16];
 
 /// Bytes of a half and of what hides it in the commitment.
 const OPENING: usize = 48;
 
 /// The sender's half of a coin, to which it has committed.
-pub(crate) struct Committed([u8; OPENING]);
+pub struct Committed([u8; OPENING]);
 
 impl Committed {
     /// Tosses a half, and sends the commitment.
-    pub(crate) fn send(
+    pub fn send(
         channel: &mut dyn Channel,
         oracle: &Oracle,
         rng: &mut dyn CryptoRng,
@@ -43,7 +43,7 @@ impl Committed {
     }
 
     /// Opens the commitment; gives the coin, of which the receiver has sent the half `theirs`.
-    pub(crate) fn open(self, channel: &mut dyn Channel, theirs: Coin) -> Result<Coin, Error> {
+    pub fn open(self, channel: &mut dyn Channel, theirs: Coin) -> Result<Coin, Error> {
         let coin = joined(theirs, &self.0);
         send_rows(channel, COIN, &[&self.0[..], &coin].concat(), OPENING + 16)?;
         Ok(coin)
@@ -51,12 +51,12 @@ impl Committed {
 }
 
 /// Receives the receiver's half.
-pub(crate) fn recv_half(channel: &mut dyn Channel) -> Result<Coin, Error> {
+pub fn recv_half(channel: &mut dyn Channel) -> Result<Coin, Error> {
     received(channel, COIN)
 }
 
 /// Tosses the receiver's half, and sends it.
-pub(crate) fn send_half(channel: &mut dyn Channel, rng: &mut dyn CryptoRng) -> Result<Coin, Error> {
+pub fn send_half(channel: &mut dyn Channel, rng: &mut dyn CryptoRng) -> Result<Coin, Error> {
     let mut half = [0; 16];
     rng.fill_bytes(&mut half);
     send_rows(channel, COIN, &half, 16)?;
@@ -64,11 +64,11 @@ pub(crate) fn send_half(channel: &mut dyn Channel, rng: &mut dyn CryptoRng) -> R
 }
 
 /// The sender's commitment, as the receiver holds it.
-pub(crate) struct Sealed([u8; 32]);
+pub struct Sealed([u8; 32]);
 
 impl Sealed {
     /// Receives the commitment.
-    pub(crate) fn receive(channel: &mut dyn Channel) -> Result<Self, Error> {
+    pub fn receive(channel: &mut dyn Channel) -> Result<Self, Error> {
         Ok(Sealed(received(channel, COMMITMENT)?))
     }
 
@@ -77,7 +77,7 @@ impl Sealed {
     /// # Errors
     /// The channel's; `PeerMisbehaved` if the opening is not what was committed to, or the coin not the sum of both
     /// halves.
-    pub(crate) fn opened(
+    pub fn opened(
         self,
         channel: &mut dyn Channel,
         oracle: &Oracle,

@@ -44,9 +44,10 @@ use vesica_primitives::permutation::IdealPermutation;
 use vesica_primitives::polynomial::{
     Element, element_from_bytes, element_to_bytes, evaluate, interpolate,
 };
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 
-use crate::{Item, Mask};
+use crate::{Item, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
 /// Frame with the sender's public key.
 pub const KEY: Kind = Kind {
@@ -133,7 +134,12 @@ impl Oracles {
             .collect()
     }
 
-    fn masks(&self, items: &[Item], secrets: &[[u8; 32]], messages: &[[u8; 32]]) -> Vec<Mask> {
+    fn masks(
+        &self,
+        items: &[Item],
+        secrets: &[[u8; 32]],
+        messages: &[[u8; 32]],
+    ) -> Vec<LongOutput> {
         items
             .iter()
             .zip(secrets)
@@ -203,7 +209,7 @@ impl Receiver {
     }
 
     /// Figure 4, step 6, left of the comparison: F of the receiver's items, in order.
-    pub fn masks(self, public: &[u8; 32]) -> Result<Vec<Mask>, Misbehaviour> {
+    pub fn masks(self, public: &[u8; 32]) -> Result<Vec<LongOutput>, Misbehaviour> {
         let secrets = self
             .keys
             .agree(public)
@@ -238,7 +244,11 @@ impl Sender {
     ///
     /// # Panics
     /// If an item meets the reserved points of the polynomial arithmetic (probability 2^-215 an item).
-    pub fn masks(self, polynomial: &[Element], items: &[Item]) -> Result<Vec<Mask>, Misbehaviour> {
+    pub fn masks(
+        self,
+        polynomial: &[Element],
+        items: &[Item],
+    ) -> Result<Vec<LongOutput>, Misbehaviour> {
         // Step 4. A sum rather than a search, since nothing here may depend on coefficients.
         let beyond_constant = polynomial
             .iter()
@@ -259,45 +269,109 @@ impl Sender {
     }
 }
 
-/// Runs the receiver over a channel: one flow each way, since the key agreement has one round.
-pub fn receive(
-    channel: &mut dyn Channel,
-    variant: Variant,
-    session: &[u8; 32],
-    items: &[Item],
-    prepared: Prepared,
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<Mask>, Error> {
-    let (receiver, polynomial) = Receiver::new(variant, session, items, prepared, rng);
-    let rows: Vec<[u8; 32]> = polynomial.iter().map(element_to_bytes).collect();
-    send_rows(channel, POLYNOMIAL, rows.as_flattened(), 32)?;
-    let mut public = [0; 32];
-    recv_rows(channel, KEY, 32, 1, |row| {
-        public.copy_from_slice(row);
-        Ok(())
-    })?;
-    Ok(receiver.masks(&public)?)
+/// Figure 4.
+static MALICIOUS: Spec = spec(
+    "compact-dh",
+    "Rosulek and Trieu 2021, figure 4",
+    Security::Malicious,
+);
+
+/// Figure 5.
+static SEMI_HONEST_1: Spec = spec(
+    "compact-dh-sh1",
+    "Rosulek and Trieu 2021, figure 5",
+    Security::SemiHonest,
+);
+
+/// Figure 6.
+static SEMI_HONEST_2: Spec = spec(
+    "compact-dh-sh2",
+    "Rosulek and Trieu 2021, figure 6",
+    Security::SemiHonest,
+);
+
+const fn spec(name: &'static str, source: &'static str, security: Security) -> Spec {
+    Spec {
+        name,
+        source,
+        security,
+        has_semi_honest_form: false,
+        // 1.3 GB for the polynomial.
+        max_items: 1 << 20,
+        max_lambda: |_, _| None,
+        working_bytes,
+    }
 }
 
-/// Runs the sender over a channel, for a receiver of `receiver_size` items.
-pub fn send(
-    channel: &mut dyn Channel,
-    variant: Variant,
-    session: &[u8; 32],
-    items: &[Item],
-    receiver_size: usize,
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<Mask>, Error> {
-    let (sender, public) = Sender::new(variant, session, rng);
-    send_rows(channel, KEY, &public, 32)?;
-    let mut polynomial = Vec::new();
-    let count = variant.coefficients(receiver_size);
-    recv_rows(channel, POLYNOMIAL, 32, count, |rows| {
-        let (rows, _) = rows.as_chunks::<32>();
-        polynomial.extend(rows.iter().map(element_from_bytes));
-        Ok(())
-    })?;
-    Ok(sender.masks(&polynomial, items)?)
+/// 64·n·log₂ n bytes for the polynomial through n items of the receiver, and some 150 bytes per item of
+/// either side.
+fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
+    let log = u64::from(receiver_size.max(2).next_power_of_two().trailing_zeros());
+    let both = bytes(receiver_size.saturating_add(sender_size), 150);
+    both.saturating_add(bytes(receiver_size, 64 * log))
+}
+
+/// The protocol in one of its variants: one flow each way, since the key agreement has one round.
+pub struct CompactDh(pub Variant);
+
+impl Oprf for CompactDh {
+    const OUTPUT_BITS: usize = 256;
+
+    const EVENTS: u32 = EVENTS;
+
+    type Prepared = Prepared;
+
+    fn spec(&self) -> &'static Spec {
+        match self.0 {
+            Variant::Malicious => &MALICIOUS,
+            Variant::SemiHonest1 => &SEMI_HONEST_1,
+            Variant::SemiHonest2 => &SEMI_HONEST_2,
+        }
+    }
+
+    fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
+        Prepared::new(items, rng)
+    }
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        prepared: Prepared,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("oprf");
+        let (receiver, polynomial) = Receiver::new(self.0, &params.session, items, prepared, rng);
+        let rows: Vec<[u8; 32]> = polynomial.iter().map(element_to_bytes).collect();
+        send_rows(channel, POLYNOMIAL, rows.as_flattened(), 32)?;
+        let mut public = [0; 32];
+        recv_rows(channel, KEY, 32, 1, |row| {
+            public.copy_from_slice(row);
+            Ok(())
+        })?;
+        Ok(Outputs::Long(receiver.masks(&public)?))
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("oprf");
+        let (sender, public) = Sender::new(self.0, &params.session, rng);
+        send_rows(channel, KEY, &public, 32)?;
+        let mut polynomial = Vec::new();
+        let count = self.0.coefficients(params.receiver_size);
+        recv_rows(channel, POLYNOMIAL, 32, count, |rows| {
+            let (rows, _) = rows.as_chunks::<32>();
+            polynomial.extend(rows.iter().map(element_from_bytes));
+            Ok(())
+        })?;
+        Ok(Outputs::Long(sender.masks(&polynomial, items)?))
+    }
 }
 
 #[cfg(test)]

@@ -22,9 +22,10 @@
 use rand_core::CryptoRng;
 use vesica_primitives::curve::{Exponent, is_canonical, map_to_curve};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 
-use crate::{Item, Mask};
+use crate::{Item, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
 /// Frames with the receiver's blinded items.
 pub const BLINDED: Kind = Kind {
@@ -58,7 +59,7 @@ fn points(session: &[u8; 32], items: &[Item]) -> Vec<[u8; 32]> {
     map_to_curve(items.iter().map(<[u8; 32]>::as_slice), &domain)
 }
 
-fn masks(session: &[u8; 32], items: &[Item], raised: &[[u8; 32]]) -> Vec<Mask> {
+fn masks(session: &[u8; 32], items: &[Item], raised: &[[u8; 32]]) -> Vec<LongOutput> {
     let h = Oracle::new("vesica/1 dh mask", session);
     items
         .iter()
@@ -130,7 +131,7 @@ impl Sender {
     }
 
     /// F of the sender's items, in order.
-    pub fn masks(&self, session: &[u8; 32], items: &[Item]) -> Vec<Mask> {
+    pub fn masks(&self, session: &[u8; 32], items: &[Item]) -> Vec<LongOutput> {
         let raised = self.exponent.raise_twice_cleared(&points(session, items));
         masks(session, items, &raised)
     }
@@ -143,54 +144,85 @@ impl Sender {
     }
 }
 
-/// Runs the receiver over a channel.
-pub fn receive(
-    channel: &mut dyn Channel,
-    session: &[u8; 32],
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<Mask>, Error> {
-    let (receiver, blinded) = Receiver::new(session, items, rng);
-    let mut unblinded = Vec::with_capacity(items.len());
-    let mut ahead = blinded.chunks(CHUNK);
-    for chunk in ahead.by_ref().take(AHEAD) {
-        send_rows(channel, BLINDED, chunk.as_flattened(), 32)?;
-    }
-    for chunk in blinded.chunks(CHUNK) {
-        if let Some(next) = ahead.next() {
-            send_rows(channel, BLINDED, next.as_flattened(), 32)?;
-        }
-        recv_rows(channel, ANSWERS, 32, chunk.len(), |rows| {
-            unblinded.extend(receiver.unblind(rows)?);
-            Ok(())
-        })?;
-    }
-    Ok(masks(session, items, &unblinded))
-}
+static SPEC: Spec = Spec {
+    name: "dh",
+    source: "Huberman, Franklin and Hogg 1999",
+    security: Security::SemiHonest,
+    has_semi_honest_form: false,
+    max_items: 1 << 28,
+    max_lambda: |_, _| None,
+    working_bytes: |receiver_size, sender_size| {
+        bytes(receiver_size.saturating_add(sender_size), 150)
+    },
+};
 
-/// Runs the sender over a channel, for a receiver of `receiver_size` items.
-pub fn send(
-    channel: &mut dyn Channel,
-    session: &[u8; 32],
-    items: &[Item],
-    receiver_size: usize,
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<Mask>, Error> {
-    let sender = Sender::new(rng);
-    // While the receiver blinds its own.
-    let masks = sender.masks(session, items);
-    let mut left = receiver_size;
-    while left > 0 {
-        let count = left.min(CHUNK);
-        let mut answers = Vec::with_capacity(count);
-        recv_rows(channel, BLINDED, 32, count, |rows| {
-            answers.extend(sender.answer(rows)?);
-            Ok(())
-        })?;
-        send_rows(channel, ANSWERS, answers.as_flattened(), 32)?;
-        left -= count;
+/// The protocol.
+pub struct Dh;
+
+impl Oprf for Dh {
+    const OUTPUT_BITS: usize = 256;
+
+    const EVENTS: u32 = EVENTS;
+
+    type Prepared = ();
+
+    fn spec(&self) -> &'static Spec {
+        &SPEC
     }
-    Ok(masks)
+
+    fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        (): (),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("oprf");
+        let (receiver, blinded) = Receiver::new(&params.session, items, rng);
+        let mut unblinded = Vec::with_capacity(items.len());
+        let mut ahead = blinded.chunks(CHUNK);
+        for chunk in ahead.by_ref().take(AHEAD) {
+            send_rows(channel, BLINDED, chunk.as_flattened(), 32)?;
+        }
+        for chunk in blinded.chunks(CHUNK) {
+            if let Some(next) = ahead.next() {
+                send_rows(channel, BLINDED, next.as_flattened(), 32)?;
+            }
+            recv_rows(channel, ANSWERS, 32, chunk.len(), |rows| {
+                unblinded.extend(receiver.unblind(rows)?);
+                Ok(())
+            })?;
+        }
+        Ok(Outputs::Long(masks(&params.session, items, &unblinded)))
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("oprf");
+        let sender = Sender::new(rng);
+        // While the receiver blinds its own.
+        let masks = sender.masks(&params.session, items);
+        let mut left = params.receiver_size;
+        while left > 0 {
+            let count = left.min(CHUNK);
+            let mut answers = Vec::with_capacity(count);
+            recv_rows(channel, BLINDED, 32, count, |rows| {
+                answers.extend(sender.answer(rows)?);
+                Ok(())
+            })?;
+            send_rows(channel, ANSWERS, answers.as_flattened(), 32)?;
+            left -= count;
+        }
+        Ok(Outputs::Long(masks))
+    }
 }
 
 #[cfg(test)]

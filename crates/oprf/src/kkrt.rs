@@ -42,12 +42,12 @@ use vesica_kernels::transpose::transpose128;
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_primitives::security::lambda_each;
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::width::width;
-use crate::{Item, Output, Outputs, halves, output};
+use crate::{Item, Oprf, Outputs, Params, Spec, bytes, halves, max_lambda_of_short, output};
 
 /// Frames with rows of T ⊕ U ⊕ C.
 pub const ROWS: Kind = Kind {
@@ -62,13 +62,13 @@ pub const EVENTS: u32 = 4;
 pub const HASHES: usize = 3;
 
 /// Most pieces of 128 columns.
-const MOST_PIECES: usize = 5;
+const MAX_PIECES: usize = 5;
 
 /// Bins of one frame; a multiple of 128.
 const CHUNK: usize = 1 << 13;
 
 /// A chunk's rows, however long, fill no more than a frame.
-const _: () = assert!(CHUNK * MOST_PIECES * 16 <= MAX_FRAME);
+const _: () = assert!(CHUNK * MAX_PIECES * 16 <= MAX_FRAME);
 
 /// Columns that one task expands.
 const TASK_COLUMNS: usize = 64;
@@ -82,52 +82,53 @@ const BATCH: usize = 128;
 /// Items whose memory is asked for ahead.
 const AHEAD: usize = 32;
 
-/// What both sides know.
-#[derive(Clone, Debug)]
-pub struct Params {
-    /// Statistical security in bits, 1 to 126.
-    pub lambda: u32,
-    /// Items of the receiver.
-    pub receiver_size: usize,
-    /// Items of the sender.
-    pub sender_size: usize,
-    /// Hash of the agreed contract and both sides' nonces.
-    pub session: [u8; 32],
+/// Bytes of a row: ℓ/8.
+fn row_bytes(params: &Params) -> usize {
+    let evaluations = (HASHES * params.sender_size) as u64;
+    width(evaluations, params.lambda_each(EVENTS)).div_ceil(8)
 }
 
-impl Params {
-    /// Bytes of a row: ℓ/8.
-    pub fn row_bytes(&self) -> usize {
-        let evaluations = (HASHES * self.sender_size) as u64;
-        width(evaluations, lambda_each(self.lambda, EVENTS)).div_ceil(8)
-    }
+/// ℓ, the number of columns.
+pub fn columns(params: &Params) -> usize {
+    8 * row_bytes(params)
+}
 
-    /// ℓ, the number of columns.
-    pub fn columns(&self) -> usize {
-        8 * self.row_bytes()
-    }
+/// Pieces of 128 columns, the last of which may be incomplete.
+fn pieces(params: &Params) -> usize {
+    columns(params).div_ceil(128)
+}
 
-    /// Pieces of 128 columns, the last of which may be incomplete.
-    fn pieces(&self) -> usize {
-        self.columns().div_ceil(128)
-    }
+/// The hash functions and the number of bins.
+pub fn functions(params: &Params) -> cuckoo::Functions {
+    let lambda = params.lambda_each(EVENTS);
+    let parameters = cuckoo::Parameters::new(params.receiver_size, HASHES, lambda);
+    cuckoo::Functions::new(parameters, &params.session)
+}
 
-    /// The hash functions and the number of bins.
-    pub fn functions(&self) -> cuckoo::Functions {
-        let lambda = lambda_each(self.lambda, EVENTS);
-        let parameters = cuckoo::Parameters::new(self.receiver_size, HASHES, lambda);
-        cuckoo::Functions::new(parameters, &self.session)
-    }
+static SPEC: Spec = Spec {
+    name: "kkrt",
+    source: "Kolesnikov, Kumaresan, Rosulek and Trieu 2016",
+    security: Security::SemiHonest,
+    has_semi_honest_form: false,
+    // Some 200 bytes per item of the sender, who has three outputs for each.
+    max_items: 1 << 26,
+    max_lambda: |receiver_size, sender_size| {
+        Some(max_lambda_of_short::<Kkrt>(receiver_size, sender_size))
+    },
+    working_bytes: |receiver_size, sender_size| {
+        let both = bytes(receiver_size.saturating_add(sender_size), 150);
+        both.saturating_add(bytes(sender_size, 70))
+    },
+};
 
-    fn outputs(&self) -> Oracle {
-        Oracle::new("vesica/1 kkrt output", &self.session)
-    }
+fn output_oracle(params: &Params) -> Oracle {
+    Oracle::new("vesica/1 kkrt output", &params.session)
 }
 
 /// C: AES of the item's second half under as many public keys of the run as there are pieces.
 ///
 /// A code word of the paper's is a pseudorandom function of the item, whose key both know and which is
-/// picked after the items. The items here are hashed with a salt of both sides, which the key is as young as.
+/// picked after the items. The items here are hashed with a salt from both parties, drawn together with the key.
 struct Code(Vec<Cipher>);
 
 impl Code {
@@ -139,14 +140,14 @@ impl Code {
             "vesica/1 kkrt code 3",
             "vesica/1 kkrt code 4",
         ];
-        let ciphers = labels[..params.pieces()]
+        let ciphers = labels[..pieces(params)]
             .iter()
             .map(|label| Cipher::public(label, &params.session));
         Code(ciphers.collect())
     }
 
     /// Each piece of the words of at most [`BATCH`] items: `words[piece][i]`.
-    fn words(&self, values: &[Block], words: &mut [[Block; BATCH]; MOST_PIECES]) {
+    fn words(&self, values: &[Block], words: &mut [[Block; BATCH]; MAX_PIECES]) {
         for (cipher, words) in self.0.iter().zip(words) {
             let words = &mut words[..values.len()];
             words.copy_from_slice(values);
@@ -215,29 +216,56 @@ fn input<const N: usize>(pieces: &[Block], bin: usize, function: usize) -> [u8; 
 
 /// Whether rows and tags fit into one block of the hash.
 fn short(params: &Params) -> bool {
-    params.row_bytes() <= 56
+    row_bytes(params) <= 56
 }
 
-/// Runs the receiver; F of its items, each of the one bin where it stands, and which item each is of.
+/// The protocol. The receiver has F of each item of the one bin where it stands, the sender of all its
+/// bins, those of the first bin first, as [`simple::table`] has them.
 ///
-/// # Errors
-/// The channel's; `Resource` if the items have no places in the table, which distinct items make happen with
-/// probability at most 2^-λ.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn receive(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    channel.begin_phase("correlations");
-    let pairs = base_ot::send(channel, &params.session, params.columns(), rng)?;
-    receive_with(channel, params, items, &pairs)
+/// `Resource` if the items have no places in the table.
+pub struct Kkrt;
+
+impl Oprf for Kkrt {
+    const OUTPUTS_PER_ITEM: usize = HASHES;
+
+    const EVENTS: u32 = EVENTS;
+
+    type Prepared = ();
+
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        (): (),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("correlations");
+        let pairs = base_ot::send(channel, &params.session, columns(params), rng)?;
+        receive_with(channel, params, items, &pairs)
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        channel.begin_phase("correlations");
+        let s = Choices::random(columns(params), rng);
+        let seeds = base_ot::receive(channel, &params.session, s.clone(), rng)?;
+        send_with(channel, params, items, &s, &seeds)
+    }
 }
 
-/// As [`receive`], from the seeds of base transfers.
+/// The receiver, from the seeds of base OTs.
 fn receive_with(
     channel: &mut dyn Channel,
     params: &Params,
@@ -261,12 +289,11 @@ fn receive_over<const N: usize>(
     channel.begin_phase("hashing");
     let table = {
         let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        cuckoo::Table::new(&params.functions(), &keys)
-            .map_err(|e| Error::Resource(e.to_string()))?
+        cuckoo::Table::new(&functions(params), &keys).map_err(|e| Error::Resource(e.to_string()))?
     };
     channel.begin_phase("oprf");
-    let (code, oracle) = (Code::new(params), params.outputs());
-    let (pieces, row_bytes) = (params.pieces(), params.row_bytes());
+    let (code, oracle) = (Code::new(params), output_oracle(params));
+    let (pieces, row_bytes) = (pieces(params), row_bytes(params));
     // Step 1.
     let mut t = Matrix::new(pieces, pairs.iter().map(|pair| pair[0]));
     let mut u = Matrix::new(pieces, pairs.iter().map(|pair| pair[1]));
@@ -286,7 +313,7 @@ fn receive_over<const N: usize>(
             .zip(here.par_chunks(TASK))
             .enumerate()
             .for_each(|(task, (rows, here))| {
-                let mut words = [[0; BATCH]; MOST_PIECES];
+                let mut words = [[0; BATCH]; MAX_PIECES];
                 let mut values = [0; BATCH];
                 let batches = rows.chunks_mut(BATCH * row_bytes).zip(here.chunks(BATCH));
                 for (batch, (rows, here)) in batches.enumerate() {
@@ -321,7 +348,7 @@ fn receive_over<const N: usize>(
             .for_each(|(masks, hashed)| {
                 let mut inputs = Zeroizing::new([[0; N]; BATCH]);
                 let mut hashes = [[0; 32]; BATCH];
-                let mut row = Zeroizing::new([0; MOST_PIECES]);
+                let mut row = Zeroizing::new([0; MAX_PIECES]);
                 for (masks, hashed) in masks.chunks_mut(BATCH).zip(hashed.chunks(BATCH)) {
                     for (to, (i, entry)) in inputs.iter_mut().zip(hashed) {
                         for (piece, to) in row[..pieces].iter_mut().enumerate() {
@@ -339,37 +366,20 @@ fn receive_over<const N: usize>(
         numbers.extend(hashed.iter().map(|(_, entry)| entry.item() as u32));
         channel.progress((first + count) as u64, table.len() as u64);
     }
-    Ok(Outputs { masks, numbers })
+    Ok(Outputs::Short {
+        values: masks,
+        numbers,
+    })
 }
 
-/// Runs the sender; F of its items, each of all its bins: three outputs an item, those of the first
-/// bin first, as [`simple::table`] has them.
-///
-/// # Errors
-/// The channel's.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn send(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<Output>, Error> {
-    channel.begin_phase("correlations");
-    let s = Choices::random(params.columns(), rng);
-    let seeds = base_ot::receive(channel, &params.session, s.clone(), rng)?;
-    send_with(channel, params, items, &s, &seeds)
-}
-
-/// As [`send`], from the secret bits and the seeds of base transfers.
+/// The sender, from the secret bits and the seeds of base OTs.
 fn send_with(
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
     s: &Choices,
     seeds: &[Block],
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     if short(params) {
         send_over::<64>(channel, params, items, s, seeds)
     } else {
@@ -383,16 +393,16 @@ fn send_over<const N: usize>(
     items: &[Item],
     s: &Choices,
     seeds: &[Block],
-) -> Result<Vec<Output>, Error> {
+) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
     channel.begin_phase("hashing");
     let table: Bins = {
         let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        simple::table(&params.functions(), &keys)
+        simple::table(&functions(params), &keys)
     };
     channel.begin_phase("oprf");
-    let (code, oracle) = (Code::new(params), params.outputs());
-    let (pieces, row_bytes) = (params.pieces(), params.row_bytes());
+    let (code, oracle) = (Code::new(params), output_oracle(params));
+    let (pieces, row_bytes) = (pieces(params), row_bytes(params));
     let s = s.blocks();
     // Step 1.
     let mut q = Matrix::new(pieces, seeds.iter().copied());
@@ -420,11 +430,11 @@ fn send_over<const N: usize>(
             .zip(entries.par_chunks(TASK))
             .enumerate()
             .for_each(|(task, (masks, entries))| {
-                let mut words = [[0; BATCH]; MOST_PIECES];
+                let mut words = [[0; BATCH]; MAX_PIECES];
                 let mut values = [0; BATCH];
                 let mut inputs = Zeroizing::new([[0; N]; BATCH]);
                 let mut hashes = [[0; 32]; BATCH];
-                let mut row = Zeroizing::new([0; MOST_PIECES]);
+                let mut row = Zeroizing::new([0; MAX_PIECES]);
                 let mut bin = table.bin_of(begin + task * TASK);
                 let batches = masks.chunks_mut(BATCH).zip(entries.chunks(BATCH));
                 for (batch, (masks, entries)) in batches.enumerate() {
@@ -454,7 +464,11 @@ fn send_over<const N: usize>(
             });
         channel.progress((first + count) as u64, table.len() as u64);
     }
-    Ok(masks)
+    let numbers = table.entries().iter().map(|entry| entry.item() as u32);
+    Ok(Outputs::Short {
+        values: masks,
+        numbers: numbers.collect(),
+    })
 }
 
 #[cfg(test)]

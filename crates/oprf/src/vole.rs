@@ -18,7 +18,7 @@
 //! **λ.** Four events share 2^-λ ([`EVENTS`]): the items cannot be encoded; Decode(P, x) is H(x) for an item x of
 //! the sender's that the receiver does not have, n_s·2^-64 or n_s·2^-128; masks of different items collide; and, as
 //! one event, halves of 128 bits of different items are equal or a check of a malicious run lets a wrong message
-//! through, which has a probability of at most 2^-116 per trial, of up to 2^28 items ([`MOST_LAMBDA`]).
+//! through, which has a probability of at most 2^-116 per trial, of up to 2^28 items ([`MAX_LAMBDA`]).
 //!
 //! **The figure.** With C = Δ·A + B, the receiver holding A and C:
 //! 1. The sender commits to its half w_s of the coin.
@@ -36,7 +36,6 @@ use std::borrow::Cow;
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::field::Field;
-use vesica_correlations::ot_extension::Security;
 use vesica_correlations::silent;
 use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
 use vesica_encodings::random_band::{Arrangement, Parameters, RandomBand};
@@ -44,12 +43,14 @@ use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_primitives::security::lambda_each;
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
-use crate::{Item, Output, Outputs, halves};
+use crate::{
+    Item, MAX_SYSTEM, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short,
+};
 
 pub use crate::coin::{COIN, COMMITMENT};
 
@@ -64,7 +65,7 @@ pub const EVENTS: u32 = 4;
 
 /// The most bits of statistical security. The checks of a malicious run take half of one event's share: 2^-122 for
 /// each tile of the OT extension, of which 2^28 items take 26, and 2^-127 for the trees.
-pub const MOST_LAMBDA: u32 = 112;
+pub const MAX_LAMBDA: u32 = 112;
 
 /// Items whose values are worked on together.
 const BATCH: usize = 1 << 10;
@@ -75,50 +76,50 @@ const AHEAD: usize = 16;
 /// Slots of A + P that go out together: half a frame of the wider field.
 const SLOTS: usize = 1 << 15;
 
-/// What both sides know.
-#[derive(Clone, Debug)]
-pub struct Params {
-    /// Whom to withstand.
-    pub security: Security,
-    /// Statistical security in bits, at most [`MOST_LAMBDA`].
-    pub lambda: u32,
-    /// Items of the receiver.
-    pub receiver_size: usize,
-    /// Items of the sender.
-    pub sender_size: usize,
-    /// Hash of the agreed contract and both sides' nonces.
-    pub session: [u8; 32],
+/// Whether the values that are encoded may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
+pub fn is_narrow(params: &Params) -> bool {
+    let log = params.sender_size.max(1).next_power_of_two().ilog2();
+    params.security == Security::SemiHonest && log + params.lambda_each(EVENTS) <= 64
 }
 
-impl Params {
-    /// Statistical security in bits of each event.
-    fn lambda_each(&self) -> u32 {
-        lambda_each(self.lambda, EVENTS)
-    }
+/// The OKVS of a run that went on to `session`, which its rows depend on.
+fn okvs(params: &Params, session: &[u8; 32]) -> RandomBand {
+    RandomBand::new(params.receiver_size, params.lambda_each(EVENTS), session)
+}
 
-    /// Whether the values that are encoded may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
-    pub fn narrow(&self) -> bool {
-        let log = self.sender_size.max(1).next_power_of_two().ilog2();
-        self.security == Security::SemiHonest && log + self.lambda_each() <= 64
-    }
+/// Slots of the OKVS, whatever its rows are.
+fn slots(params: &Params) -> usize {
+    Parameters::new(params.receiver_size, params.lambda_each(EVENTS)).size()
+}
 
-    /// The store of a run that went on to `session`, which its rows depend on.
-    fn store(&self, session: &[u8; 32]) -> RandomBand {
-        RandomBand::new(self.receiver_size, self.lambda_each(), session)
-    }
+fn output_oracle(params: &Params) -> Oracle {
+    Oracle::new("vesica/1 vole output", &params.session)
+}
 
-    /// Slots of the store, whatever its rows are.
-    fn slots(&self) -> usize {
-        Parameters::new(self.receiver_size, self.lambda_each()).size()
-    }
+fn commitment_oracle(params: &Params) -> Oracle {
+    Oracle::new("vesica/1 vole coin", &params.session)
+}
 
-    fn outputs(&self) -> Oracle {
-        Oracle::new("vesica/1 vole output", &self.session)
-    }
+static SPEC: Spec = Spec {
+    name: "vole",
+    source: "Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022",
+    security: Security::Malicious,
+    has_semi_honest_form: true,
+    max_items: 1 << 28,
+    max_lambda: |receiver_size, sender_size| {
+        Some(max_lambda_of_short::<Vole>(receiver_size, sender_size).min(MAX_LAMBDA))
+    },
+    working_bytes,
+};
 
-    fn commitments(&self) -> Oracle {
-        Oracle::new("vesica/1 vole coin", &self.session)
-    }
+/// 110 bytes per item of the receiver and 90 for those of one linear system, of which every further thread has
+/// its own; on the other side 90 bytes per item of the sender and 26 per item of the receiver. Measured by
+/// `vesica bench` at 2^20 to 2^24 items, rounded up.
+fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
+    let system = bytes(receiver_size.min(MAX_SYSTEM), 90);
+    let receiver = bytes(receiver_size, 110).saturating_add(system);
+    let sender = bytes(sender_size, 90).saturating_add(bytes(receiver_size, 26));
+    receiver.max(sender)
 }
 
 /// Items in the order that suits the store.
@@ -175,8 +176,8 @@ impl Arranged {
                     *output = crate::output(hash);
                 }
             });
-        Outputs {
-            masks: decoded,
+        Outputs::Short {
+            values: decoded,
             numbers: self.arrangement.into_numbers(),
         }
     }
@@ -220,35 +221,75 @@ impl Value<2> for u128 {
     }
 }
 
-/// Runs the receiver; F of its items.
+/// The protocol.
 ///
-/// # Errors
-/// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` if the items cannot be
-/// encoded, which distinct items make happen with probability at most 2^-λ.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn receive(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    fn over<F: Value<W>, const W: usize>(
+/// `Resource` if the items cannot be encoded.
+pub struct Vole;
+
+impl Vole {
+    /// Runs the receiver over the field of the values.
+    fn receive_over<F: Value<W>, const W: usize>(
         channel: &mut dyn Channel,
         params: &Params,
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        let (session, slots) = (&params.session, params.slots());
+        let (session, slots) = (&params.session, slots(params));
         receive_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
             silent::Receiver::begin(channel, session, params.security, slots, rng)
         })
     }
-    if params.narrow() {
-        over::<u64, 1>(channel, params, items, rng)
-    } else {
-        over::<u128, 2>(channel, params, items, rng)
+
+    /// Runs the sender over the field of the values.
+    fn send_over<F: Value<W>, const W: usize>(
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let (session, slots) = (&params.session, slots(params));
+        send_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+            silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
+        })
+    }
+}
+
+impl Oprf for Vole {
+    const EVENTS: u32 = EVENTS;
+
+    type Prepared = ();
+
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        (): (),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        match is_narrow(params) {
+            true => Vole::receive_over::<u64, 1>(channel, params, items, rng),
+            false => Vole::receive_over::<u128, 2>(channel, params, items, rng),
+        }
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        match is_narrow(params) {
+            true => Vole::send_over::<u64, 1>(channel, params, items, rng),
+            false => Vole::send_over::<u128, 2>(channel, params, items, rng),
+        }
     }
 }
 
@@ -261,7 +302,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
-    let slots = params.slots();
+    let slots = slots(params);
     channel.begin_phase("correlations");
     let sealed = match params.security {
         Security::Malicious => Some(Sealed::receive(channel)?),
@@ -270,7 +311,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     let waiting = begin(channel, rng)?;
     // While the sender makes its trees.
     channel.begin_phase("encode");
-    let store = params.store(&waiting.session());
+    let store = okvs(params, &waiting.session());
     let items = Arranged::new(&store, items);
     let encoding = {
         let values = F::words_of(&items.values);
@@ -322,41 +363,10 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     );
     drop(c);
     let coin = match sealed {
-        Some(sealed) => sealed.opened(channel, &params.commitments(), half)?,
+        Some(sealed) => sealed.opened(channel, &commitment_oracle(params), half)?,
         None => half,
     };
-    Ok(items.outputs(&params.outputs(), &coin, decoded))
-}
-
-/// Runs the sender; F of its items.
-///
-/// # Errors
-/// The channel's; `PeerMisbehaved` for a receiver that does not pass a check.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn send(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    fn over<F: Value<W>, const W: usize>(
-        channel: &mut dyn Channel,
-        params: &Params,
-        items: &[Item],
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Outputs, Error> {
-        let (session, slots) = (&params.session, params.slots());
-        send_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
-            silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
-        })
-    }
-    if params.narrow() {
-        over::<u64, 1>(channel, params, items, rng)
-    } else {
-        over::<u128, 2>(channel, params, items, rng)
-    }
+    Ok(items.outputs(&output_oracle(params), &coin, decoded))
 }
 
 /// Runs the sender on a vector OLE whose setup `begin` starts.
@@ -368,16 +378,16 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
-    let slots = params.slots();
+    let slots = slots(params);
     channel.begin_phase("correlations");
     let committed = match params.security {
-        Security::Malicious => Some(Committed::send(channel, &params.commitments(), rng)?),
+        Security::Malicious => Some(Committed::send(channel, &commitment_oracle(params), rng)?),
         Security::SemiHonest => None,
     };
     let unchecked = begin(channel, rng)?;
     // While the receiver encodes.
     channel.begin_phase("expand");
-    let store = params.store(&unchecked.session());
+    let store = okvs(params, &unchecked.session());
     let items = Arranged::new(&store, items);
     let shape = *unchecked.shape();
     let mut k: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
@@ -432,7 +442,7 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
                 decoded[1] ^= (*product >> 64) as u64;
             }
         });
-    Ok(items.outputs(&params.outputs(), &coin, decoded))
+    Ok(items.outputs(&output_oracle(params), &coin, decoded))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ fn one<const W: usize>(c: &mut Criterion, width: usize, sender_log: u32, receive
     let exchange = Exchange {
         width,
         sender_size: 1 << sender_log,
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: 1 << receiver_log,
         both: false,
     };

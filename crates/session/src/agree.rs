@@ -5,7 +5,7 @@
 //! The session is a hash of both hellos, contract, roles, nonces and fingerprints, and salts every
 //! item: nothing can be prepared before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::Params;
+use vesica_psi::{Params, Protocol, Spec, Task};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
 use crate::buckets::lambda_of_bucket;
@@ -30,9 +30,13 @@ const DONE: Kind = Kind {
 pub struct Agreement {
     /// The contract.
     pub contract: Contract,
-    /// What the protocol needs of it; `session` is the salt of the items. In a run of several
+    /// The protocol.
+    pub protocol: &'static dyn Protocol,
+    /// What it needs of the contract; `session` is the salt of the items. In a run of several
     /// buckets the sizes are those of each bucket, and each has a session of its own.
     pub params: Params,
+    /// What it is to find out.
+    pub task: Task,
     /// Distinct items of the peer.
     pub peer_items: u64,
     /// Where the run begins.
@@ -72,7 +76,7 @@ fn exchange(
 ) -> Result<Agreement, WireError> {
     let ours = Hello {
         role: job.role,
-        protocol: job.protocol,
+        protocol: job.protocol.clone(),
         security: job.security,
         kappa: KAPPA,
         lambda: job.lambda,
@@ -90,13 +94,13 @@ fn exchange(
     channel.flush()?;
     let theirs_encoded = channel.recv(HELLO, MAX_HELLO)?;
     let theirs = Hello::decode(&theirs_encoded)?;
-    let mut contract = ours.agree(&theirs)?;
-    let limit = contract.protocol.max_items();
+    let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
+    let spec = protocol.spec();
+    let limit = spec.max_items;
     if items > limit {
         return Err(WireError::Resource(format!(
             "the {} brings {items} items; {} takes at most {limit}",
-            job.role,
-            contract.protocol.name(),
+            job.role, spec.name,
         )));
     }
     let most = job.max_peer_items.min(limit);
@@ -106,7 +110,7 @@ fn exchange(
             theirs.role, theirs.items
         )));
     }
-    let begin = begin(&mut contract, kept, &theirs.resume)?;
+    let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
     // Every bucket lets a dishonest peer bring its padding as items.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
@@ -120,14 +124,12 @@ fn exchange(
         )));
     }
     let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
-    if let Some(most) = contract
-        .protocol
-        .max_lambda(contract.receiver_bucket, contract.sender_bucket)
+    if let Some(most) = (spec.max_lambda)(contract.receiver_bucket, contract.sender_bucket)
         && lambda > most
     {
         return Err(WireError::Resource(format!(
             "{} offers at most {} bits of statistical security for these sizes",
-            contract.protocol.name(),
+            spec.name,
             most.saturating_sub(lambda - contract.lambda),
         )));
     }
@@ -160,10 +162,13 @@ fn exchange(
     Ok(Agreement {
         begin,
         state,
-        params: Params {
-            protocol: contract.protocol,
-            security: contract.protocol.runs(contract.security),
+        protocol,
+        task: Task {
+            reveal: contract.reveal,
             both: contract.learns == Learns::Both,
+        },
+        params: Params {
+            security: contract.runs,
             lambda,
             receiver_size: size(contract.receiver_bucket)?,
             sender_size: size(contract.sender_bucket)?,
@@ -208,7 +213,12 @@ fn name(state: &State) -> [u8; 32] {
 
 /// Where the run begins, and the contract that says so. Both sides come to the same bucket, since both
 /// know what each of them has said.
-fn begin(contract: &mut Contract, kept: &Kept, theirs: &Resume) -> Result<Begin, WireError> {
+fn begin(
+    contract: &mut Contract,
+    spec: &Spec,
+    kept: &Kept,
+    theirs: &Resume,
+) -> Result<Begin, WireError> {
     let begin = match (kept, theirs) {
         (Kept::Nothing, _) => Begin::Afresh,
         (Kept::OfAnotherSet, _) => Begin::Over(StartOver::OwnSet),
@@ -222,13 +232,13 @@ fn begin(contract: &mut Contract, kept: &Kept, theirs: &Resume) -> Result<Begin,
                 return Err(bad("earlier run", "more buckets than there were"));
             }
             let after = state.finished().min(*buckets);
-            match contract.go_on(&state.contract, after) {
+            match contract.go_on(spec, &state.contract, after) {
                 Ok(()) => return Ok(Begin::After(after)),
                 Err(why) => Begin::Over(why),
             }
         }
     };
-    contract.divide()?;
+    contract.divide(spec)?;
     Ok(begin)
 }
 

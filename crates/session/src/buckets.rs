@@ -6,7 +6,7 @@
 //! every bucket up with random strings to the one size that [`capacity`] gives.
 
 use vesica_primitives::scaled::{Round, Scaled};
-use vesica_psi::{Item, Protocol, lambda_each};
+use vesica_psi::{Item, Spec, lambda_each};
 
 /// Most buckets of a run.
 pub const MAX_BUCKETS: u32 = 1 << 10;
@@ -32,59 +32,11 @@ pub struct Split {
     pub sender: u64,
 }
 
-/// Keys of `vole` from which on the receiver's linear system grows no further: those of one bin of its
-/// OKVS.
-const SYSTEM: u64 = (1 << 20) + (1 << 18);
-
-/// Memory use of a run of `protocol` on the side that needs more, in bytes, about: items, masks and what
-/// the protocol works on, with one thread.
-///
-/// - RT21's polynomial takes 64·n·log₂ n bytes for n items of the receiver, and its masks some 150 bytes
-///   per item of either side, as do the blinded items of classic DH. KKRT has three masks per item of the
-///   sender, and takes some 70 bytes more for them.
-/// - `vole` takes 110 bytes per item of the receiver and 90 for those of one linear system, of which every
-///   further thread has its own; on the other side 90 bytes per item of the sender and 26 per item of
-///   the receiver. Measured by `vesica bench` at 2^20 to 2^24 items, rounded up.
-/// - Sparse extensions keep a row of 64 bytes per point, of which `spot-fast` has two per item of the
-///   sender; `spot-low` has a tree besides, 32·n·log₂ n bytes for n items, and `sparse-okvs` has the slots
-///   of the OKVS on both sides, and on the receiver's a linear system of 140 bytes per item. Measured at
-///   2^10 and 2^20 items.
-pub fn working_bytes(protocol: Protocol, receiver_size: u64, sender_size: u64) -> u64 {
-    let bytes = |items: u64, each: u64| items.saturating_mul(each);
-    let both = bytes(receiver_size.saturating_add(sender_size), 150);
-    match protocol {
-        Protocol::CompactDh | Protocol::CompactDhSh1 | Protocol::CompactDhSh2 => {
-            let log = u64::from(receiver_size.max(2).next_power_of_two().trailing_zeros());
-            both.saturating_add(bytes(receiver_size, 64 * log))
-        }
-        Protocol::Dh => both,
-        Protocol::Kkrt => both.saturating_add(bytes(sender_size, 70)),
-        Protocol::SparseOkvs => {
-            let system = bytes(receiver_size.min(SYSTEM), 140);
-            let receiver = bytes(receiver_size, 230).saturating_add(system);
-            let sender = bytes(sender_size, 150).saturating_add(bytes(receiver_size, 75));
-            receiver.max(sender)
-        }
-        Protocol::SpotFast => bytes(receiver_size, 170).max(bytes(sender_size, 280)),
-        Protocol::SpotLow => {
-            let largest = receiver_size.max(sender_size);
-            let log = u64::from(largest.max(2).next_power_of_two().trailing_zeros());
-            bytes(largest, 260 + 32 * log)
-        }
-        Protocol::Vole => {
-            let system = bytes(receiver_size.min(SYSTEM), 90);
-            let receiver = bytes(receiver_size, 110).saturating_add(system);
-            let sender = bytes(sender_size, 90).saturating_add(bytes(receiver_size, 26));
-            receiver.max(sender)
-        }
-    }
-}
-
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no
 /// number does. Of 2^-λ, a quarter is for the buckets of each side that overflow, and half for the
 /// protocol in all of them.
 pub fn split(
-    protocol: Protocol,
+    spec: &Spec,
     receiver_size: u64,
     sender_size: u64,
     lambda: u32,
@@ -99,7 +51,7 @@ pub fn split(
             receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
             sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
         })
-        .find(|split| working_bytes(protocol, split.receiver, split.sender) <= memory)
+        .find(|split| (spec.working_bytes)(split.receiver, split.sender) <= memory)
 }
 
 /// Bits of statistical security of the run over each of `buckets` buckets, of a run that has `lambda`.
@@ -210,6 +162,7 @@ mod tests {
     use super::*;
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng;
+    use vesica_plan::Registry;
 
     const CASES: [(u64, u32, u32); 12] = [
         (1000, 8, 40),
@@ -330,7 +283,8 @@ mod tests {
 
     #[test]
     fn a_run_is_cut_until_it_fits_and_no_further_than_is_worth_it() {
-        let dh = |n_r, n_s, memory| split(Protocol::Dh, n_r, n_s, 40, memory);
+        let spec = |name| Registry::standard().get(name).unwrap().spec();
+        let dh = |n_r, n_s, memory| split(spec("dh"), n_r, n_s, 40, memory);
         assert_eq!(
             dh(1000, 2000, u64::MAX),
             Some(Split {
@@ -341,7 +295,7 @@ mod tests {
         );
         for memory in [100_000, 300_000, 1 << 20] {
             let split = dh(2000, 4000, memory).unwrap();
-            let bytes = |s: &Split| working_bytes(Protocol::Dh, s.receiver, s.sender);
+            let bytes = |s: &Split| (spec("dh").working_bytes)(s.receiver, s.sender);
             assert!(bytes(&split) <= memory);
             if split.buckets > 1 {
                 let fewer = split.buckets / 2;
@@ -357,13 +311,13 @@ mod tests {
         assert_eq!(dh(u64::MAX, u64::MAX, 1 << 40), None);
         assert_eq!(dh(0, 0, 0).map(|s| s.buckets), Some(1));
         // `vole` takes less of a large set, and its receiver more than its sender.
-        assert_eq!(working_bytes(Protocol::Vole, 1000, 1000), 200_000);
-        assert_eq!(working_bytes(Protocol::Vole, 0, 1000), 90_000);
+        assert_eq!((spec("vole").working_bytes)(1000, 1000), 200_000);
+        assert_eq!((spec("vole").working_bytes)(0, 1000), 90_000);
         let large = 1 << 26;
-        let vole = split(Protocol::Vole, large, large, 40, 2 << 30).unwrap();
+        let vole = split(spec("vole"), large, large, 40, 2 << 30).unwrap();
         assert_eq!(vole.buckets, 4);
         // RT21 takes more for its polynomial.
-        let rt = split(Protocol::CompactDh, 4000, 4000, 40, 1 << 20).unwrap();
+        let rt = split(spec("compact-dh"), 4000, 4000, 40, 1 << 20).unwrap();
         assert!(rt.buckets > dh(4000, 4000, 1 << 20).unwrap().buckets);
     }
 

@@ -8,14 +8,15 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Protocol, Security};
+use vesica_plan::{Registry, auto};
+use vesica_psi::{Protocol, Reveal, Security, Spec};
 use vesica_wire::Error as WireError;
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Most key columns of a job.
@@ -72,14 +73,6 @@ coded! {
 }
 
 coded! {
-    /// What the receiver learns.
-    Reveal, "reveal" {
-        /// Which of its own items the sender also holds.
-        Matches = 1, "matches";
-    }
-}
-
-coded! {
     /// Who gets the result.
     Learns, "who learns" {
         /// The receiver alone.
@@ -108,36 +101,27 @@ impl Role {
 }
 
 /// Which protocol a party wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolRequest {
-    /// Whatever the peer names, or [`auto_protocol`] when it names none.
+    /// Whatever the peer names, or [`auto`] when it names none.
     Auto,
-    /// This one.
-    Named(Protocol),
+    /// The one of this name.
+    Named(String),
+}
+
+impl ProtocolRequest {
+    /// The protocol of this name.
+    pub fn named(name: impl Into<String>) -> ProtocolRequest {
+        ProtocolRequest::Named(name.into())
+    }
 }
 
 impl fmt::Display for ProtocolRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ProtocolRequest::Auto => "auto",
-            ProtocolRequest::Named(protocol) => protocol.name(),
+            ProtocolRequest::Named(name) => name,
         })
-    }
-}
-
-/// Items of both sides together up to which `compact-dh` is taken.
-///
-/// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items a side, at
-/// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.
-const COMPACT_DH: u64 = 2048;
-
-/// The protocol that two sides run who leave the choice to the rule: `compact-dh` for small sets,
-/// where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others.
-pub fn auto_protocol(receiver_size: u64, sender_size: u64) -> Protocol {
-    if receiver_size.saturating_add(sender_size) <= COMPACT_DH {
-        Protocol::CompactDh
-    } else {
-        Protocol::Vole
     }
 }
 
@@ -234,10 +218,12 @@ impl fmt::Display for StartOver {
 pub struct Contract {
     /// Version of the handshake.
     pub version: u16,
-    /// The protocol that runs.
-    pub protocol: Protocol,
+    /// The name of the protocol that runs.
+    pub protocol: String,
     /// The security that both asked for.
     pub security: Security,
+    /// The adversary that the run withstands.
+    pub runs: Security,
     /// Computational security in bits.
     pub kappa: u32,
     /// Statistical security in bits.
@@ -321,10 +307,7 @@ impl Hello {
             role: Role::from_code(reader.u8()?)?,
             protocol: match reader.name("protocol")? {
                 "auto" => ProtocolRequest::Auto,
-                name => ProtocolRequest::Named(
-                    Protocol::from_name(name)
-                        .ok_or_else(|| bad("protocol", "no protocol has this name"))?,
-                ),
+                name => ProtocolRequest::Named(name.to_owned()),
             },
             security: match reader.u8()? {
                 1 => Security::SemiHonest,
@@ -333,7 +316,7 @@ impl Hello {
             },
             kappa: bits("kappa", reader.u32()?)?,
             lambda: bits("lambda", reader.u32()?)?,
-            reveal: Reveal::from_code(reader.u8()?)?,
+            reveal: Reveal::from_code(reader.u8()?).ok_or_else(|| bad("reveal", "unknown code"))?,
             learns: Learns::from_code(reader.u8()?)?,
             payload: Payload::from_code(reader.u8()?)?,
             normalization: names(&mut reader)?,
@@ -345,13 +328,17 @@ impl Hello {
         Ok(hello)
     }
 
-    /// What both sides agree on, in one bucket; or the first field on which they differ, in the
-    /// order of the code below, which is the same on both sides.
-    pub(crate) fn agree(&self, theirs: &Hello) -> Result<Contract, WireError> {
+    /// What both sides agree on, in one bucket, and the protocol; or the first field on which they
+    /// differ, in the order of the code below, which is the same on both sides.
+    pub(crate) fn agree(
+        &self,
+        theirs: &Hello,
+        registry: &Registry,
+    ) -> Result<(Contract, &'static dyn Protocol), WireError> {
         if self.role == theirs.role {
             return Err(differ("role", self.role, theirs.role));
         }
-        let protocol = self.protocol(theirs)?;
+        let protocol = self.protocol(theirs, registry)?;
         same("kappa", self.kappa, theirs.kappa)?;
         same("lambda", self.lambda, theirs.lambda)?;
         same("reveal", self.reveal, theirs.reveal)?;
@@ -373,8 +360,9 @@ impl Hello {
         };
         let mut contract = Contract {
             version: VERSION,
-            protocol,
+            protocol: protocol.spec().name.to_owned(),
             security: self.security,
+            runs: protocol.spec().runs(self.security),
             kappa: self.kappa,
             lambda: self.lambda,
             reveal: self.reveal,
@@ -392,30 +380,37 @@ impl Hello {
             hash: String::new(),
         };
         contract.seal();
-        Ok(contract)
+        Ok((contract, protocol))
     }
 
     /// The protocol that both want, which must be as secure as both ask for.
-    fn protocol(&self, theirs: &Hello) -> Result<Protocol, WireError> {
+    fn protocol(
+        &self,
+        theirs: &Hello,
+        registry: &Registry,
+    ) -> Result<&'static dyn Protocol, WireError> {
         same("security", self.security.name(), theirs.security.name())?;
-        let protocol = match (self.protocol, theirs.protocol) {
-            (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
-                let (receiver, sender) = match self.role {
-                    Role::Receiver => (self.items, theirs.items),
-                    Role::Sender => (theirs.items, self.items),
-                };
-                auto_protocol(receiver, sender)
-            }
+        let name = match (&self.protocol, &theirs.protocol) {
+            (ProtocolRequest::Auto, ProtocolRequest::Auto) => match self.role {
+                Role::Receiver => auto(self.items, theirs.items),
+                Role::Sender => auto(theirs.items, self.items),
+            },
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
             | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => name,
             (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
-                same("protocol", ours.name(), name.name())?;
+                same("protocol", ours, name)?;
                 name
             }
         };
-        // An honest peer never names a protocol that is weaker than what it asks for.
-        if protocol.security() < self.security {
+        let protocol = registry
+            .get(name)
+            .ok_or_else(|| bad("protocol", "no protocol has this name"))?;
+        // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
+        if protocol.spec().security < self.security {
             return Err(bad("protocol", "weaker than the security asked for"));
+        }
+        if !protocol.reveals().contains(&self.reveal) {
+            return Err(bad("protocol", "not one for what is to be revealed"));
         }
         Ok(protocol)
     }
@@ -426,8 +421,9 @@ impl Contract {
     pub fn digest(&self) -> [u8; 32] {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&self.version.to_le_bytes());
-        put_name(&mut out, self.protocol.name());
+        put_name(&mut out, &self.protocol);
         out.push(security_code(self.security));
+        out.push(security_code(self.runs));
         out.extend_from_slice(&self.kappa.to_le_bytes());
         out.extend_from_slice(&self.lambda.to_le_bytes());
         out.push(self.reveal.code());
@@ -441,7 +437,7 @@ impl Contract {
         out.extend_from_slice(&self.receiver_bucket.to_le_bytes());
         out.extend_from_slice(&self.sender_bucket.to_le_bytes());
         out.extend_from_slice(&self.resumed_after.to_le_bytes());
-        blake3::derive_key("vesica 2026-11 contract v4", &out)
+        blake3::derive_key("vesica 2026-11 contract v5", &out)
     }
 
     /// The same without what may differ between a run and one that goes on after it.
@@ -457,11 +453,11 @@ impl Contract {
     /// Divides the run into as many buckets as its memory asks for.
     ///
     /// Fails with `Resource` where no number is enough.
-    pub(crate) fn divide(&mut self) -> Result<(), WireError> {
+    pub(crate) fn divide(&mut self, spec: &Spec) -> Result<(), WireError> {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         let sizes = (self.receiver_size, self.sender_size);
-        let split = buckets::split(self.protocol, sizes.0, sizes.1, self.lambda, memory)
-            .ok_or_else(|| {
+        let split =
+            buckets::split(spec, sizes.0, sizes.1, self.lambda, memory).ok_or_else(|| {
                 WireError::Resource(format!(
                     "{memory} bytes of memory for a bucket are too few for {} and {} items",
                     sizes.0, sizes.1
@@ -475,7 +471,12 @@ impl Contract {
     }
 
     /// Divides the run as an earlier one was, and begins after the buckets that both finished then.
-    pub(crate) fn go_on(&mut self, earlier: &Contract, buckets: u32) -> Result<(), StartOver> {
+    pub(crate) fn go_on(
+        &mut self,
+        spec: &Spec,
+        earlier: &Contract,
+        buckets: u32,
+    ) -> Result<(), StartOver> {
         let resumed = Contract {
             buckets: earlier.buckets,
             receiver_bucket: earlier.receiver_bucket,
@@ -487,8 +488,7 @@ impl Contract {
             return Err(StartOver::OtherContract);
         }
         let (receiver, sender) = (resumed.receiver_bucket, resumed.sender_bucket);
-        let bytes = buckets::working_bytes(self.protocol, receiver, sender);
-        if bytes > self.memory.unwrap_or(NO_LIMIT) {
+        if (spec.working_bytes)(receiver, sender) > self.memory.unwrap_or(NO_LIMIT) {
             return Err(StartOver::Memory);
         }
         *self = resumed;

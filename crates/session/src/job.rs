@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica_psi::{Security, indices_vartime};
+use vesica_plan::Registry;
+use vesica_psi::{Input, Output, Protocol, Reveal, Security, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 use zeroize::Zeroizing;
 
@@ -14,7 +15,7 @@ use crate::items::all_distinct;
 use crate::set::Slice;
 use crate::{
     Agreement, Assignment, Begin, Connection, Error, Fingerprint, KeySet, Learns, ProtocolRequest,
-    Report, Reveal, Role, State, agree, confirm_done, salt_items,
+    Report, Role, State, agree, confirm_done, salt_items,
 };
 
 /// A job as one side wants it.
@@ -22,6 +23,8 @@ use crate::{
 pub struct Job {
     /// Our part.
     pub role: Role,
+    /// The protocols that there are.
+    pub registry: Registry,
     /// The protocol.
     pub protocol: ProtocolRequest,
     /// The weakest security that we accept.
@@ -48,6 +51,7 @@ impl Job {
     pub fn new(role: Role, normalization: Vec<String>) -> Job {
         Job {
             role,
+            registry: *Registry::standard(),
             protocol: ProtocolRequest::Auto,
             security: Security::Malicious,
             lambda: 40,
@@ -65,13 +69,30 @@ impl Job {
     /// Fails with [`Error::Usage`].
     pub fn check(&self) -> Result<(), Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
-        if let ProtocolRequest::Named(protocol) = self.protocol
-            && protocol.security() < self.security
-        {
-            let runs = protocol.security().name();
+        if let ProtocolRequest::Named(name) = &self.protocol {
+            let Some(protocol) = self.registry.get(name) else {
+                let names = self.registry.names();
+                return usage(format!(
+                    "no protocol is called {name:?}; there are: {names}"
+                ));
+            };
+            let security = protocol.spec().security;
+            if security < self.security {
+                let runs = security.name();
+                return usage(format!(
+                    "protocol {name} runs {runs} and needs --security {runs}"
+                ));
+            }
+        }
+        let named = |p: &dyn Protocol| match &self.protocol {
+            ProtocolRequest::Named(name) => p.spec().name == name,
+            ProtocolRequest::Auto => true,
+        };
+        let mut all = self.registry.all().iter();
+        if !all.any(|p| named(*p) && p.reveals().contains(&self.reveal)) {
             return usage(format!(
-                "protocol {} runs {runs} and needs --security {runs}",
-                protocol.name(),
+                "protocol {} does not reveal {}",
+                self.protocol, self.reveal
             ));
         }
         if !(40..=128).contains(&self.lambda) {
@@ -217,7 +238,7 @@ pub fn run_set_over(
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
-    let state = protocol(&mut channel, job.role, &agreement, set)
+    let (state, value) = protocol(&mut channel, job.role, &agreement, set)
         .inspect_err(|error| channel.abort(error))?;
     let phases = channel.traffic();
     Ok(Report {
@@ -226,18 +247,34 @@ pub fn run_set_over(
         seconds: start.elapsed().as_secs_f64(),
         phases,
         peer,
+        value: match value {
+            Output::Value(value) => Some(value),
+            _ => None,
+        },
+        below: match value {
+            Output::Below(least) => Some(least),
+            _ => None,
+        },
         ..Report::of(&state, job.role)
     })
 }
 
-/// Every bucket, and the confirmation; returns the state at the end.
+/// Every bucket, and the confirmation; returns the state at the end, and what the last bucket's run led to.
 fn protocol(
     channel: &mut Watched<'_>,
     role: Role,
     agreement: &Agreement,
     set: &mut dyn KeySet,
-) -> Result<State, WireError> {
+) -> Result<(State, Output), WireError> {
     let buckets = agreement.contract.buckets;
+    if buckets > 1 && agreement.task.reveal != Reveal::Matches {
+        // The values of the buckets would tell more than that of the whole.
+        return Err(WireError::Resource(format!(
+            "the {} of sets that do not fit into memory cannot be computed",
+            agreement.task.reveal
+        )));
+    }
+    let mut output = Output::Nothing;
     let mut state = agreement.state.clone();
     let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
     channel.begin_phase("items");
@@ -246,13 +283,16 @@ fn protocol(
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        let matched = one_bucket(channel, role, agreement, bucket, set)?;
-        let matched = matched.as_deref();
+        output = one_bucket(channel, role, agreement, bucket, set)?;
+        let matched = match &output {
+            Output::Matches(matched) => Some(&matched[..]),
+            _ => None,
+        };
         state.found.push(matched.map_or(0, count));
         set.finished(matched, &state)?;
     }
     confirm_done(channel, role)?;
-    Ok(state)
+    Ok((state, output))
 }
 
 /// How many there are, in time that does not depend on it.
@@ -260,17 +300,18 @@ fn count(matched: &[bool]) -> u64 {
     matched.iter().map(|matched| u64::from(*matched)).sum()
 }
 
-/// The protocol over the items of one bucket. Says of each digest whether it matched, if this side
-/// may know, in time that does not depend on it, if the peer may not. Buckets share nothing that is
-/// random or derived from a session.
+/// The protocol over the items of one bucket: what this side may know of its digests, in time that does
+/// not depend on it, if the peer may not know. Buckets share nothing that is random or derived from a
+/// session.
 fn one_bucket(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
     bucket: u32,
     set: &mut dyn KeySet,
-) -> Result<Option<Vec<bool>>, WireError> {
+) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
+    let Agreement { protocol, task, .. } = agreement;
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
         params.session = bucket_session(&params.session, bucket);
@@ -289,21 +330,20 @@ fn one_bucket(
             "too many items fell into one bucket; run again".into(),
         ));
     }
-    let mut matched = match role {
+    let input = Input::new(&items);
+    let mut output = match role {
         Role::Receiver => {
             channel.begin_phase("prepare");
-            let prepared = vesica_psi::prepare(params.protocol, items.len(), &mut rng);
-            Some(vesica_psi::receive(
-                channel, &params, &items, prepared, &mut rng,
-            )?)
+            let prepared = protocol.prepare(items.len(), &mut rng);
+            protocol.receive(channel, &params, task, input, prepared, &mut rng)?
         }
-        Role::Sender => vesica_psi::send(channel, &params, &items, &mut rng)?,
+        Role::Sender => protocol.send(channel, &params, task, input, &mut rng)?,
     };
-    if let Some(matched) = &mut matched {
+    if let Output::Matches(matched) = &mut output {
         // What fills a bucket is nobody's item, whatever the peer says of it.
         matched.truncate(own);
     }
-    Ok(matched)
+    Ok(output)
 }
 
 /// A generator seeded by the operating system.

@@ -32,11 +32,11 @@ mod tls_stream;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split, working_bytes};
+pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{ConnectOptions, Connection, Endpoint, Transport, connect};
 pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
-    Payload, ProtocolRequest, Resume, Reveal, Role, StartOver, VERSION, auto_protocol,
+    Payload, ProtocolRequest, Resume, Role, StartOver, VERSION,
 };
 pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};
@@ -47,6 +47,7 @@ pub use listener::Listener;
 pub use report::{Report, rfc3339};
 pub use set::{Kept, KeySet, State};
 pub use threads::with_threads;
-pub use vesica_psi::{Protocol, Security};
+pub use vesica_plan::Registry;
+pub use vesica_psi::{Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};
 pub use wait::{OnRefused, Readiness, Refused};

@@ -4,17 +4,17 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use vesica_psi::{Protocol, Security};
+use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
-use crate::{Contract, Fingerprint, Learns, Reveal, Role, State};
+use crate::{Contract, Fingerprint, Learns, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills what only whoever read the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The protocol that ran.
-    pub protocol: Protocol,
+    /// The name of the protocol that ran.
+    pub protocol: String,
     /// The adversary that the run withstood.
     pub security: Security,
     /// What the receiver learned.
@@ -35,6 +35,10 @@ pub struct Report {
     pub peer_items: u64,
     /// Items in common; `None` on a side that may not know.
     pub matches: Option<u64>,
+    /// The value that was revealed to this side; `None` if none was.
+    pub value: Option<i128>,
+    /// Fewer items than this match, and nothing more is known; `None` if a value or matches are.
+    pub below: Option<u64>,
     /// Bytes handed to the peer, framing included and TLS not.
     pub bytes_sent: u64,
     /// Bytes taken from the peer, framing included and TLS not.
@@ -72,8 +76,8 @@ impl Report {
             Role::Sender => (contract.sender_size, contract.receiver_size),
         };
         Report {
-            protocol: contract.protocol,
-            security: contract.protocol.runs(contract.security),
+            protocol: contract.protocol.clone(),
+            security: contract.runs,
             reveal: contract.reveal,
             rows: 0,
             items,
@@ -82,7 +86,10 @@ impl Report {
             invalid: 0,
             rows_written: None,
             peer_items,
-            matches: knows.then(|| state.found.iter().sum()),
+            matches: (knows && contract.reveal == Reveal::Matches)
+                .then(|| state.found.iter().sum()),
+            value: None,
+            below: None,
             bytes_sent: 0,
             bytes_received: 0,
             seconds: 0.0,

@@ -43,7 +43,7 @@ pub enum Kept {
     /// Something that is worth nothing any more, because this side's set is another one now.
     OfAnotherSet,
     /// How far it came with the very same set.
-    State(State),
+    State(Box<State>),
 }
 
 /// One side's distinct keys, as 32-byte digests, and where its matches go.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{digests, job};
 use vesica_session::{
-    Assignment, Begin, Error, Job, Kept as Left, KeySet, Learns, Outcome, Progress, Protocol,
+    Assignment, Begin, Error, Job, Kept as Left, KeySet, Learns, Outcome, Progress,
     ProtocolRequest, Report, Role, Security, Silent, StartOver, State, run_over, run_set_over,
 };
 use vesica_wire::{
@@ -30,7 +30,7 @@ fn pair() -> (FramedChannel, FramedChannel) {
 
 fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
     Job {
-        protocol: ProtocolRequest::Named(Protocol::Dh),
+        protocol: ProtocolRequest::named("dh"),
         security: Security::SemiHonest,
         memory,
         learns,
@@ -146,7 +146,7 @@ impl KeySet for Kept {
                 false => self.matched.remove(item),
             };
         }
-        self.left = Left::State(state.clone());
+        self.left = Left::State(Box::new(state.clone()));
         Ok(())
     }
 }

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use common::{connected, job, within};
 use proptest::prelude::*;
+use vesica_psi::Spec;
 use vesica_session::{
     Agreement, Error, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO, NO_LIMIT,
-    Payload, Protocol, ProtocolRequest, Resume, Reveal, Role, Security, VERSION, agree,
-    auto_protocol, confirm_done,
+    Payload, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
+    confirm_done,
 };
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Misbehaviour, Spoil,
@@ -18,6 +19,10 @@ use vesica_wire::{
 };
 
 type Agreed = Result<Agreement, Error>;
+
+fn spec(protocol: &str) -> &'static Spec {
+    Registry::standard().get(protocol).unwrap().spec()
+}
 
 fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
     let options = ChannelOptions {
@@ -71,7 +76,7 @@ fn equal_contracts_give_equal_sessions() {
     assert_eq!(a.params, b.params);
     assert_eq!((a.peer_items, b.peer_items), (20, 10));
     assert_eq!((a.params.receiver_size, a.params.sender_size), (10, 20));
-    assert_eq!(a.contract.protocol, Protocol::CompactDh);
+    assert_eq!(a.contract.protocol, "compact-dh");
     assert_eq!(a.contract.key_columns, 2);
     assert_eq!(a.contract.hash.len(), 64);
     // The same contract again has the same hash and another session.
@@ -116,7 +121,7 @@ fn the_session_binds_the_fingerprints() {
 
 #[test]
 fn each_difference_ends_both_sides_with_both_values() {
-    let named = |p| ProtocolRequest::Named(p);
+    let named = |name: &str| ProtocolRequest::named(name);
     type Change = Box<dyn Fn(&mut Job)>;
     let cases: Vec<(&str, &str, &str, Change, Change)> = vec![
         (
@@ -140,7 +145,7 @@ fn each_difference_ends_both_sides_with_both_values() {
             Box::new(|_| {}),
             Box::new(move |j| {
                 j.security = Security::SemiHonest;
-                j.protocol = named(Protocol::Dh);
+                j.protocol = named("dh");
             }),
         ),
         (
@@ -149,11 +154,11 @@ fn each_difference_ends_both_sides_with_both_values() {
             "dh",
             Box::new(move |j| {
                 j.security = Security::SemiHonest;
-                j.protocol = named(Protocol::CompactDh);
+                j.protocol = named("compact-dh");
             }),
             Box::new(move |j| {
                 j.security = Security::SemiHonest;
-                j.protocol = named(Protocol::Dh);
+                j.protocol = named("dh");
             }),
         ),
         (
@@ -220,10 +225,10 @@ fn auto_takes_the_protocol_that_the_other_names() {
     let (mut ours, mut theirs) = (job(Role::Receiver), job(Role::Sender));
     ours.security = Security::SemiHonest;
     theirs.security = Security::SemiHonest;
-    theirs.protocol = ProtocolRequest::Named(Protocol::Dh);
+    theirs.protocol = ProtocolRequest::named("dh");
     let (a, b) = compare(&ours, &theirs);
-    assert_eq!(a.unwrap().contract.protocol, Protocol::Dh);
-    assert_eq!(b.unwrap().contract.protocol, Protocol::Dh);
+    assert_eq!(a.unwrap().contract.protocol, "dh");
+    assert_eq!(b.unwrap().contract.protocol, "dh");
 }
 
 #[test]
@@ -253,15 +258,14 @@ fn auto_is_a_matter_of_the_sizes() {
             );
             let near = near.join().unwrap();
             assert_eq!(near, far.unwrap().contract);
-            assert_eq!(near.protocol, auto_protocol(receiver, sender));
             near.protocol
         })
     };
-    assert_eq!(protocol(0, 0), Protocol::CompactDh);
-    assert_eq!(protocol(1000, 1048), Protocol::CompactDh);
-    assert_eq!(protocol(1000, 1049), Protocol::Vole);
-    assert_eq!(protocol(1 << 20, 1), Protocol::Vole);
-    assert_eq!(protocol(1, 1 << 20), Protocol::Vole);
+    assert_eq!(protocol(0, 0), "compact-dh");
+    assert_eq!(protocol(1000, 1048), "compact-dh");
+    assert_eq!(protocol(1000, 1049), "vole");
+    assert_eq!(protocol(1 << 20, 1), "vole");
+    assert_eq!(protocol(1, 1 << 20), "vole");
 }
 
 #[test]
@@ -286,9 +290,9 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let (mut a, mut b) = pair(5000);
     thread::scope(|scope| {
         scope.spawn(move || {
-            let items = Protocol::CompactDh.max_items() + 1;
+            let items = spec("compact-dh").max_items + 1;
             let named = Job {
-                protocol: ProtocolRequest::Named(Protocol::CompactDh),
+                protocol: ProtocolRequest::named("compact-dh"),
                 ..job(Role::Sender)
             };
             let error = agree(&mut a, &named, items, &Kept::Nothing, None, None).unwrap_err();
@@ -301,7 +305,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let mut ours = Job {
         max_peer_items: 700,
         memory: Some(150_000),
-        protocol: ProtocolRequest::Named(Protocol::Vole),
+        protocol: ProtocolRequest::named("vole"),
         ..job(Role::Sender)
     };
     let refused = |ours: &Job, theirs: &Job, theirs_items: u64| {
@@ -358,10 +362,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
 #[test]
 fn the_most_lambda_is_that_of_the_roles() {
     for (receiver, sender) in [(1000, 1 << 26), (1 << 20, 1000)] {
-        let most = Protocol::Vole.max_lambda(receiver, sender).unwrap();
+        let most = (spec("vole").max_lambda)(receiver, sender).unwrap();
         for (lambda, agreed) in [(most, true), (most + 1, false)] {
             let side = |role| Job {
-                protocol: ProtocolRequest::Named(Protocol::Vole),
+                protocol: ProtocolRequest::named("vole"),
                 lambda,
                 ..job(role)
             };
@@ -401,7 +405,7 @@ fn jobs_that_cannot_be_are_usage_errors() {
         change(&mut job);
         job.check()
     };
-    let error = with(|j| j.protocol = ProtocolRequest::Named(Protocol::Dh)).unwrap_err();
+    let error = with(|j| j.protocol = ProtocolRequest::named("dh")).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert_eq!(
         error.to_string(),
@@ -703,7 +707,7 @@ proptest! {
     #[test]
     fn a_hello_survives_the_wire(
         role in any::<bool>(),
-        protocol in 0usize..=Protocol::ALL.len(),
+        protocol in proptest::option::of("[!-~]{1,64}"),
         lambda in 1u32..=256,
         items: u64,
         resume in prop_oneof![
@@ -716,9 +720,9 @@ proptest! {
     ) {
         let hello = Hello {
             role: if role { Role::Receiver } else { Role::Sender },
-            protocol: match Protocol::ALL.get(protocol) {
-                Some(&protocol) => ProtocolRequest::Named(protocol),
-                None => ProtocolRequest::Auto,
+            protocol: match protocol {
+                Some(name) if name != "auto" => ProtocolRequest::Named(name),
+                _ => ProtocolRequest::Auto,
             },
             security: if role { Security::SemiHonest } else { Security::Malicious },
             lambda,

@@ -8,17 +8,23 @@ use std::time::Duration;
 
 use common::{connected, digests, identity, job, tls, within, within_or_raised};
 use vesica_session::{
-    Endpoint, Error, Interrupt, Job, Listener, Outcome, Progress, Protocol, ProtocolRequest, Role,
+    Endpoint, Error, Interrupt, Job, Listener, Outcome, Progress, ProtocolRequest, Registry, Role,
     Security, Silent, connect, run, run_over,
 };
 use vesica_wire::{
     Channel, ChannelOptions, Error as WireError, FramedChannel, Spoil, Tamper, memory_pair_with,
 };
 
-fn named(role: Role, protocol: Protocol) -> Job {
+/// The strongest adversary that a protocol withstands.
+fn security(protocol: &str) -> Security {
+    let protocol = Registry::standard().get(protocol).unwrap();
+    protocol.spec().security
+}
+
+fn named(role: Role, protocol: &'static str) -> Job {
     Job {
-        protocol: ProtocolRequest::Named(protocol),
-        security: protocol.security(),
+        protocol: ProtocolRequest::named(protocol),
+        security: security(protocol),
         ..job(role)
     }
 }
@@ -52,7 +58,8 @@ impl Progress for Recorded {
 
 #[test]
 fn a_job_over_tls_finds_the_intersection() {
-    for protocol in Protocol::ALL {
+    for protocol in Registry::standard().all() {
+        let protocol = protocol.spec().name;
         let (ours, theirs) = (digests(0..200), digests((100..350).rev()));
         let (a, b) = connected(&within(60.0));
         let (local, peer) = (a.local, a.peer);
@@ -64,7 +71,7 @@ fn a_job_over_tls_finds_the_intersection() {
             (received.unwrap(), sending.join().unwrap().unwrap())
         });
         let matches = received.matches.unwrap();
-        assert_eq!(matches, expected(&ours, &theirs), "{}", protocol.name());
+        assert_eq!(matches, expected(&ours, &theirs), "{protocol}");
         assert_eq!(sent.matches, None);
         let (near, far) = (received.report, sent.report);
         assert_eq!((near.matches, far.matches), (Some(100), None));
@@ -73,8 +80,8 @@ fn a_job_over_tls_finds_the_intersection() {
         assert_eq!((near.peer, far.peer), (peer, local));
         assert_eq!(near.contract, far.contract);
         assert_eq!(
-            (near.protocol, near.security),
-            (protocol, protocol.security())
+            (near.protocol.clone(), near.security),
+            (protocol.to_owned(), security(protocol))
         );
         assert_eq!(near.bytes_sent, far.bytes_received);
         assert_eq!(near.bytes_received, far.bytes_sent);
@@ -101,7 +108,7 @@ fn a_job_over_tls_finds_the_intersection() {
         ] {
             assert!(json.get(key).is_some(), "{key}");
         }
-        assert_eq!(json["protocol"], protocol.name());
+        assert_eq!(json["protocol"], protocol);
         assert_eq!(json["reveal"], "matches");
         assert_eq!(json["contract"]["normalization"][0], "email/1");
     }
@@ -120,7 +127,7 @@ fn memory(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
 fn both(
     mut receiver: impl Channel,
     mut sender: impl Channel,
-    protocol: Protocol,
+    protocol: &'static str,
     ours: &[[u8; 32]],
     theirs: &[[u8; 32]],
 ) -> (Result<Outcome, Error>, Result<Outcome, Error>) {
@@ -149,7 +156,7 @@ fn small_and_odd_sets() {
     ];
     for (ours, theirs) in sets {
         let (a, b) = memory(30_000);
-        let (near, far) = both(a, b, Protocol::CompactDh, &ours, &theirs);
+        let (near, far) = both(a, b, "compact-dh", &ours, &theirs);
         assert_eq!(near.unwrap().matches.unwrap(), expected(&ours, &theirs));
         far.unwrap();
     }
@@ -158,7 +165,7 @@ fn small_and_odd_sets() {
 #[test]
 fn a_peer_that_dies_at_any_frame_ends_the_run_with_exit_4() {
     let (ours, theirs) = (digests(0..20), digests(10..30));
-    for protocol in [Protocol::CompactDh, Protocol::Dh] {
+    for protocol in ["compact-dh", "dh"] {
         for role in [Role::Receiver, Role::Sender] {
             let mut deaths = 0;
             for frame in 0.. {
@@ -195,12 +202,12 @@ fn a_receiver_that_stalls_before_it_is_done_ends_the_sender() {
     let (ours, theirs) = (digests(0..5), digests(0..5));
     let (a, b) = memory(1500);
     let mut counting = Tamper::new(a, usize::MAX, Spoil::Swallow);
-    let (near, far) = both(&mut counting, b, Protocol::CompactDh, &ours, &theirs);
+    let (near, far) = both(&mut counting, b, "compact-dh", &ours, &theirs);
     assert!(near.is_ok() && far.is_ok());
     let last = counting.frames() - 1;
     let (a, b) = memory(1500);
     let silent = Tamper::new(a, last, Spoil::Swallow);
-    let (near, far) = both(silent, b, Protocol::CompactDh, &ours, &theirs);
+    let (near, far) = both(silent, b, "compact-dh", &ours, &theirs);
     assert!(near.is_ok());
     assert_eq!(far.unwrap_err().exit_code(), 4);
 }
@@ -246,7 +253,7 @@ fn a_weak_protocol_needs_to_be_asked_for() {
     let (a, _b) = memory(1000);
     let mut a = a;
     let job = Job {
-        protocol: ProtocolRequest::Named(Protocol::Dh),
+        protocol: ProtocolRequest::named("dh"),
         security: Security::Malicious,
         ..job(Role::Receiver)
     };

@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{
-    Endpoint, Identity, KeySpec, Observer, Party, Protocol, ProtocolRequest, Report, Resources,
-    Source, SourceOptions, receive_table, send_table,
+    Endpoint, Identity, KeySpec, Observer, Party, ProtocolRequest, Report, Resources, Source,
+    SourceOptions, receive_table, send_table,
 };
 
 /// A share of the keys that both sides have, in words and in halves.
@@ -70,7 +70,7 @@ fn run(keys: u64, copies: u64, halves: u64, memory: Option<u64>) -> (Duration, R
     let output = directory.path().join("matches.csv");
     let party = |identity, peer: &Identity, endpoint| Party {
         terms: vesica::Terms {
-            protocol: ProtocolRequest::Named(Protocol::Vole),
+            protocol: ProtocolRequest::Named("vole".to_owned()),
             ..Default::default()
         },
         resources: Resources {

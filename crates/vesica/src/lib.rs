@@ -42,8 +42,8 @@ pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
-    FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, Protocol, ProtocolRequest,
-    Readiness, Refused, Report, Reveal, Role, Security, StartOver, rfc3339,
+    FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, ProtocolRequest, Readiness,
+    Refused, Registry, Report, Reveal, Role, Security, StartOver, rfc3339,
 };
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, Region,

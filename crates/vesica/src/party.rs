@@ -60,7 +60,7 @@ impl Terms {
 
     fn job(&self, role: Role, normalization: Vec<String>) -> Job {
         Job {
-            protocol: self.protocol,
+            protocol: self.protocol.clone(),
             security: self.security,
             lambda: self.lambda,
             max_peer_items: self.max_peer_items,

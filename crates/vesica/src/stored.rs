@@ -146,7 +146,7 @@ impl KeySet for Stored {
         match (left, self.left()) {
             (None, _) => Kept::Nothing,
             (Some(_), None) => Kept::OfAnotherSet,
-            (Some(_), Some(journal)) => Kept::State(journal.head.state.clone()),
+            (Some(_), Some(journal)) => Kept::State(Box::new(journal.head.state.clone())),
         }
     }
 

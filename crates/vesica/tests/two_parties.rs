@@ -7,8 +7,8 @@ use std::thread;
 
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, Identity, Interrupt, KeySpec, Observer,
-    Party, Protocol, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms,
-    receive_table, send_table,
+    Party, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms, receive_table,
+    send_table,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -112,7 +112,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     let source = table("id\n1\n");
     let mut party = Party {
         terms: Terms {
-            protocol: ProtocolRequest::Named(Protocol::Dh),
+            protocol: ProtocolRequest::named("dh"),
             ..Terms::default()
         },
         ..Party::new(&me, me.fingerprint(), nobody)

@@ -44,7 +44,7 @@ pub struct Kind {
 }
 
 /// Bytes and seconds of one phase of a run, as seen by one party.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PhaseTraffic {
     /// Name given to [`Channel::begin_phase`].
     pub phase: String,

@@ -14,7 +14,7 @@ mod threads;
 
 use std::io::Write;
 
-use vesica_psi::Protocol;
+use vesica_psi::Spec;
 
 use crate::args::{Bench, Carrier, Parties};
 use crate::failure::{Failure, RESOURCE};
@@ -51,12 +51,11 @@ fn yardstick(json: bool) -> String {
 
 fn measure(
     options: &Bench,
-    protocol: Protocol,
+    protocol: &'static Spec,
     receiver_size: u64,
     sender_size: u64,
 ) -> Result<String, Failure> {
     let security = options.security(protocol)?;
-    let choice = options.choice(protocol)?;
     if options.transport == Carrier::Tcp {
         let _ = writeln!(
             std::io::stderr(),
@@ -65,21 +64,11 @@ fn measure(
              --transport tls measures what real runs use"
         );
     }
-    if options.unsafe_paper_width {
-        let _ = writeln!(
-            std::io::stderr(),
-            "WARNING: UNSAFE. At the paper's width a receiver finds out all of the sender's items that it \
-             can guess, in seconds; this benchmark runs it with random items only, and no other \
-             command does: see docs/narrow-masks.md"
-        );
-    }
     let speed = machine::aes_blocks_per_second();
     let setup = |part, peer| Setup {
         part,
-        protocol,
-        // The contract of a run whose security is a name says what it is at most.
-        security: security.min(protocol.security()),
-        choice,
+        protocol: protocol.name.to_owned(),
+        security,
         threads: options.threads,
         receiver_size,
         sender_size,
@@ -106,13 +95,7 @@ fn measure(
     };
     show(
         options,
-        (
-            protocol,
-            match options.unsafe_paper_width {
-                true => security,
-                false => protocol.runs(security),
-            },
-        ),
+        (protocol.name, protocol.runs(security)),
         (receiver_size, sender_size),
         speed,
         &runs,

@@ -3,21 +3,17 @@
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
-use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role, SessionError};
-use vesica_psi::research::{self, Choice};
+use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role};
 use vesica_session::{
-    Agreement, Connection, Job, Kept, Listener, Transport, agree, confirm_done, connect,
-    salt_items, with_threads,
+    Connection, Job, Listener, Outcome, Silent, Transport, connect, with_threads,
 };
-use vesica_wire::{Channel, PhaseTraffic};
+use vesica_wire::PhaseTraffic;
 
 use super::inputs;
 use super::machine::peak_memory_bytes;
-use super::talk::{Done, Order, Part, Phase, Say, Setup, write_line};
+use super::talk::{Done, Order, Part, Say, Setup, write_line};
 use crate::args::Carrier;
 use crate::failure::{Failure, NETWORK, RESOURCE};
 
@@ -133,129 +129,41 @@ pub(super) fn meet(
     })
 }
 
-pub(super) fn one_run(setup: &Setup, mut connection: Connection) -> Result<Done, Failure> {
+pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Failure> {
     let digests = inputs::digests(setup);
     let role = match setup.part {
         Part::Receiver => Role::Receiver,
         Part::Sender => Role::Sender,
     };
     let job = Job {
-        protocol: ProtocolRequest::Named(setup.protocol),
+        protocol: ProtocolRequest::named(&setup.protocol),
         security: setup.security,
         ..Job::new(role, vec!["exact/1".into()])
     };
-    let agreement = agree(
-        &mut connection.channel,
-        &job,
-        digests.len() as u64,
-        &Kept::Nothing,
-        connection.local,
-        connection.peer,
-    )?;
-    let outcome = with_threads(Some(setup.threads), || {
-        timed(setup, &mut connection, &agreement, digests)
-    })?;
-    match outcome {
-        Ok(done) => Ok(done),
-        Err(error) => {
-            connection.channel.abort(&error);
-            Err(SessionError::from(error).into())
-        }
-    }
-}
-
-/// From the agreed contract to the result.
-fn timed(
-    setup: &Setup,
-    connection: &mut Connection,
-    agreement: &Agreement,
-    digests: Vec<[u8; 32]>,
-) -> Result<Done, vesica_wire::Error> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed)
-        .map_err(|e| vesica_wire::Error::Resource(format!("no randomness to be had: {e}")))?;
-    let mut rng = ChaCha20Rng::from_seed(seed);
-    let channel = &mut connection.channel;
-    let params = &agreement.params;
-    let choice = setup.choice.map(Choice::from);
-    let before = channel.traffic();
-    let (sent_before, received_before) = channel.totals();
-
-    let start = Instant::now();
-    let (matches, offline) = match setup.part {
-        Part::Receiver => {
-            channel.begin_phase("prepare");
-            let prepared = vesica_psi::prepare(setup.protocol, digests.len(), &mut rng);
-            let offline = start.elapsed();
-            channel.begin_phase("items");
-            let items = salt_items(&params.session, &digests);
-            drop(digests);
-            let matches = match choice {
-                Some(choice) => research::receive(channel, params, &choice, &items, &mut rng),
-                None => vesica_psi::receive(channel, params, &items, prepared, &mut rng),
-            }?;
-            (Some(matches), offline)
-        }
-        Part::Sender => {
-            channel.begin_phase("items");
-            let items = salt_items(&params.session, &digests);
-            drop(digests);
-            match choice {
-                Some(choice) => research::send(channel, params, &choice, &items, &mut rng),
-                None => vesica_psi::send(channel, params, &items, &mut rng),
-            }?;
-            channel.flush()?;
-            (None, Duration::ZERO)
-        }
-    };
-    let total = start.elapsed();
-
-    let (sent, received) = channel.totals();
-    let phases = since(&before, &channel.traffic());
-    let role = match setup.part {
-        Part::Receiver => Role::Receiver,
-        Part::Sender => Role::Sender,
-    };
-    confirm_done(channel, role)?;
-    let peak = peak_memory_bytes();
-    let count = |matches: &Vec<bool>| matches.iter().filter(|matched| **matched).count() as u64;
+    let Outcome { matches, report } = with_threads(Some(setup.threads), || {
+        vesica_session::run(connection, &job, &digests, &mut Silent)
+    })??;
     if let Some(matches) = &matches
         && *matches != inputs::expected(setup)
     {
-        return Err(vesica_wire::Error::Resource(format!(
+        let line = format!(
             "the result is wrong: {} items came out, and they are not the {} that both sets hold",
-            count(matches),
+            matches.len(),
             inputs::shared(setup)
-        )));
+        );
+        return Err(Failure::new(RESOURCE, line));
     }
+    // From the agreed contract to the result.
+    let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
+    let phases: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
+    let prepare = phases.iter().find(|phase| phase.phase == "prepare");
     Ok(Done {
-        total: total.as_secs_f64(),
-        offline: offline.as_secs_f64(),
-        bytes_sent: sent - sent_before,
-        bytes_received: received - received_before,
-        phases,
-        matches: matches.as_ref().map(count),
-        peak_memory_bytes: peak,
+        total: phases.iter().map(|phase| phase.seconds).sum(),
+        offline: prepare.map_or(0.0, |phase| phase.seconds),
+        bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
+        bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
+        phases: phases.into_iter().cloned().collect(),
+        matches: report.matches,
+        peak_memory_bytes: peak_memory_bytes(),
     })
-}
-
-/// What the phases of `now` hold beyond those of `before`; phases without anything are left out.
-fn since(before: &[PhaseTraffic], now: &[PhaseTraffic]) -> Vec<Phase> {
-    now.iter()
-        .filter_map(|phase| {
-            let old = before.iter().find(|p| p.phase == phase.phase);
-            let (sent, received, seconds) = match old {
-                Some(old) => (old.bytes_sent, old.bytes_received, old.seconds),
-                None => (0, 0, 0.0),
-            };
-            let new = Phase {
-                phase: phase.phase.clone(),
-                bytes_sent: phase.bytes_sent - sent,
-                bytes_received: phase.bytes_received - received,
-                seconds: phase.seconds - seconds,
-            };
-            let empty = old.is_some() && new.bytes_sent == 0 && new.bytes_received == 0;
-            (!empty).then_some(new)
-        })
-        .collect()
 }

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 
 use serde::Serialize;
 use vesica::Security;
-use vesica_psi::Protocol;
+use vesica_wire::PhaseTraffic;
 
 use super::machine;
-use super::talk::{Done, Phase};
-use crate::args::{Bench, BitFunction, Store};
+use super::talk::Done;
+use crate::args::Bench;
 use crate::failure::{Failure, RESOURCE};
 
 /// The measured runs, the receiver's view first.
@@ -35,7 +35,7 @@ impl Runs {
 
 #[derive(Serialize)]
 struct Measured {
-    protocol: Protocol,
+    protocol: &'static str,
     security: Security,
     reveal: &'static str,
     receiver_size: u64,
@@ -45,18 +45,11 @@ struct Measured {
     threads: NonZeroUsize,
     runs: u32,
     seconds: Seconds,
-    phases: Vec<Phase>,
+    phases: Vec<PhaseTraffic>,
     bytes: Bytes,
     peak_memory_bytes: Memory,
     yardstick_aes_blocks_per_second: u64,
     machine: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<Store>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bit_function: Option<BitFunction>,
-    /// There and true where the sender's set leaks.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unsafe_paper_width: bool,
 }
 
 #[derive(Serialize)]
@@ -81,7 +74,7 @@ struct Memory {
 /// The text to print.
 pub(super) fn show(
     options: &Bench,
-    (protocol, security): (Protocol, Security),
+    (protocol, security): (&'static str, Security),
     (receiver_size, sender_size): (u64, u64),
     yardstick: u64,
     runs: &Runs,
@@ -115,9 +108,6 @@ pub(super) fn show(
         },
         yardstick_aes_blocks_per_second: yardstick,
         machine: machine::describe(),
-        store: options.store,
-        bit_function: options.bit_function,
-        unsafe_paper_width: options.unsafe_paper_width,
     };
     if options.json {
         serde_json::to_string(&measured)
@@ -136,14 +126,7 @@ fn table(m: &Measured) -> String {
     let all = m.bytes.receiver_to_sender + m.bytes.sender_to_receiver;
     line(
         "protocol",
-        match m.unsafe_paper_width {
-            true => format!(
-                "{} at the paper's width: UNSAFE ({} in name)",
-                m.protocol.name(),
-                m.security.name()
-            ),
-            false => format!("{} ({})", m.protocol.name(), m.security.name()),
-        },
+        format!("{} ({})", m.protocol, m.security.name()),
     );
     line(
         "receiver, sender",
@@ -158,7 +141,7 @@ fn table(m: &Measured) -> String {
     line("online", format!("{:.6} s", m.seconds.online));
     line("offline", format!("{:.6} s", m.seconds.offline));
     for phase in &m.phases {
-        let Phase {
+        let PhaseTraffic {
             phase,
             bytes_sent,
             bytes_received,

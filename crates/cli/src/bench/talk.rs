@@ -6,9 +6,10 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Protocol, Security};
+use vesica_psi::Security;
+use vesica_wire::PhaseTraffic;
 
-use crate::args::{Carrier, Chosen};
+use crate::args::Carrier;
 use crate::failure::{Failure, RESOURCE};
 
 /// A party's part.
@@ -22,9 +23,8 @@ pub(super) enum Part {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) part: Part,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: String,
     pub(super) security: Security,
-    pub(super) choice: Option<Chosen>,
     pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,
@@ -60,15 +60,6 @@ pub(super) enum Say {
     },
 }
 
-/// Traffic and time of a phase of the protocol.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Phase {
-    pub(super) phase: String,
-    pub(super) bytes_sent: u64,
-    pub(super) bytes_received: u64,
-    pub(super) seconds: f64,
-}
-
 /// One run as one party saw it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Done {
@@ -78,7 +69,7 @@ pub(super) struct Done {
     pub(super) offline: f64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
-    pub(super) phases: Vec<Phase>,
+    pub(super) phases: Vec<PhaseTraffic>,
     /// Items in common; the sender does not know.
     pub(super) matches: Option<u64>,
     /// Most memory that the process has held so far; `None` where the system does not tell.

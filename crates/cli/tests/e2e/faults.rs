@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::{Protocol, ProtocolRequest, Role, Security};
-use vesica_session::{Job, Silent, run_over, split, working_bytes};
+use vesica::{ProtocolRequest, Role, Security};
+use vesica_session::{Job, Silent, run_over, split};
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
-use crate::trial::{Dice, Table, name, part, publish, variants};
+use crate::trial::{Dice, Table, name, part, publish, spec, variants};
 
-type Variant = (Protocol, Security);
+type Variant = (&'static str, Security);
 
 /// Counts of one kind of run by outcome.
 #[derive(Clone, Default)]
@@ -193,10 +193,10 @@ const THEIRS: std::ops::Range<u64> = 200..480;
 const SHARED: std::ops::Range<u32> = 200..300;
 
 /// A limit of memory that makes two buckets of the sets in memory.
-fn two_buckets(protocol: Protocol) -> u64 {
+fn two_buckets(protocol: &'static str) -> u64 {
     let sizes = [OURS, THEIRS].map(|range| range.end - range.start);
-    let limit = working_bytes(protocol, sizes[0], sizes[1]) - 1;
-    let split = split(protocol, sizes[0], sizes[1], 40, limit).unwrap();
+    let limit = (spec(protocol).working_bytes)(sizes[0], sizes[1]) - 1;
+    let split = split(spec(protocol), sizes[0], sizes[1], 40, limit).unwrap();
     assert_eq!(split.buckets, 2);
     limit
 }
@@ -231,7 +231,7 @@ fn spoilt(
         thread::spawn(move || {
             let mut channel: Tamper<FramedChannel> = Tamper::new(channel, target, spoil);
             let mut job = Job::new(side, vec!["exact/1".into()]);
-            job.protocol = ProtocolRequest::Named(protocol);
+            job.protocol = ProtocolRequest::named(protocol);
             job.security = security;
             job.memory = buckets.then(|| two_buckets(protocol));
             let own = digests(match side {
@@ -437,7 +437,7 @@ impl Scene {
         let [ours, theirs] = &tables;
         place.write("ours.csv", ours.whole());
         place.write("theirs.csv", theirs.whole());
-        let (protocol, security) = (variant.0.name(), variant.1.name());
+        let (protocol, security) = (variant.0, variant.1.name());
         let words = format!(
             "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {more}"
         );
@@ -567,11 +567,11 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 // ---- Processes that are killed.
 
 /// The `--memory` that makes several buckets of two sets of `rows` keys. Half of it is for the work on a bucket.
-fn several_buckets(protocol: Protocol, rows: u64) -> u64 {
-    let full = working_bytes(protocol, rows, rows);
+fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
+    let full = (spec(protocol).working_bytes)(rows, rows);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
-        let split = split(protocol, rows, rows, 40, *limit);
+        let split = split(spec(protocol), rows, rows, 40, *limit);
         split.is_some_and(|split| split.buckets >= 4)
     };
     2 * limits.rfind(fits).expect("some limit makes four buckets")
@@ -694,7 +694,7 @@ const KILL_OUTCOMES: [&str; 4] = ["had ended", "output right", "output absent", 
 #[test]
 fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
     let ledger = Ledger::default();
-    let some = [(Protocol::CompactDh, Security::Malicious)];
+    let some = [("compact-dh", Security::Malicious)];
     spoil_frames(&ledger, &some, |frame| frame % 4 == 3);
     ledger.settle();
 }
@@ -702,7 +702,7 @@ fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
 #[test]
 fn troubled_connections_end_in_an_error_or_in_the_right_result() {
     let ledger = Ledger::default();
-    let some = [(Protocol::Vole, Security::Malicious)];
+    let some = [("vole", Security::Malicious)];
     trouble_bytes(&ledger, &some, |total, _| vec![total / 2]);
     ledger.settle();
 }

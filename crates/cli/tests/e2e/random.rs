@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vesica::{KeySpec, Protocol, ProtocolRequest, Role, Security, Source, SourceOptions};
+use vesica::{KeySpec, ProtocolRequest, Role, Security, Source, SourceOptions};
 use vesica_session::{Job, Learns, Outcome, Silent, run_over};
 use vesica_tables::{Keys, read_keys};
 use vesica_wire::memory_pair;
@@ -16,7 +16,7 @@ use vesica_wire::memory_pair;
 use crate::support::{Arguments, Place, exchange};
 use crate::trial::{Trial, name, part, publish, variants};
 
-type Variant = (Protocol, Security);
+type Variant = (&'static str, Security);
 
 /// Runs with the numbers 0 … `count` − 1, on all cores.
 #[track_caller]
@@ -68,7 +68,7 @@ fn job(trial: &Trial, role: Role) -> Job {
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
     let profiles = spec.columns().iter().map(|column| column.profile.id());
     let mut job = Job::new(role, profiles.map(str::to_owned).collect());
-    job.protocol = ProtocolRequest::Named(trial.protocol);
+    job.protocol = ProtocolRequest::named(trial.protocol);
     job.security = trial.security;
     job.lambda = trial.lambda;
     job.memory = trial.memory[usize::from(role == Role::Sender)];
@@ -128,7 +128,7 @@ fn over_tls(variant: Variant, number: u64) {
     let place = Place::new();
     let mut words = format!(
         "--protocol {} --security {} --lambda {}",
-        trial.protocol.name(),
+        trial.protocol,
         trial.security.name(),
         trial.lambda
     );

@@ -143,6 +143,8 @@ fn every_protocol_and_its_report() {
             "computed",
             "peer_items",
             "matches",
+            "value",
+            "below",
             "bytes_sent",
             "bytes_received",
             "seconds",

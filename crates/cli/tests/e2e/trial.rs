@@ -8,14 +8,15 @@ use std::collections::HashSet;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica::{Protocol, Security};
+use vesica::{Registry, Security};
+use vesica_psi::Spec;
 
 /// Every protocol with every security that it runs with.
-pub(crate) fn variants() -> Vec<(Protocol, Security)> {
+pub(crate) fn variants() -> Vec<(&'static str, Security)> {
     let mut variants = Vec::new();
-    for protocol in Protocol::ALL {
+    for protocol in Registry::standard().all() {
         for asked in [Security::Malicious, Security::SemiHonest] {
-            let variant = (protocol, protocol.runs(asked));
+            let variant = (protocol.spec().name, protocol.spec().runs(asked));
             if !variants.contains(&variant) {
                 variants.push(variant);
             }
@@ -24,11 +25,17 @@ pub(crate) fn variants() -> Vec<(Protocol, Security)> {
     variants
 }
 
+/// What is known of the protocol of this name.
+pub(crate) fn spec(name: &str) -> &'static Spec {
+    let protocol = Registry::standard().get(name);
+    protocol.expect("a protocol of this name").spec()
+}
+
 /// Name of a variant in tables and messages.
-pub(crate) fn name((protocol, security): (Protocol, Security)) -> String {
+pub(crate) fn name((protocol, security): (&'static str, Security)) -> String {
     match protocol {
-        Protocol::Vole => format!("vole, {}", security.name()),
-        _ => protocol.name().to_owned(),
+        "vole" => format!("vole, {}", security.name()),
+        _ => protocol.to_owned(),
     }
 }
 
@@ -214,7 +221,7 @@ impl Table {
 /// One random run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: &'static str,
     pub(crate) security: Security,
     pub(crate) lambda: u32,
     pub(crate) both: bool,
@@ -227,7 +234,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     /// The run of this number: two tables of up to 300 distinct keys each.
-    pub(crate) fn new((protocol, security): (Protocol, Security), number: u64) -> Trial {
+    pub(crate) fn new((protocol, security): (&'static str, Security), number: u64) -> Trial {
         let mut dice = Dice::new(number);
         let dice = &mut dice;
         let mut columns = vec![dice.pick(&Column::ALL)];
@@ -243,9 +250,9 @@ impl Trial {
         let sizes = [size(dice), size(dice)];
         let tables = sizes.map(|size| Self::table(&columns, size, range, dice));
         let lambda = dice.pick(&[40, 40, 40, 64]);
-        let full = vesica_session::working_bytes(protocol, sizes[0], sizes[1]);
+        let full = (spec(protocol).working_bytes)(sizes[0], sizes[1]);
         let limit = full - full / 16;
-        let split = vesica_session::split(protocol, sizes[0], sizes[1], lambda, limit);
+        let split = vesica_session::split(spec(protocol), sizes[0], sizes[1], lambda, limit);
         let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::thread;
 
 use super::*;
+use crate::Output;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal::random_transfers;
@@ -9,6 +10,7 @@ use vesica_wire::{PhaseTraffic, Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
+        security: Security::SemiHonest,
         lambda: 40,
         receiver_size,
         sender_size,
@@ -22,7 +24,11 @@ fn items(seed: u64, count: usize) -> Vec<Item> {
     items
 }
 
-type Outcomes = (Result<Outputs, Error>, Result<Vec<Output>, Error>);
+/// The receiver's outputs and the items that they are of; the sender's outputs.
+type Outcomes = (
+    Result<(Vec<Output>, Vec<u32>), Error>,
+    Result<Vec<Output>, Error>,
+);
 
 /// Where the base transfers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,29 +45,38 @@ fn run_over(
     mut receiving: impl Channel,
     mut sending: impl Channel,
 ) -> Outcomes {
-    let s = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let s = Choices::random(columns(params), &mut ChaCha12Rng::seed_from_u64(9));
     let (pairs, seeds) = random_transfers(5, &s);
     thread::scope(|scope| {
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
             match base {
-                Base::Real => send(&mut sending, params, theirs, &mut rng),
+                Base::Real => Kkrt.send(&mut sending, params, theirs, &mut rng),
                 Base::Ideal => send_with(&mut sending, params, theirs, &s, &seeds),
             }
             .inspect_err(|e| sending.abort(e))
         });
         let mut rng = ChaCha12Rng::seed_from_u64(2);
         let own = match base {
-            Base::Real => receive(&mut receiving, params, ours, &mut rng),
+            Base::Real => Kkrt.receive(&mut receiving, params, ours, (), &mut rng),
             Base::Ideal => receive_with(&mut receiving, params, ours, &pairs),
         }
         .inspect_err(|error| receiving.abort(error));
         drop(receiving);
-        (own, sender.join().unwrap())
+        let sent = sender.join().unwrap();
+        (
+            own.map(Outputs::into_short),
+            sent.map(|outputs| outputs.into_short().0),
+        )
     })
 }
 
-fn run(base: Base, params: &Params, ours: &[Item], theirs: &[Item]) -> (Outputs, Vec<Output>) {
+fn run(
+    base: Base,
+    params: &Params,
+    ours: &[Item],
+    theirs: &[Item],
+) -> ((Vec<Output>, Vec<u32>), Vec<Output>) {
     let (receiving, sending) = memory_pair();
     let (own, other) = run_over(base, params, ours, theirs, receiving, sending);
     (own.unwrap(), other.unwrap())
@@ -70,7 +85,7 @@ fn run(base: Base, params: &Params, ours: &[Item], theirs: &[Item]) -> (Outputs,
 /// The item that each output of the sender's is of.
 fn owners(params: &Params, theirs: &[Item]) -> Vec<usize> {
     let keys: Vec<Block> = theirs.iter().map(|item| halves(item)[0]).collect();
-    let table = simple::table(&params.functions(), &keys);
+    let table = simple::table(&functions(params), &keys);
     table.entries().iter().map(|entry| entry.item()).collect()
 }
 
@@ -80,12 +95,12 @@ fn check(base: Base, params: &Params, common: usize) {
     theirs[..common].copy_from_slice(&ours[..common]);
     theirs.reverse();
     let (own, other) = run(base, params, &ours, &theirs);
-    assert_eq!(own.masks.len(), ours.len());
+    assert_eq!(own.0.len(), ours.len());
     assert_eq!(other.len(), HASHES * theirs.len());
-    let mut numbers = own.numbers.clone();
+    let mut numbers = own.1.clone();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..ours.len() as u32));
-    let index: HashMap<Output, u32> = own.masks.iter().copied().zip(own.numbers).collect();
+    let index: HashMap<Output, u32> = own.0.iter().copied().zip(own.1).collect();
     assert_eq!(index.len(), ours.len());
     let mut met = 0;
     for (output, owner) in other.iter().zip(owners(params, &theirs)) {
@@ -124,22 +139,22 @@ fn chunks_and_long_rows() {
             lambda,
             ..params(500, 900)
         };
-        assert_eq!(params.row_bytes() > 56, lambda > 46);
+        assert_eq!(row_bytes(&params) > 56, lambda > 46);
         check(Base::Ideal, &params, 100);
     }
 }
 
 #[test]
 fn rows_are_as_wide_as_the_bound_asks_for() {
-    assert_eq!(params(5, 1 << 20).columns(), 448);
-    assert_eq!(params(5, 1 << 26).columns(), 456);
+    assert_eq!(columns(&params(5, 1 << 20)), 448);
+    assert_eq!(columns(&params(5, 1 << 26)), 456);
     // Whatever the contract allows fits: λ is at most 125 less the logarithm of 3·n_s·n_r.
     for log in [0u32, 10, 20, 26] {
         let params = Params {
             lambda: 123 - log,
             ..params(1, 1 << log)
         };
-        assert!(params.pieces() <= MOST_PIECES);
+        assert!(pieces(&params) <= MAX_PIECES);
     }
 }
 
@@ -210,7 +225,7 @@ impl Channel for Recorder {
 #[test]
 fn rows_do_not_tell_the_items() {
     let params = params(15_000, 100);
-    let choices = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let choices = Choices::random(columns(&params), &mut ChaCha12Rng::seed_from_u64(9));
     let (pairs, _) = random_transfers(5, &choices);
     let sent = |seed| {
         let mut recorder = Recorder::default();
@@ -221,7 +236,7 @@ fn rows_do_not_tell_the_items() {
     let lengths =
         |sent: &[(u8, Vec<u8>)]| sent.iter().map(|s| (s.0, s.1.len())).collect::<Vec<_>>();
     assert_eq!(lengths(&a), lengths(&b));
-    let bins = params.functions().parameters().bins;
+    let bins = functions(&params).parameters().bins;
     assert_eq!(a.len(), bins.div_ceil(CHUNK));
     assert!(
         a.iter()
@@ -259,8 +274,8 @@ fn malformed_rows_are_refused() {
         let receiving = Tamper::new(receiving, frame, spoil);
         says(run_over(Base::Ideal, &params, &ours, &theirs, receiving, sending).1)
     };
-    let row = params.row_bytes();
-    let bins = params.functions().parameters().bins;
+    let row = row_bytes(&params);
+    let bins = functions(&params).parameters().bins;
     for (frame, bytes) in [(0, CHUNK * row), (1, (bins - CHUNK) * row)] {
         let wrong = |bytes: usize| {
             format!(
@@ -299,15 +314,11 @@ fn a_flipped_bit_reaches_no_other_bin() {
     let mut spoilt = 0;
     for column in 0..20 {
         let (receiving, sending) = memory_pair();
-        let flip = Spoil::FlipBit(8 * 7 * params.row_bytes() + column);
+        let flip = Spoil::FlipBit(8 * 7 * row_bytes(&params) + column);
         let receiving = Tamper::new(receiving, 0, flip);
         let (own, other) = run_over(Base::Ideal, &params, &ours, &ours, receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());
-        let missing = own
-            .masks
-            .iter()
-            .filter(|mask| !other.contains(mask))
-            .count();
+        let missing = own.0.iter().filter(|mask| !other.contains(mask)).count();
         assert!(missing <= 1);
         spoilt += missing;
     }
@@ -329,7 +340,7 @@ fn malformed_base_transfers_are_refused() {
     let (receiving, sending) = memory_pair();
     let sending = Tamper::new(sending, 0, Spoil::Truncate(1));
     let said = says(run_over(Base::Real, &params, &ours, &theirs, receiving, sending).0);
-    let bytes = 64 * params.columns() - 1;
+    let bytes = 64 * columns(&params) - 1;
     assert_eq!(
         said,
         format!(
@@ -343,7 +354,7 @@ fn malformed_base_transfers_are_refused() {
 fn items_without_places_are_an_error() {
     let ours = vec![[1; 32]; 4];
     let params = params(4, 1);
-    let choices = Choices::random(params.columns(), &mut ChaCha12Rng::seed_from_u64(9));
+    let choices = Choices::random(columns(&params), &mut ChaCha12Rng::seed_from_u64(9));
     let (pairs, _) = random_transfers(5, &choices);
     let mut recorder = Recorder::default();
     let found = receive_with(&mut recorder, &params, &ours, &pairs);

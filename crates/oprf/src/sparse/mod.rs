@@ -22,8 +22,8 @@
 //!    is H(T(x)) where P(x) = R(x).
 //!
 //! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. Its ones are how many bits of s hide the output:
-//! at least 128 for all the sender's points, but with a small probability, if ℓ is [`width()`] of their number.
-//! `docs/narrow-masks.md` shows what a narrower matrix gives away, and [`research`](crate::research) has one.
+//! at least 128 for all the sender's points, but with a small probability, if ℓ is [`width`](crate::width::width) of their number.
+//! `docs/narrow-masks.md` shows what a narrower matrix gives away.
 //!
 //! **λ.** Four events share 2^-λ ([`EVENTS`]): P does not exist (the store has no encoding, or two-choice bins
 //! overflow; a polynomial always exists); some point of the sender's meets fewer than 128 ones; masks of different
@@ -41,30 +41,28 @@
 //! are uniform elements exactly. H is BLAKE3, keyed for the run, of all ℓ bits.
 
 mod bins;
-pub(crate) mod rows;
+pub mod rows;
 mod slices;
 mod store;
 mod strings;
+
+use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use vesica_correlations::base_ot;
 use vesica_correlations::choices::Choices;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
-use vesica_primitives::security::lambda_each;
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
-use crate::width::width;
-use crate::{Item, Outputs};
+use crate::{Item, Oprf, Outputs, Params, Spec, max_lambda_of_short};
 
 pub use bins::{BINS, Bins};
-use rows::Columns;
-pub use rows::{BitFunction, Row};
+pub use rows::{AesBit, BitFunction, Row};
 pub use slices::{SLICE, Slices};
-pub use store::{Kept, STORE, Store};
-pub use vesica_encodings::random_band::RandomBand;
-pub use vesica_encodings::three_hash::ThreeHash;
+pub use store::{STORE, Store};
 
 /// The salt of the columns' keys.
 const SALT: Kind = Kind {
@@ -73,64 +71,44 @@ const SALT: Kind = Kind {
 };
 
 /// The widest matrix, in columns.
-pub const MOST_COLUMNS: usize = 512;
+pub const MAX_COLUMNS: usize = 512;
 
 /// Events that share 2^-λ in a run.
 pub const EVENTS: u32 = 4;
 
 /// The most bits of statistical security: for up to 2^27 points of the sender's the matrix is no wider than
-/// [`MOST_COLUMNS`].
-pub const MOST_LAMBDA: u32 = 68;
+/// [`MAX_COLUMNS`].
+pub const MAX_LAMBDA: u32 = 68;
 
-/// What both sides know.
-#[derive(Clone, Debug)]
-pub struct Params {
-    /// Statistical security in bits, 1 to [`MOST_LAMBDA`].
-    pub lambda: u32,
-    /// Items of the receiver.
-    pub receiver_size: usize,
-    /// Items of the sender.
-    pub sender_size: usize,
-    /// Hash of the agreed contract and both sides' nonces.
-    pub session: [u8; 32],
-    /// F.
-    pub function: BitFunction,
+/// ℓ of a run in which the sender has `points` points per item.
+pub fn width(params: &Params, points: usize) -> usize {
+    let evaluations = (points * params.sender_size) as u64;
+    crate::width::width(evaluations, params.lambda_each(EVENTS))
 }
 
-impl Params {
-    /// Statistical security in bits of each event.
-    fn lambda_each(&self) -> u32 {
-        lambda_each(self.lambda, EVENTS)
-    }
+/// The hash of rows, H.
+pub fn output_oracle(params: &Params) -> Oracle {
+    Oracle::new("vesica/1 sparse output", &params.session)
+}
 
-    /// ℓ of a run in which the sender has `points` points per item.
-    pub fn width(&self, points: usize) -> usize {
-        width((points * self.sender_size) as u64, self.lambda_each())
-    }
-
-    pub(crate) fn outputs(&self) -> Oracle {
-        Oracle::new("vesica/1 sparse output", &self.session)
-    }
-
-    /// From the keys of transfers to those of F.
-    fn salt_keys(&self, salt: &[u8; 16], keys: &mut [Block]) {
-        let oracle = Oracle::new("vesica/1 sparse key", &self.session);
-        for key in keys {
-            let hash = Zeroizing::new(oracle.hash(&[salt, &key.to_le_bytes()]));
-            let (half, _) = hash.split_at(16);
-            *key = Block::from_le_bytes(std::array::from_fn(|i| half[i]));
-        }
+/// From the keys of base OTs to those of F.
+fn salt_keys(params: &Params, salt: &[u8; 16], keys: &mut [Block]) {
+    let oracle = Oracle::new("vesica/1 sparse key", &params.session);
+    for key in keys {
+        let hash = Zeroizing::new(oracle.hash(&[salt, &key.to_le_bytes()]));
+        let (half, _) = hash.split_at(16);
+        *key = Block::from_le_bytes(std::array::from_fn(|i| half[i]));
     }
 }
 
 /// The points of a side's items, in an order that suits the message.
 pub struct Points<L> {
     /// The points, each an input of F.
-    pub(crate) points: Vec<Block>,
+    pub points: Vec<Block>,
     /// The number of the item that each is of.
-    numbers: Vec<u32>,
+    pub numbers: Vec<u32>,
     /// Where each stands in the message.
-    layout: L,
+    pub layout: L,
 }
 
 /// A way to write rows into one message: step 3 on the receiver's side and step 4 on the sender's.
@@ -138,13 +116,16 @@ pub trait Message: Sync {
     /// Points of each of the sender's items.
     const POINTS: usize;
 
+    /// What is known of plain PSI with this message.
+    fn spec() -> &'static Spec;
+
     /// What a message knows of where points stand in it.
     type Layout;
 
     /// The message of a run, with a matrix of at least `width` columns.
     fn new(params: &Params, width: usize) -> Self;
 
-    /// Columns of the matrix, at most [`MOST_COLUMNS`].
+    /// Columns of the matrix, at most [`MAX_COLUMNS`].
     fn columns(&self) -> usize;
 
     /// The receiver's points, one an item.
@@ -182,7 +163,7 @@ pub trait Message: Sync {
 }
 
 /// Step 1 on the receiver's side: both keys of each column.
-pub(crate) fn receiver_keys(
+pub fn receiver_keys(
     channel: &mut dyn Channel,
     params: &Params,
     columns: usize,
@@ -193,7 +174,7 @@ pub(crate) fn receiver_keys(
     let mut salt = [0; 16];
     rng.fill_bytes(&mut salt);
     send_rows(channel, SALT, &salt, 16)?;
-    params.salt_keys(&salt, pairs.as_flattened_mut());
+    salt_keys(params, &salt, pairs.as_flattened_mut());
     Ok(pairs)
 }
 
@@ -211,42 +192,101 @@ fn sender_keys(
         salt.copy_from_slice(row);
         Ok(())
     })?;
-    params.salt_keys(&salt, &mut keys);
+    salt_keys(params, &salt, &mut keys);
     Ok(keys)
 }
 
-/// Runs the receiver; F of its items.
-///
-/// # Errors
-/// The channel's; `PeerMisbehaved` for what no sender sends; `Resource` if the items cannot be written
-/// into a message, which distinct items make happen with probability at most 2^-λ.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn receive<M: Message>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    receive_wide::<M>(channel, params, params.width(M::POINTS), items, rng)
+/// A sparse extension that writes its message in the way `M`, with F for its rows.
+pub struct Sparse<M, F = AesBit> {
+    width: fn(&Params) -> usize,
+    parts: PhantomData<fn() -> (M, F)>,
 }
 
-/// As [`receive`], with a matrix of at least `width` columns.
-pub(crate) fn receive_wide<M: Message>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    width: usize,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    let message = M::new(params, width);
-    let pairs = receiver_keys(channel, params, message.columns(), rng)?;
-    receive_with(channel, params, &message, items, &pairs, rng)
+impl<M: Message, F: BitFunction> Sparse<M, F> {
+    /// At the width that PRTY19 proves.
+    pub const fn new() -> Self {
+        Sparse::unsafe_width(|params| width(params, M::POINTS))
+    }
+
+    /// With a matrix of at least so many columns: fewer than [`width`] leak the sender's set. For
+    /// measurements with random items alone.
+    #[doc(hidden)]
+    pub const fn unsafe_width(width: fn(&Params) -> usize) -> Self {
+        let parts = PhantomData;
+        Sparse { width, parts }
+    }
 }
 
-/// As [`receive`], from the keys of base transfers.
-fn receive_with<M: Message>(
+/// What sparse extensions have in common.
+pub const fn spec<M: Message>(
+    name: &'static str,
+    source: &'static str,
+    max_items: u64,
+    working_bytes: fn(u64, u64) -> u64,
+) -> Spec {
+    Spec {
+        name,
+        source,
+        security: Security::SemiHonest,
+        has_semi_honest_form: false,
+        max_items,
+        max_lambda: |receiver_size, sender_size| {
+            let short = max_lambda_of_short::<Sparse<M>>(receiver_size, sender_size);
+            Some(short.min(MAX_LAMBDA))
+        },
+        working_bytes,
+    }
+}
+
+impl<M: Message, F: BitFunction> Default for Sparse<M, F> {
+    fn default() -> Self {
+        Sparse::new()
+    }
+}
+
+/// `Resource` if the items cannot be written into a message.
+impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
+    const OUTPUTS_PER_ITEM: usize = M::POINTS;
+
+    const EVENTS: u32 = EVENTS;
+
+    type Prepared = ();
+
+    fn spec(&self) -> &'static Spec {
+        M::spec()
+    }
+
+    fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        (): (),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let message = M::new(params, (self.width)(params));
+        let pairs = receiver_keys(channel, params, message.columns(), rng)?;
+        receive_with::<M, F>(channel, params, &message, items, &pairs, rng)
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        let message = M::new(params, (self.width)(params));
+        let s = Choices::random(message.columns(), rng);
+        let keys = sender_keys(channel, params, &s, rng)?;
+        send_with::<M, F>(channel, params, &message, items, &s, &keys)
+    }
+}
+
+/// The receiver, from the keys of base OTs.
+fn receive_with<M: Message, F: BitFunction>(
     channel: &mut dyn Channel,
     params: &Params,
     message: &M,
@@ -258,50 +298,20 @@ fn receive_with<M: Message>(
     channel.begin_phase("rows");
     let points = message.receiver_points(items)?;
     // Step 2.
-    let t = Columns::new(params.function, pairs.iter().map(|pair| pair[0]));
-    let u = Columns::new(params.function, pairs.iter().map(|pair| pair[1]));
-    let (masks, rows) = rows::both(&t, &u, &params.outputs(), &points.points);
+    let t = F::new(pairs.iter().map(|pair| pair[0]));
+    let u = F::new(pairs.iter().map(|pair| pair[1]));
+    let (values, rows) = rows::both(&t, &u, &output_oracle(params), &points.points);
     // Step 3.
     channel.begin_phase("message");
     message.write(channel, &points, &rows, rng)?;
-    Ok(Outputs {
-        masks,
+    Ok(Outputs::Short {
+        values,
         numbers: points.numbers,
     })
 }
 
-/// Runs the sender; F of its items, [`Message::POINTS`] outputs an item.
-///
-/// # Errors
-/// The channel's; `PeerMisbehaved` for what no receiver sends.
-///
-/// # Panics
-/// If there are not as many items as `params` says.
-pub fn send<M: Message>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    send_wide::<M>(channel, params, params.width(M::POINTS), items, rng)
-}
-
-/// As [`send`], with a matrix of at least `width` columns.
-pub(crate) fn send_wide<M: Message>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    width: usize,
-    items: &[Item],
-    rng: &mut dyn CryptoRng,
-) -> Result<Outputs, Error> {
-    let message = M::new(params, width);
-    let s = Choices::random(message.columns(), rng);
-    let keys = sender_keys(channel, params, &s, rng)?;
-    send_with(channel, params, &message, items, &s, &keys)
-}
-
-/// As [`send`], from the secret bits and the keys of base transfers.
-fn send_with<M: Message>(
+/// The sender, from the secret bits and the keys of base OTs.
+fn send_with<M: Message, F: BitFunction>(
     channel: &mut dyn Channel,
     params: &Params,
     message: &M,
@@ -313,13 +323,13 @@ fn send_with<M: Message>(
     channel.begin_phase("rows");
     let points = message.sender_points(items);
     // Step 4, its first half while the receiver works.
-    let q = Columns::new(params.function, keys.iter().copied());
+    let q = F::new(keys.iter().copied());
     let mut rows = rows::one(&q, &points.points);
     channel.begin_phase("message");
     let s = Zeroizing::new(rows::row_of_blocks(s.blocks()));
     message.read(channel, &points, &s, &mut rows)?;
-    Ok(Outputs {
-        masks: rows::outputs(&params.outputs(), &rows),
+    Ok(Outputs::Short {
+        values: rows::outputs(&output_oracle(params), &rows),
         numbers: points.numbers,
     })
 }

@@ -1,77 +1,55 @@
 //! Rows of the matrix: F of points under the keys of all columns.
 
 use rayon::prelude::*;
-use sha2::{Digest, Sha256};
 use vesica_kernels::Backend;
-use vesica_kernels::aes::{BITS, Key, bits};
+use vesica_kernels::aes::{Key, bits};
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::MOST_COLUMNS;
+pub use vesica_kernels::aes::BITS;
+
+use super::MAX_COLUMNS;
 use crate::Output;
 
 /// A row: bit i of word j is that of column 64·j + i.
-pub type Row = [u64; MOST_COLUMNS / 64];
+pub type Row = [u64; MAX_COLUMNS / 64];
 
-/// F, a function from points to bits under a key of 128 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BitFunction {
-    /// The highest bit of AES-128 of the point.
-    #[default]
-    Aes,
-    /// The lowest bit of the first byte of SHA-256 of key and point. Some forty times slower; for
-    /// comparing with LTSXQ26's table IX.
-    Sha256,
-}
-
-/// The keys of the columns.
-pub(crate) enum Columns {
-    Aes(Vec<Key>),
-    Sha256(Zeroizing<Vec<Block>>),
-}
-
-impl Columns {
-    /// # Panics
-    /// If there are more than [`MOST_COLUMNS`].
-    pub(crate) fn new(function: BitFunction, keys: impl ExactSizeIterator<Item = Block>) -> Self {
-        assert!(keys.len() <= MOST_COLUMNS);
-        match function {
-            BitFunction::Aes => Columns::Aes(keys.map(Key::new).collect()),
-            BitFunction::Sha256 => Columns::Sha256(Zeroizing::new(keys.collect())),
-        }
-    }
+/// F, a function from points to bits under a key of 128 bits, with the keys of all columns.
+pub trait BitFunction: Sized + Sync {
+    /// With one key per column, at most [`MAX_COLUMNS`].
+    fn new(keys: impl ExactSizeIterator<Item = Block>) -> Self;
 
     /// The columns of the rows of these points; those beyond the last key are left as they are.
-    fn fill(&self, points: &[Block; BITS], columns: &mut [Block; MOST_COLUMNS]) {
-        match self {
-            Columns::Aes(keys) => bits(Backend::Best, keys, points, &mut columns[..keys.len()]),
-            Columns::Sha256(keys) => {
-                let mut input = Zeroizing::new([0; 32]);
-                for (column, key) in columns.iter_mut().zip(keys.iter()) {
-                    input[..16].copy_from_slice(&key.to_le_bytes());
-                    *column = 0;
-                    for (i, point) in points.iter().enumerate() {
-                        input[16..].copy_from_slice(&point.to_le_bytes());
-                        *column |= Block::from(Sha256::digest(*input)[0] & 1) << i;
-                    }
-                }
-            }
-        }
+    fn fill(&self, points: &[Block; BITS], columns: &mut [Block; MAX_COLUMNS]);
+}
+
+/// The highest bit of AES-128 of the point.
+pub struct AesBit(Vec<Key>);
+
+impl BitFunction for AesBit {
+    fn new(keys: impl ExactSizeIterator<Item = Block>) -> Self {
+        assert!(keys.len() <= MAX_COLUMNS);
+        AesBit(keys.map(Key::new).collect())
+    }
+
+    fn fill(&self, points: &[Block; BITS], columns: &mut [Block; MAX_COLUMNS]) {
+        let AesBit(keys) = self;
+        bits(Backend::Best, keys, points, &mut columns[..keys.len()]);
     }
 }
 
 /// Room to make rows in, wiped after use.
-struct Bench {
-    columns: [[Block; MOST_COLUMNS]; 2],
+struct Scratch {
+    columns: [[Block; MAX_COLUMNS]; 2],
     pieces: [Block; BITS],
 }
 
-impl Bench {
+impl Scratch {
     fn new() -> Box<Self> {
-        Box::new(Bench {
-            columns: [[0; MOST_COLUMNS]; 2],
+        Box::new(Scratch {
+            columns: [[0; MAX_COLUMNS]; 2],
             pieces: [0; BITS],
         })
     }
@@ -89,7 +67,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for Scratch {
     fn drop(&mut self) {
         self.columns.as_flattened_mut().zeroize();
         self.pieces.zeroize();
@@ -104,38 +82,38 @@ fn batch(points: &[Block]) -> [Block; BITS] {
 }
 
 /// The rows of the points.
-pub(crate) fn one(q: &Columns, points: &[Block]) -> Zeroizing<Vec<Row>> {
-    let mut rows = Zeroizing::new(vec![[0; MOST_COLUMNS / 64]; points.len()]);
+pub fn one(q: &impl BitFunction, points: &[Block]) -> Zeroizing<Vec<Row>> {
+    let mut rows = Zeroizing::new(vec![[0; MAX_COLUMNS / 64]; points.len()]);
     rows.par_chunks_mut(BITS)
         .zip(points.par_chunks(BITS))
-        .for_each_init(Bench::new, |bench, (rows, points)| {
-            q.fill(&batch(points), &mut bench.columns[0]);
-            bench.transposed(0, rows);
+        .for_each_init(Scratch::new, |scratch, (rows, points)| {
+            q.fill(&batch(points), &mut scratch.columns[0]);
+            scratch.transposed(0, rows);
         });
     rows
 }
 
 /// H(T(y)) and T(y) ⊕ U(y) of each point y.
-pub(super) fn both(
-    t: &Columns,
-    u: &Columns,
+pub(super) fn both<F: BitFunction>(
+    t: &F,
+    u: &F,
     oracle: &Oracle,
     points: &[Block],
 ) -> (Vec<Output>, Zeroizing<Vec<Row>>) {
-    let mut rows = Zeroizing::new(vec![[0; MOST_COLUMNS / 64]; points.len()]);
+    let mut rows = Zeroizing::new(vec![[0; MAX_COLUMNS / 64]; points.len()]);
     let mut outputs = vec![[0; 2]; points.len()];
     rows.par_chunks_mut(BITS)
         .zip(outputs.par_chunks_mut(BITS))
         .zip(points.par_chunks(BITS))
-        .for_each_init(Bench::new, |bench, ((rows, outputs), points)| {
+        .for_each_init(Scratch::new, |scratch, ((rows, outputs), points)| {
             let points = batch(points);
-            t.fill(&points, &mut bench.columns[0]);
-            u.fill(&points, &mut bench.columns[1]);
-            bench.transposed(0, rows);
+            t.fill(&points, &mut scratch.columns[0]);
+            u.fill(&points, &mut scratch.columns[1]);
+            scratch.transposed(0, rows);
             hash(oracle, rows, outputs);
-            let [t, u] = &mut bench.columns;
+            let [t, u] = &mut scratch.columns;
             t.iter_mut().zip(u).for_each(|(t, u)| *t ^= *u);
-            bench.transposed(0, rows);
+            scratch.transposed(0, rows);
         });
     (outputs, rows)
 }
@@ -144,7 +122,7 @@ pub(super) fn both(
 fn hash(oracle: &Oracle, rows: &[Row], outputs: &mut [Output]) {
     let mut hashes = [[0; 32]; BITS];
     let hashes = &mut hashes[..rows.len()];
-    let bytes = bytemuck::must_cast_slice::<Row, [u8; MOST_COLUMNS / 8]>(rows);
+    let bytes = bytemuck::must_cast_slice::<Row, [u8; MAX_COLUMNS / 8]>(rows);
     oracle.hash_many(bytes, hashes);
     for (output, hash) in outputs.iter_mut().zip(hashes) {
         *output = crate::output(hash);
@@ -152,7 +130,7 @@ fn hash(oracle: &Oracle, rows: &[Row], outputs: &mut [Output]) {
 }
 
 /// H of each row.
-pub(crate) fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
+pub fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
     let mut outputs = vec![[0; 2]; rows.len()];
     rows.par_chunks(BITS)
         .zip(outputs.par_chunks_mut(BITS))
@@ -162,7 +140,7 @@ pub(crate) fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
 
 /// The row whose bits are those of `blocks`.
 pub(super) fn row_of_blocks(blocks: &[Block]) -> Row {
-    let mut row = [0; MOST_COLUMNS / 64];
+    let mut row = [0; MAX_COLUMNS / 64];
     for (pair, block) in row.as_chunks_mut::<2>().0.iter_mut().zip(blocks) {
         *pair = [*block as u64, (*block >> 64) as u64];
     }

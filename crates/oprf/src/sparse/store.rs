@@ -1,18 +1,15 @@
-//! The rows in one oblivious key-value store: `sparse-okvs`.
-
-use std::borrow::Cow;
+//! The rows in one oblivious key-value store (OKVS): `sparse-okvs`.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
+use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
-use vesica_encodings::three_hash::ThreeHash;
-use vesica_encodings::{EncodingFailed, Okvs};
-use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::block::Prg;
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 
 use super::rows::Row;
-use super::{MOST_COLUMNS, Message, Params, Points};
-use crate::{Item, halves};
+use super::{EVENTS, MAX_COLUMNS, Message, Points};
+use crate::{Item, MAX_SYSTEM, Params, Spec, bytes, halves, sparse};
 
 /// Frames with slots of the store.
 pub const STORE: Kind = Kind {
@@ -23,135 +20,30 @@ pub const STORE: Kind = Kind {
 /// Slots that go out together.
 const SLOTS: usize = 1 << 13;
 
-/// Points that are decoded together.
-const DECODED: usize = 1 << 18;
+static SPEC: Spec = sparse::spec::<Store>(
+    "sparse-okvs",
+    "LTSXQ26, figure 14, at the width of PRTY19",
+    1 << 26,
+    // A row of 64 bytes per point, the slots of the OKVS on both sides, and on the receiver's a linear system.
+    // Measured at 2^10 and 2^20 items.
+    |receiver_size, sender_size| {
+        let system = bytes(receiver_size.min(MAX_SYSTEM), 140);
+        let receiver = bytes(receiver_size, 230).saturating_add(system);
+        let sender = bytes(sender_size, 150).saturating_add(bytes(receiver_size, 75));
+        receiver.max(sender)
+    },
+);
 
-/// Which store, and how it is made.
-pub trait Kept: Okvs {
-    /// For so many keys, failing with probability at most 2^-`lambda`.
-    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self;
-
-    /// An order of items in which it is fast.
-    type Arrangement: Sync;
-
-    /// Arranges items by their points; the number of the item at each place comes first.
-    fn arranged(&self, items: &[Item]) -> (Vec<u32>, Self::Arrangement);
-
-    /// [`Okvs::encode`] of points that are arranged.
-    ///
-    /// # Errors
-    /// [`EncodingFailed`]
-    fn encode_arranged<const W: usize>(
-        &self,
-        arrangement: &Self::Arrangement,
-        points: &[Block],
-        values: &[[u64; W]],
-        filler: &mut Prg,
-    ) -> Result<Vec<[u64; W]>, EncodingFailed>;
-
-    /// [`Okvs::decode`] of points that are arranged: calls `take` with `rows[i]` and the value of point i.
-    fn decode_arranged<const W: usize>(
-        &self,
-        arrangement: &Self::Arrangement,
-        slots: &[[u64; W]],
-        points: &[Block],
-        rows: &mut [Row],
-        take: impl Fn(&mut Row, &[u64; W]) + Sync,
-    );
-}
-
-impl Kept for RandomBand {
-    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
-        RandomBand::new(items, lambda, session)
-    }
-
-    type Arrangement = Arrangement;
-
-    fn arranged(&self, items: &[Item]) -> (Vec<u32>, Arrangement) {
-        let arrangement = self.arrange(items, |item| halves(item)[0]);
-        (arrangement.numbers().to_vec(), arrangement)
-    }
-
-    fn encode_arranged<const W: usize>(
-        &self,
-        arrangement: &Arrangement,
-        points: &[Block],
-        values: &[[u64; W]],
-        filler: &mut Prg,
-    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
-        RandomBand::encode_arranged(self, arrangement, points, values, filler)
-    }
-
-    fn decode_arranged<const W: usize>(
-        &self,
-        arrangement: &Arrangement,
-        slots: &[[u64; W]],
-        points: &[Block],
-        rows: &mut [Row],
-        take: impl Fn(&mut Row, &[u64; W]) + Sync,
-    ) {
-        RandomBand::decode_arranged(self, arrangement, slots, points, rows, take);
-    }
-}
-
-impl Kept for ThreeHash {
-    fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
-        ThreeHash::new(items, lambda, session)
-    }
-
-    /// It arranges for itself.
-    type Arrangement = ();
-
-    fn arranged(&self, items: &[Item]) -> (Vec<u32>, ()) {
-        ((0..items.len() as u32).collect(), ())
-    }
-
-    fn encode_arranged<const W: usize>(
-        &self,
-        (): &(),
-        points: &[Block],
-        values: &[[u64; W]],
-        filler: &mut Prg,
-    ) -> Result<Vec<[u64; W]>, EncodingFailed> {
-        self.encode(points, values, filler)
-    }
-
-    fn decode_arranged<const W: usize>(
-        &self,
-        (): &(),
-        slots: &[[u64; W]],
-        points: &[Block],
-        rows: &mut [Row],
-        take: impl Fn(&mut Row, &[u64; W]) + Sync,
-    ) {
-        for (rows, points) in rows.chunks_mut(DECODED).zip(points.chunks(DECODED)) {
-            let mut values = vec![[0; W]; points.len()];
-            self.decode(slots, points, &mut values);
-            rows.iter_mut().zip(&values).for_each(|(r, v)| take(r, v));
-        }
-    }
-}
-
-/// A message that is a store with slots of `W` words, enough for 64·`W` columns.
-pub struct Store<K = RandomBand, const W: usize = { MOST_COLUMNS / 64 }> {
-    store: K,
+/// A message that is an OKVS.
+pub struct Store {
+    okvs: RandomBand,
     row_bytes: usize,
 }
 
-/// The first words of rows, which hold all that are in use.
-fn narrowed<const W: usize>(rows: &[Row]) -> Cow<'_, [[u64; W]]> {
-    match W == MOST_COLUMNS / 64 {
-        true => Cow::Borrowed(rows.as_flattened().as_chunks().0),
-        false => {
-            let narrow = rows.par_iter().map(|row| std::array::from_fn(|i| row[i]));
-            Cow::Owned(narrow.collect())
-        }
-    }
-}
-
-impl<K: Kept, const W: usize> Store<K, W> {
-    fn points(&self, items: &[Item]) -> Points<K::Arrangement> {
-        let (numbers, layout) = self.store.arranged(items);
+impl Store {
+    fn points(&self, items: &[Item]) -> Points<Arrangement> {
+        let layout = self.okvs.arrange(items, |item| halves(item)[0]);
+        let numbers = layout.numbers().to_vec();
         let points = numbers
             .par_iter()
             .map(|number| halves(&items[*number as usize])[0]);
@@ -161,50 +53,21 @@ impl<K: Kept, const W: usize> Store<K, W> {
             layout,
         }
     }
-
-    /// Slots that give row i at point i.
-    pub(crate) fn encode(
-        &self,
-        points: &Points<K::Arrangement>,
-        rows: &[[u64; W]],
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Vec<[u64; W]>, Error> {
-        self.store
-            .encode_arranged(&points.layout, &points.points, rows, &mut Prg::random(rng))
-            .map_err(|e| Error::Resource(e.to_string()))
-    }
-
-    pub(crate) fn send(&self, channel: &mut dyn Channel, slots: &[[u64; W]]) -> Result<(), Error> {
-        for (i, slots) in slots.chunks(SLOTS).enumerate() {
-            let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
-            for slot in slots {
-                let slot = bytemuck::must_cast_slice::<u64, u8>(slot);
-                bytes.extend_from_slice(&slot[..self.row_bytes]);
-            }
-            send_rows(channel, STORE, &bytes, self.row_bytes)?;
-            let done = (i * SLOTS + slots.len()) as u64;
-            channel.progress(done, self.store.size() as u64);
-        }
-        Ok(())
-    }
-
-    /// What the slots give at each point.
-    pub(crate) fn decode(&self, slots: &[[u64; W]], points: &[Block]) -> Vec<[u64; W]> {
-        let mut decoded = vec![[0; W]; points.len()];
-        self.store.decode(slots, points, &mut decoded);
-        decoded
-    }
 }
 
-impl<K: Kept, const W: usize> Message for Store<K, W> {
+impl Message for Store {
     const POINTS: usize = 1;
 
-    type Layout = K::Arrangement;
+    fn spec() -> &'static Spec {
+        &SPEC
+    }
+
+    type Layout = Arrangement;
 
     fn new(params: &Params, width: usize) -> Self {
-        assert!(width <= 64 * W);
+        let lambda = params.lambda_each(EVENTS);
         Store {
-            store: K::new(params.receiver_size, params.lambda_each(), &params.session),
+            okvs: RandomBand::new(params.receiver_size, lambda, &params.session),
             // Whole bytes: a bit that no column fills would be 0 at the receiver's points and random
             // elsewhere.
             row_bytes: width.div_ceil(8),
@@ -215,34 +78,47 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
         8 * self.row_bytes
     }
 
-    fn receiver_points(&self, items: &[Item]) -> Result<Points<K::Arrangement>, Error> {
+    fn receiver_points(&self, items: &[Item]) -> Result<Points<Arrangement>, Error> {
         Ok(self.points(items))
     }
 
-    fn sender_points(&self, items: &[Item]) -> Points<K::Arrangement> {
+    fn sender_points(&self, items: &[Item]) -> Points<Arrangement> {
         self.points(items)
     }
 
     fn write(
         &self,
         channel: &mut dyn Channel,
-        points: &Points<K::Arrangement>,
+        points: &Points<Arrangement>,
         rows: &[Row],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        let narrow = narrowed(rows);
-        let slots = self.encode(points, &narrow, rng)?;
-        self.send(channel, &slots)
+        let mut filler = Prg::random(rng);
+        let slots = self
+            .okvs
+            .encode_arranged(&points.layout, &points.points, rows, &mut filler)
+            .map_err(|e| Error::Resource(e.to_string()))?;
+        for (i, slots) in slots.chunks(SLOTS).enumerate() {
+            let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
+            for slot in slots {
+                let slot = bytemuck::must_cast_slice::<u64, u8>(slot);
+                bytes.extend_from_slice(&slot[..self.row_bytes]);
+            }
+            send_rows(channel, STORE, &bytes, self.row_bytes)?;
+            let done = (i * SLOTS + slots.len()) as u64;
+            channel.progress(done, self.okvs.size() as u64);
+        }
+        Ok(())
     }
 
     fn read(
         &self,
         channel: &mut dyn Channel,
-        points: &Points<K::Arrangement>,
+        points: &Points<Arrangement>,
         s: &Row,
         rows: &mut [Row],
     ) -> Result<(), Error> {
-        let mut slots = vec![[0; W]; self.store.size()];
+        let mut slots: Vec<Row> = vec![[0; MAX_COLUMNS / 64]; self.okvs.size()];
         for slots in slots.chunks_mut(SLOTS) {
             let mut next = 0;
             recv_rows(channel, STORE, self.row_bytes, slots.len(), |bytes| {
@@ -254,12 +130,12 @@ impl<K: Kept, const W: usize> Message for Store<K, W> {
                 Ok(())
             })?;
         }
-        let take = |row: &mut Row, value: &[u64; W]| {
+        let take = |row: &mut Row, value: &Row| {
             for ((row, s), word) in row.iter_mut().zip(s).zip(value) {
                 *row ^= s & word;
             }
         };
-        self.store
+        self.okvs
             .decode_arranged(&points.layout, &slots, &points.points, rows, take);
         Ok(())
     }

@@ -6,16 +6,16 @@ use crate::Output;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal;
-use vesica_encodings::three_hash::ThreeHash;
+use vesica_primitives::security::lambda_each;
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
+        security: Security::SemiHonest,
         lambda: 40,
         receiver_size,
         sender_size,
         session: [6; 32],
-        function: BitFunction::Aes,
     }
 }
 
@@ -25,7 +25,10 @@ fn items(seed: u64, count: usize) -> Vec<Item> {
     items
 }
 
-type Outcomes = (Result<Outputs, Error>, Result<Outputs, Error>);
+/// Outputs, and the items that they are of.
+type Short = (Vec<Output>, Vec<u32>);
+
+type Outcomes = (Result<Short, Error>, Result<Short, Error>);
 
 fn run_over<M: Message>(
     params: &Params,
@@ -37,35 +40,34 @@ fn run_over<M: Message>(
     thread::scope(|scope| {
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
-            send::<M>(&mut sending, params, theirs, &mut rng).inspect_err(|e| sending.abort(e))
+            Sparse::<M>::new()
+                .send(&mut sending, params, theirs, &mut rng)
+                .inspect_err(|e| sending.abort(e))
         });
         let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let own = receive::<M>(&mut receiving, params, ours, &mut rng)
+        let own = Sparse::<M>::new()
+            .receive(&mut receiving, params, ours, (), &mut rng)
             .inspect_err(|error| receiving.abort(error));
         drop(receiving);
-        (own, sender.join().unwrap())
+        let sent = sender.join().unwrap();
+        (own.map(Outputs::into_short), sent.map(Outputs::into_short))
     })
 }
 
-fn run<M: Message>(params: &Params, ours: &[Item], theirs: &[Item]) -> (Outputs, Outputs) {
+fn run<M: Message>(params: &Params, ours: &[Item], theirs: &[Item]) -> (Short, Short) {
     let (receiving, sending) = memory_pair();
     let (own, other) = run_over::<M>(params, ours, theirs, receiving, sending);
     (own.unwrap(), other.unwrap())
 }
 
 /// Common items meet, each in one of the sender's points, and no others do.
-fn meets<M: Message>((own, other): (Outputs, Outputs), ours: &[Item], theirs: &[Item]) {
-    assert_eq!(own.masks.len(), ours.len());
-    assert_eq!(other.masks.len(), M::POINTS * theirs.len());
-    let index: HashMap<Output, u32> = own
-        .masks
-        .iter()
-        .copied()
-        .zip(own.numbers.iter().copied())
-        .collect();
+fn meets<M: Message>((own, other): (Short, Short), ours: &[Item], theirs: &[Item]) {
+    assert_eq!(own.0.len(), ours.len());
+    assert_eq!(other.0.len(), M::POINTS * theirs.len());
+    let index: HashMap<Output, u32> = own.0.iter().copied().zip(own.1.iter().copied()).collect();
     assert_eq!(index.len(), ours.len());
     let mut met = Vec::new();
-    for (mask, number) in other.masks.iter().zip(&other.numbers) {
+    for (mask, number) in other.0.iter().zip(&other.1) {
         if let Some(own) = index.get(mask) {
             assert_eq!(ours[*own as usize], theirs[*number as usize]);
             met.push(*own);
@@ -111,19 +113,17 @@ fn bins_carry_the_rows() {
 #[test]
 fn stores_carry_the_rows() {
     all_sizes::<Store>();
-    all_sizes::<Store<ThreeHash>>();
 }
 
-/// The widest matrices, and F by SHA-256.
+/// Other widths.
 #[test]
 fn other_settings_serve() {
     fn serves<M: Message>() {
         let ours = items(3, 70);
         let theirs = [&ours[20..40], &items(4, 50)].concat();
-        for (lambda, function) in [(64, BitFunction::Aes), (20, BitFunction::Sha256)] {
+        for lambda in [20, 64] {
             let params = Params {
                 lambda,
-                function,
                 ..params(70, 70)
             };
             meets::<M>(run::<M>(&params, &ours, &theirs), &ours, &theirs);
@@ -132,7 +132,6 @@ fn other_settings_serve() {
     serves::<Slices>();
     serves::<Bins>();
     serves::<Store>();
-    serves::<Store<ThreeHash>>();
 }
 
 /// On ideal base transfers.
@@ -142,24 +141,26 @@ fn rows_meet_on_ideal_transfers() {
         let ours = items(3, 300);
         let theirs = [&ours[100..200], &items(4, 200)].concat();
         let params = params(300, 300);
-        let message = M::new(&params, params.width(M::POINTS));
+        let message = M::new(&params, width(&params, M::POINTS));
         let (mut receiving, mut sending) = memory_pair();
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let s = Choices::random(message.columns(), &mut rng);
         let (pairs, keys) = ideal::random_transfers(7, &s);
         let outputs = thread::scope(|scope| {
             let (params, message, theirs) = (&params, &message, &theirs);
-            let sender =
-                scope.spawn(move || send_with(&mut sending, params, message, theirs, &s, &keys));
-            let own = receive_with(&mut receiving, params, message, &ours, &pairs, &mut rng);
+            let sender = scope.spawn(move || {
+                send_with::<M, AesBit>(&mut sending, params, message, theirs, &s, &keys)
+            });
+            let own =
+                receive_with::<M, AesBit>(&mut receiving, params, message, &ours, &pairs, &mut rng);
             (own.unwrap(), sender.join().unwrap().unwrap())
         });
-        meets::<M>(outputs, &ours, &theirs);
+        let (own, other) = outputs;
+        meets::<M>((own.into_short(), other.into_short()), &ours, &theirs);
     }
     meet::<Slices>();
     meet::<Bins>();
     meet::<Store>();
-    meet::<Store<ThreeHash>>();
 }
 
 /// What hides the output of an item that the receiver does not hold is at least 128 bits of s: the
@@ -168,7 +169,7 @@ fn rows_meet_on_ideal_transfers() {
 fn other_rows_are_far_from_the_message() {
     fn far<M: Message>() {
         let params = params(200, 1000);
-        let width = params.width(M::POINTS);
+        let width = width(&params, M::POINTS);
         let message = M::new(&params, width);
         assert!(message.columns() >= width && message.columns() <= width + 7);
         let (mut receiving, mut sending) = memory_pair();
@@ -176,17 +177,17 @@ fn other_rows_are_far_from_the_message() {
         let keys = |rng: &mut ChaCha12Rng| {
             let mut keys = vec![0u128; message.columns()];
             rng.fill_bytes(bytemuck::must_cast_slice_mut(&mut keys));
-            Columns::new(BitFunction::Aes, keys.into_iter())
+            AesBit::new(keys.into_iter())
         };
         let (t, u) = (keys(&mut rng), keys(&mut rng));
         let ours = message.receiver_points(&items(3, 200)).unwrap();
-        let (_, rows) = rows::both(&t, &u, &params.outputs(), &ours.points);
+        let (_, rows) = rows::both(&t, &u, &output_oracle(&params), &ours.points);
         message
             .write(&mut receiving, &ours, &rows, &mut rng)
             .unwrap();
         // With s all ones, what is read added to R(x) is P(x) ⊕ R(x).
         let theirs = message.sender_points(&items(4, 1000));
-        let (_, mut differences) = rows::both(&t, &u, &params.outputs(), &theirs.points);
+        let (_, mut differences) = rows::both(&t, &u, &output_oracle(&params), &theirs.points);
         let ones: Row = std::array::from_fn(|i| {
             let left = message.columns().saturating_sub(64 * i);
             u64::MAX.checked_shr(64 - left.min(64) as u32).unwrap_or(0)
@@ -217,13 +218,12 @@ fn other_rows_are_far_from_the_message() {
     far::<Slices>();
     far::<Bins>();
     far::<Store>();
-    far::<Store<ThreeHash>>();
 }
 
 #[test]
 fn the_widest_matrix_has_room() {
-    let each = lambda_each(MOST_LAMBDA, EVENTS);
-    assert!(width(1 << 27, each).next_multiple_of(8) <= MOST_COLUMNS);
+    let each = lambda_each(MAX_LAMBDA, EVENTS);
+    assert!(crate::width::width(1 << 27, each).next_multiple_of(8) <= MAX_COLUMNS);
 }
 
 /// Of n = 2^r points that are uniform in GF(2^k), two agree or one is of the 2^(r−1) of the transform with
@@ -231,9 +231,9 @@ fn the_widest_matrix_has_room() {
 #[test]
 fn points_are_wide_enough() {
     const LOG_MOST: usize = 22;
-    for lambda in 1..=MOST_LAMBDA {
+    for lambda in 1..=MAX_LAMBDA {
         let each = lambda_each(lambda, EVENTS);
-        let bits = strings::bits(width(1, each));
+        let bits = strings::bits(crate::width::width(1, each));
         if lambda >= 40 {
             assert!(2 * LOG_MOST + each as usize <= bits);
         }
@@ -242,7 +242,7 @@ fn points_are_wide_enough() {
 
 #[test]
 fn the_smallest_matrix_has_a_field() {
-    for lambda in [1, 2, 40, MOST_LAMBDA] {
+    for lambda in [1, 2, 40, MAX_LAMBDA] {
         for (n_r, n_s) in [(1, 0), (1, 1), (2, 2)] {
             let (ours, theirs) = (items(3, n_r), items(3, n_s));
             let params = Params {
@@ -263,7 +263,7 @@ fn another_salt_makes_other_rows() {
     let receiving = Tamper::new(receiving, 1, Spoil::FlipBit(77));
     let (own, other) = run_over::<Slices>(&params(50, 50), &ours, &ours, receiving, sending);
     let (own, other) = (own.unwrap(), other.unwrap());
-    assert!(own.masks.iter().all(|mask| !other.masks.contains(mask)));
+    assert!(own.0.iter().all(|mask| !other.0.contains(mask)));
 }
 
 /// Every byte of a message is uniform, whatever the items: χ² with 255 degrees of freedom, deviation
@@ -273,7 +273,7 @@ fn messages_look_uniform() {
     fn uniform<M: Message>(kind: vesica_wire::Kind) {
         // So many that no string is missing in a group of eight, in bins either.
         let params = params(640, 1);
-        let message = M::new(&params, params.width(M::POINTS));
+        let message = M::new(&params, width(&params, M::POINTS));
         let mut counts = [0f64; 256];
         let mut total = 0.0;
         for seed in 0..10 {
@@ -308,7 +308,6 @@ fn messages_look_uniform() {
     uniform::<Slices>(SLICE);
     uniform::<Bins>(BINS);
     uniform::<Store>(STORE);
-    uniform::<Store<ThreeHash>>(STORE);
 }
 
 fn says<T>(result: Result<T, Error>) -> String {
@@ -358,12 +357,12 @@ fn malformed_messages_are_refused() {
         let receiving = Tamper::new(receiving, 2, Spoil::Replace(vec![0; bytes]));
         let (own, other) = run_over::<M>(&params, &ours, &ours_and(&ours, 10), receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());
-        assert!(own.masks.iter().all(|mask| !other.masks.contains(mask)));
+        assert!(own.0.iter().all(|mask| !other.0.contains(mask)));
     }
     fn ours_and(ours: &[Item], more: usize) -> Vec<Item> {
         [ours, &items(9, more)].concat()
     }
-    let width = |points| params(50, 60).width(points);
+    let width = |points| width(&params(50, 60), points);
     refused::<Slices>("polynomial", width(1).div_ceil(4) * 7, true);
     let each = lambda_each(40, EVENTS);
     let capacity = vesica_encodings::two_choice::Parameters::new(50, each);

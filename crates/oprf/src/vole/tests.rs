@@ -27,11 +27,12 @@ type Outcomes = (Result<Vec<Output>, Error>, Result<Vec<Output>, Error>);
 
 /// Outputs in the order of the items.
 fn in_order(outputs: Outputs) -> Vec<Output> {
-    let mut masks = vec![[0; 2]; outputs.masks.len()];
-    for (mask, number) in outputs.masks.iter().zip(&outputs.numbers) {
-        masks[*number as usize] = *mask;
+    let (values, numbers) = outputs.into_short();
+    let mut in_order = vec![[0; 2]; values.len()];
+    for (value, number) in values.iter().zip(numbers) {
+        in_order[number as usize] = *value;
     }
-    masks
+    in_order
 }
 
 fn run_over(
@@ -44,10 +45,12 @@ fn run_over(
     thread::scope(|scope| {
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
-            send(&mut sending, params, theirs, &mut rng).inspect_err(|e| sending.abort(e))
+            Vole.send(&mut sending, params, theirs, &mut rng)
+                .inspect_err(|e| sending.abort(e))
         });
         let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let own = receive(&mut receiving, params, ours, &mut rng)
+        let own = Vole
+            .receive(&mut receiving, params, ours, (), &mut rng)
             .inspect_err(|error| receiving.abort(error));
         drop(receiving);
         (own.map(in_order), sender.join().unwrap().map(in_order))
@@ -98,7 +101,7 @@ fn outputs_agree_on_common_items_and_nowhere_else() {
 fn outputs_agree_on_an_ideal_correlation() {
     fn agree<F: Value<W>, const W: usize>(params: &Params, ours: &[Item], theirs: &[Item]) {
         let (mut receiving, mut sending) = memory_pair();
-        let (sender, receiver) = ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, params.slots());
+        let (sender, receiver) = ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, slots(params));
         let (own, other) = thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 let mut rng = ChaCha12Rng::seed_from_u64(1);
@@ -129,7 +132,7 @@ fn narrow_values_serve_while_chance_allows() {
             lambda,
             ..params(security, 10, n_s)
         };
-        params.narrow()
+        is_narrow(&params)
     };
     // n_s·2^-64 has a quarter of 2^-λ.
     assert!(narrow(Security::SemiHonest, 40, 1 << 22));
@@ -197,10 +200,11 @@ fn messages_do_not_depend_on_items() {
             let params = &params;
             scope.spawn(move || {
                 let mut rng = ChaCha12Rng::seed_from_u64(1);
-                send(&mut sending, params, &other, &mut rng).unwrap();
+                Vole.send(&mut sending, params, &other, &mut rng).unwrap();
             });
             let mut rng = ChaCha12Rng::seed_from_u64(2);
-            receive(&mut receiving, params, ours, &mut rng).unwrap();
+            Vole.receive(&mut receiving, params, ours, (), &mut rng)
+                .unwrap();
         });
         receiving.sent
     };
@@ -269,7 +273,7 @@ fn cheating_receivers_are_refused() {
         let receiving = Tamper::new(receiving, frame, spoil);
         says(run_over(&params, &ours, &theirs, receiving, sending).1)
     };
-    let slots = params.slots();
+    let slots = slots(&params);
     for (frame, name, bytes) in [(8, "coin", 16), (9, "encoding", slots * 16)] {
         let wrong = |bytes: usize| {
             format!(
@@ -354,7 +358,7 @@ fn a_malformed_encoding_makes_no_item_match() {
             4
         };
         let (receiving, sending) = memory_pair();
-        let rows = vec![0; params.slots() * if params.narrow() { 8 } else { 16 }];
+        let rows = vec![0; slots(&params) * if is_narrow(&params) { 8 } else { 16 }];
         let receiving = Tamper::new(receiving, frame, Spoil::Replace(rows));
         let (own, other) = run_over(&params, &ours, &ours, receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());

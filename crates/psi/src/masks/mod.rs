@@ -13,9 +13,9 @@
 //! |---|---|
 //! | [`MASKS`] | all masks, ascending, so many a frame as [`Exchange`] computes; a frame begins with a mask in full, so that each can be read without the others |
 //! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
-//! | [`NAMES`] | instead, where the sender has several masks an item: the number of matches as before; then names of the items, coded as masks are |
+//! | [`NAMES`] | instead, where the sender has several masks per item: the number of matches as before; then names of the items, coded as masks are |
 //!
-//! Where the sender has several masks an item, one for each bin in which the receiver may have put it,
+//! Where the sender has several masks per item, one for each bin in which the receiver may have put it,
 //! all of them go into one sorted sequence. Which of them matched tells in which bin the receiver has put the
 //! item, and that depends on its other items: positions would give away more than the matches. So
 //! the receiver then tells names, hashes of items that both can compute, of nothing but the matches.
@@ -30,15 +30,17 @@ mod matched;
 mod matching;
 mod names;
 mod order;
+mod protocol;
 
 use rayon::prelude::*;
-use vesica_oprf::Mask;
+use vesica_oprf::LongOutput;
 use vesica_wire::{Channel, Error, Kind};
 
-use crate::{Item, Params, Security, indices_vartime};
+use crate::{Item, indices_vartime};
 use frames::{Code, Decoder};
 use matching::{Hits, hits};
 use order::Order;
+pub use protocol::{MaskExchange, width};
 
 /// Frames with the sender's masks.
 pub const MASKS: Kind = Kind {
@@ -58,26 +60,6 @@ pub const NAMES: Kind = Kind {
     name: "matched names",
 };
 
-/// Bits of a mask.
-///
-/// Malicious: 256 bits, so that a sender cannot find two items with one mask (RT21, section 4.1). Of
-/// `vole` 128 bits: two items with one mask take 2^64 hashes during the run.
-/// Semi-honest: λ' + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
-/// at most 2^-λ' (section A.1); c is the number of the sender's masks per item, and λ' is
-/// [`Params::lambda_each`], the masks' share of 2^-λ.
-pub fn width(params: &Params) -> usize {
-    match (params.security, params.protocol) {
-        (Security::Malicious, crate::Protocol::Vole) => 128,
-        (Security::Malicious, _) => 256,
-        (Security::SemiHonest, _) => {
-            let masks = (params.sender_size * params.protocol.masks_an_item()).max(1);
-            let pairs = params.receiver_size.max(1) as u128 * masks as u128;
-            let log = pairs.next_power_of_two().trailing_zeros();
-            (params.lambda_each() + log).min(256) as usize
-        }
-    }
-}
-
 /// What both sides know of an exchange beforehand.
 ///
 /// A mask is `W` words of 64 bits, the first the most significant; only the topmost `width` bits
@@ -88,8 +70,8 @@ pub struct Exchange {
     pub width: usize,
     /// Items of the sender.
     pub sender_size: usize,
-    /// Masks of the sender an item, 1 or more; fewer than 2^32 in all.
-    pub masks_an_item: usize,
+    /// Masks of the sender per item, 1 or more; fewer than 2^32 in all.
+    pub masks_per_item: usize,
     /// Items and masks of the receiver, fewer than 2^32.
     pub receiver_size: usize,
     /// Whether the receiver tells the sender what matched.
@@ -97,20 +79,9 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of a run.
-    pub fn new(params: &Params) -> Self {
-        Exchange {
-            width: width(params),
-            sender_size: params.sender_size,
-            masks_an_item: params.protocol.masks_an_item(),
-            receiver_size: params.receiver_size,
-            both: params.both,
-        }
-    }
-
     /// Masks of the sender.
     fn masks(&self) -> usize {
-        self.masks_an_item * self.sender_size
+        self.masks_per_item * self.sender_size
     }
 
     /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether
@@ -124,7 +95,7 @@ impl Exchange {
         channel: &mut dyn Channel,
         masks: &[[u64; W]],
     ) -> Result<Option<Vec<bool>>, Error> {
-        assert_eq!(self.masks_an_item, 1);
+        assert_eq!(self.masks_per_item, 1);
         let order = self.send_masks(channel, masks)?;
         if !self.both {
             return Ok(None);
@@ -140,7 +111,7 @@ impl Exchange {
     /// each item whether it matched, as the receiver tells.
     ///
     /// # Panics
-    /// If there are not `sender_size` items, or not `masks_an_item` masks of each, or these have fewer than `width`
+    /// If there are not `sender_size` items, or not `masks_per_item` masks of each, or these have fewer than `width`
     /// bits.
     pub fn send_several<const W: usize>(
         &self,
@@ -182,31 +153,12 @@ impl Exchange {
         channel: &mut dyn Channel,
         own: &[[u64; W]],
     ) -> Result<Vec<bool>, Error> {
-        assert_eq!(self.masks_an_item, 1);
+        assert_eq!(self.masks_per_item, 1);
         let (found, order) = self.receive_masks(channel, own)?;
         if self.both {
             matched::send(channel, self.sender_size, &indices_vartime(&found.theirs))?;
         }
         Ok(found.matched(&order))
-    }
-
-    /// Receives the sender's masks as they are, ascending, and compares them with nothing: for what a
-    /// receiver could do that keeps them.
-    ///
-    /// # Panics
-    /// If they have fewer than `width` bits.
-    pub(crate) fn receive_all<const W: usize>(
-        &self,
-        channel: &mut dyn Channel,
-    ) -> Result<Vec<[u64; W]>, Error> {
-        self.check::<W>();
-        let code = Code::new(self.width, self.masks());
-        let mut masks = vec![[0; W]; self.masks()];
-        for masks in masks.chunks_mut(code.per_frame()) {
-            let frame = channel.recv(code.kind(), code.most_bytes(masks.len()))?;
-            Decoder::new(&code, frame, masks.len()).read(masks)?;
-        }
-        Ok(masks)
     }
 
     /// [`Self::receive`] for a sender that has several masks per item. `numbers[i]` is the index of the
@@ -224,7 +176,7 @@ impl Exchange {
     ) -> Result<Vec<bool>, Error> {
         assert_eq!(items.len(), self.receiver_size);
         let (found, order) = self.receive_masks(channel, own)?;
-        let matched = crate::renumbered(&found.matched(&order), numbers);
+        let matched = protocol::renumbered(&found.matched(&order), numbers);
         if self.both {
             names::send(self, channel, session, items, &indices_vartime(&matched))?;
         }
@@ -251,7 +203,7 @@ impl Exchange {
     pub fn send_bytes(
         &self,
         channel: &mut dyn Channel,
-        masks: &[Mask],
+        masks: &[LongOutput],
     ) -> Result<Option<Vec<bool>>, Error> {
         match self.width {
             ..=64 => self.send::<1>(channel, &words(masks)),
@@ -264,7 +216,7 @@ impl Exchange {
     pub fn receive_bytes(
         &self,
         channel: &mut dyn Channel,
-        own: &[Mask],
+        own: &[LongOutput],
     ) -> Result<Vec<bool>, Error> {
         match self.width {
             ..=64 => self.receive::<1>(channel, &words(own)),
@@ -275,7 +227,7 @@ impl Exchange {
 
     fn check<const W: usize>(&self) {
         assert!((1..=256).contains(&self.width) && self.width <= 64 * W);
-        assert!(self.masks_an_item > 0);
+        assert!(self.masks_per_item > 0);
         assert!(self.masks().max(self.receiver_size) < 1 << 32);
     }
 }
@@ -382,8 +334,8 @@ impl<const W: usize> Found<W> {
 }
 
 /// The leading words of masks.
-fn words<const W: usize>(masks: &[Mask]) -> Vec<[u64; W]> {
-    let word = |mask: &Mask, i: usize| {
+fn words<const W: usize>(masks: &[LongOutput]) -> Vec<[u64; W]> {
+    let word = |mask: &LongOutput, i: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&mask[8 * i..8 * i + 8]);
         u64::from_be_bytes(bytes)

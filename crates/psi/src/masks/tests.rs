@@ -1,10 +1,14 @@
 use super::bits::{Gaps, LONG, Reader, Writer};
 use super::*;
-use crate::Protocol;
+use crate::{Params, Security};
 use proptest::prelude::*;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeSet, VecDeque};
+use vesica_oprf::compact_dh::CompactDh;
+use vesica_oprf::dh::Dh;
+use vesica_oprf::kkrt::Kkrt;
+use vesica_oprf::vole::Vole;
 use vesica_wire::{MAX_FRAME, Misbehaviour, PhaseTraffic};
 
 /// Keeps frames that are sent and hands them out again.
@@ -49,7 +53,7 @@ fn sent<const W: usize>(masks: &[[u64; W]], width: usize) -> Tape {
     let exchange = Exchange {
         width,
         sender_size: masks.len(),
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: 0,
         both: false,
     };
@@ -90,7 +94,7 @@ fn exchanged<const W: usize>(
     let exchange = Exchange {
         width,
         sender_size: theirs.len(),
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: own.len(),
         both: true,
     };
@@ -139,7 +143,7 @@ fn exchanged_several(
     let exchange = Exchange {
         width: 82,
         sender_size: theirs.len(),
-        masks_an_item: 3,
+        masks_per_item: 3,
         receiver_size: ours.len(),
         both: true,
     };
@@ -176,7 +180,7 @@ fn items(count: usize, seed: u64) -> Vec<Item> {
 }
 
 #[test]
-fn several_masks_an_item_match_and_items_are_told() {
+fn several_masks_per_item_match_and_items_are_told() {
     let shared = items(40_000, 22);
     for (n, m, common) in [
         (0, 0, 0),
@@ -284,11 +288,9 @@ fn check_match<const W: usize>(own: &[[u64; W]], theirs: &[[u64; W]], width: usi
     assert_eq!(told, expected.into_iter().collect::<Vec<_>>());
 }
 
-fn params(protocol: Protocol, lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
+fn params(security: Security, lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
     Params {
-        protocol,
-        security: protocol.security(),
-        both: false,
+        security,
         lambda,
         receiver_size,
         sender_size,
@@ -308,16 +310,18 @@ fn widths_match_the_published_table() {
         (16, 328),
         (20, 336),
     ] {
-        let p = params(Protocol::CompactDhSh1, 40, 1 << log, 1 << log);
-        assert_eq!(width(&p), bits - 256 + 1);
+        let p = params(Security::SemiHonest, 40, 1 << log, 1 << log);
+        assert_eq!(width::<CompactDh>(&p), bits - 256 + 1);
     }
-    assert_eq!(width(&params(Protocol::CompactDh, 40, 5, 5)), 256);
-    assert_eq!(width(&params(Protocol::Vole, 40, 5, 5)), 128);
-    assert_eq!(width(&params(Protocol::Dh, 64, 0, 0)), 65);
-    assert_eq!(width(&params(Protocol::Dh, 40, 3, 5)), 45);
+    let malicious = params(Security::Malicious, 40, 5, 5);
+    assert_eq!(width::<CompactDh>(&malicious), 256);
+    assert_eq!(width::<Vole>(&malicious), 128);
+    let semi_honest = |lambda, n, m| params(Security::SemiHonest, lambda, n, m);
+    assert_eq!(width::<Dh>(&semi_honest(64, 0, 0)), 65);
+    assert_eq!(width::<Dh>(&semi_honest(40, 3, 5)), 45);
     // Three masks per item, and four events.
-    assert_eq!(width(&params(Protocol::Kkrt, 40, 3, 5)), 48);
-    assert_eq!(width(&params(Protocol::Kkrt, 40, 1 << 20, 1 << 20)), 84);
+    assert_eq!(width::<Kkrt>(&semi_honest(40, 3, 5)), 48);
+    assert_eq!(width::<Kkrt>(&semi_honest(40, 1 << 20, 1 << 20)), 84);
 }
 
 #[test]
@@ -561,7 +565,7 @@ fn frames_ascend_and_are_as_many_as_agreed() {
     let exchange = Exchange {
         width,
         sender_size: count,
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: own.len(),
         both: false,
     };

@@ -5,20 +5,28 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
-use super::attack::{Run, View, expected_hashes, recover};
+use vesica_encodings::random_band::RandomBand;
+use vesica_encodings::three_hash::ThreeHash;
+use vesica_oprf::sparse::{self, Store};
+use vesica_oprf::width::width;
+use vesica_primitives::security::Security;
+
 use super::*;
-use crate::sparse::{BitFunction, RandomBand, Store, ThreeHash};
-use crate::width::width;
+use crate::attack::{Run, View, expected_hashes, recover};
+use crate::okvs_message::OkvsMessage;
+use crate::sha256::Sha256Bit;
+
+type Narrow<K> = OkvsMessage<K, 2>;
 
 const FIGURES: [Figure; 2] = [Figure::SemiHonest, Figure::Malicious];
 
-fn params(receiver_size: usize, sender_size: usize, function: BitFunction) -> Params {
+fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
+        security: Security::SemiHonest,
         lambda: 40,
         receiver_size,
         sender_size,
         session: [6; 32],
-        function,
     }
 }
 
@@ -45,10 +53,13 @@ fn against<T>(
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
             match run {
-                Run::Proven => sparse::send::<Store>(&mut *sending, params, theirs, &mut rng),
-                Run::Paper(figure) => {
-                    send::<Store<RandomBand, 2>>(&mut *sending, params, figure, theirs, &mut rng)
-                }
+                Run::Proven => Sparse::<Store>::new().send(&mut *sending, params, theirs, &mut rng),
+                Run::Paper(figure) => PaperWidth::<Narrow<RandomBand>>::new(figure).send(
+                    &mut *sending,
+                    params,
+                    theirs,
+                    &mut rng,
+                ),
             }
         });
         let own = receiving(&mut ours, &mut ChaCha12Rng::seed_from_u64(5));
@@ -60,12 +71,12 @@ fn against<T>(
 #[test]
 fn widths_are_the_papers() {
     for (log, columns) in [(10, 60), (12, 64), (16, 72), (20, 80), (24, 88)] {
-        let params = params(1 << log, 1 << log, BitFunction::Aes);
+        let params = params(1 << log, 1 << log);
         assert_eq!(unsafe_paper_width(Figure::SemiHonest, &params), columns);
         assert_eq!(unsafe_paper_width(Figure::Malicious, &params), 128);
     }
     for (n_r, n_s, columns) in [(0, 0, 40), (1, 3, 42), (1 << 8, 1 << 26, 74)] {
-        let params = params(n_r, n_s, BitFunction::Aes);
+        let params = params(n_r, n_s);
         assert_eq!(unsafe_paper_width(Figure::SemiHonest, &params), columns);
     }
 }
@@ -73,30 +84,31 @@ fn widths_are_the_papers() {
 /// Both figures, over both stores and with both functions: exactly the common items meet.
 #[test]
 fn common_items_meet_and_no_others() {
-    fn meets<M: Message>(function: BitFunction) {
+    fn meets<M: Message, F: BitFunction>() {
         for (n_r, n_s, common) in [(0, 3, 0), (3, 0, 0), (1, 1, 1), (700, 300, 100)] {
             let (ours, mut theirs) = (items(3, n_r), items(4, n_s));
             theirs[..common].copy_from_slice(&ours[..common]);
             theirs.reverse();
-            let params = params(n_r, n_s, function);
+            let params = params(n_r, n_s);
             for figure in FIGURES {
                 let (mut receiving, mut sending) = memory_pair();
                 let (own, other) = thread::scope(|scope| {
                     let (params, theirs) = (&params, &theirs);
                     let sender = scope.spawn(move || {
                         let mut rng = ChaCha12Rng::seed_from_u64(1);
-                        send::<M>(&mut sending, params, figure, theirs, &mut rng)
+                        PaperWidth::<M, F>::new(figure).send(&mut sending, params, theirs, &mut rng)
                     });
                     let mut rng = ChaCha12Rng::seed_from_u64(2);
-                    let own = receive::<M>(&mut receiving, params, figure, &ours, &mut rng);
+                    let figure = PaperWidth::<M, F>::new(figure);
+                    let own = figure.receive(&mut receiving, params, &ours, (), &mut rng);
                     (own.unwrap(), sender.join().unwrap().unwrap())
                 });
-                let masks: HashSet<Output> = other.masks.into_iter().collect();
+                let (own, numbers) = own.into_short();
+                let masks: HashSet<Output> = other.into_short().0.into_iter().collect();
                 assert_eq!(masks.len(), n_s);
                 let mut met: Vec<u32> = own
-                    .masks
                     .iter()
-                    .zip(&own.numbers)
+                    .zip(&numbers)
                     .filter_map(|(mask, number)| masks.contains(mask).then_some(*number))
                     .collect();
                 met.sort_unstable();
@@ -104,17 +116,17 @@ fn common_items_meet_and_no_others() {
             }
         }
     }
-    meets::<Store<RandomBand, 2>>(BitFunction::Aes);
-    meets::<Store<ThreeHash, 2>>(BitFunction::Aes);
-    meets::<Store<RandomBand, 2>>(BitFunction::Sha256);
-    meets::<Store<ThreeHash, 2>>(BitFunction::Sha256);
+    meets::<Narrow<RandomBand>, AesBit>();
+    meets::<Narrow<ThreeHash>, AesBit>();
+    meets::<Narrow<RandomBand>, Sha256Bit>();
+    meets::<Narrow<ThreeHash>, Sha256Bit>();
 }
 
 /// The sender's frames of figure 15: commitment, functions of the base transfers, opening.
 #[test]
 fn a_coin_that_is_not_the_one_committed_to_is_refused() {
     let (ours, theirs) = (items(3, 50), items(4, 60));
-    let params = params(50, 60, BitFunction::Aes);
+    let params = params(50, 60);
     let figure = Figure::Malicious;
     let receiver_says = |frame, spoil| {
         let run = Run::Paper(figure);
@@ -123,7 +135,15 @@ fn a_coin_that_is_not_the_one_committed_to_is_refused() {
             run,
             &theirs,
             Some((frame, spoil)),
-            |channel, rng| receive::<Store<RandomBand, 2>>(channel, &params, figure, &ours, rng),
+            |channel, rng| {
+                PaperWidth::<Narrow<RandomBand>>::new(figure).receive(
+                    channel,
+                    &params,
+                    &ours,
+                    (),
+                    rng,
+                )
+            },
         );
         own.unwrap_err().to_string()
     };
@@ -140,11 +160,11 @@ fn a_coin_that_is_not_the_one_committed_to_is_refused() {
 #[test]
 fn keeping_a_view_changes_nothing() {
     let (ours, theirs) = (items(3, 200), items(4, 300));
-    let params = params(200, 300, BitFunction::Aes);
+    let params = params(200, 300);
     for figure in FIGURES {
         let run = Run::Paper(figure);
         let (own, plain) = against(&params, run, &theirs, None, |channel, rng| {
-            receive::<Store<RandomBand, 2>>(channel, &params, figure, &ours, rng)
+            PaperWidth::<Narrow<RandomBand>>::new(figure).receive(channel, &params, &ours, (), rng)
         });
         let (view, watched) = against(&params, run, &theirs, None, |channel, rng| {
             View::<RandomBand, 2>::follow(channel, &params, run, &ours, rng)
@@ -156,11 +176,14 @@ fn keeping_a_view_changes_nothing() {
         View::<RandomBand, 8>::follow(channel, &params, Run::Proven, &ours, rng)
     });
     let (own, plain) = against(&params, Run::Proven, &theirs, None, |channel, rng| {
-        sparse::receive::<Store>(channel, &params, &ours, rng)
+        Sparse::<Store>::new().receive(channel, &params, &ours, (), rng)
     });
     assert!(own.is_ok());
     assert_eq!(plain.unwrap(), watched.unwrap());
-    assert_eq!(view.unwrap().columns(), params.width(1).next_multiple_of(8));
+    assert_eq!(
+        view.unwrap().columns(),
+        sparse::width(&params, 1).next_multiple_of(8)
+    );
 }
 
 /// Every item of the sender's in a list of candidates, and all of s; own items that the sender lacks are not found.
@@ -170,7 +193,7 @@ fn narrow_masks_give_everything_away() {
     let (ours, theirs) = (items(3, n), items(4, n));
     let theirs = [&ours[..n / 2], &theirs[n / 2..]].concat();
     let candidates = [&ours[..], &theirs[n / 2..], &items(5, 15 * n)].concat();
-    let params = params(n, n, BitFunction::Aes);
+    let params = params(n, n);
     let expected: Vec<u32> = (0..n / 2).chain(n..n + n / 2).map(|i| i as u32).collect();
     for figure in FIGURES {
         let run = Run::Paper(figure);
@@ -188,7 +211,7 @@ fn narrow_masks_give_everything_away() {
                 View::<RandomBand, 2>::split(channel, &params, [first, last], rng)
             }
         });
-        let (view, masks) = (view.unwrap(), other.unwrap().masks);
+        let (view, masks) = (view.unwrap(), other.unwrap().into_short().0);
         let bits = unsafe_paper_width(figure, &params);
         let found = recover(&view, &masks, bits, &candidates, 32);
         assert_eq!(found.items, expected);

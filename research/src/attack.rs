@@ -14,12 +14,15 @@ use rayon::prelude::*;
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 
-use super::{Coined, Figure, commitments, unsafe_paper_width};
-use crate::coin::{Coin, Sealed, send_half};
-use crate::sparse::receiver_keys;
-use crate::sparse::rows::{self, Columns};
-use crate::sparse::{Kept, MOST_COLUMNS, Message, Params, Row, Store};
-use crate::{Item, Output, halves};
+use vesica_oprf::coin::{Coin, Sealed, send_half};
+use vesica_oprf::sparse::rows;
+use vesica_oprf::sparse::{
+    AesBit, BitFunction, MAX_COLUMNS, Message, Row, output_oracle, receiver_keys, width,
+};
+use vesica_oprf::{Item, Output, Params, halves};
+
+use crate::okvs_message::{ArrangedOkvs, OkvsMessage};
+use crate::paper_width::{Coined, Figure, commitments, unsafe_paper_width};
 
 /// Trials that are hashed together.
 const BATCH: u64 = 1 << 10;
@@ -27,7 +30,7 @@ const BATCH: u64 = 1 << 10;
 /// The protocol that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// [`sparse`](crate::sparse) at the width that PRTY19 proves.
+    /// [`sparse`](vesica_oprf::sparse) at the width that PRTY19 proves.
     Proven,
     /// At the paper's width.
     Paper(Figure),
@@ -36,7 +39,7 @@ pub enum Run {
 impl Run {
     fn width(self, params: &Params) -> usize {
         match self {
-            Run::Proven => params.width(1),
+            Run::Proven => width(params, 1),
             Run::Paper(figure) => unsafe_paper_width(figure, params),
         }
     }
@@ -45,15 +48,15 @@ impl Run {
 /// What a receiver has seen in a run, but for the masks.
 pub struct View<K, const W: usize> {
     params: Params,
-    message: Store<K, W>,
-    t: Columns,
-    u: Columns,
+    message: OkvsMessage<K, W>,
+    t: AesBit,
+    u: AesBit,
     slots: Vec<[u64; W]>,
     coin: Option<Coin>,
 }
 
 /// The rows T and T ⊕ U of points.
-fn both(t: &Columns, u: &Columns, points: &[Block]) -> (Vec<Row>, Vec<Row>) {
+fn both(t: &AesBit, u: &AesBit, points: &[Block]) -> (Vec<Row>, Vec<Row>) {
     let (t, mut r) = (rows::one(t, points), rows::one(u, points));
     for (r, t) in r.as_flattened_mut().iter_mut().zip(t.as_flattened()) {
         *r ^= t;
@@ -65,13 +68,12 @@ fn points(items: &[Item]) -> Vec<Block> {
     items.iter().map(|item| halves(item)[0]).collect()
 }
 
-impl<K: Kept, const W: usize> View<K, W> {
+impl<K: ArrangedOkvs, const W: usize> View<K, W> {
     /// A receiver that follows the protocol, and keeps what it saw. The sender cannot tell, and not
-    /// only because nothing that is sent differs from [`super::receive`]'s or
-    /// [`sparse::receive`](crate::sparse::receive)'s: this is a run like theirs.
+    /// only because nothing that is sent differs from an honest receiver's: this is a run like its.
     ///
     /// # Errors
-    /// Those of [`super::receive`].
+    /// Those of an honest receiver.
     pub fn follow(
         channel: &mut dyn Channel,
         params: &Params,
@@ -97,9 +99,9 @@ impl<K: Kept, const W: usize> View<K, W> {
         run: Run,
         rng: &mut dyn CryptoRng,
         slots: impl FnOnce(
-            &Store<K, W>,
-            &Columns,
-            &Columns,
+            &OkvsMessage<K, W>,
+            &AesBit,
+            &AesBit,
             &mut dyn CryptoRng,
         ) -> Result<Vec<[u64; W]>, Error>,
     ) -> Result<Self, Error> {
@@ -107,10 +109,9 @@ impl<K: Kept, const W: usize> View<K, W> {
             Run::Paper(Figure::Malicious) => Some(Sealed::receive(channel)?),
             _ => None,
         };
-        let message = Store::new(params, run.width(params));
+        let message = OkvsMessage::new(params, run.width(params));
         let pairs = receiver_keys(channel, params, message.columns(), rng)?;
-        let [t, u] =
-            [0, 1].map(|i| Columns::new(params.function, pairs.iter().map(|pair| pair[i])));
+        let [t, u] = [0, 1].map(|i| AesBit::new(pairs.iter().map(|pair| pair[i])));
         let mut slots = slots(&message, &t, &u, rng)?;
         message.send(channel, &slots)?;
         // What is not a column has not been sent.
@@ -156,7 +157,7 @@ impl<K: Kept, const W: usize> View<K, W> {
 
     /// The sender's outputs, if these are its rows and `item(i)` is the item of row i.
     fn outputs<'a>(&self, rows: &[Row], item: impl Fn(usize) -> &'a Item + Sync) -> Vec<Output> {
-        let mut outputs = rows::outputs(&self.params.outputs(), rows);
+        let mut outputs = rows::outputs(&output_oracle(&self.params), rows);
         if let Some(coin) = self.coin {
             Coined::new(&self.params, coin).apply(&mut outputs, item);
         }
@@ -164,12 +165,12 @@ impl<K: Kept, const W: usize> View<K, W> {
     }
 }
 
-impl<K: Kept> View<K, 2> {
+impl<K: ArrangedOkvs> View<K, 2> {
     /// A receiver that deviates from figure 15: it encodes one set in the first 64 columns and another in the
     /// last 64. Every item of either has a Δ of at most 64 ones instead of 128.
     ///
     /// # Errors
-    /// Those of [`super::receive`].
+    /// Those of an honest receiver.
     ///
     /// # Panics
     /// If either set has more items than `params` says that the receiver has.
@@ -182,7 +183,7 @@ impl<K: Kept> View<K, 2> {
         let run = Run::Paper(Figure::Malicious);
         Self::run(channel, params, run, rng, |_, t, u, rng| {
             // Each half of the columns is a message of its own.
-            let half = Store::<K, 1>::new(params, 64);
+            let half = OkvsMessage::<K, 1>::new(params, 64);
             let mut halves = Vec::with_capacity(2);
             for (i, items) in sets.into_iter().enumerate() {
                 let points = half.receiver_points(items)?;
@@ -229,7 +230,7 @@ fn weight(row: &Row) -> u32 {
 ///
 /// # Panics
 /// If `most` is 64 or more, or `bits` is not 1 to 128.
-pub fn recover<K: Kept, const W: usize>(
+pub fn recover<K: ArrangedOkvs, const W: usize>(
     view: &View<K, W>,
     masks: &[Output],
     bits: usize,
@@ -246,8 +247,8 @@ pub fn recover<K: Kept, const W: usize>(
         hashes: AtomicU64::new(0),
     };
     let mut found = Found {
-        s: [0; MOST_COLUMNS / 64],
-        known: [0; MOST_COLUMNS / 64],
+        s: [0; MAX_COLUMNS / 64],
+        known: [0; MAX_COLUMNS / 64],
         items: Vec::new(),
         hashes: 0,
         first: None,
@@ -289,7 +290,7 @@ pub fn recover<K: Kept, const W: usize>(
         };
         found.items.push(item);
         found.first = found.first.or(Some(weight(&open)));
-        for j in 0..MOST_COLUMNS / 64 {
+        for j in 0..MAX_COLUMNS / 64 {
             found.known[j] |= open[j];
             found.s[j] |= bits[j];
         }
@@ -313,7 +314,7 @@ struct Search<'a, K, const W: usize> {
     hashes: AtomicU64,
 }
 
-impl<K: Kept, const W: usize> Search<'_, K, W> {
+impl<K: ArrangedOkvs, const W: usize> Search<'_, K, W> {
     fn holds(&self, output: &Output) -> bool {
         self.masks.contains(&cut(output, self.bits))
     }
@@ -331,13 +332,13 @@ impl<K: Kept, const W: usize> Search<'_, K, W> {
 
     /// The value of s on the ones of `open` with which this candidate has a mask, if there is one.
     fn one(&self, number: u32, row: &Row, open: &Row) -> Option<Row> {
-        let positions: Vec<usize> = (0..MOST_COLUMNS)
+        let positions: Vec<usize> = (0..MAX_COLUMNS)
             .filter(|i| open[i / 64] >> (i % 64) & 1 == 1)
             .collect();
         let end = 1u64 << positions.len();
         // Gray's order: from one trial to the next, one bit changes.
         let gray = |i: u64| -> Row {
-            let mut bits = [0; MOST_COLUMNS / 64];
+            let mut bits = [0; MAX_COLUMNS / 64];
             for (j, position) in positions.iter().enumerate() {
                 bits[position / 64] |= ((i ^ i >> 1) >> j & 1) << (position % 64);
             }

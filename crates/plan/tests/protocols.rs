@@ -1,15 +1,19 @@
 //! Every protocol against a plain intersection, and against peers that cheat.
 
-use super::*;
-use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
 use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
+
+use proptest::prelude::*;
+use rand_chacha::ChaCha12Rng;
+use rand_core::SeedableRng;
+use vesica_oprf::compact_dh::{self, Variant};
+use vesica_plan::Registry;
 use vesica_primitives::oracle::Oracle;
+use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Task, indices_vartime};
 use vesica_wire::{
-    ChannelOptions, FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair, memory_pair_with,
+    Channel, ChannelOptions, Error, FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair,
+    memory_pair_with,
 };
 
 fn items(range: std::ops::Range<u32>) -> Vec<Item> {
@@ -17,11 +21,13 @@ fn items(range: std::ops::Range<u32>) -> Vec<Item> {
     range.map(|i| oracle.hash(&[&i.to_le_bytes()])).collect()
 }
 
-fn params(protocol: Protocol, receiver: &[Item], sender: &[Item]) -> Params {
+fn protocol(name: &str) -> &'static dyn Protocol {
+    Registry::standard().get(name).unwrap()
+}
+
+fn params(protocol: &dyn Protocol, receiver: &[Item], sender: &[Item]) -> Params {
     Params {
-        protocol,
-        security: protocol.security(),
-        both: false,
+        security: protocol.spec().security,
         lambda: 40,
         receiver_size: receiver.len(),
         sender_size: sender.len(),
@@ -29,33 +35,53 @@ fn params(protocol: Protocol, receiver: &[Item], sender: &[Item]) -> Params {
     }
 }
 
+const ALONE: Task = Task {
+    reveal: Reveal::Matches,
+    both: false,
+};
+
+const BOTH: Task = Task {
+    reveal: Reveal::Matches,
+    both: true,
+};
+
 type Outcomes = (Result<Vec<bool>, Error>, Result<Option<Vec<bool>>, Error>);
 
 /// Runs both parties over the channels that `wrap` makes of a pair.
 fn run_over<R: Channel + Send, S: Channel + Send>(
-    params: &Params,
+    protocol: &dyn Protocol,
+    task: Task,
     ours: &[Item],
     theirs: &[Item],
     mut receiving: R,
     mut sending: S,
 ) -> Outcomes {
+    let params = &params(protocol, ours, theirs);
     thread::scope(|scope| {
         let sender = scope.spawn(move || {
             let mut rng = ChaCha12Rng::seed_from_u64(1);
-            let result = send(&mut sending, params, theirs, &mut rng);
+            let input = Input::new(theirs);
+            let result = protocol.send(&mut sending, params, &task, input, &mut rng);
             if let Err(error) = &result {
                 sending.abort(error);
             }
             result
         });
         let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let prepared = prepare(params.protocol, ours.len(), &mut rng);
-        let result = receive(&mut receiving, params, ours, prepared, &mut rng);
+        let prepared = protocol.prepare(ours.len(), &mut rng);
+        let input = Input::new(ours);
+        let result = protocol.receive(&mut receiving, params, &task, input, prepared, &mut rng);
         if let Err(error) = &result {
             receiving.abort(error);
         }
         drop(receiving);
-        (result, sender.join().unwrap())
+        let matches = |output| match output {
+            Output::Matches(matches) => Some(matches),
+            Output::Nothing => None,
+            other => panic!("{other:?}"),
+        };
+        let own = result.map(|output| matches(output).unwrap());
+        (own, sender.join().unwrap().map(matches))
     })
 }
 
@@ -68,10 +94,9 @@ fn impatient_pair() -> (FramedChannel, FramedChannel) {
     memory_pair_with(options(), options())
 }
 
-fn intersect(protocol: Protocol, ours: &[Item], theirs: &[Item]) -> Vec<bool> {
+fn intersect(protocol: &dyn Protocol, ours: &[Item], theirs: &[Item]) -> Vec<bool> {
     let (receiving, sending) = memory_pair();
-    let params = params(protocol, ours, theirs);
-    let (matches, sent) = run_over(&params, ours, theirs, receiving, sending);
+    let (matches, sent) = run_over(protocol, ALONE, ours, theirs, receiving, sending);
     assert_eq!(sent.unwrap(), None);
     matches.unwrap()
 }
@@ -95,7 +120,7 @@ fn every_protocol_computes_the_intersection() {
         (100, 257, 60),
         (5000, 3000, 1234),
     ];
-    for protocol in Protocol::ALL {
+    for protocol in Registry::standard().all().iter().copied() {
         for (n, m, shared) in sizes {
             let ours = items(0..n);
             let theirs = items(n - shared..n - shared + m);
@@ -104,58 +129,8 @@ fn every_protocol_computes_the_intersection() {
             assert_eq!(
                 intersect(protocol, &ours, &theirs),
                 expected,
-                "{} {n} {m}",
-                protocol.name()
+                "{protocol:?} {n} {m}"
             );
-        }
-    }
-}
-
-/// Every store, function and width that a benchmark may choose.
-#[test]
-fn what_benchmarks_choose_computes_the_intersection() {
-    use research::{BitFunction, Choice, Figure, Store, Width};
-    let widths = [
-        Width::Proven,
-        Width::UnsafePaper(Figure::SemiHonest),
-        Width::UnsafePaper(Figure::Malicious),
-    ];
-    let mut choices = Vec::new();
-    for function in [BitFunction::Aes, BitFunction::Sha256] {
-        let store = Store::RandomBand;
-        let usual = Choice {
-            store,
-            function,
-            width: Width::Proven,
-        };
-        choices.extend([(Protocol::SpotLow, usual), (Protocol::SpotFast, usual)]);
-        for store in [Store::RandomBand, Store::ThreeHash] {
-            choices.extend(widths.map(|width| {
-                let choice = Choice {
-                    store,
-                    function,
-                    width,
-                };
-                (Protocol::SparseOkvs, choice)
-            }));
-        }
-    }
-    for (protocol, choice) in choices {
-        for (n, m, shared) in [(0, 5, 0), (5, 0, 0), (1, 1, 1), (100, 257, 60)] {
-            let (ours, theirs) = (items(0..n), items(n - shared..n - shared + m));
-            let params = params(protocol, &ours, &theirs);
-            let (mut receiving, mut sending) = memory_pair();
-            let (matches, told) = thread::scope(|scope| {
-                let (params, theirs) = (&params, &theirs);
-                let sender = scope.spawn(move || {
-                    let mut rng = ChaCha12Rng::seed_from_u64(1);
-                    research::send(&mut sending, params, &choice, theirs, &mut rng)
-                });
-                let mut rng = ChaCha12Rng::seed_from_u64(2);
-                let own = research::receive(&mut receiving, params, &choice, &ours, &mut rng);
-                (own.unwrap(), sender.join().unwrap().unwrap())
-            });
-            assert_eq!((matches, told), (plain(&ours, &theirs), None), "{choice:?}");
         }
     }
 }
@@ -169,7 +144,7 @@ proptest! {
             set.iter().map(|i| items(u32::from(*i)..u32::from(*i) + 1)[0]).collect()
         };
         let (ours, theirs) = (pick(&ours), pick(&theirs));
-        for protocol in Protocol::ALL {
+        for protocol in Registry::standard().all().iter().copied() {
             prop_assert_eq!(intersect(protocol, &ours, &theirs), plain(&ours, &theirs));
         }
     }
@@ -184,42 +159,35 @@ fn bytes_follow_the_formula() {
     // than the range and 1.55 bits or so longer in code.
     let masks = |width: usize| (width + (m - 1) * (width - 10)) / 8 + (m - 1) * 155 / 800;
     let cases = [
-        (Protocol::CompactDh, n * 32, 32 + masks(256)),
-        (Protocol::CompactDhSh1, n * 32, 32 + masks(59)),
-        (Protocol::CompactDhSh2, (n + 1) * 32, 32 + masks(59)),
-        (Protocol::Dh, n * 32, n * 32 + masks(59)),
+        ("compact-dh", n * 32, 32 + masks(256)),
+        ("compact-dh-sh1", n * 32, 32 + masks(59)),
+        ("compact-dh-sh2", (n + 1) * 32, 32 + masks(59)),
+        ("dh", n * 32, n * 32 + masks(59)),
     ];
-    for (protocol, up, down) in cases {
-        let (mut receiving, mut sending) = memory_pair();
-        let params = params(protocol, &ours, &theirs);
-        let (theirs, params) = (&theirs, &params);
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                send(
-                    &mut sending,
-                    params,
-                    theirs,
-                    &mut ChaCha12Rng::seed_from_u64(1),
-                )
-                .unwrap();
-            });
-            let mut rng = ChaCha12Rng::seed_from_u64(2);
-            let prepared = prepare(protocol, n, &mut rng);
-            receive(&mut receiving, params, &ours, prepared, &mut rng).unwrap();
-            let traffic = receiving.traffic();
-            let sent: u64 = traffic.iter().map(|p| p.bytes_sent).sum();
-            let received: u64 = traffic.iter().map(|p| p.bytes_received).sum();
-            // Five bytes a frame, at most three frames a direction.
-            assert!(
-                (up as u64..=up as u64 + 15).contains(&sent),
-                "{protocol:?} {sent}"
-            );
-            // 0.1 bits a mask for chance.
-            assert!(
-                received.abs_diff(down as u64 + 10) <= 10 + m as u64 / 80,
-                "{protocol:?} {received} {down}"
-            );
-        });
+    for (name, up, down) in cases {
+        let (mut receiving, sending) = memory_pair();
+        let (matches, _) = run_over(
+            protocol(name),
+            ALONE,
+            &ours,
+            &theirs,
+            &mut receiving,
+            sending,
+        );
+        matches.unwrap();
+        let traffic = receiving.traffic();
+        let sent: u64 = traffic.iter().map(|p| p.bytes_sent).sum();
+        let received: u64 = traffic.iter().map(|p| p.bytes_received).sum();
+        // Five bytes a frame, at most three frames a direction.
+        assert!(
+            (up as u64..=up as u64 + 15).contains(&sent),
+            "{name} {sent}"
+        );
+        // 0.1 bits a mask for chance.
+        assert!(
+            received.abs_diff(down as u64 + 10) <= 10 + m as u64 / 80,
+            "{name} {received} {down}"
+        );
     }
 }
 
@@ -243,18 +211,17 @@ fn spoilt_frames_never_add_matches() {
         Spoil::Kind(99),
         Spoil::Close,
     ];
-    for protocol in Protocol::ALL {
-        let params = params(protocol, &ours, &theirs);
+    for protocol in Registry::standard().all().iter().copied() {
         for spoil in &spoils {
             for frame in 0..2 {
                 for receiver_cheats in [false, true] {
                     let (receiving, sending) = impatient_pair();
                     let (matches, sent) = if receiver_cheats {
                         let receiving = Tamper::new(receiving, frame, spoil.clone());
-                        run_over(&params, &ours, &theirs, receiving, sending)
+                        run_over(protocol, ALONE, &ours, &theirs, receiving, sending)
                     } else {
                         let sending = Tamper::new(sending, frame, spoil.clone());
-                        run_over(&params, &ours, &theirs, receiving, sending)
+                        run_over(protocol, ALONE, &ours, &theirs, receiving, sending)
                     };
                     let case =
                         format!("{protocol:?} {spoil:?} frame {frame} receiver {receiver_cheats}");
@@ -287,11 +254,11 @@ fn cheating_peers_are_named() {
         (0, twist, "not a point of the curve"),
         (0, vec![0xff; 32], "not a canonical field element"),
     ];
-    let params = params(Protocol::CompactDh, &ours, &theirs);
+    let protocol = protocol("compact-dh");
     for (frame, payload, expected) in sender_cheats {
         let (receiving, sending) = memory_pair();
         let sending = Tamper::new(sending, frame, Spoil::Replace(payload));
-        let (matches, _) = run_over(&params, &ours, &theirs, receiving, sending);
+        let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
         match matches {
             Err(Error::PeerMisbehaved(Misbehaviour::BadValue { problem, .. })) => {
                 assert_eq!(problem, expected);
@@ -304,7 +271,7 @@ fn cheating_peers_are_named() {
     constant[3] = 1;
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 0, Spoil::Replace(constant));
-    let (matches, sent) = run_over(&params, &ours, &theirs, receiving, sending);
+    let (matches, sent) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
     match sent {
         Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
             assert_eq!((what, problem), ("polynomial", "constant"));
@@ -317,7 +284,7 @@ fn cheating_peers_are_named() {
     let mut descending = vec![0xff; 32];
     descending.extend_from_slice(&[1; 500]);
     let sending = Tamper::new(sending, 1, Spoil::Replace(descending));
-    let (matches, _) = run_over(&params, &ours, &theirs, receiving, sending);
+    let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
     match matches {
         Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
             assert_eq!((what, problem), ("masks", "a number out of range"));
@@ -330,23 +297,15 @@ fn cheating_peers_are_named() {
 #[test]
 fn both_learn_the_matches() {
     let (ours, theirs) = (items(0..300), items(200..1000));
-    for protocol in Protocol::ALL {
-        let params = Params {
-            both: true,
-            ..params(protocol, &ours, &theirs)
-        };
+    for protocol in Registry::standard().all().iter().copied() {
         let (receiving, sending) = memory_pair();
-        let (matches, told) = run_over(&params, &ours, &theirs, receiving, sending);
+        let (matches, told) = run_over(protocol, BOTH, &ours, &theirs, receiving, sending);
         assert_eq!(matches.unwrap(), plain(&ours, &theirs));
         assert_eq!(told.unwrap(), Some(plain(&theirs, &ours)));
     }
-    let params = Params {
-        both: true,
-        ..params(Protocol::Dh, &ours, &theirs)
-    };
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 1, Spoil::Replace(301u32.to_le_bytes().to_vec()));
-    let (_, told) = run_over(&params, &ours, &theirs, receiving, sending);
+    let (_, told) = run_over(protocol("dh"), BOTH, &ours, &theirs, receiving, sending);
     match told {
         Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
             assert_eq!(
@@ -377,12 +336,4 @@ fn masks_look_uniform() {
         // Six standard deviations of a fair coin.
         assert!(ones.abs_diff(2000) < 190, "bit {bit}: {ones}");
     }
-}
-
-#[test]
-fn names_round_trip() {
-    for protocol in Protocol::ALL {
-        assert_eq!(Protocol::from_name(protocol.name()), Some(protocol));
-    }
-    assert_eq!(Protocol::from_name("compact"), None);
 }

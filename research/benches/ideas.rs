@@ -10,13 +10,17 @@ use std::thread;
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica_encodings::random_band::RandomBand;
 use vesica_encodings::three_hash::ThreeHash;
 use vesica_encodings::{cuckoo, simple, two_choice};
-use vesica_oprf::Item;
-use vesica_oprf::sparse::{self, BitFunction, Message, Store};
+use vesica_oprf::sparse::{AesBit, BitFunction, Message, Sparse};
 use vesica_oprf::width::width;
+use vesica_oprf::{Item, Oprf, Params};
 use vesica_primitives::polynomial::{Evaluator, Field, Gf2k, Interpolator, Tower, bins};
+use vesica_primitives::security::Security;
 use vesica_psi::masks::Exchange;
+use vesica_research::okvs_message::OkvsMessage;
+use vesica_research::sha256::Sha256Bit;
 use vesica_wire::memory_pair;
 
 const LAMBDA: u32 = 40;
@@ -180,7 +184,7 @@ fn coded_masks(c: &mut Criterion) {
     let exchange = Exchange {
         width: bits,
         sender_size: n,
-        masks_an_item: 1,
+        masks_per_item: 1,
         receiver_size: n,
         both: false,
     };
@@ -232,15 +236,20 @@ fn coded_masks(c: &mut Criterion) {
 }
 
 /// A whole run of an extension, in one process.
-fn extension<M: Message>(params: &sparse::Params, ours: &[Item], theirs: &[Item]) {
+fn extension<M: Message, F: BitFunction>(params: &Params, ours: &[Item], theirs: &[Item]) {
     let (mut receiving, mut sending) = memory_pair();
+    let extension = &Sparse::<M, F>::new();
     let sending = || {
         let mut rng = ChaCha12Rng::seed_from_u64(1);
-        sparse::send::<M>(&mut sending, params, theirs, &mut rng).expect("a receiver")
+        extension
+            .send(&mut sending, params, theirs, &mut rng)
+            .expect("a receiver")
     };
     let receiving = || {
         let mut rng = ChaCha12Rng::seed_from_u64(2);
-        sparse::receive::<M>(&mut receiving, params, ours, &mut rng).expect("a sender")
+        extension
+            .receive(&mut receiving, params, ours, (), &mut rng)
+            .expect("a sender")
     };
     let pools = [pool(), pool()];
     thread::scope(|scope| {
@@ -250,39 +259,40 @@ fn extension<M: Message>(params: &sparse::Params, ours: &[Item], theirs: &[Item]
 }
 
 fn stores_and_functions(c: &mut Criterion) {
-    let settings = |log: u32, function| {
+    let settings = |log: u32| {
         let n = 1usize << log;
         let mut items = vec![[0; 32]; 2 * n];
         random_bytes(items.as_flattened_mut(), 5);
-        let params = sparse::Params {
+        let params = Params {
+            security: Security::SemiHonest,
             lambda: LAMBDA,
             receiver_size: n,
             sender_size: n,
             session: [1; 32],
-            function,
         };
         (params, items)
     };
-    let (params, items) = settings(log_items(), BitFunction::Aes);
+    let (params, items) = settings(log_items());
     let (ours, theirs) = items.split_at(items.len() / 2);
-    let mut group = c.benchmark_group(format!("one store, 2^{} items", log_items()));
+    let mut group = c.benchmark_group(format!("one OKVS, 2^{} items", log_items()));
     group.sample_size(10);
     group.bench_function("random band (BPSY23)", |b| {
-        b.iter(|| extension::<Store>(&params, ours, theirs));
+        b.iter(|| extension::<OkvsMessage<RandomBand>, AesBit>(&params, ours, theirs));
     });
     group.bench_function("three-hash (RR22)", |b| {
-        b.iter(|| extension::<Store<ThreeHash>>(&params, ours, theirs));
+        b.iter(|| extension::<OkvsMessage<ThreeHash>, AesBit>(&params, ours, theirs));
     });
     group.finish();
-    let mut group = c.benchmark_group("one store, 2^10 items");
+    let mut group = c.benchmark_group("one OKVS, 2^10 items");
     group.sample_size(10);
-    for function in [BitFunction::Aes, BitFunction::Sha256] {
-        let (params, items) = settings(10, function);
-        let (ours, theirs) = items.split_at(items.len() / 2);
-        group.bench_function(format!("{function:?}"), |b| {
-            b.iter(|| extension::<Store>(&params, ours, theirs));
-        });
-    }
+    let (params, items) = settings(10);
+    let (ours, theirs) = items.split_at(items.len() / 2);
+    group.bench_function("AES", |b| {
+        b.iter(|| extension::<OkvsMessage, AesBit>(&params, ours, theirs));
+    });
+    group.bench_function("SHA-256", |b| {
+        b.iter(|| extension::<OkvsMessage, Sha256Bit>(&params, ours, theirs));
+    });
     group.finish();
 }
 

@@ -1,34 +1,35 @@
 //! Why `sparse-okvs` is wider than its paper says: the attack of `docs/narrow-masks.md`, run.
 //!
-//! ```text
-//! cargo run --release --example narrow_masks [-- --items 2^12 --dictionary 16 --seed 1]
-//! ```
-//!
 //! Three runs between two parties in this process. In the first two the sender runs LTSXQ26 as published, figure
 //! 14 and figure 15, and the receiver finds the sender's secret and every item of the sender's that a dictionary
 //! has. In the third both run the protocol as vesica does, and there is nothing to search.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica_oprf::research::attack::{Found, Run, View, expected_hashes, recover};
-use vesica_oprf::sparse::{self, RandomBand};
-use vesica_psi::research::{self, Choice, Figure, Width};
-use vesica_psi::{Item, Params, Protocol, Security};
+use vesica_encodings::random_band::RandomBand;
+use vesica_oprf::sparse::{Sparse, Store};
+use vesica_oprf::{Item, Oprf, Output, Params};
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, memory_pair};
 
-/// The receiver spends at most 2^32 hashes on a candidate.
-const MOST: u32 = 32;
+use crate::attack::{Found, Run, View, expected_hashes, recover};
+use crate::okvs_message::OkvsMessage;
+use crate::paper_width::{Figure, PaperWidth, unsafe_paper_width};
 
+/// The receiver spends at most 2^32 hashes on a candidate.
+const MAX_HASHES_LOG: u32 = 32;
+
+/// What is attacked.
 #[derive(Clone, Copy, Debug)]
-struct Options {
-    /// Items of either side.
-    items: usize,
-    /// Candidates for each item of the sender's.
-    dictionary: usize,
-    seed: u64,
+pub struct Options {
+    /// Items of either side, at least 64.
+    pub items: usize,
+    /// Candidates for each item of the sender's, at least 2.
+    pub dictionary: usize,
+    /// Of everything random.
+    pub seed: u64,
 }
 
 /// Who holds what.
@@ -89,40 +90,41 @@ impl Outcome {
     }
 }
 
+/// The sender's outputs.
+fn send(
+    channel: &mut dyn Channel,
+    params: &Params,
+    run: Run,
+    items: &[Item],
+    rng: &mut ChaCha12Rng,
+) -> Result<Vec<Output>, Error> {
+    let outputs = match run {
+        Run::Proven => Sparse::<Store>::new().send(channel, params, items, rng),
+        Run::Paper(figure) => {
+            PaperWidth::<OkvsMessage<RandomBand, 2>>::new(figure).send(channel, params, items, rng)
+        }
+    }?;
+    Ok(outputs.into_short().0)
+}
+
 /// One run with a receiver that keeps its view, and what can be told from that. `W` words hold a row.
 fn attack<const W: usize>(
     options: &Options,
     run: Run,
     receive: impl FnOnce(
         &mut dyn Channel,
-        &sparse::Params,
+        &Params,
         &Sets,
         &mut ChaCha12Rng,
     ) -> Result<View<RandomBand, W>, Error>,
 ) -> Result<Outcome, Error> {
     let sets = Sets::new(options);
     let params = Params {
-        protocol: Protocol::SparseOkvs,
         security: Security::SemiHonest,
-        both: false,
         lambda: 40,
         receiver_size: options.items,
         sender_size: options.items,
         session: [7; 32],
-    };
-    let sparse_params = sparse::Params {
-        lambda: params.lambda,
-        receiver_size: params.receiver_size,
-        sender_size: params.sender_size,
-        session: params.session,
-        function: sparse::BitFunction::Aes,
-    };
-    let choice = Choice {
-        width: match run {
-            Run::Proven => Width::Proven,
-            Run::Paper(figure) => Width::UnsafePaper(figure),
-        },
-        ..Choice::default()
     };
     let rng = |party: u64| {
         let mut rng = ChaCha12Rng::seed_from_u64(options.seed);
@@ -131,18 +133,22 @@ fn attack<const W: usize>(
     };
 
     let (mut receiving, mut sending) = memory_pair();
-    let (view, (masks, bits)) = std::thread::scope(|scope| {
-        let (params, choice, sets) = (&params, &choice, &sets);
-        let sender = scope
-            .spawn(move || research::send(&mut sending, params, choice, &sets.theirs, &mut rng(1)));
-        let view = receive(&mut receiving, &sparse_params, sets, &mut rng(2))?;
-        let masks = research::receive_masks(&mut receiving, params, choice)?;
-        sender.join().expect("the sender does not panic")?;
+    let (view, masks) = std::thread::scope(|scope| {
+        let (params, sets) = (&params, &sets);
+        let sender =
+            scope.spawn(move || send(&mut sending, params, run, &sets.theirs, &mut rng(1)));
+        let view = receive(&mut receiving, params, sets, &mut rng(2))?;
+        let masks = sender.join().expect("the sender does not panic")?;
         Ok::<_, Error>((view, masks))
     })?;
+    // What would go over the wire: so many bits of each output.
+    let bits = match run {
+        Run::Proven => 128,
+        Run::Paper(figure) => unsafe_paper_width(figure, &params),
+    };
 
     let start = Instant::now();
-    let found = recover(&view, &masks, bits, &sets.candidates, MOST);
+    let found = recover(&view, &masks, bits, &sets.candidates, MAX_HASHES_LOG);
     let time = start.elapsed();
     let held = (0u32..sets.candidates.len() as u32).step_by(options.dictionary);
     Ok(Outcome {
@@ -200,7 +206,11 @@ fn tell(outcome: &Outcome, expected: f64) {
     println!("  time                    {:.2} s", time.as_secs_f64());
 }
 
-fn show(options: &Options) -> Result<(), Error> {
+/// Runs the attacks, and tells what came of them.
+///
+/// # Errors
+/// Those of the runs.
+pub fn show(options: &Options) -> Result<(), Error> {
     let n = options.items;
     let candidates = n * options.dictionary;
     println!("{n} items a side, {candidates} candidates, of which the sender holds {n}\n");
@@ -233,50 +243,9 @@ fn show(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("2^") {
-        Some(power) => 1u64.checked_shl(power.parse().ok()?),
-        None => text.parse().ok(),
-    }
-}
-
-fn parse(arguments: impl IntoIterator<Item = String>) -> Option<Options> {
-    let mut options = Options {
-        items: 1 << 12,
-        dictionary: 16,
-        seed: 1,
-    };
-    let mut arguments = arguments.into_iter();
-    while let Some(name) = arguments.next() {
-        let value = number(&arguments.next()?)?;
-        match name.as_str() {
-            "--items" if (64..=1 << 20).contains(&value) => options.items = value as usize,
-            "--dictionary" if (2..=256).contains(&value) => options.dictionary = value as usize,
-            "--seed" => options.seed = value,
-            _ => return None,
-        }
-    }
-    Some(options)
-}
-
-fn main() -> ExitCode {
-    let Some(options) = parse(std::env::args().skip(1)) else {
-        eprintln!("options: --items 2^6…2^20, --dictionary 2…256 (candidates an item), --seed N");
-        return ExitCode::from(2);
-    };
-    match show(&options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_oprf::research::unsafe_paper_width;
     use vesica_oprf::width::width;
 
     fn options(items: usize) -> Options {
@@ -322,32 +291,13 @@ mod tests {
                 assert!(width(evaluations, lambda) > 256);
             }
         }
-        let params = sparse::Params {
+        let params = Params {
+            security: Security::SemiHonest,
             lambda: 40,
             receiver_size: 1 << 26,
             sender_size: 1 << 26,
             session: [0; 32],
-            function: sparse::BitFunction::Aes,
         };
         assert!(unsafe_paper_width(Figure::SemiHonest, &params) < 128);
-    }
-
-    #[test]
-    fn options_are_read() {
-        let read = |words: &str| parse(words.split_whitespace().map(str::to_owned));
-        let options = read("--items 2^10 --seed 5").unwrap();
-        assert_eq!(
-            (options.items, options.dictionary, options.seed),
-            (1024, 16, 5)
-        );
-        for wrong in [
-            "--items",
-            "--items 5",
-            "--things 9",
-            "--dictionary 1",
-            "--seed x",
-        ] {
-            assert!(read(wrong).is_none(), "{wrong}");
-        }
     }
 }

@@ -1,0 +1,148 @@
+//! Plain PSI of an OPRF: each side has F of its items, and the masks are compared.
+
+use rand_core::CryptoRng;
+use vesica_oprf::{Item, Oprf, Outputs, Params, Spec};
+use vesica_wire::{Channel, Error};
+
+use super::Exchange;
+use crate::{Input, Output, Prepared, Protocol, Reveal, Security, Task};
+
+/// The protocol that an OPRF and the mask exchange make.
+pub struct MaskExchange<O>(pub O);
+
+/// Bits of a mask.
+///
+/// Malicious: the whole output, so that a sender cannot find two items with one mask (RT21, section 4.1): for 128
+/// bits that takes 2^64 hashes during the run.
+/// Semi-honest: λ' + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
+/// at most 2^-λ' (section A.1); c is the number of the sender's masks per item, and λ' is
+/// the masks' share of 2^-λ.
+pub fn width<O: Oprf>(params: &Params) -> usize {
+    match params.security {
+        Security::Malicious => O::OUTPUT_BITS,
+        Security::SemiHonest => {
+            let masks = (params.sender_size * O::OUTPUTS_PER_ITEM).max(1);
+            let pairs = params.receiver_size.max(1) as u128 * masks as u128;
+            let log = pairs.next_power_of_two().trailing_zeros();
+            (params.lambda_each(O::EVENTS) + log) as usize
+        }
+    }
+}
+
+impl<O: Oprf> MaskExchange<O> {
+    fn exchange(params: &Params, task: &Task) -> Exchange {
+        assert_eq!(task.reveal, Reveal::Matches);
+        Exchange {
+            width: width::<O>(params),
+            sender_size: params.sender_size,
+            masks_per_item: O::OUTPUTS_PER_ITEM,
+            receiver_size: params.receiver_size,
+            both: task.both,
+        }
+    }
+}
+
+/// What is said of masks, said of items: `numbers[i]` is the index of the item that mask `i` is of.
+/// Takes time that does not depend on what is said.
+pub(super) fn renumbered(matched: &[bool], numbers: &[u32]) -> Vec<bool> {
+    let mut items = vec![false; matched.len()];
+    for (matched, number) in matched.iter().zip(numbers) {
+        items[*number as usize] = *matched;
+    }
+    items
+}
+
+impl Exchange {
+    /// The receiver's exchange: says of each of its items whether it matched.
+    fn own_matches(
+        &self,
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        items: &[Item],
+        own: &Outputs,
+    ) -> Result<Vec<bool>, Error> {
+        match (own, self.masks_per_item) {
+            (Outputs::Long(values), 1) => self.receive_bytes(channel, values),
+            (Outputs::Short { values, numbers }, 1) => {
+                Ok(renumbered(&self.receive(channel, values)?, numbers))
+            }
+            (Outputs::Short { values, numbers }, _) => {
+                self.receive_several(channel, session, items, values, numbers)
+            }
+            (Outputs::Long(_), _) => panic!("several long outputs per item"),
+        }
+    }
+
+    /// The sender's exchange: says of each of its items whether it matched, if it is told.
+    fn told_matches(
+        &self,
+        channel: &mut dyn Channel,
+        session: &[u8; 32],
+        items: &[Item],
+        own: Outputs,
+    ) -> Result<Option<Vec<bool>>, Error> {
+        match (own, self.masks_per_item) {
+            (Outputs::Long(values), 1) => self.send_bytes(channel, &values),
+            (Outputs::Short { values, numbers }, 1) => {
+                let matches = self.send(channel, &values)?;
+                Ok(matches.map(|matches| renumbered(&matches, &numbers)))
+            }
+            (Outputs::Short { values, numbers }, _) => {
+                drop(numbers);
+                self.send_several(channel, session, items, values)
+            }
+            (Outputs::Long(_), _) => panic!("several long outputs per item"),
+        }
+    }
+}
+
+impl<O: Oprf> Protocol for MaskExchange<O> {
+    fn spec(&self) -> &'static Spec {
+        self.0.spec()
+    }
+
+    fn reveals(&self) -> &'static [Reveal] {
+        &[Reveal::Matches]
+    }
+
+    fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
+        Prepared::new(self.0.prepare(items, rng))
+    }
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        task: &Task,
+        input: Input<'_>,
+        prepared: Prepared,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        assert_eq!(input.items.len(), params.receiver_size);
+        let exchange = Self::exchange(params, task);
+        let own = self
+            .0
+            .receive(channel, params, input.items, prepared.take(), rng)?;
+        channel.begin_phase("masks");
+        let matches = exchange.own_matches(channel, &params.session, input.items, &own)?;
+        channel.flush()?;
+        Ok(Output::Matches(matches))
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        task: &Task,
+        input: Input<'_>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        assert_eq!(input.items.len(), params.sender_size);
+        let exchange = Self::exchange(params, task);
+        let own = self.0.send(channel, params, input.items, rng)?;
+        channel.begin_phase("masks");
+        let matches = exchange.told_matches(channel, &params.session, input.items, own)?;
+        channel.flush()?;
+        Ok(matches.map_or(Output::Nothing, Output::Matches))
+    }
+}

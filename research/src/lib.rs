@@ -1,0 +1,16 @@
+//! What is measured and attacked, and never run on real data: LTSXQ26 at the widths that it prints, the
+//! attack on them, and the choices that its tables compare.
+//!
+//! ```text
+//! cargo run -p vesica-research --release -- attack --items 2^12
+//! cargo run -p vesica-research --release -- ablate --items 2^16
+//! cargo run -p vesica-research --release -- paper-width --items 2^20
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod attack;
+pub mod narrow_masks;
+pub mod okvs_message;
+pub mod paper_width;
+pub mod runs;
+pub mod sha256;

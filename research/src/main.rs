@@ -1,0 +1,86 @@
+//! `vesica-research`: attacks and measurements that are no part of the product.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use vesica_research::narrow_masks::{Options, show};
+use vesica_research::runs::{ABLATIONS, FIGURES, compare};
+use vesica_wire::Error;
+
+#[derive(Parser)]
+#[command(about = "Attacks and measurements that are no part of the product")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find the sender's secret and items in runs of LTSXQ26 as published
+    Attack {
+        /// Items of either side, as 4096 or 2^12
+        #[arg(long, default_value = "2^12", value_parser = items)]
+        items: usize,
+        /// Candidates for each item of the sender's
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=256))]
+        dictionary: u32,
+        /// Seed of everything random
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Compare OKVSs and bit functions of sparse-okvs
+    Ablate {
+        /// Items of either side
+        #[arg(long, default_value = "2^10", value_parser = items)]
+        items: usize,
+        /// Runs, of which the median is shown
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+        runs: u64,
+    },
+    /// Time LTSXQ26 at its widths, at which THE SENDER'S SET LEAKS
+    PaperWidth {
+        /// Items of either side
+        #[arg(long, default_value = "2^16", value_parser = items)]
+        items: usize,
+        /// Runs, of which the median is shown
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+        runs: u64,
+    },
+}
+
+fn items(text: &str) -> Result<usize, String> {
+    let items = match text.strip_prefix("2^") {
+        Some(power) => power.parse().ok().and_then(|p| 1usize.checked_shl(p)),
+        None => text.parse().ok(),
+    };
+    items
+        .filter(|items| (64..=1 << 24).contains(items))
+        .ok_or_else(|| "a number from 64 to 2^24, as 4096 or 2^12".to_owned())
+}
+
+fn run(command: &Command) -> Result<(), Error> {
+    match command {
+        Command::Attack {
+            items,
+            dictionary,
+            seed,
+        } => show(&Options {
+            items: *items,
+            dictionary: *dictionary as usize,
+            seed: *seed,
+        }),
+        Command::Ablate { items, runs } => compare(&ABLATIONS, *items, *runs),
+        Command::PaperWidth { items, runs } => compare(&FIGURES, *items, *runs),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Whole runs of the variants that LTSXQ26's tables compare, in one process, one thread each party.
+
+use std::time::Instant;
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+use vesica_encodings::random_band::RandomBand;
+use vesica_encodings::three_hash::ThreeHash;
+use vesica_oprf::sparse::{AesBit, Sparse};
+use vesica_primitives::security::Security;
+use vesica_psi::{Input, Item, MaskExchange, Output, Params, Protocol, Reveal, Task};
+use vesica_wire::{Channel, Error, memory_pair};
+
+use crate::okvs_message::OkvsMessage;
+use crate::paper_width::{Figure, PaperWidth};
+use crate::sha256::Sha256Bit;
+
+/// A protocol and what it is called.
+type Variant = (&'static str, &'static dyn Protocol);
+
+/// Which OKVS, and which F, at the width that PRTY19 proves.
+pub static ABLATIONS: [Variant; 4] = [
+    (
+        "random band, AES",
+        &MaskExchange(Sparse::<OkvsMessage<RandomBand>, AesBit>::new()),
+    ),
+    (
+        "three-hash, AES",
+        &MaskExchange(Sparse::<OkvsMessage<ThreeHash>, AesBit>::new()),
+    ),
+    (
+        "random band, SHA-256",
+        &MaskExchange(Sparse::<OkvsMessage<RandomBand>, Sha256Bit>::new()),
+    ),
+    (
+        "three-hash, SHA-256",
+        &MaskExchange(Sparse::<OkvsMessage<ThreeHash>, Sha256Bit>::new()),
+    ),
+];
+
+/// The paper's figures at its widths. **Broken.**
+pub static FIGURES: [Variant; 4] = [
+    (
+        "figure 14, random band",
+        &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>>::new(
+            Figure::SemiHonest,
+        )),
+    ),
+    (
+        "figure 14, three-hash",
+        &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>>::new(
+            Figure::SemiHonest,
+        )),
+    ),
+    (
+        "figure 15, random band",
+        &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>>::new(
+            Figure::Malicious,
+        )),
+    ),
+    (
+        "figure 15, three-hash",
+        &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>>::new(
+            Figure::Malicious,
+        )),
+    ),
+];
+
+/// One run, seen by the receiver.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Seconds.
+    pub seconds: f64,
+    /// Bytes both ways, framing included.
+    pub bytes: u64,
+    /// Items in common.
+    pub matches: usize,
+}
+
+/// Runs a protocol between two sets of `items` items, half of them in common.
+///
+/// # Errors
+/// The protocol's.
+///
+/// # Panics
+/// If the process cannot start a thread.
+pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Error> {
+    let mut all: Vec<Item> = vec![[0; 32]; items + items / 2];
+    ChaCha12Rng::seed_from_u64(seed).fill_bytes(all.as_flattened_mut());
+    let (ours, theirs) = (&all[..items], &all[items / 2..][..items]);
+    let params = Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size: items,
+        sender_size: items,
+        session: [1; 32],
+    };
+    let task = Task {
+        reveal: Reveal::Matches,
+        both: false,
+    };
+    let pool = || {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        pool.expect("a thread")
+    };
+    let (mut receiving, mut sending) = memory_pair();
+    let (pools, start) = ([pool(), pool()], Instant::now());
+    let output = std::thread::scope(|scope| {
+        let (params, task) = (&params, &task);
+        let sender = scope.spawn(|| {
+            pools[0].install(|| {
+                let mut rng = ChaCha12Rng::seed_from_u64(seed + 1);
+                protocol.send(&mut sending, params, task, Input::new(theirs), &mut rng)
+            })
+        });
+        let output = pools[1].install(|| {
+            let mut rng = ChaCha12Rng::seed_from_u64(seed + 2);
+            let prepared = protocol.prepare(items, &mut rng);
+            let input = Input::new(ours);
+            protocol.receive(&mut receiving, params, task, input, prepared, &mut rng)
+        })?;
+        sender.join().expect("no panic")?;
+        Ok::<_, Error>(output)
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    let traffic = receiving.traffic();
+    Ok(Run {
+        seconds,
+        bytes: traffic
+            .iter()
+            .map(|phase| phase.bytes_sent + phase.bytes_received)
+            .sum(),
+        matches: match output {
+            Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
+            _ => 0,
+        },
+    })
+}
+
+/// Runs each variant and prints what it took, the median of `runs` runs.
+///
+/// # Errors
+/// The protocols'.
+pub fn compare(variants: &[Variant], items: usize, runs: u64) -> Result<(), Error> {
+    println!("{items} items a side, half in common; medians of {runs} runs");
+    for (name, protocol) in variants {
+        let mut measured = Vec::new();
+        for seed in 0..runs {
+            measured.push(run(*protocol, items, seed)?);
+        }
+        measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let middle = measured[measured.len() / 2];
+        println!(
+            "  {name:<24} {:>9.4} s  {:>7.1} bits per item  {} matches",
+            middle.seconds,
+            8.0 * middle.bytes as f64 / items as f64,
+            middle.matches
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_computes_the_intersection() {
+        for (name, protocol) in ABLATIONS.iter().chain(&FIGURES) {
+            let run = run(*protocol, 200, 4).unwrap();
+            assert_eq!(run.matches, 100, "{name}");
+        }
+    }
+}
