@@ -47,6 +47,7 @@ def main() -> int:
             lambda: run([CARGO, "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
         ),
         ("layers", lambda: run([*python, str(here / "check_layers.py")])),
+        ("import cycles", lambda: run([*python, str(here / "check_cycles.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),
         ("Python", python_checks),

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import check_cycles
 import check_layers
 import check_locks
 import check_msrv
@@ -29,6 +30,44 @@ def name_of(folder: str) -> str:
 
 def metadata(*packages: dict, root: Path = Path("/r")) -> dict:
     return {"workspace_root": str(root), "packages": list(packages)}
+
+
+class Cycles(unittest.TestCase):
+    def lines(self, **sources: str) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in sources.items():
+                path = root / (name.replace("__", "/") + ".rs")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+            return check_cycles.cycles(root)
+
+    def test_a_ring_is_named(self) -> None:
+        lines = self.lines(
+            lib="mod a; mod b; mod c;",
+            a="use crate::b::{X, Y};",
+            b="fn f() { crate::c::g() }",
+            c="use super::{a::Z, b};",
+        )
+        self.assertEqual(lines, ["{a -> b -> c -> a}"])
+
+    def test_names_that_are_passed_on_are_seen_through(self) -> None:
+        lines = self.lines(lib="pub use b::X;", a="use crate::X;", b="use crate::a;")
+        self.assertEqual(lines, ["{a -> b -> a}"])
+
+    def test_deep_imports_count_for_their_folders(self) -> None:
+        lines = self.lines(lib="", a__mod="", a__x="use crate::b;", b="use crate::a::x::T;")
+        self.assertEqual(lines, ["{a -> b -> a}"])
+
+    def test_children_tests_comments_and_strings_do_not_count(self) -> None:
+        lines = self.lines(
+            lib="",
+            a="mod x; use x::T; // use crate::b;",
+            a__x="use super::U;",
+            b='use crate::a; const S: &str = "crate::c"; #[cfg(test)] mod tests { use crate::c; }',
+            c="use crate::b;",
+        )
+        self.assertEqual(lines, [])
 
 
 class Layers(unittest.TestCase):

@@ -163,8 +163,8 @@ static RUNS: LazyLock<(State, [Vec<Vec<u8>>; 2])> = LazyLock::new(|| {
     let first = run(&mut own, &mut theirs);
     let [state, theirs] = [&own, &theirs].map(|kept| kept.states[0].clone());
     let second = run(
-        &mut Kept::new(ITEMS.0, Left::State(state.clone())),
-        &mut Kept::new(ITEMS.1, Left::State(theirs)),
+        &mut Kept::new(ITEMS.0, Left::State(Box::new(state.clone()))),
+        &mut Kept::new(ITEMS.1, Left::State(Box::new(theirs))),
     );
     (state, [first, second])
 });

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::choices::Choices;
 use crate::field::Field;
 use crate::ot_extension::{COLUMNS, Receiver, Security, Sender};
-use crate::silent::Shape;
+use crate::shape::Shape;
 use crate::vole;
 
 /// Random oblivious transfers: both keys of each for the sender, the keys of the choices for the receiver.

@@ -9,6 +9,7 @@ pub mod field;
 pub mod ideal;
 pub mod lpn;
 pub mod ot_extension;
+pub mod shape;
 pub mod silent;
 mod tree;
 pub mod vole;

@@ -13,7 +13,14 @@ use std::sync::OnceLock;
 use vesica_primitives::scaled::{Round, Scaled};
 
 use crate::code::DISTANCE_PERCENT;
-use crate::silent::{MOST_LEAVES, SHORTEST_CHUNK};
+
+/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes an entry, is what the code
+/// jumps about in; trees are used best where a chunk just fits.
+pub(crate) const MAX_LEAVES: usize = 1 << 12;
+
+/// Entries of the shortest chunk: shorter vectors are cut from it, since the code's distance is an estimate
+/// for long ones.
+pub(crate) const MIN_CHUNK: usize = 1 << 12;
 
 /// κ: no attack takes fewer than 2^κ bit operations.
 pub const KAPPA: i64 = 128;
@@ -313,7 +320,7 @@ pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> 
     (2..)
         .step_by(2)
         .find(|&weight| {
-            [SHORTEST_CHUNK, weight / 2 * MOST_LEAVES]
+            [MIN_CHUNK, weight / 2 * MAX_LEAVES]
                 .into_iter()
                 .all(|entries| {
                     let instance = Instance {

@@ -63,8 +63,8 @@ use crate::base_vole::{self, CORRECTIONS, Message};
 use crate::choices::Choices;
 use crate::code::{Coefficients, EXTRA, add_expanded, convolve_twice};
 use crate::field::Field;
-use crate::lpn::noise_weight;
 use crate::ot_extension::{self, COLUMNS, Security};
+use crate::shape::Shape;
 use crate::tree::{Trees, mask};
 use crate::vole;
 
@@ -104,14 +104,6 @@ const OPENING: Kind = Kind {
     name: "VOLE opening",
 };
 
-/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes an entry, is what the code
-/// jumps about in; trees are used best where a chunk just fits.
-pub(crate) const MOST_LEAVES: usize = 1 << 12;
-
-/// Entries of the shortest chunk: shorter vectors are cut from it, since the code's distance is an estimate
-/// for long ones.
-pub(crate) const SHORTEST_CHUNK: usize = 1 << 12;
-
 /// What the receiver's half of a correlation is made of.
 pub trait Noise: Send + Sync + 'static {
     /// Bits of an element.
@@ -136,51 +128,6 @@ impl<F: Field> Noise for F {
     const BITS: u32 = F::BITS;
     const LEAF: Block = Block::MAX;
     const BINARY: bool = false;
-}
-
-/// How a correlation of a length is cut into chunks, blocks and trees: a function of length and field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Entries in all.
-    pub length: usize,
-    /// Chunks of equal length, the last one cut.
-    pub chunks: usize,
-    /// Entries of a chunk.
-    pub chunk: usize,
-    /// Trees of a chunk: half of them for the parity half of the code.
-    pub trees: usize,
-    /// Entries of a block: leaves of a tree that are used.
-    pub block: usize,
-    /// Levels of a tree, so that it has at least as many leaves.
-    pub depth: usize,
-}
-
-impl Shape {
-    /// The shape for `length` entries over a field of 2^`bits` elements.
-    pub fn new(length: usize, bits: u32) -> Self {
-        let trees = noise_weight(bits);
-        let chunks = length.div_ceil(trees / 2 * MOST_LEAVES).max(1);
-        let chunk = length.div_ceil(chunks);
-        let block = chunk.max(SHORTEST_CHUNK).div_ceil(trees / 2);
-        Shape {
-            length,
-            chunks,
-            chunk,
-            trees,
-            block,
-            depth: block.next_power_of_two().trailing_zeros() as usize,
-        }
-    }
-
-    /// Entries of a chunk, the last one being shorter.
-    pub fn chunk_length(&self, chunk: usize) -> usize {
-        self.chunk
-            .min(self.length - (chunk * self.chunk).min(self.length))
-    }
-
-    fn all_trees(&self) -> usize {
-        self.chunks * self.trees
-    }
 }
 
 /// Sessions of the parts of a setup.

@@ -7,7 +7,7 @@ use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 
-use crate::silent::Shape;
+use crate::shape::Shape;
 
 /// The sender's half, before the receiver has passed the checks of the setup.
 pub trait UncheckedSender {

@@ -6,20 +6,16 @@
 //! refusing ours, or a service that is not this program. Only a listener that has proved its key can refuse
 //! ours; an alert from anybody else is a failed attempt like any other.
 
-use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use vesica_wire::{
-    ChannelOptions, Error as WireError, FramedChannel, Interrupt, Link, POLL, ReadHalf, WriteHalf,
-    tcp_halves,
-};
+use vesica_wire::{Error as WireError, POLL};
 
 use crate::tls::{self, Failure, Side};
 use crate::wait::Wait;
-use crate::{Error, Fingerprint, Identity, Listener, OnRefused, Readiness, Refused, tls_stream};
+use crate::{ConnectOptions, Connection, Endpoint, Error, Listener, Transport};
 
 /// Longest time of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -28,120 +24,6 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Pauses between attempts double from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Which side of the connection a party is; independent of its role in the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// Waits on this address (`host:port`; port 0 picks a free one).
-    Listen(String),
-    /// Connects to this address (`host:port`), again and again until the wait is over.
-    Connect(String),
-}
-
-/// What protects the bytes.
-#[derive(Clone, Copy, Debug)]
-pub enum Transport<'a> {
-    /// TLS 1.3 with both sides' keys pinned.
-    Tls {
-        /// Our key.
-        identity: &'a Identity,
-        /// The only peer that is let in.
-        peer: Fingerprint,
-    },
-    /// No encryption and nobody checked. For benchmarks on one machine only.
-    PlaintextForBenchmarksOnly,
-}
-
-/// How to connect and how long to wait.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// Longest wait for the peer to come, counted from when this side is `ready`.
-    pub wait: Duration,
-    /// Longest silence of the peer in a run. A peer that works says every second that it is alive, so
-    /// that this need not cover its longest computation; at least a few seconds make sense.
-    pub timeout: Duration,
-    /// Whether this side is ready itself.
-    pub ready: Readiness,
-    /// Hears of connections that a listener turns away.
-    pub on_refused: OnRefused,
-    /// Ends everything when raised.
-    pub interrupt: Interrupt,
-    /// Emulated link for what this side sends.
-    pub link: Link,
-}
-
-impl Default for ConnectOptions {
-    /// Two minutes each, ready from the start, nobody who hears, a flag of its own, no emulated link.
-    fn default() -> Self {
-        ConnectOptions {
-            wait: Duration::from_secs(120),
-            timeout: Duration::from_secs(120),
-            ready: Readiness::from_the_start(),
-            on_refused: OnRefused::default(),
-            interrupt: Interrupt::new(),
-            link: Link::LAN,
-        }
-    }
-}
-
-/// An open connection to one peer, authenticated unless it is plaintext.
-pub struct Connection {
-    /// The frames.
-    pub channel: FramedChannel,
-    /// Our fingerprint; `None` over plaintext.
-    pub local: Option<Fingerprint>,
-    /// The peer's fingerprint; `None` over plaintext.
-    pub peer: Option<Fingerprint>,
-    /// Connections that were turned away before the peer came: the first 16 wrong identities, and the
-    /// first 16 others.
-    pub refused: Vec<Refused>,
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("local", &self.local)
-            .field("peer", &self.peer)
-            .field("refused", &self.refused)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Connection {
-    pub(crate) fn over(
-        stream: TcpStream,
-        tls: Option<rustls::Connection>,
-        transport: &Transport<'_>,
-        options: &ConnectOptions,
-    ) -> io::Result<Connection> {
-        let (reader, writer): (Box<dyn ReadHalf>, Box<dyn WriteHalf>) = match tls {
-            Some(tls) => {
-                let (reader, writer) = tls_stream::halves(tls, stream)?;
-                (Box::new(reader), Box::new(writer))
-            }
-            None => {
-                let (reader, writer) = tcp_halves(stream)?;
-                (Box::new(reader), Box::new(writer))
-            }
-        };
-        let channel_options = ChannelOptions {
-            timeout: options.timeout,
-            interrupt: options.interrupt.clone(),
-            link: options.link,
-            ..ChannelOptions::default()
-        };
-        let (local, peer) = match transport {
-            Transport::Tls { identity, peer } => (Some(identity.fingerprint()), Some(*peer)),
-            Transport::PlaintextForBenchmarksOnly => (None, None),
-        };
-        Ok(Connection {
-            channel: FramedChannel::new(reader, writer, channel_options),
-            local,
-            peer,
-            refused: Vec::new(),
-        })
-    }
-}
 
 /// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`],
 /// attempts until the wait is over for [`Endpoint::Connect`].

@@ -16,6 +16,7 @@ mod agree;
 mod buckets;
 mod codec;
 mod connect;
+mod connection;
 mod contract;
 mod error;
 mod fingerprint;
@@ -25,6 +26,7 @@ mod job;
 mod listener;
 mod nonces;
 mod report;
+mod run;
 mod set;
 mod threads;
 mod tls;
@@ -33,7 +35,10 @@ mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
-pub use connect::{ConnectOptions, Connection, Endpoint, Transport, connect};
+pub use connect::connect;
+pub use connection::{
+    ConnectOptions, Connection, Endpoint, OnRefused, Readiness, Refused, Transport,
+};
 pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     Payload, ProtocolRequest, Resume, Role, StartOver, VERSION,
@@ -42,12 +47,12 @@ pub use error::Error;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
-pub use job::{Job, Outcome, Progress, Silent, run, run_over, run_set, run_set_over};
+pub use job::Job;
 pub use listener::Listener;
 pub use report::{Report, rfc3339};
+pub use run::{Outcome, Progress, Silent, run, run_over, run_set, run_set_over};
 pub use set::{Kept, KeySet, State};
 pub use threads::with_threads;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};
-pub use wait::{OnRefused, Readiness, Refused};

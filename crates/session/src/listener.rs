@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use vesica_wire::POLL;
 
 use crate::tls::{Failure, Handshake, Leaving, Side, Step};
-use crate::wait::{Refused, Visitors, Wait};
-use crate::{ConnectOptions, Connection, Error, Fingerprint, Identity, Transport};
+use crate::wait::{Visitors, Wait};
+use crate::{ConnectOptions, Connection, Error, Fingerprint, Identity, Refused, Transport};
 
 /// Most handshakes at once, and most failed ones whose alert is on its way. Each takes one socket and
 /// about 100 KiB at most.

@@ -1,82 +1,12 @@
 //! How long a side waits for its peer to come, and whom it turns away meanwhile.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::{ConnectOptions, Error, Fingerprint};
+use crate::{ConnectOptions, Error, Fingerprint, OnRefused, Refused};
 
 /// Most turned-away connections of either kind (wrong identities, others) that are remembered.
 const MAX_REFUSED: usize = 16;
-
-/// Whether this side is ready for its peer. Clones share one state.
-///
-/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may be met
-/// while a table is still read, however long that takes.
-#[derive(Clone, Debug)]
-pub struct Readiness(Arc<OnceLock<Instant>>);
-
-impl Readiness {
-    /// Not ready until [`Readiness::set`].
-    #[allow(
-        clippy::new_without_default,
-        reason = "the default of the options is to be ready from the start"
-    )]
-    pub fn new() -> Readiness {
-        Readiness(Arc::default())
-    }
-
-    /// Ready from the start: the wait counts from the call that waits.
-    pub fn from_the_start() -> Readiness {
-        let readiness = Readiness::new();
-        readiness.set();
-        readiness
-    }
-
-    /// From now on this side is ready.
-    pub fn set(&self) {
-        self.0.get_or_init(Instant::now);
-    }
-}
-
-/// A connection that a listener turned away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Where it came from.
-    pub from: SocketAddr,
-    /// The identity that it proved, where that was the reason.
-    pub identity: Option<Fingerprint>,
-    /// Why, in words for people.
-    pub reason: String,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.from, self.reason)
-    }
-}
-
-/// Hears of connections that a listener turns away, as they are, on the thread that waits. Of a flood
-/// it hears only the first ones, as [`crate::Connection::refused`] lists them.
-#[derive(Clone, Default)]
-pub struct OnRefused(Option<Arc<Hear>>);
-
-type Hear = dyn Fn(&Refused) + Send + Sync;
-
-impl OnRefused {
-    /// Calls `hear` for each.
-    pub fn new(hear: impl Fn(&Refused) + Send + Sync + 'static) -> OnRefused {
-        OnRefused(Some(Arc::new(hear)))
-    }
-}
-
-impl fmt::Debug for OnRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hears = self.0.is_some();
-        f.debug_tuple("OnRefused").field(&hears).finish()
-    }
-}
 
 /// One wait for a peer.
 pub(crate) struct Wait<'a> {
@@ -176,7 +106,10 @@ impl fmt::Display for Visitors<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Readiness;
 
     #[test]
     fn the_wait_counts_from_when_this_side_is_ready() {

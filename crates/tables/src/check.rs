@@ -7,11 +7,13 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::format::Format;
 use crate::key::KeySpec;
 use crate::keys::Counts;
 use crate::profile::{Profile, is_nfc};
-use crate::scan::{At, Facts, Sink, scan};
-use crate::source::{Format, Source};
+use crate::scan::scan;
+use crate::sink::{At, Facts, Sink};
+use crate::source::Source;
 use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
 

@@ -68,6 +68,13 @@ impl Keys {
         Ok(matched)
     }
 
+    /// The rows whose item matched. `matched` has one entry for each of [`Keys::digests`].
+    pub fn rows_of(&self, matched: &[bool]) -> RowSet {
+        let mut rows = RowSet::none(self.row_items.len() as u64);
+        self.mark(None, matched, &mut rows);
+        rows
+    }
+
     /// Chooses the rows whose item matched, and leaves out those whose item did not: of all items, or
     /// of the distinct ones that `items` lists. `matched` has one entry for each of them, in that
     /// order. Rows of other items, and rows without one, stay as they are.

@@ -53,38 +53,43 @@
 
 #![forbid(unsafe_code)]
 
+mod backing;
+mod bucket;
 mod check;
-mod columnar;
-mod csv;
 mod error;
+mod format;
+mod formats;
 mod guard;
-mod ipc;
-mod jsonl;
 mod key;
 mod keys;
 mod output;
-mod parquet;
 mod profile;
+mod records;
 mod render;
 mod rows;
 mod scan;
 mod scratch;
+mod selection;
+mod sink;
 mod sniff;
 mod source;
 mod spool;
+mod streams;
 mod text;
 mod value;
 mod whole;
 mod write;
 
+pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
+pub use format::Format;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
 pub use output::Output;
 pub use profile::{Normalized, Profile, Region};
 pub use rows::RowSet;
-pub use source::{Format, Passes, Source, SourceOptions};
-pub use spool::{Bucket, KeyStore, Repeated, Spool, read_keys, read_keys_within};
+pub use source::{Passes, Source, SourceOptions};
+pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
 pub use whole::WholeFile;
 pub use write::{write_matches, write_matches_to, write_rows, write_rows_to};

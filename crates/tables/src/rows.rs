@@ -1,7 +1,6 @@
 //! A set of rows, one bit each.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::keys::Keys;
 
 /// Which rows of a table are chosen. Takes one bit per row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,13 +17,6 @@ impl RowSet {
             words: vec![0; rows.div_ceil(64) as usize],
             rows,
         }
-    }
-
-    /// The rows whose item matched. `matched` has one entry for each item of [`Keys::digests`].
-    pub fn of_items(keys: &Keys, matched: &[bool]) -> RowSet {
-        let mut set = RowSet::none(keys.row_items().len() as u64);
-        keys.mark(None, matched, &mut set);
-        set
     }
 
     /// Rows of the table, chosen or not.

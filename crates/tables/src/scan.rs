@@ -1,34 +1,11 @@
 //! One pass over a table's key columns, whatever its format.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
+use crate::formats::{csv, ipc, jsonl, parquet};
 use crate::key::KeySpec;
-use crate::source::{Format, Source};
-use crate::value::Row;
-use crate::{csv, ipc, jsonl, parquet};
-
-/// Where a row is, for messages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
-    /// Counted from 1.
-    pub(crate) row: u64,
-    /// Line on which it starts, in text formats.
-    pub(crate) line: Option<u64>,
-}
-
-/// Takes the rows of a table one after another.
-pub(crate) trait Sink {
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()>;
-}
-
-/// What the pass saw of the file besides the values of its rows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) rows: u64,
-    /// Rows of a text that end in CR LF.
-    pub(crate) crlf_rows: u64,
-    /// The text starts with a byte-order mark.
-    pub(crate) byte_order_mark: bool,
-}
+use crate::sink::{Facts, Sink};
+use crate::source::Source;
 
 /// Passes the key values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and is the same file as when the source was opened, or this fails.

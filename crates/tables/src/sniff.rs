@@ -4,14 +4,18 @@ use std::io::{BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc;
-use crate::source::{Format, Handle, SourceOptions};
+use crate::format::Format;
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: u64 = 64 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+/// Beginning and end of an Arrow file.
+pub(crate) const ARROW_FILE_MAGIC: &[u8] = b"ARROW1";
+/// What stands before each message of an Arrow stream.
+pub(crate) const ARROW_STREAM_MAGIC: &[u8] = &[0xff; 4];
 
 /// What was found.
 pub(crate) struct Found {
@@ -23,9 +27,14 @@ pub(crate) struct Found {
     pub(crate) whole: bool,
 }
 
-pub(crate) fn sniff(mut input: Handle, name: &str, options: &SourceOptions) -> Result<Found> {
-    let asked = options.format;
-    let no_lines = asked.or_else(|| by_name(name)) == Some(Format::Jsonl) && options.allow_no_rows;
+/// What `input`, called `name`, is, if it is not `asked` for as something.
+pub(crate) fn sniff(
+    mut input: Handle,
+    name: &str,
+    asked: Option<Format>,
+    allow_no_rows: bool,
+) -> Result<Found> {
+    let no_lines = asked.or_else(|| by_name(name)) == Some(Format::Jsonl) && allow_no_rows;
     let mut sample = Vec::new();
     input
         .by_ref()
@@ -93,7 +102,7 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
     }
     Ok(if sample.starts_with(b"PAR1") {
         Some(Format::Parquet)
-    } else if is_arrow_file(sample) || sample.starts_with(ipc::STREAM_MAGIC) {
+    } else if is_arrow_file(sample) || sample.starts_with(ARROW_STREAM_MAGIC) {
         Some(Format::Arrow)
     } else {
         None
@@ -102,7 +111,7 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
 
 /// Whether it is an Arrow file; other Arrow data are a stream.
 pub(crate) fn is_arrow_file(sample: &[u8]) -> bool {
-    sample.starts_with(ipc::FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0])
+    sample.starts_with(ARROW_FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0])
 }
 
 /// The extension of a name in lower case, without `.gz` behind it.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
 
 /// A file that is written beside its place and renamed once it is complete. Dropped before, it leaves
-/// nothing; nor does a process that is killed, where the system has files without a name. Elsewhere
-/// the file has a private name, `.vesica-*.part`. Devices and pipes are written directly, and never
+/// nothing; nor does a process that is killed, where the system has files without a name, but for the
+/// moment in which another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are written directly, and never
 /// replaced.
 #[derive(Debug)]
 pub struct WholeFile {
@@ -72,21 +72,35 @@ impl WholeFile {
         let directory = directory(&place.path);
         let permissions = place.permissions;
         let permissions = permissions.map_or_else(|| default_permissions(directory), Ok)?;
+        file.set_permissions(permissions.clone())?;
+        file.sync_all()?;
         let private = match place.private {
             Some(private) => private,
-            None => match unnamed::link(&file, directory) {
+            // Where nothing is to be replaced, no other name than its own is ever there.
+            None if unnamed::link(&file, &place.path).is_ok() => {
+                sync_directory(directory);
+                return Ok(());
+            }
+            None => match unnamed::link_privately(&file, directory) {
                 Ok(private) => private,
-                Err(_) => copy(&mut file, directory)?,
+                Err(_) => {
+                    let private = copy(&mut file, directory)?;
+                    file.set_permissions(permissions)?;
+                    file.sync_all()?;
+                    private
+                }
             },
         };
-        file.set_permissions(permissions)?;
-        file.sync_all()?;
         private.persist(&place.path).map_err(|e| e.error)?;
-        // The rename itself is safe once the directory is on the disk. Not every file system can do
-        // this, and the result is complete either way.
-        let _ = File::open(directory).and_then(|d| d.sync_all());
+        sync_directory(directory);
         Ok(())
     }
+}
+
+/// A new name is safe once the directory is on the disk. Not every file system can do this, and the file
+/// is complete either way.
+fn sync_directory(directory: &Path) {
+    let _ = File::open(directory).and_then(|d| d.sync_all());
 }
 
 /// A new file with a private name, by which whatever a kill leaves behind is recognised.
@@ -132,12 +146,15 @@ mod unnamed {
         through_proc(&file).exists().then_some(file)
     }
 
+    /// Gives it a name that nothing has yet.
+    pub(super) fn link(file: &File, path: &Path) -> io::Result<()> {
+        let flags = AtFlags::AT_SYMLINK_FOLLOW;
+        linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)
+    }
+
     /// Gives it a private name.
-    pub(super) fn link(file: &File, directory: &Path) -> io::Result<TempPath> {
-        let link = |path: &Path| {
-            let flags = AtFlags::AT_SYMLINK_FOLLOW;
-            linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)
-        };
+    pub(super) fn link_privately(file: &File, directory: &Path) -> io::Result<TempPath> {
+        let link = |path: &Path| link(file, path);
         Ok(private_names().make_in(directory, link)?.into_temp_path())
     }
 
@@ -154,7 +171,11 @@ mod unnamed {
         None
     }
 
-    pub(super) fn link(_: &File, _: &Path) -> io::Result<TempPath> {
+    pub(super) fn link(_: &File, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn link_privately(_: &File, _: &Path) -> io::Result<TempPath> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -253,6 +274,37 @@ mod tests {
         private.persist(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"copied");
         assert_eq!(names(), ["out"]);
+    }
+
+    /// A process that is killed while it puts a new file in its place leaves nothing else.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_new_file_has_no_other_name_on_its_way() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let directory = tempfile::tempdir().unwrap();
+        if unnamed::create(directory.path(), 0o600).is_none() {
+            return;
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut seen = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    let names = std::fs::read_dir(directory.path()).unwrap();
+                    let names = names.map(|entry| entry.unwrap().file_name());
+                    seen.extend(names.filter(|name| name.to_string_lossy().starts_with('.')));
+                }
+                seen
+            });
+            for i in 0..100 {
+                let path = directory.path().join(i.to_string());
+                let mut file = WholeFile::create(&path).unwrap();
+                file.write_all(&[7; 4096]).unwrap();
+                file.commit().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(watcher.join().unwrap(), [""; 0]);
+        });
     }
 
     #[cfg(target_os = "linux")]

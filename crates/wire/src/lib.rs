@@ -17,17 +17,19 @@ mod interrupt;
 mod link;
 mod memory;
 mod meter;
+mod options;
 mod tamper;
 mod tcp;
 mod writer;
 
 pub use error::{Blame, Error, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON};
-pub use framed::{ChannelOptions, FramedChannel};
+pub use framed::FramedChannel;
 pub use half::{ReadHalf, WriteHalf, discard};
 pub use interrupt::{Interrupt, POLL};
 pub use link::Link;
 pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_pair_with};
+pub use options::ChannelOptions;
 pub use tamper::{Spoil, Tamper};
 pub use tcp::{TcpReader, TcpWriter, tcp_halves};
 

@@ -60,7 +60,7 @@ fn structured_words_are_the_formula() {
         );
     }
     let t = noise_weight(1);
-    let cost = |t: usize| structured_words(&instance(t / 2 * MOST_LEAVES, t, 1, 1)).log2();
+    let cost = |t: usize| structured_words(&instance(t / 2 * MAX_LEAVES, t, 1, 1)).log2();
     assert!(cost(t) >= KAPPA && cost(t - 2) < KAPPA && cost(250) < 116);
     assert!(structured_words(&instance(273 * 4096, 546, 128, 64)).log2() > 220);
 }
@@ -70,7 +70,7 @@ fn structured_words_are_the_formula() {
 fn every_size_withstands_every_attack() {
     for bits in [1, 64, 128] {
         let t = noise_weight(bits);
-        let longest = t / 2 * MOST_LEAVES;
+        let longest = t / 2 * MAX_LEAVES;
         for entries in (12..21).map(|log| 1 << log).filter(|n| *n <= longest) {
             let instance = instance(entries, t, bits, coefficient_bits(bits));
             for attack in ATTACKS {
@@ -137,7 +137,7 @@ fn the_documented_table_is_computed() {
         for (n, name) in [
             (1 << 12, "2^12"),
             (1 << 16, "2^16"),
-            (t / 2 * MOST_LEAVES, longest),
+            (t / 2 * MAX_LEAVES, longest),
         ] {
             let instance = instance(n, t, bits, coefficients);
             let costs: Vec<String> = ATTACKS

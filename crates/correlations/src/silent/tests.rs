@@ -1,6 +1,7 @@
 use std::thread;
 
 use super::*;
+use crate::lpn::MAX_LEAVES;
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 use vesica_wire::{Blame, FramedChannel, Spoil, Tamper, memory_pair};
@@ -92,7 +93,7 @@ fn bits_are_the_lowest_of_the_receivers_blocks() {
 }
 
 /// Entries of the longest chunk over the large fields.
-const LONGEST: usize = 273 * MOST_LEAVES;
+const LONGEST: usize = 273 * MAX_LEAVES;
 
 #[test]
 fn shapes_hold_their_length() {

@@ -1,64 +1,13 @@
 //! Many small polynomials: one for each bin and slice, in the monomial basis.
 
+use super::Field;
 use super::ops::{self, Arithmetic, MAX_LANES, load_padded, store_part};
-#[cfg(target_arch = "x86_64")]
-use super::x86;
-use super::{Field, dispatch, portable};
-use crate::Backend;
 
 /// Values at every point, each of its own polynomial: powers and products of points are shared by them.
 pub const SLICES: usize = 4;
 
 /// Points of bins whose inversions share one chain.
 const BATCH: usize = 1 << 10;
-
-impl Field {
-    /// Coefficients of 1, x, x², … of the polynomials of degree below `size` through the points of each bin:
-    /// bin b has points number b·`size` to (b + 1)·`size` − 1, their values are at the same places in each
-    /// slice, and so are its coefficients in `out`. Returns `false` and leaves `out` unspecified if a bin has
-    /// two equal points. 2.5·`size`² products a bin, and `size`² more a slice without reduction.
-    ///
-    /// # Panics
-    /// If `size` is 0 or does not divide the number of points, or the slices differ in length from the
-    /// points.
-    pub fn interpolate_bins(
-        self,
-        backend: Backend,
-        size: usize,
-        points: &[u128],
-        values: [&[u128]; SLICES],
-        out: [&mut [u128]; SLICES],
-    ) -> bool {
-        assert!(points.len().is_multiple_of(size));
-        assert!(values.iter().all(|v| v.len() == points.len()));
-        assert!(out.iter().all(|o| o.len() == points.len()));
-        dispatch!(backend, self, interpolate_bins(size, points, values, out))
-    }
-
-    /// The values at `points[i]` of the polynomials of bin `bins[i]`, laid out as
-    /// [`Field::interpolate_bins`] leaves them. Fast if points of a bin are neighbours.
-    ///
-    /// # Panics
-    /// If there is no such bin, `size` is 0, or the lengths do not fit.
-    pub fn evaluate_bins(
-        self,
-        backend: Backend,
-        size: usize,
-        coefficients: [&[u128]; SLICES],
-        bins: &[u32],
-        points: &[u128],
-        out: [&mut [u128]; SLICES],
-    ) {
-        assert!(size > 0);
-        assert_eq!(bins.len(), points.len());
-        assert!(out.iter().all(|o| o.len() == points.len()));
-        dispatch!(
-            backend,
-            self,
-            evaluate_bins(size, coefficients, bins, points, out)
-        )
-    }
-}
 
 /// Element number i of each of several bins that follow one another; the last bin stands in for those
 /// that are missing.

@@ -30,6 +30,14 @@ pub use transform::{MAX_LOG, Transform};
 
 use crate::Backend;
 
+/// Every operation, written once for all versions.
+mod generic {
+    pub(super) use super::bins::{evaluate_bins, interpolate_bins};
+    pub(super) use super::butterflies::{forward, inverse};
+    pub(super) use super::direct::evaluate_blocks;
+    pub(super) use super::ops::{invert_all, multiply, multiply_assign, scale_assign};
+}
+
 /// The version that [`Backend::Best`] stands for on this machine.
 pub fn backend_name() -> &'static str {
     #[cfg(target_arch = "x86_64")]
@@ -58,11 +66,9 @@ macro_rules! dispatch {
             }
         }
         let _ = $backend;
-        ops::$call::<portable::Portable>($field, $($arg),*)
+        generic::$call::<portable::Portable>($field, $($arg),*)
     }};
 }
-use dispatch;
-
 /// The field GF(2^k).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -132,6 +138,104 @@ impl Field {
     /// the values unspecified.
     pub fn invert_all(self, backend: Backend, values: &mut [u128]) -> bool {
         dispatch!(backend, self, invert_all(values))
+    }
+
+    /// Coefficients of 1, x, x², … of the polynomials of degree below `size` through the points of each bin:
+    /// bin b has points number b·`size` to (b + 1)·`size` − 1, their values are at the same places in each
+    /// slice, and so are its coefficients in `out`. Returns `false` and leaves `out` unspecified if a bin has
+    /// two equal points. 2.5·`size`² products a bin, and `size`² more a slice without reduction.
+    ///
+    /// # Panics
+    /// If `size` is 0 or does not divide the number of points, or the slices differ in length from the
+    /// points.
+    pub fn interpolate_bins(
+        self,
+        backend: Backend,
+        size: usize,
+        points: &[u128],
+        values: [&[u128]; SLICES],
+        out: [&mut [u128]; SLICES],
+    ) -> bool {
+        assert!(points.len().is_multiple_of(size));
+        assert!(values.iter().all(|v| v.len() == points.len()));
+        assert!(out.iter().all(|o| o.len() == points.len()));
+        dispatch!(backend, self, interpolate_bins(size, points, values, out))
+    }
+
+    /// The values at `points[i]` of the polynomials of bin `bins[i]`, laid out as
+    /// [`Field::interpolate_bins`] leaves them. Fast if points of a bin are neighbours.
+    ///
+    /// # Panics
+    /// If there is no such bin, `size` is 0, or the lengths do not fit.
+    pub fn evaluate_bins(
+        self,
+        backend: Backend,
+        size: usize,
+        coefficients: [&[u128]; SLICES],
+        bins: &[u32],
+        points: &[u128],
+        out: [&mut [u128]; SLICES],
+    ) {
+        assert!(size > 0);
+        assert_eq!(bins.len(), points.len());
+        assert!(out.iter().all(|o| o.len() == points.len()));
+        dispatch!(
+            backend,
+            self,
+            evaluate_bins(size, coefficients, bins, points, out)
+        )
+    }
+}
+
+impl Transform {
+    /// For each block of n = 2^`log_size` elements: from coefficients of X_0 … X_{n−1} to values at the n
+    /// elements with indices `coset` ^ 0 … `coset` ^ (n − 1).
+    ///
+    /// # Panics
+    /// If n does not divide the number of elements and `coset`, or is above 2^[`MAX_LOG`].
+    pub fn forward(&self, backend: Backend, data: &mut [u128], log_size: u32, coset: u64) {
+        self.check(data, log_size, coset);
+        dispatch!(backend, self.field, forward(data, log_size, self, coset))
+    }
+
+    /// The inverse of [`Transform::forward`].
+    ///
+    /// # Panics
+    /// As [`Transform::forward`].
+    pub fn inverse(&self, backend: Backend, data: &mut [u128], log_size: u32, coset: u64) {
+        self.check(data, log_size, coset);
+        dispatch!(backend, self.field, inverse(data, log_size, self, coset))
+    }
+
+    fn check(&self, data: &[u128], log_size: u32, coset: u64) {
+        assert!(log_size <= MAX_LOG);
+        let n = 1usize << log_size;
+        assert!(data.len().is_multiple_of(n) && coset.is_multiple_of(n as u64));
+    }
+
+    /// Values of polynomials: `coefficients` is a row of blocks of 2^`log_size` coefficients of X_0, X_1, …,
+    /// each a polynomial; `out[i]` becomes the value at `points[i]` of block number i >> `log_shared`. For a
+    /// few points a block: 2^`log_size` products a point.
+    ///
+    /// # Panics
+    /// If the lengths do not fit, or a block has more than 2^[`MAX_LOG`] coefficients.
+    pub fn evaluate_blocks(
+        &self,
+        backend: Backend,
+        coefficients: &[u128],
+        log_size: u32,
+        log_shared: u32,
+        points: &[u128],
+        out: &mut [u128],
+    ) {
+        assert!(log_size <= MAX_LOG);
+        assert_eq!(points.len(), out.len());
+        assert!(points.len().div_ceil(1 << log_shared) << log_size <= coefficients.len());
+        dispatch!(
+            backend,
+            self.field,
+            evaluate_blocks(coefficients, log_size, log_shared, points, self, out)
+        )
     }
 }
 

@@ -1,9 +1,6 @@
 //! The operations, written once for every backend.
 
 use super::Field;
-pub(super) use super::bins::{evaluate_bins, interpolate_bins};
-pub(super) use super::butterflies::{forward, inverse};
-pub(super) use super::direct::evaluate_blocks;
 
 /// The most elements that a vector of any backend holds.
 pub(super) const MAX_LANES: usize = 4;

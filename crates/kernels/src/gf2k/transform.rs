@@ -1,9 +1,6 @@
 //! The basis of the transforms, and what is evaluated in it.
 
-use super::ops;
-#[cfg(target_arch = "x86_64")]
-use super::x86;
-use super::{Field, dispatch, portable};
+use super::Field;
 use crate::Backend;
 
 /// The largest transform has 2^this elements.
@@ -18,7 +15,7 @@ pub(super) const LOG_IN_CACHE: u32 = 10;
 
 /// The basis, and the factors of transforms in it.
 pub struct Transform {
-    field: Field,
+    pub(super) field: Field,
     /// δ_i, for i up to [`MAX_LOG`]; δ_0 is 1.
     pub(super) deltas: Vec<u128>,
     /// ŝ_i(β_j) per layer i, shifted.
@@ -93,55 +90,5 @@ impl Transform {
             left &= left - 1;
         }
         sum
-    }
-
-    /// For each block of n = 2^`log_size` elements: from coefficients of X_0 … X_{n−1} to values at the n
-    /// elements with indices `coset` ^ 0 … `coset` ^ (n − 1).
-    ///
-    /// # Panics
-    /// If n does not divide the number of elements and `coset`, or is above 2^[`MAX_LOG`].
-    pub fn forward(&self, backend: Backend, data: &mut [u128], log_size: u32, coset: u64) {
-        self.check(data, log_size, coset);
-        dispatch!(backend, self.field, forward(data, log_size, self, coset))
-    }
-
-    /// The inverse of [`Transform::forward`].
-    ///
-    /// # Panics
-    /// As [`Transform::forward`].
-    pub fn inverse(&self, backend: Backend, data: &mut [u128], log_size: u32, coset: u64) {
-        self.check(data, log_size, coset);
-        dispatch!(backend, self.field, inverse(data, log_size, self, coset))
-    }
-
-    fn check(&self, data: &[u128], log_size: u32, coset: u64) {
-        assert!(log_size <= MAX_LOG);
-        let n = 1usize << log_size;
-        assert!(data.len().is_multiple_of(n) && coset.is_multiple_of(n as u64));
-    }
-
-    /// Values of polynomials: `coefficients` is a row of blocks of 2^`log_size` coefficients of X_0, X_1, …,
-    /// each a polynomial; `out[i]` becomes the value at `points[i]` of block number i >> `log_shared`. For a
-    /// few points a block: 2^`log_size` products a point.
-    ///
-    /// # Panics
-    /// If the lengths do not fit, or a block has more than 2^[`MAX_LOG`] coefficients.
-    pub fn evaluate_blocks(
-        &self,
-        backend: Backend,
-        coefficients: &[u128],
-        log_size: u32,
-        log_shared: u32,
-        points: &[u128],
-        out: &mut [u128],
-    ) {
-        assert!(log_size <= MAX_LOG);
-        assert_eq!(points.len(), out.len());
-        assert!(points.len().div_ceil(1 << log_shared) << log_size <= coefficients.len());
-        dispatch!(
-            backend,
-            self.field,
-            evaluate_blocks(coefficients, log_size, log_shared, points, self, out)
-        )
     }
 }

@@ -3,7 +3,8 @@
 use core::arch::x86_64::*;
 
 use super::bins::SLICES;
-use super::ops::{self, Arithmetic};
+use super::generic;
+use super::ops::Arithmetic;
 use super::{Field, Transform};
 
 /// Whether [`narrow`] may run.
@@ -53,7 +54,7 @@ macro_rules! instantiate {
         /// The CPU must have the features named in the attribute.
         #[target_feature(enable = $features)]
         pub(in super::super) unsafe fn $name(field: Field, $($arg: $ty),*) $(-> $ret)? {
-            ops::$name::<$backend>(field, $($arg),*)
+            generic::$name::<$backend>(field, $($arg),*)
         }
     )*};
 }

@@ -1,22 +1,17 @@
-//! Delimited text.
+//! The records of delimited text.
 //!
 //! A record ends at a line feed outside quotes; a carriage return before it belongs to the
 //! terminator. Lines without a quote, which is nearly all of them, are split directly; the
 //! others go through csv-core. Blank lines are skipped. The bytes of each record stay at hand,
 //! so that the second pass can copy them unchanged.
 
-use std::io::{Read, Write};
+use std::io::Read;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
-use crate::scan::{At, Facts, Sink};
-use crate::source::Source;
+use crate::error::{Error, Result};
 use crate::text::{Buffer, strip_terminator};
-use crate::value::{Row, Value};
-use crate::write::Selection;
 
 /// The records of a delimited text.
 pub(crate) struct Records<R> {
@@ -45,6 +40,16 @@ struct Record {
 }
 
 impl<R: Read> Records<R> {
+    /// Line on which the present record starts.
+    pub(crate) fn line(&self) -> u64 {
+        self.record.line
+    }
+
+    /// Whether it ends in CR LF.
+    pub(crate) fn ends_in_crlf(&self) -> bool {
+        self.record.crlf
+    }
+
     pub(crate) fn new(input: R, delimiter: u8) -> Self {
         let mut core = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -181,82 +186,6 @@ impl<R: Read> Records<R> {
             &self.raw()[start..ends[i]]
         }
     }
-}
-
-/// The records of a source behind its header, which is the present record.
-fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
-    let mut records = Records::new(source.text()?, source.delimiter());
-    let mark = records.skip_byte_order_mark()?;
-    if records.next(true)? {
-        Ok((records, mark))
-    } else {
-        Err(Error::new(ErrorKind::Empty))
-    }
-}
-
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
-    let (mut records, byte_order_mark) = open(source)?;
-    let width = records.len();
-    let names: Vec<String> = (0..width)
-        .map(|i| String::from_utf8_lossy(records.field(i)).into_owned())
-        .collect();
-    let columns = crate::columnar::find(&names, key)?;
-    let mut facts = Facts {
-        byte_order_mark,
-        ..Facts::default()
-    };
-    while records
-        .next(true)
-        .map_err(|e| e.at_row(facts.rows + 1, None))?
-    {
-        facts.rows += 1;
-        let at = At {
-            row: facts.rows,
-            line: Some(records.record.line),
-        };
-        if records.len() != width {
-            let kind = ErrorKind::Ragged {
-                expected: width,
-                found: records.len(),
-            };
-            return Err(Error::new(kind).at_row(at.row, at.line));
-        }
-        facts.crlf_rows += u64::from(records.record.crlf);
-        sink.row(
-            at,
-            &Fields {
-                records: &records,
-                columns: &columns,
-            },
-        )?;
-    }
-    Ok(facts)
-}
-
-struct Fields<'a, R> {
-    records: &'a Records<R>,
-    columns: &'a [usize],
-}
-
-impl<R: Read> Row for Fields<'_, R> {
-    fn value(&self, column: usize) -> Value<'_> {
-        Value::Text(self.records.field(self.columns[column]))
-    }
-}
-
-/// Copies the header and the selected records, byte for byte.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
-    let (mut records, byte_order_mark) = open(source)?;
-    if byte_order_mark {
-        rows.write(out, crate::text::BYTE_ORDER_MARK)?;
-    }
-    rows.write(out, records.raw())?;
-    while records.next(false)? {
-        if rows.next()? {
-            rows.write(out, records.raw())?;
-        }
-    }
-    rows.finish()
 }
 
 /// The delimiters that are looked for, in order of preference.

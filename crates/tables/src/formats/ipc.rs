@@ -9,19 +9,16 @@ use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 
-use crate::columnar;
+use super::columnar;
+use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::quietly;
 use crate::key::KeySpec;
-use crate::scan::{Facts, Sink};
-use crate::source::{Handle, Source};
+use crate::selection::{Selection, Watched};
+use crate::sink::{Facts, Sink};
+use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
+use crate::source::Source;
 use crate::text::read_error;
-use crate::write::{Selection, Watched};
-
-/// The first bytes of an Arrow file.
-pub(crate) const FILE_MAGIC: &[u8] = b"ARROW1";
-/// The first bytes of an Arrow stream of the present format.
-pub(crate) const STREAM_MAGIC: &[u8] = &[0xff; 4];
 
 /// The most that one compressed buffer may say that it expands to.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;
@@ -160,7 +157,8 @@ impl Layout {
             size,
             compression: None,
         };
-        let is_file = size >= 8 && walk.bytes(0, FILE_MAGIC.len() as u64)? == FILE_MAGIC;
+        let is_file =
+            size >= 8 && walk.bytes(0, ARROW_FILE_MAGIC.len() as u64)? == ARROW_FILE_MAGIC;
         if is_file {
             walk.file()?
         } else {
@@ -201,7 +199,7 @@ impl Walk {
 
     fn file(&mut self) -> Result<()> {
         let tail = self.size.saturating_sub(10);
-        if self.bytes(tail + 4, self.size - tail - 4)? != FILE_MAGIC {
+        if self.bytes(tail + 4, self.size - tail - 4)? != ARROW_FILE_MAGIC {
             return Err(Error::corrupt("it does not end as an Arrow file does"));
         }
         let length = unsigned(self.length(tail)?)?;
@@ -254,7 +252,11 @@ impl Walk {
     /// least the length of its body. Returns the body's length.
     fn message(&mut self, offset: u64, metadata: u64, body: u64) -> Result<u64> {
         let head = self.bytes(offset, metadata)?;
-        let prefix = if head.starts_with(STREAM_MAGIC) { 8 } else { 4 };
+        let prefix = if head.starts_with(ARROW_STREAM_MAGIC) {
+            8
+        } else {
+            4
+        };
         let Some(head) = head.get(prefix..) else {
             return Err(Error::corrupt("a message has no head"));
         };

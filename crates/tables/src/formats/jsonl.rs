@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
-use crate::scan::{At, Facts, Sink};
+use crate::selection::Selection;
+use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
-use crate::write::Selection;
 
 pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
     let mut buffer = Buffer::new(source.text()?);

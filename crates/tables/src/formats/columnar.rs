@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::render;
-use crate::scan::{At, Facts, Sink};
+use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
 /// The place of each key column among `names`.

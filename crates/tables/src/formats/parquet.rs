@@ -1,9 +1,12 @@
 //! Parquet files.
 
+use std::io::{BufReader, Read, Seek, SeekFrom};
+
 use arrow_array::RecordBatch;
 use arrow_ipc::root_as_message;
 use arrow_select::filter::filter_record_batch;
 use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -11,18 +14,20 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::basic::{Compression, Type as PhysicalType};
-use parquet::errors::ParquetError;
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, Length};
 
-use crate::columnar;
+use super::{columnar, ipc};
+use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::quietly;
-use crate::ipc;
 use crate::key::KeySpec;
-use crate::scan::{Facts, Sink};
+use crate::selection::{Selection, Watched};
+use crate::sink::{Facts, Sink};
+use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::source::{Passes, Source};
-use crate::write::{Selection, Watched};
 
 const BATCH_ROWS: usize = 8192;
 
@@ -68,7 +73,7 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
     let entries = metadata.file_metadata().key_value_metadata()?;
     let entry = entries.iter().find(|e| e.key == ARROW_SCHEMA)?;
     let message = BASE64_STANDARD.decode(entry.value.as_ref()?).ok()?;
-    let skipped = if message.starts_with(ipc::STREAM_MAGIC) {
+    let skipped = if message.starts_with(ARROW_STREAM_MAGIC) {
         8
     } else {
         0
@@ -196,5 +201,50 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
         options
     } else {
         options.with_parquet_schema(schema.clone())
+    }
+}
+
+impl Length for Handle {
+    fn len(&self) -> u64 {
+        match self {
+            Handle::File(file) => Length::len(file),
+            Handle::Scratch(file) => file.len(),
+            Handle::Bytes(bytes) => bytes.get_ref().len() as u64,
+        }
+    }
+}
+
+impl ChunkReader for Handle {
+    type T = BufReader<Handle>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let mut handle = match self {
+            Handle::File(file) => Handle::File(file.try_clone()?),
+            Handle::Scratch(file) => Handle::Scratch(file.clone()),
+            Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
+        };
+        handle.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(handle))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        // The length is the file's word; memory is taken only for bytes that are there.
+        let end = start
+            .checked_add(length as u64)
+            .filter(|end| *end <= self.len());
+        let Some(end) = end else {
+            return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
+        };
+        match self {
+            Handle::File(file) => file.get_bytes(start, length),
+            Handle::Scratch(file) => {
+                let mut reader = file.clone();
+                reader.seek(SeekFrom::Start(start))?;
+                let mut bytes = vec![0; length];
+                reader.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            Handle::Bytes(bytes) => Ok(bytes.get_ref().slice(start as usize..end as usize)),
+        }
     }
 }

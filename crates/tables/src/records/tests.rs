@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::ErrorKind;
 use proptest::prelude::*;
 
 fn records(text: &[u8], delimiter: u8) -> Result<Vec<Vec<Vec<u8>>>> {

@@ -1,0 +1,196 @@
+//! A connection to the peer, and how it is to be made.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use vesica_wire::{
+    ChannelOptions, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf, tcp_halves,
+};
+
+use crate::{Fingerprint, Identity, tls_stream};
+
+/// Which side of the connection a party is; independent of its role in the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Waits on this address (`host:port`; port 0 picks a free one).
+    Listen(String),
+    /// Connects to this address (`host:port`), again and again until the wait is over.
+    Connect(String),
+}
+
+/// What protects the bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Transport<'a> {
+    /// TLS 1.3 with both sides' keys pinned.
+    Tls {
+        /// Our key.
+        identity: &'a Identity,
+        /// The only peer that is let in.
+        peer: Fingerprint,
+    },
+    /// No encryption and nobody checked. For benchmarks on one machine only.
+    PlaintextForBenchmarksOnly,
+}
+
+/// How to connect and how long to wait.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Longest wait for the peer to come, counted from when this side is `ready`.
+    pub wait: Duration,
+    /// Longest silence of the peer in a run. A peer that works says every second that it is alive, so
+    /// that this need not cover its longest computation; at least a few seconds make sense.
+    pub timeout: Duration,
+    /// Whether this side is ready itself.
+    pub ready: Readiness,
+    /// Hears of connections that a listener turns away.
+    pub on_refused: OnRefused,
+    /// Ends everything when raised.
+    pub interrupt: Interrupt,
+    /// Emulated link for what this side sends.
+    pub link: Link,
+}
+
+impl Default for ConnectOptions {
+    /// Two minutes each, ready from the start, nobody who hears, a flag of its own, no emulated link.
+    fn default() -> Self {
+        ConnectOptions {
+            wait: Duration::from_secs(120),
+            timeout: Duration::from_secs(120),
+            ready: Readiness::from_the_start(),
+            on_refused: OnRefused::default(),
+            interrupt: Interrupt::new(),
+            link: Link::LAN,
+        }
+    }
+}
+
+/// An open connection to one peer, authenticated unless it is plaintext.
+pub struct Connection {
+    /// The frames.
+    pub channel: FramedChannel,
+    /// Our fingerprint; `None` over plaintext.
+    pub local: Option<Fingerprint>,
+    /// The peer's fingerprint; `None` over plaintext.
+    pub peer: Option<Fingerprint>,
+    /// Connections that were turned away before the peer came: the first 16 wrong identities, and the
+    /// first 16 others.
+    pub refused: Vec<Refused>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("local", &self.local)
+            .field("peer", &self.peer)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    pub(crate) fn over(
+        stream: TcpStream,
+        tls: Option<rustls::Connection>,
+        transport: &Transport<'_>,
+        options: &ConnectOptions,
+    ) -> io::Result<Connection> {
+        let (reader, writer): (Box<dyn ReadHalf>, Box<dyn WriteHalf>) = match tls {
+            Some(tls) => {
+                let (reader, writer) = tls_stream::halves(tls, stream)?;
+                (Box::new(reader), Box::new(writer))
+            }
+            None => {
+                let (reader, writer) = tcp_halves(stream)?;
+                (Box::new(reader), Box::new(writer))
+            }
+        };
+        let channel_options = ChannelOptions {
+            timeout: options.timeout,
+            interrupt: options.interrupt.clone(),
+            link: options.link,
+            ..ChannelOptions::default()
+        };
+        let (local, peer) = match transport {
+            Transport::Tls { identity, peer } => (Some(identity.fingerprint()), Some(*peer)),
+            Transport::PlaintextForBenchmarksOnly => (None, None),
+        };
+        Ok(Connection {
+            channel: FramedChannel::new(reader, writer, channel_options),
+            local,
+            peer,
+            refused: Vec::new(),
+        })
+    }
+}
+
+/// Whether this side is ready for its peer. Clones share one state.
+///
+/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may be met
+/// while a table is still read, however long that takes.
+#[derive(Clone, Debug)]
+pub struct Readiness(pub(crate) Arc<OnceLock<Instant>>);
+
+impl Readiness {
+    /// Not ready until [`Readiness::set`].
+    #[allow(
+        clippy::new_without_default,
+        reason = "the default of the options is to be ready from the start"
+    )]
+    pub fn new() -> Readiness {
+        Readiness(Arc::default())
+    }
+
+    /// Ready from the start: the wait counts from the call that waits.
+    pub fn from_the_start() -> Readiness {
+        let readiness = Readiness::new();
+        readiness.set();
+        readiness
+    }
+
+    /// From now on this side is ready.
+    pub fn set(&self) {
+        self.0.get_or_init(Instant::now);
+    }
+}
+
+/// A connection that a listener turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it came from.
+    pub from: SocketAddr,
+    /// The identity that it proved, where that was the reason.
+    pub identity: Option<Fingerprint>,
+    /// Why, in words for people.
+    pub reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.from, self.reason)
+    }
+}
+
+/// Hears of connections that a listener turns away, as they are, on the thread that waits. Of a flood
+/// it hears only the first ones, as [`crate::Connection::refused`] lists them.
+#[derive(Clone, Default)]
+pub struct OnRefused(pub(crate) Option<Arc<Hear>>);
+
+/// What hears.
+type Hear = dyn Fn(&Refused) + Send + Sync;
+
+impl OnRefused {
+    /// Calls `hear` for each.
+    pub fn new(hear: impl Fn(&Refused) + Send + Sync + 'static) -> OnRefused {
+        OnRefused(Some(Arc::new(hear)))
+    }
+}
+
+impl fmt::Debug for OnRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hears = self.0.is_some();
+        f.debug_tuple("OnRefused").field(&hears).finish()
+    }
+}

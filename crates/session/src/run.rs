@@ -1,0 +1,302 @@
+//! Running one job over an open connection.
+
+use std::time::Instant;
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use vesica_psi::{Input, Output, Reveal, indices_vartime};
+use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
+use zeroize::Zeroizing;
+
+use crate::buckets::{bucket_session, pad};
+use crate::items::all_distinct;
+use crate::set::Slice;
+use crate::{
+    Agreement, Assignment, Begin, Connection, Error, Fingerprint, Job, KeySet, Report, Role, State,
+    agree, confirm_done, salt_items,
+};
+
+/// The result of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Indices into this side's digests that the peer also holds, ascending; `None` on a side that
+    /// may not know. A sender has them from the receiver, who can lie.
+    pub matches: Option<Vec<u32>>,
+    /// The report; what is said of a table is zero until the caller fills it.
+    pub report: Report,
+}
+
+/// Hears how a run goes on. Called on the thread that runs the job.
+pub trait Progress: Send {
+    /// A phase begins.
+    fn phase(&mut self, name: &'static str);
+
+    /// The contract is agreed: where the run begins, and how many buckets there are.
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        let _ = (begin, buckets);
+    }
+
+    /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of
+    /// several buckets; it does not begin with the first where it goes on after an earlier one.
+    fn bucket(&mut self, number: u32, of: u32) {
+        let _ = (number, of);
+    }
+
+    /// Bytes sent and received so far, framing included.
+    fn bytes(&mut self, sent: u64, received: u64) {
+        let _ = (sent, received);
+    }
+
+    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
+    /// done than before, means that another step has begun.
+    fn step(&mut self, done: u64, total: u64) {
+        let _ = (done, total);
+    }
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&mut self, _: &'static str) {}
+}
+
+/// Runs the job: contract, protocol, confirmation, report.
+///
+/// `digests` are the canonical 32-byte digests of this side's distinct keys, each once; the
+/// session's salt is applied here. On failure the peer is told why, and never about items.
+///
+/// Fails with [`Error::Usage`] for a job that cannot be and for digests that repeat, else with
+/// [`Error::Run`].
+pub fn run(
+    mut connection: Connection,
+    job: &Job,
+    digests: &[[u8; 32]],
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Error> {
+    let (local, peer) = (connection.local, connection.peer);
+    run_over(&mut connection.channel, local, peer, job, digests, progress)
+}
+
+/// Runs the job as [`run`] does, over any channel; the fingerprints are bound into the session.
+///
+/// Fails as [`run`] does.
+pub fn run_over(
+    channel: &mut dyn Channel,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+    job: &Job,
+    digests: &[[u8; 32]],
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Error> {
+    if !all_distinct(digests) {
+        let problem = "a set holds each item once, and this one holds some twice".into();
+        return Err(Error::Usage(problem));
+    }
+    let mut set = Slice::new(digests);
+    let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
+    Ok(Outcome {
+        matches: set.matched.as_deref().map(indices_vartime),
+        report,
+    })
+}
+
+/// Runs the job on a set that need not be in memory. Its matches go back into the set.
+///
+/// Fails with [`Error::Usage`] for a job that cannot be, else with [`Error::Run`].
+pub fn run_set(
+    mut connection: Connection,
+    job: &Job,
+    set: &mut dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Report, Error> {
+    let (local, peer) = (connection.local, connection.peer);
+    run_set_over(&mut connection.channel, local, peer, job, set, progress)
+}
+
+/// Runs the job as [`run_set`] does, over any channel.
+///
+/// Fails as [`run_set`] does.
+pub fn run_set_over(
+    channel: &mut dyn Channel,
+    local: Option<Fingerprint>,
+    peer: Option<Fingerprint>,
+    job: &Job,
+    set: &mut dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Report, Error> {
+    let start = Instant::now();
+    let mut channel = Watched {
+        channel,
+        progress,
+        sent: 0,
+        received: 0,
+    };
+    let items = set.items();
+    let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
+    let buckets = agreement.contract.buckets;
+    channel.progress.begin(agreement.begin, buckets);
+    let (state, value) = protocol(&mut channel, job.role, &agreement, set)
+        .inspect_err(|error| channel.abort(error))?;
+    let phases = channel.traffic();
+    Ok(Report {
+        bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
+        bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
+        seconds: start.elapsed().as_secs_f64(),
+        phases,
+        peer,
+        value: match value {
+            Output::Value(value) => Some(value),
+            _ => None,
+        },
+        below: match value {
+            Output::Below(least) => Some(least),
+            _ => None,
+        },
+        ..Report::of(&state, job.role)
+    })
+}
+
+/// Every bucket, and the confirmation; returns the state at the end, and what the last bucket's run led to.
+fn protocol(
+    channel: &mut Watched<'_>,
+    role: Role,
+    agreement: &Agreement,
+    set: &mut dyn KeySet,
+) -> Result<(State, Output), WireError> {
+    let buckets = agreement.contract.buckets;
+    if buckets > 1 && agreement.task.reveal != Reveal::Matches {
+        // The values of the buckets would tell more than that of the whole.
+        return Err(WireError::Resource(format!(
+            "the {} of sets that do not fit into memory cannot be computed",
+            agreement.task.reveal
+        )));
+    }
+    let mut output = Output::Nothing;
+    let mut state = agreement.state.clone();
+    let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
+    channel.begin_phase("items");
+    set.assign(&Assignment::new(*salt.as_bytes(), buckets), &state)?;
+    for bucket in state.finished()..buckets {
+        if buckets > 1 {
+            channel.progress.bucket(bucket + 1, buckets);
+        }
+        output = one_bucket(channel, role, agreement, bucket, set)?;
+        let matched = match &output {
+            Output::Matches(matched) => Some(&matched[..]),
+            _ => None,
+        };
+        state.found.push(matched.map_or(0, count));
+        set.finished(matched, &state)?;
+    }
+    confirm_done(channel, role)?;
+    Ok((state, output))
+}
+
+/// How many there are, in time that does not depend on it.
+fn count(matched: &[bool]) -> u64 {
+    matched.iter().map(|matched| u64::from(*matched)).sum()
+}
+
+/// The protocol over the items of one bucket: what this side may know of its digests, in time that does
+/// not depend on it, if the peer may not know. Buckets share nothing that is random or derived from a
+/// session.
+fn one_bucket(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    bucket: u32,
+    set: &mut dyn KeySet,
+) -> Result<Output, WireError> {
+    let mut rng = fresh_rng()?;
+    let Agreement { protocol, task, .. } = agreement;
+    let mut params = agreement.params.clone();
+    if agreement.contract.buckets > 1 {
+        params.session = bucket_session(&params.session, bucket);
+        channel.begin_phase("items");
+    }
+    let digests = set.load(bucket)?;
+    let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
+    drop(digests);
+    let size = match role {
+        Role::Receiver => params.receiver_size,
+        Role::Sender => params.sender_size,
+    };
+    if !pad(&mut items, size, &mut rng) {
+        // How many there are is nobody's business.
+        return Err(WireError::Resource(
+            "too many items fell into one bucket; run again".into(),
+        ));
+    }
+    let input = Input::new(&items);
+    let mut output = match role {
+        Role::Receiver => {
+            channel.begin_phase("prepare");
+            let prepared = protocol.prepare(items.len(), &mut rng);
+            protocol.receive(channel, &params, task, input, prepared, &mut rng)?
+        }
+        Role::Sender => protocol.send(channel, &params, task, input, &mut rng)?,
+    };
+    if let Output::Matches(matched) = &mut output {
+        // What fills a bucket is nobody's item, whatever the peer says of it.
+        matched.truncate(own);
+    }
+    Ok(output)
+}
+
+/// A generator seeded by the operating system.
+fn fresh_rng() -> Result<ChaCha20Rng, WireError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut()).map_err(|e| {
+        WireError::Resource(format!("no randomness from the operating system: {e}"))
+    })?;
+    Ok(ChaCha20Rng::from_seed(*seed))
+}
+
+/// A channel that tells a [`Progress`] what goes through it.
+struct Watched<'a> {
+    channel: &'a mut dyn Channel,
+    progress: &'a mut dyn Progress,
+    sent: u64,
+    received: u64,
+}
+
+impl Channel for Watched<'_> {
+    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), WireError> {
+        let bytes = HEADER_BYTES + payload.len();
+        self.channel.send(kind, payload)?;
+        self.sent += bytes as u64;
+        self.progress.bytes(self.sent, self.received);
+        Ok(())
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, WireError> {
+        let payload = self.channel.recv(kind, max)?;
+        self.received += (HEADER_BYTES + payload.len()) as u64;
+        self.progress.bytes(self.sent, self.received);
+        Ok(payload)
+    }
+
+    fn flush(&mut self) -> Result<(), WireError> {
+        self.channel.flush()
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        self.progress.phase(name);
+        self.channel.begin_phase(name);
+    }
+
+    fn progress(&mut self, done: u64, total: u64) {
+        self.progress.step(done, total);
+        self.channel.progress(done, total);
+    }
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        self.channel.traffic()
+    }
+
+    fn abort(&mut self, why: &WireError) {
+        self.channel.abort(why);
+    }
+}

@@ -1,0 +1,163 @@
+//! The bytes of a table: a file, a copy of a pipe, memory, or the pipe itself.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::scratch::{ScratchFile, ScratchReader};
+
+/// Where the bytes of a table are.
+pub(crate) enum Backing {
+    Path(PathBuf),
+    /// A copy of a pipe.
+    Scratch(Arc<ScratchFile>),
+    Bytes(Bytes),
+    /// A pipe that is read once; `None` afterwards.
+    Pipe(Mutex<Option<Box<dyn Read + Send>>>),
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Backing::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Backing::Scratch(file) => f.debug_tuple("Scratch").field(file).finish(),
+            Backing::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Backing::Pipe(_) => f.write_str("Pipe"),
+        }
+    }
+}
+
+impl Backing {
+    /// The bytes, from the start, of anything but a pipe.
+    pub(crate) fn handle(&self) -> Result<Handle> {
+        Ok(match self {
+            Backing::Path(path) => Handle::File(File::open(path).map_err(open_error)?),
+            Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
+            Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
+            Backing::Pipe(_) => return Err(read_once()),
+        })
+    }
+
+    /// The bytes, from the start; those of a pipe once.
+    pub(crate) fn stream(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Backing::Pipe(pipe) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                pipe.take().ok_or_else(read_once)?
+            }
+            _ => Box::new(self.handle()?),
+        })
+    }
+
+    /// Whether a file is no longer the one of this stamp, or has been written to.
+    pub(crate) fn has_changed(&self, stamp: &Stamp) -> bool {
+        match self {
+            Backing::Path(path) => {
+                std::fs::metadata(path).map_or(true, |now| Stamp::of(&now) != *stamp)
+            }
+            Backing::Scratch(_) | Backing::Bytes(_) | Backing::Pipe(_) => false,
+        }
+    }
+}
+
+/// Tells a file that was changed or replaced from one that was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    /// Seconds and nanoseconds of the last change, which no program can set back.
+    changed: Option<(i64, i64)>,
+    /// Device and inode.
+    identity: Option<(u64, u64)>,
+}
+
+impl Stamp {
+    /// Of what nobody else can reach.
+    pub(crate) const PRIVATE: Stamp = Stamp {
+        length: 0,
+        modified: None,
+        changed: None,
+        identity: None,
+    };
+
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Stamp {
+            length: metadata.len(),
+            modified: metadata.modified().ok(),
+            changed: changed(metadata),
+            identity: identity(metadata),
+        }
+    }
+
+    /// Whether `metadata` is of the very file.
+    pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
+        self.identity.is_some() && self.identity == identity(metadata)
+    }
+}
+
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> Option<(i64, i64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.ctime(), metadata.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> Option<(i64, i64)> {
+    None
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+/// A caller reads more often than its options said.
+fn read_once() -> Error {
+    Error::usage("it was opened to be read once", "")
+}
+
+pub(crate) fn open_error(e: io::Error) -> Error {
+    Error::new(match e.kind() {
+        io::ErrorKind::NotFound => ErrorKind::MissingFile,
+        io::ErrorKind::IsADirectory => ErrorKind::IsDirectory,
+        _ => ErrorKind::Unreadable(e),
+    })
+}
+
+/// The bytes of a table, as a place in them.
+pub(crate) enum Handle {
+    File(File),
+    Scratch(ScratchReader),
+    Bytes(Cursor<Bytes>),
+}
+
+impl Read for Handle {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Handle::File(file) => file.read(buffer),
+            Handle::Scratch(file) => file.read(buffer),
+            Handle::Bytes(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Seek for Handle {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Handle::File(file) => file.seek(to),
+            Handle::Scratch(file) => file.seek(to),
+            Handle::Bytes(bytes) => bytes.seek(to),
+        }
+    }
+}
