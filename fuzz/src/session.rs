@@ -186,7 +186,7 @@ pub fn buckets(bytes: &[u8]) {
                 found,
                 ..state.clone()
             };
-            (Left::State(state), &honest[1])
+            (Left::State(Box::new(state)), &honest[1])
         }
     };
     let mut set = Kept::new(ITEMS.0, kept);
