@@ -12,7 +12,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
-	@echo 'make test        all tests, then a few seconds of every fuzz target'
+	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
@@ -30,7 +30,7 @@ build:
 	$(CARGO) build --release --locked --package vesica-cli
 
 test:
-	@$(PYTHON) scripts/run_tests.py --fuzz-seconds $(FUZZ_SMOKE_SECONDS)
+	@$(PYTHON) scripts/run_tests.py
 
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings -- --ignored

@@ -1,13 +1,12 @@
 """Runs every test and ends on one line: `N passed, N failed, N skipped`.
 
-Stages: the scripts' own tests, `cargo test` of the whole workspace with its documentation tests
-and the reference crate, and a few seconds of every fuzz target (each counts as one test).
-Later stages run even if an earlier one failed. Exits 1 if anything failed.
+Stages: the scripts' own tests, and `cargo test` of the whole workspace with its documentation tests
+and the reference crate. The later stage runs even if the earlier one failed. Exits 1 if anything
+failed.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 
@@ -16,7 +15,6 @@ from stages import CARGO, ROOT, Clock, run, say
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
-FUZZ_RESULT = re.compile(r"^fuzz \S+: .*\b(ok|FAILED)$")
 
 
 class Tally:
@@ -43,29 +41,17 @@ class Tally:
                 elif kind == "skipped":
                     self.passed -= int(count)
                     self.skipped += int(count)
-        elif match := FUZZ_RESULT.match(line):
-            if match.group(1) == "ok":
-                self.passed += 1
-            else:
-                self.failed += 1
 
     def summary(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fuzz-seconds", type=int, default=5, help="for each fuzz target")
-    options = parser.parse_args()
-
     python = [sys.executable, "-B"]
     scripts = str(ROOT / "scripts")
-    fuzz = [*python, f"{scripts}/fuzz.py", "run", "--fresh", "--driver", "any"]
-    fuzz += ["--seconds", str(options.fuzz_seconds)]
     stages = [
         ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
         ("cargo test", [CARGO, "test", "--workspace", "--locked", "--no-fail-fast"]),
-        ("fuzz", fuzz),
     ]
     total, times, bad = Tally(), [], False
     for name, command in stages:

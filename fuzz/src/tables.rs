@@ -1,6 +1,6 @@
 //! Tables of every format, normalisation profiles, and what names them.
 
-use vesica_tables::{
+use vesica_tables::{ErrorClass, 
     Format, KeyColumn, KeySpec, Normalized, Profile, Source, SourceOptions, check, read_keys,
     write_matches_to,
 };
@@ -127,6 +127,6 @@ pub fn keyspec(bytes: &[u8]) {
     let columns = lines.next().unwrap_or_default();
     match KeySpec::parse(columns, &lines.collect::<Vec<_>>()) {
         Ok(key) => assert_eq!(key.columns().len(), key.normalization().len()),
-        Err(error) => assert_eq!(error.exit_code(), 2),
+        Err(error) => assert_eq!(error.class(), ErrorClass::Usage),
     }
 }

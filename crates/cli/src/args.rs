@@ -27,7 +27,7 @@ use crate::failure::Failure;
                   many distinct keys the receiver has.",
     after_help = "Exit codes: 0 done, 2 usage, 3 the input data, 4 the network or the peer went \
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
-                  resource limit.",
+                  resource limit; 130 after Ctrl-C and 143 after SIGTERM.",
     disable_help_subcommand = true
 )]
 struct Cli {

@@ -4,10 +4,18 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use vesica::ErrorClass;
+
 /// Exit code of a bad command line.
 pub(crate) const USAGE: u8 = 2;
-/// Exit code of the network, of a peer that went away, and of Ctrl-C.
+/// Exit code of input data that cannot be used.
+const DATA: u8 = 3;
+/// Exit code of the network, and of a peer that went away.
 pub(crate) const NETWORK: u8 = 4;
+/// Exit code of a peer that misbehaved.
+const PEER: u8 = 5;
+/// Exit code where the two sides disagree on the contract.
+const CONTRACT: u8 = 6;
 /// Exit code of a limit of this machine.
 pub(crate) const RESOURCE: u8 = 7;
 
@@ -57,7 +65,14 @@ impl Failure {
 impl From<vesica::Error> for Failure {
     fn from(error: vesica::Error) -> Failure {
         Failure {
-            code: error.exit_code(),
+            code: match error.class() {
+                ErrorClass::Usage => USAGE,
+                ErrorClass::Data => DATA,
+                ErrorClass::Network => NETWORK,
+                ErrorClass::Peer => PEER,
+                ErrorClass::Contract => CONTRACT,
+                ErrorClass::Resource => RESOURCE,
+            },
             line: error.to_string(),
             hint: error.hint(),
         }

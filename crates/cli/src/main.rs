@@ -37,7 +37,10 @@ fn main() -> ExitCode {
     };
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => match signals::stopped() {
+            Some(code) => Failure { code, ..failure }.report(),
+            None => failure.report(),
+        },
     }
 }
 

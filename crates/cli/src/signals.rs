@@ -6,11 +6,21 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use vesica::Interrupt;
 
-use crate::failure::{Failure, NETWORK, RESOURCE};
+use crate::failure::Failure;
+#[cfg(unix)]
+use crate::failure::RESOURCE;
+
+/// The exit code of the signal that asked the process to stop; 0 as long as none has.
+static STOPPED: AtomicU8 = AtomicU8::new(0);
+
+/// The exit code of a process that a signal has asked to stop: 128 and the signal's number.
+pub(crate) fn stopped() -> Option<u8> {
+    Some(STOPPED.load(Ordering::SeqCst)).filter(|code| *code > 0)
+}
 
 /// What a signal does at the moment.
 #[derive(Clone, Debug)]
@@ -27,10 +37,32 @@ impl Signals {
             interrupt: Interrupt::new(),
             listens: Arc::default(),
         };
-        let handler = signals.clone();
-        ctrlc::set_handler(move || handler.arrived())
-            .map_err(|e| Failure::new(RESOURCE, format!("Ctrl-C cannot be handled: {e}")))?;
+        signals.listen()?;
         Ok(signals)
+    }
+
+    #[cfg(unix)]
+    fn listen(&self) -> Result<(), Failure> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let unhandled = |e| Failure::new(RESOURCE, format!("signals cannot be handled: {e}"));
+        let mut arriving =
+            signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(unhandled)?;
+        let handler = self.clone();
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                for number in arriving.forever() {
+                    handler.arrived(128 + number as u8);
+                }
+            })
+            .map_err(unhandled)?;
+        Ok(())
+    }
+
+    /// What Ctrl-C does is up to this system.
+    #[cfg(not(unix))]
+    fn listen(&self) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// From now on the first signal raises the flag.
@@ -43,7 +75,9 @@ impl Signals {
         &self.interrupt
     }
 
-    fn arrived(&self) {
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no signals are taken over"))]
+    fn arrived(&self, code: u8) {
+        STOPPED.store(code, Ordering::SeqCst);
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
             self.interrupt.raise();
             let _ = writeln!(
@@ -54,8 +88,8 @@ impl Signals {
         }
         remove_temporaries();
         // The run may be ending by itself at this moment, and one line is enough.
-        let _ = Failure::new(NETWORK, "interrupted").report();
-        std::process::exit(i32::from(NETWORK));
+        let _ = Failure::new(code, "interrupted").report();
+        std::process::exit(i32::from(code));
     }
 }
 

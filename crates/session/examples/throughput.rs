@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            ExitCode::from(error.exit_code())
+            ExitCode::FAILURE
         }
     }
 }

@@ -1,10 +1,25 @@
-//! Why a session ended, and with which exit code.
+//! Why a session ended.
 
 use std::path::PathBuf;
 
 use vesica_wire::Blame;
 
 use crate::Fingerprint;
+
+/// Whose fault an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The caller's, who asked for something that cannot be.
+    Usage,
+    /// The network's, or that of a peer which went away.
+    Network,
+    /// The peer's, which misbehaved or is somebody else.
+    Peer,
+    /// Nobody's: the two sides want different jobs.
+    Contract,
+    /// A limit of this machine or of the run.
+    Resource,
+}
 
 /// Why connecting or a job failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,27 +59,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// The command's exit code: 2 usage, 4 the network or the peer went away, 5 the peer
-    /// misbehaved, 6 the two sides disagree on the contract, 7 a resource limit.
-    ///
-    /// When the peer gave up, the code follows what the peer blamed, from our side: a peer that
-    /// blames *its* peer for misbehaving blames us, which is 5 as well.
-    pub fn exit_code(&self) -> u8 {
+    /// Whose fault it is. When the peer gave up, that follows what the peer blamed, from our side: a peer
+    /// that blames *its* peer for misbehaving blames us, which is misbehaviour as well.
+    pub fn class(&self) -> ErrorClass {
         use vesica_wire::Error as Wire;
         match self {
-            Error::Usage(_) | Error::IdentityFile { .. } => 2,
-            Error::Connect(_) => 4,
-            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => 5,
-            Error::Run(Wire::PeerMisbehaved(_)) => 5,
-            Error::Run(Wire::ContractDiffers { .. }) => 6,
-            Error::Run(Wire::Resource(_)) => 7,
+            Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,
+            Error::Connect(_) => ErrorClass::Network,
+            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::Run(Wire::PeerMisbehaved(_)) => ErrorClass::Peer,
+            Error::Run(Wire::ContractDiffers { .. }) => ErrorClass::Contract,
+            Error::Run(Wire::Resource(_)) => ErrorClass::Resource,
             Error::Run(Wire::PeerAborted { blame, .. }) => match blame {
-                Blame::Network => 4,
-                Blame::Peer => 5,
-                Blame::Contract => 6,
-                Blame::Resource => 7,
+                Blame::Network => ErrorClass::Network,
+                Blame::Peer => ErrorClass::Peer,
+                Blame::Contract => ErrorClass::Contract,
+                Blame::Resource => ErrorClass::Resource,
             },
-            Error::Run(_) => 4,
+            Error::Run(_) => ErrorClass::Network,
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! [`run`] does 2 to 4. [`run_set`] does so for a [`KeySet`] that need not be in memory: sets that do
 //! not fit go through the protocol in buckets, and a run that failed can go on where it stopped. Every
-//! [`Error`] knows its exit code.
+//! [`Error`] knows whose fault it is.
 #![forbid(unsafe_code)]
 
 mod agree;
@@ -43,7 +43,7 @@ pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     Payload, ProtocolRequest, Resume, Role, StartOver, VERSION,
 };
-pub use error::Error;
+pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{digests, job};
 use vesica_session::{
-    Assignment, Begin, Error, Job, Kept as Left, KeySet, Learns, Outcome, Progress,
+    Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, Outcome, Progress,
     ProtocolRequest, Report, Role, Security, Silent, StartOver, State, run_over, run_set_over,
 };
 use vesica_wire::{
@@ -369,6 +369,9 @@ fn a_side_without_enough_memory_says_so() {
     thread::scope(|scope| {
         let near = scope.spawn(|| run(a, Role::Receiver, Some(1000), &ours));
         let far = run(b, Role::Sender, None, &theirs);
-        assert_eq!((near.join().unwrap().exit_code(), far.exit_code()), (7, 7));
+        assert_eq!(
+            (near.join().unwrap().class(), far.class()),
+            (ErrorClass::Resource, ErrorClass::Resource)
+        );
     });
 }

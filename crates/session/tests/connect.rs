@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
-    ConnectOptions, Endpoint, Error, Identity, Interrupt, Link, Listener, OnRefused, Readiness,
-    Refused, Transport, connect,
+    ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link, Listener, OnRefused,
+    Readiness, Refused, Transport, connect,
 };
 use vesica_wire::{Blame, Channel, Error as WireError, Kind};
 
@@ -92,7 +92,10 @@ fn the_listener_refuses_an_unknown_peer_and_waits_on() {
         matches!(&connector, Error::RefusedByPeer { ours } if *ours == stranger.fingerprint()),
         "{connector:?}"
     );
-    assert_eq!((listener.exit_code(), connector.exit_code()), (5, 5));
+    assert_eq!(
+        (listener.class(), connector.class()),
+        (ErrorClass::Peer, ErrorClass::Peer)
+    );
     assert!(listener.hint().is_some() && connector.hint().is_some());
     assert!(
         start.elapsed() >= Duration::from_secs(2),
@@ -125,7 +128,10 @@ fn the_connector_refuses_another_listener() {
             && said.contains("it refused this side's identity"),
         "{said}"
     );
-    assert_eq!((listener.exit_code(), connector.exit_code()), (4, 5));
+    assert_eq!(
+        (listener.class(), connector.class()),
+        (ErrorClass::Network, ErrorClass::Peer)
+    );
 }
 
 #[test]
@@ -140,7 +146,7 @@ fn a_taken_port_is_said_to_be_taken() {
     )
     .unwrap_err();
     assert!(error.to_string().ends_with("the port is taken"), "{error}");
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(error.class(), ErrorClass::Network);
 }
 
 #[test]
@@ -158,7 +164,7 @@ fn nobody_listening_is_said_after_the_wait() {
     )
     .unwrap_err();
     assert!(error.to_string().contains("nobody listens"), "{error}");
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(error.class(), ErrorClass::Network);
     assert!(start.elapsed() >= Duration::from_millis(700));
     assert!(start.elapsed() < Duration::from_secs(3));
 }
@@ -173,7 +179,7 @@ fn bad_addresses_fail_at_once() {
         ] {
             let error = connect(&endpoint, &tls(&me, me.fingerprint()), &within(60.0)).unwrap_err();
             assert!(error.to_string().contains(address), "{error}");
-            assert_eq!(error.exit_code(), 4);
+            assert_eq!(error.class(), ErrorClass::Network);
         }
     }
 }
@@ -188,7 +194,7 @@ fn a_listener_without_a_peer_gives_up() {
     )
     .unwrap_err();
     assert!(error.to_string().contains("did not connect"), "{error}");
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(error.class(), ErrorClass::Network);
 }
 
 #[test]
@@ -392,7 +398,7 @@ fn a_side_that_is_not_ready_waits_without_a_deadline() {
             let ready = Instant::now();
             options.ready.set();
             let (error, ended) = waiting.join().unwrap();
-            assert_eq!(error.exit_code(), 4, "{error}");
+            assert_eq!(error.class(), ErrorClass::Network, "{error}");
             let waited = ended - ready;
             assert!(waited >= Duration::from_millis(500), "{waited:?}");
             assert!(waited < Duration::from_secs(4), "{waited:?}");
@@ -466,7 +472,7 @@ fn an_alert_does_not_stop_the_connector() {
         }
     });
     let error = connect(&endpoint, &tls(&b, a.fingerprint()), &within(1.0)).unwrap_err();
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(error.class(), ErrorClass::Network);
     assert!(
         error.to_string().contains("without proving its own"),
         "{error}"
@@ -508,7 +514,7 @@ fn a_server_of_another_kind_is_recognised() {
             error.to_string().contains("not this program's TLS"),
             "{error}"
         );
-        assert_eq!(error.exit_code(), 4);
+        assert_eq!(error.class(), ErrorClass::Network);
     });
 }
 
@@ -524,7 +530,7 @@ fn a_listener_that_never_answers_meets_the_deadline() {
         &within(0.5),
     )
     .unwrap_err();
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(error.class(), ErrorClass::Network);
     assert!(start.elapsed() < Duration::from_secs(3));
 }
 

@@ -9,8 +9,8 @@ use common::{connected, job, within};
 use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
-    Agreement, Error, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO, NO_LIMIT,
-    Payload, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
+    Agreement, Error, ErrorClass, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO,
+    NO_LIMIT, Payload, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
     confirm_done,
 };
 use vesica_wire::{
@@ -206,7 +206,7 @@ fn each_difference_ends_both_sides_with_both_values() {
         let (a, b) = compare(&ours, &theirs);
         for (outcome, left, right) in [(a, here, there), (b, there, here)] {
             let error = outcome.unwrap_err();
-            assert_eq!(error.exit_code(), 6, "{error}");
+            assert_eq!(error.class(), ErrorClass::Contract, "{error}");
             assert!(error.hint().is_some());
             match error {
                 Error::Run(WireError::ContractDiffers {
@@ -285,7 +285,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         ),
         "{b:?}"
     );
-    assert_eq!((a.exit_code(), b.exit_code()), (7, 7));
+    assert_eq!(
+        (a.class(), b.class()),
+        (ErrorClass::Resource, ErrorClass::Resource)
+    );
     // Nor does a protocol take more than it can work on, whatever this side allows.
     let (mut a, mut b) = pair(5000);
     thread::scope(|scope| {
@@ -296,10 +299,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
                 ..job(Role::Sender)
             };
             let error = agree(&mut a, &named, items, &Kept::Nothing, None, None).unwrap_err();
-            assert_eq!(error.exit_code(), 7);
+            assert_eq!(error.class(), ErrorClass::Resource);
         });
         let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
-        assert_eq!(error.exit_code(), 7);
+        assert_eq!(error.class(), ErrorClass::Resource);
     });
     // Padding that would let the peer bring more in buckets.
     let mut ours = Job {
@@ -350,10 +353,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
                 None,
             )
             .unwrap_err();
-            assert_eq!(error.exit_code(), 7);
+            assert_eq!(error.class(), ErrorClass::Resource);
         });
         let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
-        assert_eq!(error.exit_code(), 7);
+        assert_eq!(error.class(), ErrorClass::Resource);
         drop(b);
     });
 }
@@ -406,7 +409,7 @@ fn jobs_that_cannot_be_are_usage_errors() {
         job.check()
     };
     let error = with(|j| j.protocol = ProtocolRequest::named("dh")).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), ErrorClass::Usage);
     assert_eq!(
         error.to_string(),
         "protocol dh runs semi-honest and needs --security semi-honest"
@@ -453,7 +456,7 @@ fn a_spoilt_handshake_message_ends_both_sides() {
             let (near, far) = both_and_done(a, b);
             for error in [near.err(), far.err()] {
                 let error = error.unwrap_or_else(|| panic!("{frame} {spoil:?}"));
-                assert!((4..=7).contains(&error.exit_code()), "{spoil:?} {error:?}");
+                assert_ne!(error.class(), ErrorClass::Usage, "{spoil:?} {error:?}");
             }
         }
     }
@@ -473,7 +476,10 @@ fn a_replayed_hello_is_not_a_nonce() {
         ),
         "{far:?}"
     );
-    assert_eq!((near.unwrap_err().exit_code(), far.exit_code()), (5, 5));
+    assert_eq!(
+        (near.unwrap_err().class(), far.class()),
+        (ErrorClass::Peer, ErrorClass::Peer)
+    );
     // Nor is a commitment.
     let (a, b) = pair(700);
     let a = Tamper::new(a, 2, Spoil::ReplayPrevious);
@@ -482,7 +488,7 @@ fn a_replayed_hello_is_not_a_nonce() {
         far.unwrap_err().to_string(),
         "the peer misbehaved: nonce of 64 bytes; at most 32 are allowed"
     );
-    assert_eq!(near.unwrap_err().exit_code(), 5);
+    assert_eq!(near.unwrap_err().class(), ErrorClass::Peer);
 }
 
 #[test]
@@ -567,8 +573,8 @@ fn differing_contracts_over_tls() {
     let mut theirs = job(Role::Sender);
     theirs.lambda = 64;
     let (a, b) = both(a.channel, b.channel, &job(Role::Receiver), &theirs);
-    assert_eq!(a.unwrap_err().exit_code(), 6);
-    assert_eq!(b.unwrap_err().exit_code(), 6);
+    assert_eq!(a.unwrap_err().class(), ErrorClass::Contract);
+    assert_eq!(b.unwrap_err().class(), ErrorClass::Contract);
 }
 
 #[test]
@@ -585,7 +591,7 @@ fn a_peer_that_dies_or_stalls_over_tls() {
         None,
     )
     .unwrap_err();
-    assert_eq!(error.exit_code(), 4, "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Network, "{error:?}");
     // After its hello.
     let (mut a, b) = connected(&within(10.0));
     let mut b = Tamper::new(b.channel, 1, Spoil::Close);

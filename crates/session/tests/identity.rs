@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use vesica_session::{Error, Fingerprint, FingerprintError, Identity};
+use vesica_session::{Error, ErrorClass, Fingerprint, FingerprintError, Identity};
 
 #[test]
 fn an_identity_survives_its_file() {
@@ -28,7 +28,7 @@ fn an_identity_is_never_overwritten() {
     fs::write(&path, "precious").unwrap();
     let error = Identity::generate().unwrap().save(&path).unwrap_err();
     assert!(error.to_string().contains("never overwritten"), "{error}");
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), ErrorClass::Usage);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{connected, digests, identity, job, tls, within, within_or_raised};
 use vesica_session::{
-    Endpoint, Error, Interrupt, Job, Listener, Outcome, Progress, ProtocolRequest, Registry, Role,
-    Security, Silent, connect, run, run_over,
+    Endpoint, Error, ErrorClass, Interrupt, Job, Listener, Outcome, Progress, ProtocolRequest,
+    Registry, Role, Security, Silent, connect, run, run_over,
 };
 use vesica_wire::{
     Channel, ChannelOptions, Error as WireError, FramedChannel, Spoil, Tamper, memory_pair_with,
@@ -188,8 +188,12 @@ fn a_peer_that_dies_at_any_frame_ends_the_run_with_exit_4() {
                     break;
                 }
                 deaths += 1;
-                assert_eq!(near.unwrap_err().exit_code(), 4);
-                assert_eq!(far.unwrap_err().exit_code(), 4, "{role} {frame}");
+                assert_eq!(near.unwrap_err().class(), ErrorClass::Network);
+                assert_eq!(
+                    far.unwrap_err().class(),
+                    ErrorClass::Network,
+                    "{role} {frame}"
+                );
             }
             // Its hello, commitment and nonce, and at least one message of the protocol.
             assert!(deaths >= 4, "{deaths}");
@@ -209,7 +213,7 @@ fn a_receiver_that_stalls_before_it_is_done_ends_the_sender() {
     let silent = Tamper::new(a, last, Spoil::Swallow);
     let (near, far) = both(silent, b, "compact-dh", &ours, &theirs);
     assert!(near.is_ok());
-    assert_eq!(far.unwrap_err().exit_code(), 4);
+    assert_eq!(far.unwrap_err().class(), ErrorClass::Network);
 }
 
 #[test]
@@ -244,7 +248,10 @@ fn an_interrupt_ends_a_job_on_both_sides() {
             matches!(theirs, Error::Run(WireError::PeerAborted { .. })),
             "{theirs:?}"
         );
-        assert_eq!((ours.exit_code(), theirs.exit_code()), (4, 4));
+        assert_eq!(
+            (ours.class(), theirs.class()),
+            (ErrorClass::Network, ErrorClass::Network)
+        );
     });
 }
 
@@ -258,7 +265,7 @@ fn a_weak_protocol_needs_to_be_asked_for() {
         ..job(Role::Receiver)
     };
     let error = run_over(&mut a, None, None, &job, &digests(0..5), &mut Silent).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), ErrorClass::Usage);
 }
 
 #[test]
@@ -266,6 +273,6 @@ fn repeated_items_are_refused_before_anything_is_sent() {
     let (mut a, _b) = memory(1000);
     let twice = digests([1, 2, 1]);
     let error = run_over(&mut a, None, None, &job(Role::Sender), &twice, &mut Silent).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), ErrorClass::Usage);
     assert_eq!(a.totals(), (0, 0));
 }

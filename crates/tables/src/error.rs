@@ -6,14 +6,14 @@ use std::io;
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whose fault an [`Error`] is, which is what the command's exit code says.
+/// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The request: a bad profile name, an output that cannot be written. Exit code 2.
+    /// The request: a bad profile name, an output that cannot be written.
     Usage,
-    /// The input data: a missing file or column, a broken row. Exit code 3.
+    /// The input data: a missing file or column, a broken row.
     Data,
-    /// A limit of the machine: the disk is full, too many open files. Exit code 7.
+    /// A limit of the machine: the disk is full, too many open files.
     Resource,
 }
 
@@ -190,15 +190,6 @@ impl Error {
             ErrorKind::Unwritable(_) | ErrorKind::TooMany { .. } => ErrorClass::Resource,
             ErrorKind::Unreadable(e) if is_exhaustion(e) => ErrorClass::Resource,
             _ => ErrorClass::Data,
-        }
-    }
-
-    /// The command's exit code for it: 2, 3 or 7.
-    pub fn exit_code(&self) -> u8 {
-        match self.class() {
-            ErrorClass::Usage => 2,
-            ErrorClass::Data => 3,
-            ErrorClass::Resource => 7,
         }
     }
 

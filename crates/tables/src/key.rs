@@ -101,6 +101,7 @@ impl KeySpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorClass;
 
     #[test]
     fn the_command_line_form() {
@@ -130,7 +131,7 @@ mod tests {
             ("a", &["a=phone:XX"]),
         ] {
             let error = KeySpec::parse(key, normalize).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{key} {normalize:?}");
+            assert_eq!(error.class(), ErrorClass::Usage, "{key} {normalize:?}");
             assert!(!error.to_string().contains('\n'));
         }
     }

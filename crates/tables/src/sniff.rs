@@ -178,6 +178,7 @@ fn guess_text(sample: &[u8]) -> Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorClass;
 
     #[test]
     fn names() {
@@ -195,7 +196,10 @@ mod tests {
         assert_eq!(by_content(b"PAR1....").unwrap(), Some(Format::Parquet));
         assert_eq!(by_content(b"ARROW1\0\0").unwrap(), Some(Format::Arrow));
         assert_eq!(by_content(b"ARROW1,x\n").unwrap(), None);
-        assert_eq!(by_content(b"PK\x03\x04").unwrap_err().exit_code(), 3);
+        assert_eq!(
+            by_content(b"PK\x03\x04").unwrap_err().class(),
+            ErrorClass::Data
+        );
         assert_eq!(guess_text(b"\xef\xbb\xbf {\"a\":1}"), Format::Jsonl);
     }
 }

@@ -462,6 +462,7 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorClass;
     use crate::source::SourceOptions;
 
     fn table(rows: u32) -> (Source, KeySpec) {
@@ -542,7 +543,7 @@ mod tests {
         let store = read_keys_within(&source, &key, 1 << 20, nowhere).unwrap();
         assert!(matches!(store, KeyStore::Memory(_)));
         let error = read_keys_within(&source, &key, 0, nowhere).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{error}");
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
     }
 
     #[test]

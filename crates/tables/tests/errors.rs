@@ -15,7 +15,7 @@ fn fails(name: &str, bytes: impl Into<Vec<u8>>, columns: &str) -> Error {
     let line = error.to_string();
     assert!(!line.contains('\n') && line.starts_with(name), "{line}");
     assert!(error.hint().is_none_or(|h| !h.contains('\n')));
-    assert_eq!(error.exit_code(), 3, "{line}");
+    assert_eq!(error.class(), ErrorClass::Data, "{line}");
     error
 }
 
@@ -49,10 +49,10 @@ fn files_that_are_not_there() {
     let missing = open("/nonexistent/t.csv");
     assert!(matches!(missing.kind(), ErrorKind::MissingFile));
     assert_eq!(missing.to_string(), "/nonexistent/t.csv: no such file");
-    assert_eq!(missing.exit_code(), 3);
+    assert_eq!(missing.class(), ErrorClass::Data);
     let directory = open(env!("CARGO_MANIFEST_DIR"));
     assert!(matches!(directory.kind(), ErrorKind::IsDirectory));
-    assert_eq!(directory.exit_code(), 3);
+    assert_eq!(directory.class(), ErrorClass::Data);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_delimiter_must_be_possible() {
             ..SourceOptions::default()
         };
         let error = Source::from_bytes("t.csv", b"a,b\n".to_vec(), options).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.class(), ErrorClass::Usage);
     }
 }
 

@@ -93,30 +93,30 @@ fn refused_outputs() {
     let link = directory.path().join("same.csv");
     symlink(&path, &link).unwrap();
     let before = names(directory.path());
-    for (target, code) in [
-        (path.clone(), 2),
-        (link, 2),
-        (directory.path().to_owned(), 2),
-        (directory.path().join("no/such/out.csv"), 2),
-        (path.join("out.csv"), 2),
-        (directory.path().join("out.parquet"), 2),
-        (directory.path().join("out.jsonl.gz"), 2),
-        (directory.path().join("out.tsv"), 2),
-        (directory.path().join("out.csv.zst"), 2),
-        (directory.path().join("out.XLSX"), 2),
-        (directory.path().join("out.ods"), 2),
-        (directory.path().join("out.csv.bz2"), 2),
-        (directory.path().join("out.csv.xz"), 2),
-        (directory.path().join("out.zip"), 2),
-        (directory.path().join("out.orc"), 2),
-        (directory.path().join("out.avro"), 2),
-        (directory.path().join("out.sqlite"), 2),
-        (directory.path().join("out.db"), 2),
-        (directory.path().join("out.feather"), 2),
-        (directory.path().join("out.xlsx.gz"), 2),
+    for (target, class) in [
+        (path.clone(), ErrorClass::Usage),
+        (link, ErrorClass::Usage),
+        (directory.path().to_owned(), ErrorClass::Usage),
+        (directory.path().join("no/such/out.csv"), ErrorClass::Usage),
+        (path.join("out.csv"), ErrorClass::Usage),
+        (directory.path().join("out.parquet"), ErrorClass::Usage),
+        (directory.path().join("out.jsonl.gz"), ErrorClass::Usage),
+        (directory.path().join("out.tsv"), ErrorClass::Usage),
+        (directory.path().join("out.csv.zst"), ErrorClass::Usage),
+        (directory.path().join("out.XLSX"), ErrorClass::Usage),
+        (directory.path().join("out.ods"), ErrorClass::Usage),
+        (directory.path().join("out.csv.bz2"), ErrorClass::Usage),
+        (directory.path().join("out.csv.xz"), ErrorClass::Usage),
+        (directory.path().join("out.zip"), ErrorClass::Usage),
+        (directory.path().join("out.orc"), ErrorClass::Usage),
+        (directory.path().join("out.avro"), ErrorClass::Usage),
+        (directory.path().join("out.sqlite"), ErrorClass::Usage),
+        (directory.path().join("out.db"), ErrorClass::Usage),
+        (directory.path().join("out.feather"), ErrorClass::Usage),
+        (directory.path().join("out.xlsx.gz"), ErrorClass::Usage),
     ] {
         let error = Output::create(&target, &source).unwrap_err();
-        assert_eq!(error.exit_code(), code, "{error}");
+        assert_eq!(error.class(), class, "{error}");
         assert!(
             error.to_string().starts_with(&target.display().to_string()),
             "{error}"
@@ -153,7 +153,7 @@ fn names_of_arrow_files_and_streams() {
         };
         assert!(create(good).is_ok() && create("arrow").is_ok() && create("out").is_ok());
         let error = create(bad).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{error}");
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
         assert!(error.to_string().contains("Arrow stream"), "{error}");
     }
 }
@@ -174,7 +174,7 @@ fn a_full_disk_is_a_resource_limit() {
         let keys = read_keys(&source, &key("id")).unwrap();
         let mut output = Output::create(full, &source).unwrap();
         let error = write_matches(&source, &keys, &[true; 1000], &mut output).unwrap_err();
-        assert_eq!(error.exit_code(), 7, "{error}");
+        assert_eq!(error.class(), ErrorClass::Resource, "{error}");
         assert!(
             error
                 .to_string()
@@ -205,7 +205,7 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
         read_keys(&source, &key("id")).unwrap_err(),
     ] {
         assert!(matches!(error.kind(), ErrorKind::Changed));
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), ErrorClass::Data);
         assert!(error.to_string().starts_with(&path.display().to_string()));
     }
     fs::remove_file(&path).unwrap();
@@ -219,8 +219,8 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
     let error = write_matches_to(&other, &keys, &[true, true], &mut Vec::new()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Changed));
     let error = write_matches_to(&other, &keys, &[true], &mut Vec::new()).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
-    assert_eq!(keys.matched([2]).unwrap_err().exit_code(), 2);
+    assert_eq!(error.class(), ErrorClass::Usage);
+    assert_eq!(keys.matched([2]).unwrap_err().class(), ErrorClass::Usage);
 }
 
 #[test]
@@ -260,14 +260,14 @@ fn what_is_read_once_is_not_copied() {
     let expected = read_keys(&common::source("t.csv", text.as_str()), &key("id")).unwrap();
     for bytes in [text.into_bytes(), gzip, json.into_bytes()] {
         let error = pipe("pipe", bytes.clone(), nowhere(Passes::Two)).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{error}");
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
         let source = pipe("pipe", bytes, nowhere(Passes::One)).unwrap();
         let keys = read_keys(&source, &key("id")).unwrap();
         assert!(keys.digests() == expected.digests());
         assert_eq!(keys.counts(), expected.counts());
         // There is no second time.
         let error = write_matches_to(&source, &keys, &[true; 40_000], &mut Vec::new());
-        assert_eq!(error.unwrap_err().exit_code(), 2);
+        assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
     }
     // Parquet is read out of order, and copied to where the options say.
     let numbers = arrow_array::Int32Array::from_iter_values(0..10);

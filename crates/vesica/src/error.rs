@@ -1,5 +1,22 @@
 //! Why a job failed.
 
+/// Whose fault an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The caller's, who asked for something that cannot be.
+    Usage,
+    /// The input data's.
+    Data,
+    /// The network's, or that of a peer which went away.
+    Network,
+    /// The peer's, which misbehaved or is somebody else.
+    Peer,
+    /// Nobody's: the two sides want different jobs.
+    Contract,
+    /// A limit of this machine or of the run.
+    Resource,
+}
+
 /// Why a job failed: because of this side's table, or because of the session with the peer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -18,13 +35,22 @@ pub enum Error {
 }
 
 impl Error {
-    /// The command's exit code for it: 2 usage, 3 the input data, 4 the network or the peer went
-    /// away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a resource limit.
-    pub fn exit_code(&self) -> u8 {
+    /// Whose fault it is.
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Table(error) => error.exit_code(),
-            Error::NoKeys(_) => 3,
-            Error::Session(error) => error.exit_code(),
+            Error::Table(error) => match error.class() {
+                vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
+                vesica_tables::ErrorClass::Data => ErrorClass::Data,
+                vesica_tables::ErrorClass::Resource => ErrorClass::Resource,
+            },
+            Error::NoKeys(_) => ErrorClass::Data,
+            Error::Session(error) => match error.class() {
+                vesica_session::ErrorClass::Usage => ErrorClass::Usage,
+                vesica_session::ErrorClass::Network => ErrorClass::Network,
+                vesica_session::ErrorClass::Peer => ErrorClass::Peer,
+                vesica_session::ErrorClass::Contract => ErrorClass::Contract,
+                vesica_session::ErrorClass::Resource => ErrorClass::Resource,
+            },
         }
     }
 

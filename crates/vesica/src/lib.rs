@@ -35,7 +35,7 @@ mod party;
 mod stored;
 mod work_dir;
 
-pub use error::Error;
+pub use error::{Error, ErrorClass};
 pub use observer::{Observer, Silent};
 pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_to};
 pub use work_dir::prepare_work_dir;

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use vesica::{
-    ConnectOptions, Connection, Counts, Endpoint, Error, Identity, Interrupt, KeySpec, Observer,
-    Party, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms, receive_table,
-    send_table,
+    ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
+    Observer, Party, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms,
+    receive_table, send_table,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -120,10 +120,10 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     let fail = |party: &Party<'_>, output: &str| -> Error {
         receive_table(party, &source, &key, Path::new(output), &mut Silent).unwrap_err()
     };
-    assert_eq!(fail(&party, "out.csv").exit_code(), 2);
+    assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
 
     party.terms = Terms::default();
-    assert_eq!(fail(&party, "/nowhere/out.csv").exit_code(), 2);
+    assert_eq!(fail(&party, "/nowhere/out.csv").class(), ErrorClass::Usage);
 
     let interrupt = Interrupt::new();
     interrupt.raise();
@@ -133,6 +133,9 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     };
     let place = tempfile::tempdir().unwrap();
     let output = place.path().join("out.csv");
-    assert_eq!(fail(&party, output.to_str().unwrap()).exit_code(), 4);
+    assert_eq!(
+        fail(&party, output.to_str().unwrap()).class(),
+        ErrorClass::Network
+    );
     assert_eq!(place.path().read_dir().unwrap().count(), 0);
 }

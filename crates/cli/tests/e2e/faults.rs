@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{ProtocolRequest, Role, Security};
-use vesica_session::{Job, Silent, run_over, split};
+use vesica_session::{ErrorClass, Job, Silent, run_over, split};
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
@@ -201,8 +201,8 @@ fn two_buckets(protocol: &'static str) -> u64 {
     limit
 }
 
-/// What came of one run: the receiver's matches or its exit code, and whether frames were spoilt.
-type Came = Option<Result<Vec<u32>, u8>>;
+/// What came of one run: the receiver's matches or whose fault its error is, and whether frames were spoilt.
+type Came = Option<Result<Vec<u32>, ErrorClass>>;
 
 /// One run with one frame of one side spoilt. Gives what each side got (the sender never matches), frames that each
 /// side sent, and whether anything was spoilt.
@@ -241,7 +241,7 @@ fn spoilt(
             let run = AssertUnwindSafe(|| {
                 let outcome = run_over(&mut channel, None, None, &job, &own, &mut Silent);
                 let matches = outcome.map(|outcome| outcome.matches.unwrap_or_default());
-                matches.map_err(|error| error.exit_code())
+                matches.map_err(|error| error.class())
             });
             let came = catch_unwind(run).ok();
             let _ = to.send((side, came, channel.frames(), channel.struck()));
@@ -319,7 +319,7 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
                 Ok(matches) if *matches == expected => "right",
                 Ok(matches) if matches.iter().all(|i| expected.contains(i)) => "matches missing",
                 Ok(_) => "wrong",
-                Err(4..=7) => "error",
+                Err(class) if *class != ErrorClass::Usage => "error",
                 Err(_) => "another exit code",
             };
             let allowed = match outcome {
@@ -329,7 +329,7 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
                 _ => false,
             };
             ledger.count(row, outcome);
-            if !allowed || !matches!(came[1], Some(Ok(_) | Err(4..=7))) {
+            if !allowed || matches!(came[1], None | Some(Err(ErrorClass::Usage))) {
                 ledger.defect(format!("{case}: {outcome}, sender {:?}", came[1]));
             }
         },

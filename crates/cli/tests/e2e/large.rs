@@ -389,7 +389,7 @@ fn ctrl_c_leaves_what_a_run_can_go_on_from() {
     let before = place.names();
     let interrupt = |party: Running| {
         party.signal(Signal::SIGINT);
-        party.wait().expect_failure(4, "interrupted");
+        party.wait().expect_failure(130, "interrupted");
     };
     // Nothing without a directory to leave it in.
     let limited = with(&arguments, EIGHT_OF_LONG, EIGHT_OF_LONG);

@@ -262,7 +262,7 @@ fn a_peer_that_stalls() {
 #[test]
 fn ctrl_c_on_either_side() {
     use nix::sys::signal::Signal;
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let (place, receiver, sender) = long_place();
         let before = place.names();
         // The receiver is stopped.
@@ -270,7 +270,7 @@ fn ctrl_c_on_either_side() {
         let mut connecting = place.receiver(&receiver, &listening.endpoint());
         connecting.wait_for("connected to ");
         connecting.signal(signal);
-        connecting.wait().expect_failure(4, "interrupted");
+        connecting.wait().expect_failure(code, "interrupted");
         listening.wait().expect_failure(4, "interrupted");
         assert_eq!(place.names(), before);
 
@@ -279,7 +279,7 @@ fn ctrl_c_on_either_side() {
         let connecting = place.receiver(&receiver, &listening.endpoint());
         listening.wait_for("connected to ");
         listening.signal(signal);
-        listening.wait().expect_failure(4, "interrupted");
+        listening.wait().expect_failure(code, "interrupted");
         connecting.wait().expect_failure(4, "interrupted");
         assert_eq!(place.names(), before);
 
@@ -287,7 +287,7 @@ fn ctrl_c_on_either_side() {
         let mut waiting = place.receiver(&receiver, LISTEN);
         waiting.wait_for("listening on ");
         waiting.signal(signal);
-        waiting.wait().expect_failure(4, "interrupted");
+        waiting.wait().expect_failure(code, "interrupted");
         assert_eq!(place.names(), before);
     }
 }
@@ -312,7 +312,7 @@ fn ctrl_c_while_the_table_is_read() {
     let stdin = typing.process.stdin.take();
     typing.wait_for("reading the table");
     typing.signal(Signal::SIGINT);
-    typing.wait().expect_failure(4, "interrupted");
+    typing.wait().expect_failure(130, "interrupted");
     assert_eq!(place.names(), before);
     drop(stdin);
 }
@@ -336,7 +336,7 @@ fn a_second_ctrl_c_ends_at_once_and_leaves_nothing() {
     std::thread::sleep(Duration::from_millis(30));
     waiting.signal(Signal::SIGINT);
     let ended = waiting.wait();
-    ended.expect_failure(4, "interrupted");
+    ended.expect_failure(130, "interrupted");
     assert_eq!(place.names(), before);
 }
 

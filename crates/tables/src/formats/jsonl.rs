@@ -232,6 +232,7 @@ fn names(line: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorClass;
 
     fn parsed(line: &str) -> Result<Option<Vec<u8>>> {
         let key = KeySpec::parse("k", &[] as &[&str]).unwrap();
@@ -282,7 +283,7 @@ mod tests {
             "{\"k\":01}",
         ] {
             let error = parsed(line).unwrap_err();
-            assert_eq!(error.exit_code(), 3, "{line}");
+            assert_eq!(error.class(), ErrorClass::Data, "{line}");
             assert!(!error.to_string().contains("line 1"), "{error}");
         }
         for line in [

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
+use crate::error::ErrorClass;
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -171,7 +172,7 @@ fn names_and_versions() {
         "sha256",
     ] {
         let error = name.parse::<Profile>().unwrap_err();
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.class(), ErrorClass::Usage);
         assert!(error.hint().is_some());
     }
 }

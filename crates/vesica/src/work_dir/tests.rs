@@ -1,4 +1,5 @@
 use super::*;
+use crate::ErrorClass;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -63,10 +64,10 @@ fn keys(identity: &Identity) -> Keys {
     Keys::of(identity)
 }
 
-/// The exit code and the line of a failure.
-fn code<T>(result: Result<T, Error>) -> (u8, String) {
+/// Whose fault a failure is, and its line.
+fn failed<T>(result: Result<T, Error>) -> (ErrorClass, String) {
     let error = result.err().expect("a failure");
-    (error.exit_code(), error.to_string())
+    (error.class(), error.to_string())
 }
 
 #[test]
@@ -119,8 +120,8 @@ fn a_work_directory_is_kept_for_its_run_alone() {
 
     let (mut work, left) = open(owner()).unwrap();
     assert_eq!(left, None);
-    let (exit, line) = code(open(owner()));
-    assert_eq!(exit, 2);
+    let (class, line) = failed(open(owner()));
+    assert_eq!(class, ErrorClass::Usage);
     assert!(line.contains("in use"), "{line}");
     write(&mut work);
     drop(work);
@@ -139,13 +140,13 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     for (change, word) in changes {
         let mut other = owner();
         change(&mut other);
-        let (exit, line) = code(open(other));
-        assert_eq!(exit, 2);
+        let (class, line) = failed(open(other));
+        assert_eq!(class, ErrorClass::Usage);
         assert!(line.contains(word), "{line}");
     }
     let stranger = Identity::generate().unwrap();
-    let (exit, line) = code(WorkDir::open(&path, keys(&stranger), owner()));
-    assert_eq!(exit, 2);
+    let (class, line) = failed(WorkDir::open(&path, keys(&stranger), owner()));
+    assert_eq!(class, ErrorClass::Usage);
     assert!(line.contains("another identity"), "{line}");
     // Nobody's failure has cost anything.
     let (work, left) = open(owner()).unwrap();
@@ -155,12 +156,15 @@ fn a_work_directory_is_kept_for_its_run_alone() {
 
     fs::create_dir(&path).unwrap();
     fs::write(path.join("thesis.tex"), "").unwrap();
-    let (exit, line) = code(open(owner()));
-    assert_eq!(exit, 2);
+    let (class, line) = failed(open(owner()));
+    assert_eq!(class, ErrorClass::Usage);
     assert!(line.contains("other files"), "{line}");
     assert!(path.join("thesis.tex").exists());
     let nowhere = place.path().join("no/where");
-    assert_eq!(code(WorkDir::open(&nowhere, keys(&identity), owner())).0, 2);
+    assert_eq!(
+        failed(WorkDir::open(&nowhere, keys(&identity), owner())).0,
+        ErrorClass::Usage
+    );
 }
 
 #[cfg(unix)]
@@ -195,8 +199,8 @@ mod unix {
         fs::create_dir(&path).unwrap();
         for mode in [0o777, 0o770, 0o702, 0o1777] {
             set_mode(&path, mode);
-            let (exit, line) = code(open(&path));
-            assert_eq!(exit, 2);
+            let (class, line) = failed(open(&path));
+            assert_eq!(class, ErrorClass::Usage);
             assert!(line.contains("other users"), "{mode:o} {line}");
         }
         for mode in [0o700, 0o755] {
@@ -207,8 +211,8 @@ mod unix {
         }
         let link = place.path().join("link");
         symlink(&path, &link).unwrap();
-        let (exit, line) = code(open(&link));
-        assert_eq!(exit, 2);
+        let (class, line) = failed(open(&link));
+        assert_eq!(class, ErrorClass::Usage);
         assert!(line.contains("symbolic link"), "{line}");
         assert!(link.is_symlink() && path.is_dir());
     }
@@ -224,8 +228,8 @@ mod unix {
         fs::create_dir(&above).unwrap();
         for mode in [0o777, 0o775, 0o2775] {
             set_mode(&above, mode);
-            let (exit, line) = code(open());
-            assert_eq!(exit, 2);
+            let (class, line) = failed(open());
+            assert_eq!(class, ErrorClass::Usage);
             assert!(line.contains("can be moved by other users"), "{line}");
         }
         // As in /tmp, where nobody moves what is not theirs.
@@ -240,8 +244,8 @@ mod unix {
         fs::write(victim.join(LOCK), "mine").unwrap();
         fs::rename(&path, above.join("away")).unwrap();
         symlink(&victim, &path).unwrap();
-        let (exit, line) = code(work.finish());
-        assert_eq!(exit, 7);
+        let (class, line) = failed(work.finish());
+        assert_eq!(class, ErrorClass::Resource);
         assert!(line.contains("moved or replaced"), "{line}");
         assert!(victim.join(JOURNAL).exists() && victim.join(LOCK).exists());
     }
@@ -257,7 +261,7 @@ mod unix {
         for name in [LOCK, JOURNAL] {
             fs::create_dir(&path).unwrap();
             symlink(&diary, path.join(name)).unwrap();
-            assert_eq!(code(open()).0, 2, "{name}");
+            assert_eq!(failed(open()).0, ErrorClass::Usage, "{name}");
             fs::remove_dir_all(&path).unwrap();
         }
         // A part is replaced, and a link in its place only removed.
