@@ -12,8 +12,8 @@ use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::{
-    Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume, Role,
-    StartOver, State, nonces,
+    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume,
+    Role, StartOver, State, nonces,
 };
 
 const HELLO: Kind = Kind {
@@ -43,6 +43,14 @@ pub struct Agreement {
     pub begin: Begin,
     /// What is finished at the beginning: nothing, or what an earlier run has.
     pub state: State,
+}
+
+impl Agreement {
+    /// Which bucket each key is in.
+    pub fn assignment(&self) -> Assignment {
+        let salt = blake3::keyed_hash(&self.state.origin, b"buckets of a run");
+        Assignment::new(*salt.as_bytes(), self.contract.buckets)
+    }
 }
 
 /// Compares contracts with the peer and derives the session both ways. `items` is the number of

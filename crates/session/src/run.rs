@@ -1,5 +1,6 @@
 //! Running one job over an open connection.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
@@ -12,8 +13,8 @@ use crate::buckets::{bucket_session, pad};
 use crate::items::all_distinct;
 use crate::set::Slice;
 use crate::{
-    Agreement, Assignment, Begin, Connection, Error, Fingerprint, Job, KeySet, Report, Role, State,
-    agree, confirm_done, salt_items,
+    Agreement, Begin, Connection, Error, Fingerprint, Job, KeySet, Report, Role, State, agree,
+    confirm_done, salt_items,
 };
 
 /// The result of a job.
@@ -175,14 +176,13 @@ fn protocol(
     }
     let mut output = Output::Nothing;
     let mut state = agreement.state.clone();
-    let salt = blake3::keyed_hash(&state.origin, b"buckets of a run");
     channel.begin_phase("items");
-    set.assign(&Assignment::new(*salt.as_bytes(), buckets), &state)?;
+    set.assign(&agreement.assignment(), &state)?;
     for bucket in state.finished()..buckets {
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        output = one_bucket(channel, role, agreement, bucket, set)?;
+        output = run_bucket(channel, role, agreement, bucket, set.load(bucket)?)?;
         let matched = match &output {
             Output::Matches(matched) => Some(&matched[..]),
             _ => None,
@@ -199,15 +199,23 @@ fn count(matched: &[bool]) -> u64 {
     matched.iter().map(|matched| u64::from(*matched)).sum()
 }
 
-/// The protocol over the items of one bucket: what this side may know of its digests, in time that does
+/// Runs the protocol over the keys of one bucket: what this side may know of its digests, in time that does
 /// not depend on it, if the peer may not know. Buckets share nothing that is random or derived from a
-/// session.
-fn one_bucket(
+/// session, so that they may run over one channel after another or over several at once, wherever
+/// [`Agreement`] is.
+///
+/// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are filled up here to what the
+/// contract says. Each bucket is to be run once: another attempt needs another agreement, or a dishonest peer
+/// could prepare for it.
+///
+/// # Errors
+/// The channel's; `Resource` if too many digests fell into the bucket.
+pub fn run_bucket(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
     bucket: u32,
-    set: &mut dyn KeySet,
+    digests: Cow<'_, [[u8; 32]]>,
 ) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
     let Agreement { protocol, task, .. } = agreement;
@@ -216,7 +224,6 @@ fn one_bucket(
         params.session = bucket_session(&params.session, bucket);
         channel.begin_phase("items");
     }
-    let digests = set.load(bucket)?;
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);
     let size = match role {

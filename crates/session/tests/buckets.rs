@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::{digests, job};
+use vesica_psi::Output;
 use vesica_session::{
-    Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, Outcome, Progress,
-    ProtocolRequest, Report, Role, Security, Silent, StartOver, State, run_over, run_set_over,
+    Agreement, Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, Outcome,
+    Progress, ProtocolRequest, Report, Role, Security, Silent, StartOver, State, agree, run_bucket,
+    run_over, run_set_over,
 };
 use vesica_wire::{
     Channel, ChannelOptions, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper,
@@ -374,4 +376,73 @@ fn a_side_without_enough_memory_says_so() {
             (ErrorClass::Resource, ErrorClass::Resource)
         );
     });
+}
+
+/// Every bucket over a channel of its own, all at once, wherever the agreement is.
+#[test]
+fn buckets_run_over_channels_of_their_own() {
+    let (ours, theirs) = (digests(0..1000), digests((600..1700).rev()));
+    let (mut a, mut b) = pair();
+    let agreed = |channel: &mut FramedChannel, role, memory, items: &[[u8; 32]]| {
+        let job = dh(role, memory, Learns::Both);
+        agree(
+            channel,
+            &job,
+            items.len() as u64,
+            &Left::Nothing,
+            None,
+            None,
+        )
+        .unwrap()
+    };
+    let (near, far) = thread::scope(|scope| {
+        let near = scope.spawn(|| agreed(&mut a, Role::Receiver, Some(MEMORY), &ours));
+        let far = agreed(&mut b, Role::Sender, None, &theirs);
+        (near.join().unwrap(), far)
+    });
+    assert_eq!(near.contract.buckets, 8);
+    let run = |bucket: u32,
+               role,
+               agreement: &Agreement,
+               all: &[[u8; 32]],
+               channel: &mut FramedChannel| {
+        let assignment = agreement.assignment();
+        let own: Vec<[u8; 32]> = all
+            .iter()
+            .filter(|digest| assignment.bucket(digest) == bucket)
+            .copied()
+            .collect();
+        let output = run_bucket(channel, role, agreement, bucket, Cow::Borrowed(&own)).unwrap();
+        let Output::Matches(matched) = output else {
+            panic!("{output:?}");
+        };
+        assert_eq!(matched.len(), own.len());
+        let matched = own.into_iter().zip(matched).filter(|(_, matched)| *matched);
+        matched.map(|(digest, _)| digest).collect::<Vec<_>>()
+    };
+    let (near, far, ours, theirs) = (&near, &far, &ours, &theirs);
+    let found: Vec<(Vec<_>, Vec<_>)> = thread::scope(|scope| {
+        let runs: Vec<_> = (0..8)
+            .map(|bucket| {
+                let (mut a, mut b) = pair();
+                let told = scope.spawn(move || run(bucket, Role::Sender, far, theirs, &mut b));
+                let found = scope.spawn(move || run(bucket, Role::Receiver, near, ours, &mut a));
+                (found, told)
+            })
+            .collect();
+        runs.into_iter()
+            .map(|(found, told)| (found.join().unwrap(), told.join().unwrap()))
+            .collect()
+    });
+    type Digests = Vec<[u8; 32]>;
+    let all = |side: fn(&(Digests, Digests)) -> &Digests| {
+        found
+            .iter()
+            .flat_map(side)
+            .copied()
+            .collect::<BTreeSet<_>>()
+    };
+    let expected: BTreeSet<_> = digests(600..1000).into_iter().collect();
+    assert_eq!(all(|(found, _)| found), expected);
+    assert_eq!(all(|(_, told)| told), expected);
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +19,8 @@ pub(crate) enum Backing {
     /// A copy of a pipe.
     Scratch(Arc<ScratchFile>),
     Bytes(Bytes),
+    /// Arrow record batches.
+    Batches(SchemaRef, Vec<RecordBatch>),
     /// A pipe that is read once; `None` afterwards.
     Pipe(Mutex<Option<Box<dyn Read + Send>>>),
 }
@@ -27,6 +31,7 @@ impl std::fmt::Debug for Backing {
             Backing::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Backing::Scratch(file) => f.debug_tuple("Scratch").field(file).finish(),
             Backing::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Backing::Batches(_, batches) => write!(f, "Batches({})", batches.len()),
             Backing::Pipe(_) => f.write_str("Pipe"),
         }
     }
@@ -39,6 +44,7 @@ impl Backing {
             Backing::Path(path) => Handle::File(File::open(path).map_err(open_error)?),
             Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
             Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
+            Backing::Batches(..) => return Err(Error::usage("record batches are no bytes", "")),
             Backing::Pipe(_) => return Err(read_once()),
         })
     }
@@ -60,7 +66,9 @@ impl Backing {
             Backing::Path(path) => {
                 std::fs::metadata(path).map_or(true, |now| Stamp::of(&now) != *stamp)
             }
-            Backing::Scratch(_) | Backing::Bytes(_) | Backing::Pipe(_) => false,
+            Backing::Scratch(_) | Backing::Bytes(_) | Backing::Batches(..) | Backing::Pipe(_) => {
+                false
+            }
         }
     }
 }

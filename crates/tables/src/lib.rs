@@ -80,6 +80,8 @@ mod value;
 mod whole;
 mod write;
 
+pub use arrow_array::RecordBatch;
+pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
@@ -92,4 +94,4 @@ pub use rows::RowSet;
 pub use source::{Passes, Source, SourceOptions};
 pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
 pub use whole::WholeFile;
-pub use write::{write_matches, write_matches_to, write_rows, write_rows_to};
+pub use write::{select_rows, write_matches, write_matches_to, write_rows, write_rows_to};

@@ -5,6 +5,8 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 
@@ -137,6 +139,41 @@ impl Source {
     pub fn from_bytes(name: &str, bytes: Vec<u8>, options: SourceOptions) -> Result<Self> {
         let backing = Backing::Bytes(bytes.into());
         Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
+    }
+
+    /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it.
+    ///
+    /// # Errors
+    /// Usage: a batch of another schema.
+    pub fn from_batches(
+        name: &str,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        options: &SourceOptions,
+    ) -> Result<Self> {
+        if batches.iter().any(|batch| batch.schema_ref() != &schema) {
+            let problem = "a record batch has another schema than the table";
+            return Err(Error::usage(problem, "").in_path(name));
+        }
+        Ok(Source {
+            name: name.to_owned(),
+            backing: Backing::Batches(schema, batches),
+            stamp: Stamp::PRIVATE,
+            passes: options.passes,
+            allow_no_rows: options.allow_no_rows,
+            format: Format::Arrow,
+            gzip: false,
+            delimiter: b',',
+            arrow_stream: true,
+        })
+    }
+
+    /// The record batches and their schema, if the table is one of those.
+    pub(crate) fn batches(&self) -> Option<(&SchemaRef, &[RecordBatch])> {
+        match &self.backing {
+            Backing::Batches(schema, batches) => Some((schema, batches)),
+            _ => None,
+        }
     }
 
     fn build(

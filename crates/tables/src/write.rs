@@ -2,6 +2,9 @@
 
 use std::io::Write;
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
@@ -89,4 +92,26 @@ pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send
     };
     source.verify_unchanged().map_err(named)?;
     result.map_err(named)
+}
+
+/// Second pass: the chosen rows of a table in Arrow or Parquet as record batches, with all columns and in
+/// the order of the input, and their schema.
+///
+/// # Errors
+/// Usage: a table in another format, whose columns have no types. Data: the input changed since the first
+/// pass.
+pub fn select_rows(source: &Source, rows: &RowSet) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let select = || {
+        source.verify_unchanged()?;
+        let selection = Selection::new(rows);
+        let selected = match source.format() {
+            Format::Parquet => parquet::select(source, selection),
+            Format::Arrow => ipc::select(source, selection),
+            text => Err(Error::usage(format!("{text} has no record batches"), "")),
+        };
+        source.verify_unchanged()?;
+        selected
+    };
+    let result: Result<_> = { select }();
+    result.map_err(|e: Error| e.in_path(source.name()))
 }

@@ -15,7 +15,7 @@ use common::*;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use std::io::Cursor;
-use vesica_tables::{Format, Keys, Source, SourceOptions, check};
+use vesica_tables::{Format, KeySpec, Keys, Source, SourceOptions, check};
 
 /// Items of a one-column table of this array in each columnar format.
 fn items_of(array: ArrayRef) -> Keys {
@@ -520,4 +520,68 @@ fn times_keep_their_units_and_zones() {
         *zoned.field_with_name("s_berlin").unwrap().data_type(),
         berlin
     );
+}
+
+/// Record batches are a table as a file of them is, and their rows come back as batches.
+#[test]
+fn record_batches_in_memory() {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use vesica_tables::{Output, RowSet, read_keys, select_rows, write_rows};
+    let batch = |ids: &[i64], names: &[Option<&str>]| {
+        let ids: ArrayRef = Arc::new(Int64Array::from(ids.to_vec()));
+        let names: ArrayRef = Arc::new(StringArray::from(names.to_vec()));
+        RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("name", names, true)])
+            .unwrap()
+    };
+    let batches = [
+        batch(&[7, 8], &[Some("a"), None]),
+        batch(&[], &[]),
+        batch(&[9, 7, 10], &[Some("b"), Some("c"), Some("d")]),
+    ];
+    let schema = batches[0].schema();
+    let options = SourceOptions::default();
+    let source = |batches: &[RecordBatch], options: &SourceOptions| {
+        Source::from_batches("frame", schema.clone(), batches.to_vec(), options)
+    };
+    let table = source(&batches, &options).unwrap();
+    let spec = KeySpec::parse::<&str>("id", &[]).unwrap();
+    let keys = read_keys(&table, &spec).unwrap();
+    let counts = keys.counts();
+    assert_eq!((counts.rows, counts.items, counts.duplicates), (5, 4, 1));
+    // The digests are those of the same values in any other format.
+    let text =
+        Source::from_bytes("t.csv", b"id\n7\n8\n9\n7\n10\n".to_vec(), options.clone()).unwrap();
+    assert_eq!(keys.digests(), read_keys(&text, &spec).unwrap().digests());
+    let rows = keys.rows_of(&keys.matched([0, 3]).unwrap());
+    let (found, selected) = select_rows(&table, &rows).unwrap();
+    assert_eq!(found, schema);
+    let expected = [
+        batch(&[7], &[Some("a")]),
+        batch(&[7, 10], &[Some("c"), Some("d")]),
+    ];
+    assert_eq!(selected, expected);
+    // Written to a file they are an Arrow stream, which reads back as the same batches.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.arrow");
+    let mut output = Output::create(&path, &table).unwrap();
+    assert_eq!(write_rows(&table, &rows, &mut output).unwrap(), 3);
+    output.commit().unwrap();
+    let written = Source::open(&path, options.clone()).unwrap();
+    let mut all = RowSet::none(3);
+    (0..3).for_each(|row| all.set(row, true));
+    assert_eq!(
+        select_rows(&written, &all).unwrap(),
+        (schema.clone(), expected.to_vec())
+    );
+    // No rows, another schema, and a format without batches.
+    assert!(read_keys(&source(&[], &options).unwrap(), &spec).is_err());
+    let empty = SourceOptions {
+        allow_no_rows: true,
+        ..options
+    };
+    let none = read_keys(&source(&[], &empty).unwrap(), &spec).unwrap();
+    assert_eq!(none.counts().rows, 0);
+    let other = batches[0].project(&[0]).unwrap();
+    assert!(source(&[other], &empty).is_err());
+    assert!(select_rows(&text, &all).is_err());
 }

@@ -37,7 +37,9 @@ mod work_dir;
 
 pub use error::{Error, ErrorClass};
 pub use observer::{Observer, Silent};
-pub use party::{Party, Resources, Terms, receive_table, send_table, send_table_to};
+pub use party::{
+    Party, Resources, Terms, receive_rows, receive_table, send_rows, send_table, send_table_to,
+};
 pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
@@ -46,6 +48,7 @@ pub use vesica_session::{
     Refused, Registry, Report, Reveal, Role, Security, StartOver, rfc3339,
 };
 pub use vesica_tables::{
-    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, Region,
-    Source, SourceOptions, WholeFile, check, check_within,
+    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, RecordBatch,
+    Region, RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within, select_rows,
+    write_rows,
 };

@@ -7,7 +7,7 @@ use vesica_session::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
     ProtocolRequest, Readiness, Report, Role, Security, Transport, connect, run_set, with_threads,
 };
-use vesica_tables::{KeySpec, Output, Source, read_keys_within, write_rows};
+use vesica_tables::{KeySpec, Output, RowSet, Source, read_keys_within, write_rows};
 use vesica_wire::{Channel, Error as WireError};
 
 use crate::observer::Phases;
@@ -100,6 +100,17 @@ impl Resources {
     fn for_a_bucket(&self) -> Option<u64> {
         self.memory.map(|memory| memory / 2)
     }
+}
+
+/// Where the matching rows go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Destination<'a> {
+    /// Nowhere: this side may not know them.
+    Nowhere,
+    /// To whoever called.
+    Caller,
+    /// To a file; `-` is standard output.
+    File(&'a Path),
 }
 
 /// One side of a job: who we are, who the peer is, where it is met, and on which terms.
@@ -247,18 +258,33 @@ impl<'a> Party<'a> {
         })
     }
 
+    /// A sender that learns the matches.
+    fn run_told_sender(
+        &self,
+        source: &Source,
+        key: &KeySpec,
+        result: Destination<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<(RowSet, Report), Error> {
+        if !self.terms.both {
+            let problem = "a sender has rows only where both sides learn the matches";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
+        self.run(Role::Sender, source, key, result, observer)
+    }
+
     /// Everything that a side does, from its table to its rows.
     fn run(
         &self,
         role: Role,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        result: Destination<'_>,
         observer: &mut dyn Observer,
-    ) -> Result<Report, Error> {
+    ) -> Result<(RowSet, Report), Error> {
         let job = self.job(role, key)?;
         with_threads(self.resources.threads, || {
-            self.run_job(&job, source, key, output, observer)
+            self.run_job(&job, source, key, result, observer)
         })?
     }
 
@@ -267,11 +293,15 @@ impl<'a> Party<'a> {
         job: &Job,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        result: Destination<'_>,
         observer: &mut dyn Observer,
-    ) -> Result<Report, Error> {
+    ) -> Result<(RowSet, Report), Error> {
         // What cannot be had is known before the table is read.
         let mut work = self.work_dir(job)?;
+        let output = match result {
+            Destination::File(path) => Some(path),
+            Destination::Nowhere | Destination::Caller => None,
+        };
         let file = output
             .map(|path| Output::create(path, source))
             .transpose()?;
@@ -279,7 +309,7 @@ impl<'a> Party<'a> {
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
         let answered = left.is_some_and(|left| left.head.is_answer());
         let mut keys = None;
-        if answered && file.is_some() {
+        if answered && result != Destination::Nowhere {
             // Nobody is met unless the table has changed, and no port is open: when it closes would say
             // how long writing took, and so how many rows matched.
             let mut stored = self.read(job.role, source, key, &directory, work.take(), observer)?;
@@ -304,7 +334,7 @@ impl<'a> Party<'a> {
         self.write(source, file, keys, report, observer)
     }
 
-    /// Second pass: the matching rows, and what the report says of the table.
+    /// Second pass, if there is a file to write: the matching rows, and what the report says of the table.
     fn write(
         &self,
         source: &Source,
@@ -312,7 +342,7 @@ impl<'a> Party<'a> {
         keys: Stored,
         mut report: Report,
         observer: &mut dyn Observer,
-    ) -> Result<Report, Error> {
+    ) -> Result<(RowSet, Report), Error> {
         let counts = keys.counts();
         report.rows = counts.rows;
         report.duplicates = counts.duplicates;
@@ -326,8 +356,7 @@ impl<'a> Party<'a> {
             observer.wrote(rows);
             report.rows_written = Some(rows);
         }
-        keys.finish()?;
-        Ok(report)
+        Ok((keys.finish()?, report))
     }
 
     /// The work directory, and what an earlier run left in it.
@@ -378,7 +407,23 @@ pub fn receive_table(
     output: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    party.run(Role::Receiver, source, key, Some(output), observer)
+    let result = Destination::File(output);
+    Ok(party.run(Role::Receiver, source, key, result, observer)?.1)
+}
+
+/// Runs the receiver as [`receive_table`] does, and returns the rows of `source` whose key the peer's
+/// table also has, in the place of writing them. [`select_rows`](crate::select_rows) makes record batches of
+/// them, and [`write_rows`](crate::write_rows) a file.
+///
+/// # Errors
+/// As [`receive_table`].
+pub fn receive_rows(
+    party: &Party<'_>,
+    source: &Source,
+    key: &KeySpec,
+    observer: &mut dyn Observer,
+) -> Result<(RowSet, Report), Error> {
+    party.run(Role::Receiver, source, key, Destination::Caller, observer)
 }
 
 /// Runs the sender: meets the peer and helps it to find the rows that both have. The peer learns
@@ -392,7 +437,8 @@ pub fn send_table(
     key: &KeySpec,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    party.run(Role::Sender, source, key, None, observer)
+    let result = Destination::Nowhere;
+    Ok(party.run(Role::Sender, source, key, result, observer)?.1)
 }
 
 /// Runs the sender where both sides learn the matches ([`Terms::both`]), and writes to `output` the
@@ -409,9 +455,19 @@ pub fn send_table_to(
     output: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    if !party.terms.both {
-        let problem = "a sender has rows to write only where both sides learn the matches";
-        return Err(vesica_session::Error::Usage(problem.into()).into());
-    }
-    party.run(Role::Sender, source, key, Some(output), observer)
+    let result = Destination::File(output);
+    Ok(party.run_told_sender(source, key, result, observer)?.1)
+}
+
+/// Runs the sender as [`send_table_to`] does, and returns the rows in the place of writing them.
+///
+/// # Errors
+/// As [`send_table_to`].
+pub fn send_rows(
+    party: &Party<'_>,
+    source: &Source,
+    key: &KeySpec,
+    observer: &mut dyn Observer,
+) -> Result<(RowSet, Report), Error> {
+    party.run_told_sender(source, key, Destination::Caller, observer)
 }

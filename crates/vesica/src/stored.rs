@@ -122,12 +122,12 @@ impl Stored {
         keeps.failed.take()
     }
 
-    /// The result is in its place: nothing is kept any longer.
-    pub(crate) fn finish(self) -> Result<(), Error> {
-        match self.keeps {
-            Some(keeps) => keeps.work.finish(),
-            None => Ok(()),
+    /// The result is in its place: nothing is kept any longer. The rows that matched.
+    pub(crate) fn finish(self) -> Result<RowSet, Error> {
+        if let Some(keeps) = self.keeps {
+            keeps.work.finish()?;
         }
+        Ok(self.matched)
     }
 }
 

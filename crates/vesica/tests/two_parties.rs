@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    Observer, Party, ProtocolRequest, Security, Silent, Source, SourceOptions, Terms,
-    receive_table, send_table,
+    Observer, Party, ProtocolRequest, RecordBatch, Security, Silent, Source, SourceOptions, Terms,
+    receive_rows, receive_table, select_rows, send_rows, send_table,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -138,4 +139,61 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
         ErrorClass::Network
     );
     assert_eq!(place.path().read_dir().unwrap().count(), 0);
+}
+
+/// Rows come back to the caller, on both sides where both learn them, and leave as record batches.
+#[test]
+fn rows_come_back_to_the_caller() {
+    let (charity, shop) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let key = KeySpec::parse::<&str>("id", &[]).unwrap();
+    let batches = |ids: std::ops::Range<i64>| {
+        let ids: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(ids));
+        let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        let options = SourceOptions::default();
+        Source::from_batches("frame", batch.schema(), vec![batch], &options).unwrap()
+    };
+    let (ours, theirs) = (batches(0..100), batches(90..250));
+    let (address, listens) = channel();
+    let terms = Terms {
+        both: true,
+        ..Terms::default()
+    };
+    let (received, sent) = thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let endpoint = Endpoint::Listen("127.0.0.1:0".into());
+            let mut party = Party::new(&charity, shop.fingerprint(), endpoint);
+            party.terms = terms.clone();
+            let mut address = Address(address);
+            receive_rows(&party, &ours, &key, &mut address).unwrap()
+        });
+        let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
+        let mut party = Party::new(&shop, charity.fingerprint(), endpoint);
+        party.terms = terms.clone();
+        let sent = send_rows(&party, &theirs, &key, &mut Silent).unwrap();
+        (receiver.join().unwrap(), sent)
+    });
+    for (rows, report, source) in [(received.0, received.1, &ours), (sent.0, sent.1, &theirs)] {
+        assert_eq!((report.matches, report.rows_written), (Some(10), None));
+        let (_, selected) = select_rows(source, &rows).unwrap();
+        let ids = selected[0].column(0).as_any();
+        let ids = ids.downcast_ref::<arrow_array::Int64Array>().unwrap();
+        assert!(ids.values().iter().copied().eq(90..100));
+    }
+    // A sender that may not know has no rows to give.
+    let party = Party::new(
+        &shop,
+        charity.fingerprint(),
+        Endpoint::Connect("127.0.0.1:1".into()),
+    );
+    let error = send_rows(&party, &theirs, &key, &mut Silent).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Usage);
+}
+
+/// Tells where the party listens.
+struct Address(Sender<SocketAddr>);
+
+impl Observer for Address {
+    fn listening(&mut self, address: SocketAddr) {
+        self.0.send(address).unwrap();
+    }
 }

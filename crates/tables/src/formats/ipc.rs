@@ -37,10 +37,22 @@ type Input = BufReader<Handle>;
 enum Batches {
     File(Box<FileReader<Input>>),
     Stream(Box<StreamReader<Input>>),
+    Memory {
+        schema: SchemaRef,
+        batches: std::vec::IntoIter<RecordBatch>,
+        columns: Option<Vec<usize>>,
+    },
 }
 
 impl Batches {
     fn open(source: &Source, layout: &Layout, columns: Option<Vec<usize>>) -> Result<Self> {
+        if let Some((schema, batches)) = source.batches() {
+            return Ok(Batches::Memory {
+                schema: schema.clone(),
+                batches: Vec::from(batches).into_iter(),
+                columns,
+            });
+        }
         let input = BufReader::new(source.handle()?);
         call(|| {
             Ok(if layout.is_file {
@@ -55,6 +67,7 @@ impl Batches {
         match self {
             Batches::File(reader) => RecordBatchReader::schema(&**reader),
             Batches::Stream(reader) => RecordBatchReader::schema(&**reader),
+            Batches::Memory { schema, .. } => schema.clone(),
         }
     }
 
@@ -63,6 +76,12 @@ impl Batches {
             match self {
                 Batches::File(reader) => reader.next(),
                 Batches::Stream(reader) => reader.next(),
+                Batches::Memory {
+                    batches, columns, ..
+                } => batches.next().map(|batch| match columns {
+                    Some(columns) => batch.project(columns),
+                    None => Ok(batch),
+                }),
             }
             .transpose()
         })
@@ -103,7 +122,7 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
                 }
                 Writer::File(writer)
             }
-            Batches::Stream(_) => {
+            Batches::Stream(_) | Batches::Memory { .. } => {
                 Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)
             }
         })
@@ -123,6 +142,23 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
         Writer::Stream(writer) => writer.finish(),
     })?;
     rows.finish()
+}
+
+/// The selected rows as record batches, and their schema.
+pub(crate) fn select(
+    source: &Source,
+    mut rows: Selection<'_>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let layout = Layout::read(source)?;
+    let mut batches = Batches::open(source, &layout, None)?;
+    let mut selected = Vec::new();
+    while let Some(batch) = batches.next()? {
+        if let Some(mask) = rows.mask(batch.num_rows())? {
+            selected.push(call(|| filter_record_batch(&batch, &mask))?);
+        }
+    }
+    rows.finish()?;
+    Ok((batches.schema(), selected))
 }
 
 /// The first column of a type that the library does not know, as an error.
@@ -150,6 +186,12 @@ impl Layout {
     /// the library takes memory for what a length says before it finds the bytes missing, and
     /// for what a compressed buffer claims to expand to.
     fn read(source: &Source) -> Result<Self> {
+        if source.batches().is_some() {
+            return Ok(Layout {
+                is_file: false,
+                compression: None,
+            });
+        }
         let mut input = source.handle()?;
         let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
         let mut walk = Walk {

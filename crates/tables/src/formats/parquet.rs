@@ -4,6 +4,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::root_as_message;
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
@@ -165,6 +166,24 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
     }
     failure.watch(|| writer.finish())?;
     rows.finish()
+}
+
+/// The selected rows as record batches, and their schema.
+pub(crate) fn select(
+    source: &Source,
+    mut rows: Selection<'_>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let metadata = metadata(source)?;
+    let mut reader = reader(source, &metadata, None)?;
+    let mut selected = Vec::new();
+    while let Some(batch) = next(&mut reader)? {
+        if let Some(mask) = rows.mask(batch.num_rows())? {
+            let kept = quietly(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
+            selected.push(kept.map_err(wrong)?);
+        }
+    }
+    rows.finish()?;
+    Ok((metadata.schema().clone(), selected))
 }
 
 const ARROW_SCHEMA: &str = "ARROW:schema";
