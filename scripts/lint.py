@@ -40,6 +40,9 @@ def python_checks() -> int:
 def main() -> int:
     here, python = ROOT / "scripts", [sys.executable, "-B"]
     workspace = ["--workspace", "--locked"]
+    # Each feature only adds: what is left without all of them is what can fail to build.
+    bare = [CARGO, "clippy", "--locked", "--package", "vesica", "--package", "vesica-tables"]
+    bare += ["--no-default-features", "--", "-Dwarnings"]
     checks = [
         ("format", lambda: run([CARGO, "fmt", "--all", "--check"])),
         (
@@ -52,6 +55,7 @@ def main() -> int:
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),
         ("Python", python_checks),
         ("clippy", lambda: run([CARGO, "clippy", *workspace, "--all-targets", "--", "-Dwarnings"])),
+        ("without features", lambda: run(bare)),
         (
             "rustdoc",
             lambda: run(

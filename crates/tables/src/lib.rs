@@ -89,7 +89,9 @@ pub use format::Format;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
 pub use output::Output;
-pub use profile::{Normalized, Profile, Region};
+#[cfg(feature = "phone")]
+pub use profile::Region;
+pub use profile::{Normalized, Profile};
 pub use rows::RowSet;
 pub use source::{Passes, Source, SourceOptions};
 pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};

@@ -186,6 +186,7 @@ impl ScratchReader {
         }
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn len(&self) -> u64 {
         self.file.len()
     }

@@ -53,6 +53,10 @@ pub struct Source {
     name: String,
     backing: Backing,
     stamp: Stamp,
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "only Parquet asks")
+    )]
     passes: Passes,
     allow_no_rows: bool,
     format: Format,
@@ -256,6 +260,7 @@ impl Source {
         self.delimiter
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn passes(&self) -> Passes {
         self.passes
     }

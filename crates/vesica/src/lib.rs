@@ -47,8 +47,10 @@ pub use vesica_session::{
     FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, ProtocolRequest, Readiness,
     Refused, Registry, Report, Reveal, Role, Security, StartOver, rfc3339,
 };
+#[cfg(feature = "phone")]
+pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, RecordBatch,
-    Region, RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within, select_rows,
+    RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within, select_rows,
     write_rows,
 };

@@ -5,4 +5,36 @@ mod columnar;
 pub(crate) mod csv;
 pub(crate) mod ipc;
 pub(crate) mod jsonl;
+#[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+#[cfg(not(feature = "parquet"))]
+pub(crate) mod parquet {
+    //! Parquet files, which this build does without.
+
+    use arrow_array::RecordBatch;
+    use arrow_schema::SchemaRef;
+
+    use crate::error::{Error, Result};
+    use crate::key::KeySpec;
+    use crate::selection::{Selection, Watched};
+    use crate::sink::{Facts, Sink};
+    use crate::source::Source;
+
+    fn left_out<T>() -> Result<T> {
+        Err(Error::unsupported(
+            "a Parquet file, for which vesica is to be built with the feature `parquet`",
+        ))
+    }
+
+    pub(crate) fn scan<S: Sink>(_: &Source, _: &KeySpec, _: &mut S) -> Result<Facts> {
+        left_out()
+    }
+
+    pub(crate) fn copy(_: &Source, _: Selection<'_>, _: &mut Watched<'_>) -> Result<u64> {
+        left_out()
+    }
+
+    pub(crate) fn select(_: &Source, _: Selection<'_>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        left_out()
+    }
+}
