@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock
+.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -21,6 +21,8 @@ help:
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
 	@echo 'make compare-profiles  normalisation against implementations in Python, from PyPI'
 	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
+	@echo 'make audit       licences, versions and known vulnerabilities of what we depend on'
+	@echo 'make semver      the public API against the last tag, by cargo-semver-checks'
 	@echo 'make lock        both lock files, after a change of dependencies'
 
 demo:
@@ -66,6 +68,12 @@ fuzz-seeds:
 
 compare-profiles:
 	@$(PYTHON) scripts/compare_profiles.py
+
+audit:
+	@$(PYTHON) scripts/audit.py
+
+semver:
+	$(CARGO) semver-checks --workspace --baseline-rev "$$(git describe --tags --abbrev=0 HEAD^)"
 
 # The fuzz workspace takes its versions from the root's lock file.
 lock:

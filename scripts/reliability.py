@@ -1,6 +1,6 @@
 """Runs the random runs and the fault matrix, and writes what they found into docs/reliability.md.
 
-    reliability.py [--percent N] [--debug]
+    reliability.py [--percent N] [--debug] [TEST...]
 
 The tests print each table between `<!-- begin NAME -->` and `<!-- end NAME -->`; the page has the same marks. With
 --percent, that part of the runs. Exits 1, and leaves the page alone, if a test fails.
@@ -54,11 +54,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--percent", type=int, default=100, help="part of the runs")
     parser.add_argument("--debug", action="store_true", help="do not optimise")
+    parser.add_argument(
+        "tests", nargs="*", metavar="TEST", help="names or parts of names; all if none"
+    )
     options = parser.parse_args()
     command = [CARGO, "test", "--locked", "--package", "vesica-cli", "--test", "e2e"]
     if not options.debug:
         command.append("--release")
-    command += ["--", "--ignored", "--nocapture", "--test-threads=1", "random::", "faults::"]
+    command += ["--", "--ignored", "--nocapture", "--test-threads=1"]
+    command += options.tests or ["random::", "faults::"]
     blocks = Blocks()
     env = {"VESICA_RELIABILITY_PERCENT": str(options.percent)}
     code = run(command, env=env, each=blocks.line)

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import audit
 import check_cycles
 import check_layers
 import check_locks
@@ -68,6 +69,32 @@ class Cycles(unittest.TestCase):
             c="use crate::b;",
         )
         self.assertEqual(lines, [])
+
+
+class Audit(unittest.TestCase):
+    def test_licences_are_read_as_expressions(self) -> None:
+        for licence in (
+            "MIT",
+            "MIT/Apache-2.0",
+            "GPL-3.0 OR MIT",
+            "(MIT OR GPL-3.0) AND Unicode-3.0",
+            "Apache-2.0 WITH LLVM-exception",
+        ):
+            self.assertTrue(audit.is_allowed(licence), licence)
+        for licence in ("", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND LGPL-2.1-or-later"):
+            self.assertFalse(audit.is_allowed(licence), licence)
+
+    def test_second_versions_are_named(self) -> None:
+        def crate(name: str, version: str, source: str | None = "registry") -> dict:
+            return {"name": name, "version": version, "source": source, "license": "MIT"}
+
+        expected = [crate(name, v) for name in audit.TWICE for v in ("1.0.0", "2.0.0")]
+        self.assertEqual(audit.problems({"packages": expected}), [])
+        ours = [crate("a", "1.0.0"), crate("a", "1.0.1"), crate("vesica", "0.1.0", None)]
+        found = audit.problems({"packages": expected + ours})
+        self.assertEqual(found, ["a: versions 1.0.0, 1.0.1"])
+        missing = audit.problems({"packages": expected[1:]})
+        self.assertEqual(len(missing), 1)
 
 
 class Layers(unittest.TestCase):

@@ -130,7 +130,7 @@ fn slicing_and_trees(c: &mut Criterion) {
     group.finish();
 }
 
-/// Bins of one size, each with one polynomial a slice.
+/// Bins of one size, each with one polynomial per slice.
 fn bins_of(
     group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
     name: &str,
@@ -212,7 +212,7 @@ fn coded_masks(c: &mut Criterion) {
     });
     let bytes: u64 = sent.iter().map(|phase| phase.bytes_sent).sum();
     println!(
-        "sorted and coded: {:.2} bits a mask; in full: {bits}",
+        "sorted and coded: {:.2} bits per mask; in full: {bits}",
         8.0 * bytes as f64 / n as f64
     );
     group.bench_function("sorted, coded as differences, merged", |b| {

@@ -213,7 +213,7 @@ fn tell(outcome: &Outcome, expected: f64) {
 pub fn show(options: &Options) -> Result<(), Error> {
     let n = options.items;
     let candidates = n * options.dictionary;
-    println!("{n} items a side, {candidates} candidates, of which the sender holds {n}\n");
+    println!("{n} items per side, {candidates} candidates, of which the sender holds {n}\n");
 
     println!(
         "Figure 14 as published; a receiver that follows it, and holds half of the sender's items:"

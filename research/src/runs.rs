@@ -142,7 +142,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
 /// # Errors
 /// The protocols'.
 pub fn compare(variants: &[Variant], items: usize, runs: u64) -> Result<(), Error> {
-    println!("{items} items a side, half in common; medians of {runs} runs");
+    println!("{items} items per side, half in common; medians of {runs} runs");
     for (name, protocol) in variants {
         let mut measured = Vec::new();
         for seed in 0..runs {

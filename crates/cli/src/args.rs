@@ -280,7 +280,7 @@ pub(crate) struct Bench {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only measure fixed-key AES-128 on one core, in blocks a second
+    /// Only measure fixed-key AES-128 on one core, in blocks per second
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
 }

@@ -14,7 +14,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 
 use crate::code::DISTANCE_PERCENT;
 
-/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes an entry, is what the code
+/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes per entry, is what the code
 /// jumps about in; trees are used best where a chunk just fits.
 pub(crate) const MAX_LEAVES: usize = 1 << 12;
 

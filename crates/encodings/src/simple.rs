@@ -9,7 +9,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 /// Keys whose bins are computed together.
 const BATCH: usize = 512;
 
-/// The bins with all items, k entries an item; in each bin in the order of the items.
+/// The bins with all items, k entries per item; in each bin in the order of the items.
 ///
 /// There may be any number of keys, whatever the functions' parameters say of the other side's.
 ///

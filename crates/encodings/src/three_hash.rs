@@ -42,7 +42,7 @@ const BLOCKS: usize = 3;
 /// The store for a number of keys, with hash functions of one session.
 ///
 /// Encoding takes variable time: it depends on the keys, not on the values. Beside the encoding it needs
-/// 12 bytes a key for λ = 40 (16 for 64, 24 for 128) and a copy of the values; decoding needs as much
+/// 12 bytes per key for λ = 40 (16 for 64, 24 for 128) and a copy of the values; decoding needs as much
 /// for at most 2^22 keys a thread.
 pub struct ThreeHash {
     items: usize,

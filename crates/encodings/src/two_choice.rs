@@ -73,7 +73,7 @@ impl Functions {
     }
 }
 
-/// For each bin the items that could be there, two entries an item; in each bin in the order of the items. The
+/// For each bin the items that could be there, two entries per item; in each bin in the order of the items. The
 /// sender's table. There may be any number of keys, whatever the parameters say of the other side's.
 ///
 /// # Panics

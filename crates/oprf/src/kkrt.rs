@@ -1,4 +1,4 @@
-//! A batched OPRF from a pseudorandom code over oblivious-transfer extension, one evaluation a bin of a cuckoo
+//! A batched OPRF from a pseudorandom code over oblivious-transfer extension, one evaluation per bin of a cuckoo
 //! table: the baseline that later papers measure against.
 //!
 //! **Paper.** V. Kolesnikov, R. Kumaresan, M. Rosulek, N. Trieu, *Efficient Batched Oblivious PRF with

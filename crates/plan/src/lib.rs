@@ -88,7 +88,7 @@ impl std::fmt::Debug for Registry {
 
 /// Items of both sides together up to which `compact-dh` is taken.
 ///
-/// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items a side, at
+/// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items per side, at
 /// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.
 const MAX_COMPACT_DH: u64 = 2048;
 

@@ -178,12 +178,12 @@ fn bytes_follow_the_formula() {
         let traffic = receiving.traffic();
         let sent: u64 = traffic.iter().map(|p| p.bytes_sent).sum();
         let received: u64 = traffic.iter().map(|p| p.bytes_received).sum();
-        // Five bytes a frame, at most three frames a direction.
+        // Five bytes per frame, at most three frames per direction.
         assert!(
             (up as u64..=up as u64 + 15).contains(&sent),
             "{name} {sent}"
         );
-        // 0.1 bits a mask for chance.
+        // 0.1 bits per mask for chance.
         assert!(
             received.abs_diff(down as u64 + 10) <= 10 + m as u64 / 80,
             "{name} {received} {down}"

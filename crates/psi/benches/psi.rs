@@ -1,4 +1,4 @@
-//! The mask exchange: nanoseconds and bits a mask, each side on its own.
+//! The mask exchange: nanoseconds and bits per mask, each side on its own.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -61,7 +61,7 @@ fn one<const W: usize>(c: &mut Criterion, width: usize, sender_log: u32, receive
     let bytes: usize = tape.0.iter().map(Vec::len).sum();
     let name = format!("masks/{width} bits, 2^{sender_log} against 2^{receiver_log}");
     println!(
-        "{name}: {:.2} bits a mask in {} frames",
+        "{name}: {:.2} bits per mask in {} frames",
         8.0 * bytes as f64 / sent.len() as f64,
         tape.0.len()
     );

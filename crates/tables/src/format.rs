@@ -10,7 +10,7 @@ pub enum Format {
     Csv,
     /// Parquet.
     Parquet,
-    /// One JSON object a line, possibly in gzip.
+    /// One JSON object per line, possibly in gzip.
     Jsonl,
     /// Arrow IPC: a file (Feather version 2) or a stream.
     Arrow,

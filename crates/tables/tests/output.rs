@@ -229,7 +229,7 @@ fn a_change_is_noticed_whatever_its_times_say() {
     let (path, source) = table(directory.path());
     let keys = read_keys(&source, &key("id")).unwrap();
     let before = fs::metadata(&path).unwrap();
-    // The clock of the file system ticks some hundred times a second.
+    // The clock of the file system ticks some hundred times per second.
     std::thread::sleep(std::time::Duration::from_millis(20));
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"id,x\n2,", 0).unwrap();

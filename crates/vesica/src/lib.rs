@@ -25,8 +25,14 @@
 //! ```
 //!
 //! The sender's program ends in [`send_table`] instead, and may say [`Endpoint::Listen`].
-//! Both return the [`Report`] of the run; both fail with an [`Error`] that knows its exit code
+//! Both return the [`Report`] of the run; both fail with an [`Error`] that knows whose fault it is
 //! and, where something helps, what to do.
+//!
+//! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
+//! the matching rows back by [`receive_rows`] and [`select_rows`].
+//!
+//! Features, all on by default: `parquet` reads and writes Parquet, `phone` has the profile of phone numbers,
+//! `unicode` those of texts and e-mail addresses.
 #![forbid(unsafe_code)]
 
 mod error;

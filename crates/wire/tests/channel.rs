@@ -522,7 +522,7 @@ fn a_flood_of_heartbeats_is_no_progress() {
     };
     let mut frames = FrameReader::new(reader, &options);
     let flood = thread::spawn(move || {
-        // A heartbeat has code 2 and no payload. Twice what counts as progress, ten times a second.
+        // A heartbeat has code 2 and no payload. Twice what counts as progress, ten times per second.
         let beats = [2, 0, 0, 0, 0].repeat(26_000);
         let until = Instant::now() + Duration::from_secs(10);
         let mut rest: &[u8] = &[];

@@ -1,7 +1,7 @@
 //! `vesica bench`: a protocol between two parties on this machine, measured.
 //!
 //! The parent starts two children and talks to each over its standard input and output, a JSON
-//! object a line ([`talk`]); where asked, the parties are two pinned threads of this process instead
+//! object per line ([`talk`]); where asked, the parties are two pinned threads of this process instead
 //! ([`threads`]). For every run the sender listens, the receiver connects, both agree
 //! on a contract, and from there to the result is what counts.
 
@@ -45,7 +45,7 @@ fn yardstick(json: bool) -> String {
         })
         .to_string()
     } else {
-        format!("{speed} fixed-key AES-128 blocks a second on one core")
+        format!("{speed} fixed-key AES-128 blocks per second on one core")
     }
 }
 

@@ -165,7 +165,7 @@ fn table(m: &Measured) -> String {
         line(
             "together",
             format!(
-                "{all} bytes, {:.1} bits an item",
+                "{all} bytes, {:.1} bits per item",
                 all as f64 * 8.0 / most as f64
             ),
         );

@@ -1,4 +1,4 @@
-//! What the parent of a benchmark and its two children say to each other: JSON, an object a line.
+//! What the parent of a benchmark and its two children say to each other: JSON, an object per line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;

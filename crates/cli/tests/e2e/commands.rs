@@ -228,5 +228,5 @@ fn bench_for_people() {
     assert!(ended.err.is_empty(), "{}", ended.err);
     let ended = place.run("bench --yardstick");
     ended.expect_success();
-    assert!(ended.text().contains("AES-128 blocks a second"));
+    assert!(ended.text().contains("AES-128 blocks per second"));
 }

@@ -707,27 +707,43 @@ fn troubled_connections_end_in_an_error_or_in_the_right_result() {
     ledger.settle();
 }
 
-/// The whole matrix, with its tables.
+/// Every frame, with its table.
 #[test]
-#[ignore = "tens of thousands of runs: an hour"]
-fn fault_matrix() {
-    let variants = variants();
-    let [frames, bytes, kills] = [(); 3].map(|()| Ledger::default());
-    let every = 100 / part(100) as usize;
-    spoil_frames(&frames, &variants, |frame| frame % every == 0);
-    publish("frames", &frames.table("protocol | fault", &FRAME_OUTCOMES));
-    trouble_bytes(&bytes, &variants, |total, dice| {
+#[ignore = "tens of thousands of runs"]
+fn all_frames_are_spoilt() {
+    let (ledger, every) = (Ledger::default(), 100 / part(100) as usize);
+    spoil_frames(&ledger, &variants(), |frame| frame % every == 0);
+    publish("frames", &ledger.table("protocol | fault", &FRAME_OUTCOMES));
+    ledger.settle();
+}
+
+/// Connections in trouble at many places, with their table.
+#[test]
+#[ignore = "thousands of runs"]
+fn many_connections_are_troubled() {
+    let ledger = Ledger::default();
+    trouble_bytes(&ledger, &variants(), |total, dice| {
         let random = (0..part(14)).map(|_| dice.below(total as u64) as usize);
         let edges = [0, 1, 600, total - 25, total - 1];
         edges.into_iter().chain(random).collect()
     });
-    publish("bytes", &bytes.table("protocol | fault", &BYTE_OUTCOMES));
-    kill_processes(&kills, &variants, part(200).div_ceil(variants.len() as u64));
+    publish("bytes", &ledger.table("protocol | fault", &BYTE_OUTCOMES));
+    ledger.settle();
+}
+
+/// Processes that are killed, with their table.
+#[test]
+#[ignore = "hundreds of kills"]
+fn many_processes_are_killed() {
+    let (ledger, variants) = (Ledger::default(), variants());
+    kill_processes(
+        &ledger,
+        &variants,
+        part(200).div_ceil(variants.len() as u64),
+    );
     publish(
         "kills",
-        &kills.table("protocol | work | killed", &KILL_OUTCOMES),
+        &ledger.table("protocol | work | killed", &KILL_OUTCOMES),
     );
-    for ledger in [frames, bytes, kills] {
-        ledger.settle();
-    }
+    ledger.settle();
 }

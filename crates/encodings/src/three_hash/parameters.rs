@@ -113,7 +113,7 @@ pub(super) fn max_load(items: usize, bins: usize, bits: u64) -> usize {
     items.min((mean + slack) as usize)
 }
 
-/// Sparse slots a key, in units of 2^-20, with which peeling does but for a probability of 2^-bits.
+/// Sparse slots per key, in units of 2^-20, with which peeling does but for a probability of 2^-bits.
 pub(super) fn expansion(load: usize, bits: u64) -> u64 {
     let log = load.ilog2();
     if log < FIRST_LOG {

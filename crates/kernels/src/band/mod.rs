@@ -76,7 +76,7 @@ pub struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// Room for equations of so many columns, some 72 + 8·W bytes a column.
+    /// Room for equations of so many columns, some 72 + 8·W bytes per column.
     pub fn new(backend: Backend, columns: usize) -> Self {
         let padded = columns.next_multiple_of(WORD);
         System {

@@ -93,7 +93,7 @@ pub fn inner_product(backend: Backend, a: &[Element], b: &[Element]) -> Element 
 /// Values of polynomials in the X_j basis: `coefficients` is a row of blocks of 2^`log_size` elements,
 /// each a polynomial; `out[i]` becomes the value at `points[i]` of block number i >> `log_shared`.
 ///
-/// The cost is quadratic: 2^`log_size` products a point.
+/// The cost is quadratic: 2^`log_size` products per point.
 ///
 /// # Panics
 /// If the lengths do not fit.

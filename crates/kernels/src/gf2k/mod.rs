@@ -143,7 +143,7 @@ impl Field {
     /// Coefficients of 1, x, x², … of the polynomials of degree below `size` through the points of each bin:
     /// bin b has points number b·`size` to (b + 1)·`size` − 1, their values are at the same places in each
     /// slice, and so are its coefficients in `out`. Returns `false` and leaves `out` unspecified if a bin has
-    /// two equal points. 2.5·`size`² products a bin, and `size`² more a slice without reduction.
+    /// two equal points. 2.5·`size`² products per bin, and `size`² more a slice without reduction.
     ///
     /// # Panics
     /// If `size` is 0 or does not divide the number of points, or the slices differ in length from the
@@ -215,7 +215,7 @@ impl Transform {
 
     /// Values of polynomials: `coefficients` is a row of blocks of 2^`log_size` coefficients of X_0, X_1, …,
     /// each a polynomial; `out[i]` becomes the value at `points[i]` of block number i >> `log_shared`. For a
-    /// few points a block: 2^`log_size` products a point.
+    /// few points per block: 2^`log_size` products per point.
     ///
     /// # Panics
     /// If the lengths do not fit, or a block has more than 2^[`MAX_LOG`] coefficients.

@@ -196,7 +196,7 @@ proptest! {
                     prop_assert_eq!(slow(field).evaluate_monomial(coefficients, *x), *y);
                 }
             }
-            // As many points a bin as its number.
+            // As many points per bin as its number.
             let asked: Vec<u32> = (0..bins as u32).flat_map(|b| (0..b).map(move |_| b)).collect();
             let others = elements(field, seed ^ 77, asked.len());
             let coefficients = std::array::from_fn(|s| &out[s][..]);

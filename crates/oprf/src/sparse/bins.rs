@@ -1,4 +1,4 @@
-//! The rows in a polynomial a bin: `spot-fast`.
+//! The rows in a polynomial per bin: `spot-fast`.
 //!
 //! Each of the receiver's items goes into one of two bins, so that none has more than the capacity (PRTY19,
 //! algorithm 1: [`two_choice`]), and random points fill the bins up. The sender has a point for each of an item's
@@ -42,7 +42,7 @@ static SPEC: Spec = sparse::spec::<Bins>(
     |receiver_size, sender_size| bytes(receiver_size, 170).max(bytes(sender_size, 280)),
 );
 
-/// A message that is a polynomial a bin.
+/// A message that is a polynomial per bin.
 pub struct Bins {
     bits: usize,
     functions: two_choice::Functions,

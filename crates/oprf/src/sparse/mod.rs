@@ -32,7 +32,7 @@
 //! | protocol | P | points of an item |
 //! |---|---|---|
 //! | `spot-low` | a polynomial through all points, in four slices | 1 |
-//! | `spot-fast` | a polynomial a bin, two-choice hashing | 2 for the sender: one a function, appended to the item |
+//! | `spot-fast` | a polynomial per bin, two-choice hashing | 2 for the sender: one a function, appended to the item |
 //! | `sparse-okvs` | an oblivious key-value store | 1 |
 //!
 //! **Deviations.** The salt: the base transfers are endemic, so that their chooser could try functions until

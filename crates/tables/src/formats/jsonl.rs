@@ -1,4 +1,4 @@
-//! JSON Lines: one object a line. Blank lines are skipped.
+//! JSON Lines: one object per line. Blank lines are skipped.
 
 use std::borrow::Cow;
 use std::fmt;
