@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use vesica_session::{
     Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, ProtocolRequest, Role,
-    Silent, State, agree as agree_on, confirm_done, run_set_over,
+    NoProgress, State, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -110,7 +110,7 @@ impl Kept {
             memory: Some(70_000),
             ..Job::new(role, vec!["email/1".into()])
         };
-        run_set_over(channel, None, None, &job, self, &mut Silent).is_ok()
+        run_set_over(channel, None, None, &job, self, &mut NoProgress).is_ok()
     }
 }
 

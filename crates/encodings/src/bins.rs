@@ -9,11 +9,11 @@
 pub struct Entry(u32);
 
 /// Most items of a table: an entry has 30 bits for the item's number.
-pub(crate) const MOST_ITEMS: usize = 1 << 30;
+pub(crate) const MAX_ITEMS: usize = 1 << 30;
 
 impl Entry {
     pub(crate) fn new(item: u32, function: u32) -> Self {
-        debug_assert!(function < 4 && (item as usize) < MOST_ITEMS);
+        debug_assert!(function < 4 && (item as usize) < MAX_ITEMS);
         Entry(item << 2 | function)
     }
 

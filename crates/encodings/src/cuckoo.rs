@@ -24,7 +24,7 @@ use crate::EncodingFailed;
 use crate::bins::Entry;
 
 /// Most hash functions of a table.
-pub const MOST_HASHES: usize = 4;
+pub const MAX_HASHES: usize = 4;
 
 /// Keys hashed together.
 const HASHED: usize = 128;
@@ -63,7 +63,7 @@ impl Functions {
     ///
     /// # Panics
     /// If `keys` and `out` differ in length.
-    pub fn bins(&self, keys: &[Block], out: &mut [[u32; MOST_HASHES]]) {
+    pub fn bins(&self, keys: &[Block], out: &mut [[u32; MAX_HASHES]]) {
         assert_eq!(keys.len(), out.len());
         match self.parameters.hashes {
             2 => self.bins_of::<2>(keys, out),
@@ -72,7 +72,7 @@ impl Functions {
         }
     }
 
-    fn bins_of<const K: usize>(&self, keys: &[Block], out: &mut [[u32; MOST_HASHES]]) {
+    fn bins_of<const K: usize>(&self, keys: &[Block], out: &mut [[u32; MAX_HASHES]]) {
         let bins = self.parameters.bins as u64;
         let mut blocks = [0; 2 * HASHED];
         for (keys, out) in keys.chunks(HASHED).zip(out.chunks_mut(HASHED)) {
@@ -97,8 +97,8 @@ impl Functions {
 /// `K` different numbers below `bins`, from uniform numbers of 64 bits: the j-th among the bins that are
 /// left.
 #[inline(always)]
-fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MOST_HASHES] {
-    let mut chosen = [0u32; MOST_HASHES];
+fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MAX_HASHES] {
+    let mut chosen = [0u32; MAX_HASHES];
     // Those before, ascending.
     let mut taken = [u32::MAX; K];
     for j in 0..K {
@@ -134,7 +134,7 @@ impl Table {
     /// If there are more keys than the functions' parameters say, or 2^30.
     pub fn new(functions: &Functions, keys: &[Block]) -> Result<Self, EncodingFailed> {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
-        let mut bins = vec![[0; MOST_HASHES]; keys.len()];
+        let mut bins = vec![[0; MAX_HASHES]; keys.len()];
         functions.bins(keys, &mut bins);
         let Parameters {
             hashes,
@@ -155,9 +155,9 @@ impl Table {
     pub fn place(
         hashes: usize,
         count: usize,
-        bins: &[[u32; MOST_HASHES]],
+        bins: &[[u32; MAX_HASHES]],
     ) -> Result<Self, EncodingFailed> {
-        assert!(bins.len() < crate::bins::MOST_ITEMS);
+        assert!(bins.len() < crate::bins::MAX_ITEMS);
         match hashes {
             2 => Search::<2>::run(count, bins),
             3 => Search::<3>::run(count, bins),
@@ -195,7 +195,7 @@ impl Table {
 type State = [u32; 2];
 
 struct Search<'a, const K: usize> {
-    bins: &'a [[u32; MOST_HASHES]],
+    bins: &'a [[u32; MAX_HASHES]],
     states: Vec<State>,
     /// A label above this says that there is no way to an empty bin: the items on a shortest way are
     /// different ones.
@@ -205,7 +205,7 @@ struct Search<'a, const K: usize> {
 }
 
 impl<const K: usize> Search<'_, K> {
-    fn run(count: usize, bins: &[[u32; MOST_HASHES]]) -> Result<Table, EncodingFailed> {
+    fn run(count: usize, bins: &[[u32; MAX_HASHES]]) -> Result<Table, EncodingFailed> {
         let mut search = Search::<K> {
             bins,
             states: vec![[EMPTY, 0]; count],
@@ -236,7 +236,7 @@ impl<const K: usize> Search<'_, K> {
 
     /// Asks for the memory of an item's bins.
     #[inline(always)]
-    fn ask(&self, bins: &[u32; MOST_HASHES]) {
+    fn ask(&self, bins: &[u32; MAX_HASHES]) {
         for bin in &bins[..K] {
             prefetch(&self.states, *bin as usize);
         }

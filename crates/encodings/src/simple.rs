@@ -2,8 +2,8 @@
 
 use vesica_primitives::block::Block;
 
-use crate::bins::{Bins, Entry, MOST_ITEMS};
-use crate::cuckoo::{Functions, MOST_HASHES, Parameters};
+use crate::bins::{Bins, Entry, MAX_ITEMS};
+use crate::cuckoo::{Functions, MAX_HASHES, Parameters};
 use vesica_primitives::scaled::{Round, Scaled};
 
 /// Keys whose bins are computed together.
@@ -16,10 +16,10 @@ const BATCH: usize = 512;
 /// # Panics
 /// If there are more than 2^30 keys, or as many as make 2^32 entries.
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
-    assert!(keys.len() < MOST_ITEMS, "at most 2^30 keys");
+    assert!(keys.len() < MAX_ITEMS, "at most 2^30 keys");
     let Parameters { hashes, bins, .. } = functions.parameters();
     Bins::collect(bins, |to| {
-        let mut places = [[0; MOST_HASHES]; BATCH];
+        let mut places = [[0; MAX_HASHES]; BATCH];
         let mut item = 0;
         for keys in keys.chunks(BATCH) {
             let places = &mut places[..keys.len()];
@@ -44,7 +44,7 @@ pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
 /// # Panics
 /// If `items` exceeds 2^30.
 pub fn most_entries(items: usize, parameters: &Parameters, lambda: u32) -> usize {
-    assert!(items <= MOST_ITEMS, "at most 2^30 items");
+    assert!(items <= MAX_ITEMS, "at most 2^30 items");
     let (n, k, bins) = (
         items as u64,
         parameters.hashes as u64,
@@ -98,7 +98,7 @@ mod tests {
                 let keys = keys(1, count);
                 let table = table(&functions, &keys);
                 assert_eq!((table.len(), table.entries().len()), (100, hashes * count));
-                let mut places = vec![[0; MOST_HASHES]; count];
+                let mut places = vec![[0; MAX_HASHES]; count];
                 functions.bins(&keys, &mut places);
                 for bin in 0..100 {
                     let entries = table.bin(bin);

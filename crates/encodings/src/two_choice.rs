@@ -20,7 +20,7 @@ pub use parameters::Parameters;
 use vesica_primitives::block::{Block, Cipher};
 
 use crate::EncodingFailed;
-use crate::bins::{Bins, Entry, MOST_ITEMS};
+use crate::bins::{Bins, Entry, MAX_ITEMS};
 
 /// Keys hashed together.
 const HASHED: usize = 128;
@@ -79,7 +79,7 @@ impl Functions {
 /// # Panics
 /// If there are more than 2^30 keys.
 pub fn both(functions: &Functions, keys: &[Block]) -> Bins {
-    assert!(keys.len() < MOST_ITEMS, "at most 2^30 keys");
+    assert!(keys.len() < MAX_ITEMS, "at most 2^30 keys");
     Bins::collect(functions.parameters.bins, |to| {
         let mut item = 0;
         functions.for_each(keys, |bins| {

@@ -1,7 +1,9 @@
-//! How many columns a sparse or pseudorandom-code transfer extension needs.
+//! How many columns a sparse or pseudorandom-code OT extension needs.
+
+use vesica_primitives::scaled::{Round, Scaled};
 
 /// Bits of computational security, and the Hamming weight that the extension's hash asks for.
-const KAPPA: usize = 128;
+const KAPPA: u64 = 128;
 
 /// The least ℓ with n·Σ_{i<κ} C(ℓ,i) / 2^ℓ ≤ 2^-λ, κ being 128, for n `evaluations` of the sender's:
 /// PRTY19, Proposition 2.
@@ -11,95 +13,42 @@ const KAPPA: usize = 128;
 /// secret. In PRTY19's spot-low n is the sender's number of items, in spot-fast twice that; in
 /// [`kkrt`](crate::kkrt) three times that, whose code words have this distance by the same reckoning.
 ///
-/// The numbers are whole and exact, of any length: the same on every machine.
+/// The numbers are rounded up, the same on every machine: ℓ is never too small.
 ///
 /// # Panics
 /// If `lambda` is 0, for which ℓ would say nothing.
 pub fn width(evaluations: u64, lambda: u32) -> usize {
     assert!(lambda > 0);
-    // From ℓ = κ − 1, where all strings are light: the sum is 2^ℓ, and C(ℓ, κ − 1) is 1.
-    let mut columns = KAPPA - 1;
-    let mut light = Whole::one();
-    (0..columns).for_each(|_| light.double());
-    let mut heaviest = Whole::one();
-    loop {
-        // Of the strings of one bit more, the light ones have a light beginning, and no last one
-        // behind a beginning of weight κ − 1.
-        light.double();
-        light.subtract(&heaviest);
-        columns += 1;
-        heaviest.multiply(columns as u64);
-        heaviest.divide((columns + 1 - KAPPA) as u64);
-        let mut bad = light.clone();
-        bad.multiply(evaluations.max(1));
-        bad.subtract(&Whole::one());
-        if bad.bits() + lambda as usize <= columns {
-            return columns;
+    let target = Scaled::power_of_two(-i64::from(lambda));
+    let is_wide_enough = |columns: u64| too_light(evaluations.max(1), columns).at_most(target);
+    // Strings of κ − 1 bits are all light.
+    let (mut narrow, mut wide) = (KAPPA - 1, 2 * KAPPA);
+    while !is_wide_enough(wide) {
+        (narrow, wide) = (wide, 2 * wide);
+    }
+    while wide - narrow > 1 {
+        let middle = (narrow + wide) / 2;
+        if is_wide_enough(middle) {
+            wide = middle;
+        } else {
+            narrow = middle;
         }
     }
+    wide as usize
 }
 
-/// A whole number of any length: words of 64 bits, the least first, with none that is 0 at the end.
-#[derive(Clone)]
-struct Whole(Vec<u64>);
-
-impl Whole {
-    fn one() -> Self {
-        Whole(vec![1])
+/// n·Σ_{i<κ} C(ℓ,i) / 2^ℓ at most.
+fn too_light(evaluations: u64, columns: u64) -> Scaled {
+    let mut binomial = Scaled::power_of_two(0);
+    let mut sum = binomial;
+    for i in 1..KAPPA {
+        binomial = binomial
+            .times_whole(columns + 1 - i, Round::Up)
+            .over(i, Round::Up);
+        sum = sum.plus(binomial, Round::Up);
     }
-
-    fn bits(&self) -> usize {
-        match self.0.last() {
-            Some(last) => 64 * self.0.len() - last.leading_zeros() as usize,
-            None => 0,
-        }
-    }
-
-    fn double(&mut self) {
-        self.multiply(2);
-    }
-
-    fn multiply(&mut self, factor: u64) {
-        let mut carry = 0;
-        for word in &mut self.0 {
-            let product = u128::from(*word) * u128::from(factor) + carry;
-            *word = product as u64;
-            carry = product >> 64;
-        }
-        if carry > 0 {
-            self.0.push(carry as u64);
-        }
-    }
-
-    /// Divides by a number that goes into this one.
-    fn divide(&mut self, divisor: u64) {
-        let mut rest = 0;
-        for word in self.0.iter_mut().rev() {
-            let part = rest << 64 | u128::from(*word);
-            *word = (part / u128::from(divisor)) as u64;
-            rest = part % u128::from(divisor);
-        }
-        debug_assert_eq!(rest, 0);
-        self.trim();
-    }
-
-    /// Subtracts a number that is not larger.
-    fn subtract(&mut self, other: &Whole) {
-        let mut borrow = false;
-        for (i, word) in self.0.iter_mut().enumerate() {
-            let (rest, first) = word.overflowing_sub(other.0.get(i).copied().unwrap_or(0));
-            let (rest, second) = rest.overflowing_sub(borrow.into());
-            (*word, borrow) = (rest, first || second);
-        }
-        debug_assert!(!borrow);
-        self.trim();
-    }
-
-    fn trim(&mut self) {
-        while self.0.last() == Some(&0) {
-            self.0.pop();
-        }
-    }
+    sum.times_whole(evaluations, Round::Up)
+        .times(Scaled::power_of_two(-(columns as i64)), Round::Up)
 }
 
 #[cfg(test)]
@@ -127,8 +76,9 @@ mod tests {
                     .map(|j| ((columns - j) as f64 / (i - j) as f64).log2())
                     .sum()
             };
-            let most = choose(KAPPA - 1);
-            let sum: f64 = (0..KAPPA).map(|i| (choose(i) - most).exp2()).sum();
+            let kappa = KAPPA as usize;
+            let most = choose(kappa - 1);
+            let sum: f64 = (0..kappa).map(|i| (choose(i) - most).exp2()).sum();
             most + sum.log2() - columns as f64
         };
         for (evaluations, lambda) in [(0, 1), (1, 1), (1, 40), (3 << 20, 40), (u64::MAX, 128)] {
@@ -137,22 +87,5 @@ mod tests {
             assert!(log(columns) <= wanted + 1e-6, "{evaluations} {lambda}");
             assert!(log(columns - 1) > wanted - 1e-6, "{evaluations} {lambda}");
         }
-    }
-
-    #[test]
-    fn whole_numbers_carry_and_borrow() {
-        let mut number = Whole(vec![u64::MAX, u64::MAX]);
-        number.multiply(u64::MAX);
-        assert_eq!(number.0, [1, u64::MAX, u64::MAX - 1]);
-        number.divide(u64::MAX);
-        assert_eq!(number.0, [u64::MAX, u64::MAX]);
-        number.subtract(&Whole(vec![u64::MAX, 1]));
-        assert_eq!(number.0, [0, u64::MAX - 1]);
-        number.subtract(&Whole::one());
-        assert_eq!(number.0, [u64::MAX, u64::MAX - 2]);
-        assert_eq!(number.bits(), 128);
-        let same = number.clone();
-        number.subtract(&same);
-        assert_eq!((number.bits(), number.0.len()), (0, 0));
     }
 }

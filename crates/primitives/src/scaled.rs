@@ -1,4 +1,4 @@
-//! Products of whole numbers, rounded to one side: what parameter functions compare, the same on every
+//! Sums and products of whole numbers, rounded to one side: what parameter functions compare, the same on every
 //! machine.
 //!
 //! An operation that rounds up gives at least, and one that rounds down at most, the exact result for
@@ -57,6 +57,28 @@ impl Scaled {
                 exponent: exponent + 1,
             },
         }
+    }
+
+    /// The sum with another number.
+    pub fn plus(self, other: Scaled, round: Round) -> Self {
+        let (large, small) = if self.at_most(other) {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        if small.mantissa == 0 {
+            return large;
+        }
+        // Both over the exponent of the larger one, less 63 bits for what the smaller one has behind it.
+        let behind = (large.exponent - small.exponent) as u64;
+        let shifted = u128::from(small.mantissa) << 63;
+        let low = match behind {
+            0..=126 => shifted >> behind,
+            _ => 0,
+        };
+        let lost = behind > 126 || low << behind != shifted;
+        let sum = (u128::from(large.mantissa) << 63) + low + u128::from(lost && round == Round::Up);
+        Self::new(sum, large.exponent - 63, round)
     }
 
     /// The product with another number.
@@ -127,6 +149,7 @@ mod tests {
         fn results_are_near_and_on_their_side(a in 1u64.., b in 1u64.., power in 0u64..20) {
             for round in [Round::Up, Round::Down] {
                 prop_assert!(close(whole(a).times(whole(b), round), a as f64 * b as f64));
+                prop_assert!(close(whole(a).plus(whole(b), round), a as f64 + b as f64));
                 prop_assert!(close(whole(a).times_whole(b, round), a as f64 * b as f64));
                 prop_assert!(close(whole(a).over(b, round), a as f64 / b as f64));
                 let powered = (whole(a).power(power, round), (a as f64).log2() * power as f64);
@@ -139,6 +162,23 @@ mod tests {
             prop_assert!(low.times_whole(b, Round::Down).at_most(whole(a)));
             prop_assert!(whole(a).at_most(high.times_whole(b, Round::Up)));
             prop_assert_eq!(whole(a).at_most(whole(b)), a <= b);
+            // Far apart, near, and with bits that are lost.
+            for shift in [0u32, 1, 40, 62, 63, 64, 100, 126, 127, 128, 1000] {
+                let tiny = whole(b).times(Scaled::power_of_two(-i64::from(shift)), Round::Down);
+                let (low, high) = (
+                    whole(a).plus(tiny, Round::Down),
+                    whole(a).plus(tiny, Round::Up),
+                );
+                prop_assert_eq!(tiny.plus(whole(a), Round::Up), high);
+                prop_assert!(low.at_most(high) && whole(a).at_most(low) && tiny.at_most(low));
+                // Exact over a common denominator, where that fits.
+                if shift <= 63 {
+                    let exact = (u128::from(a) << shift) + u128::from(b);
+                    let scale = Scaled::power_of_two(-i64::from(shift));
+                    let of = |round| Scaled::new(exact, 0, round).times(scale, round);
+                    prop_assert_eq!((low, high), (of(Round::Down), of(Round::Up)));
+                }
+            }
         }
     }
 
@@ -147,6 +187,7 @@ mod tests {
         let zero = whole(0);
         assert!(zero.at_most(whole(1)) && zero.at_most(zero) && !whole(1).at_most(zero));
         assert_eq!(zero.times(whole(5), Round::Up), zero);
+        assert_eq!(zero.plus(whole(5), Round::Up), whole(5));
         assert_eq!(whole(7).power(0, Round::Up), whole(1));
     }
 }

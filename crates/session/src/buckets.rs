@@ -19,7 +19,7 @@ pub const ATTEMPTS: u32 = 1 << 10;
 
 /// Items of both sides together that a bucket must be worth: with fewer, padding would be most of
 /// the work, and a peer with little memory could make it all of the work.
-const LEAST_ITEMS: u64 = 256;
+const MIN_ITEMS: u64 = 256;
 
 /// How a run is cut; the same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn split(
     lambda: u32,
     memory: u64,
 ) -> Option<Split> {
-    let most = (receiver_size.saturating_add(sender_size) / LEAST_ITEMS).max(1);
+    let most = (receiver_size.saturating_add(sender_size) / MIN_ITEMS).max(1);
     (0..=MAX_BUCKETS.ilog2())
         .map(|log| 1 << log)
         .take_while(|buckets| u64::from(*buckets) <= most)

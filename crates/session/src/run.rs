@@ -57,9 +57,9 @@ pub trait Progress: Send {
 
 /// Tells nobody.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl Progress for NoProgress {
     fn phase(&mut self, _: &'static str) {}
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use common::{digests, job};
 use vesica_psi::Output;
 use vesica_session::{
-    Agreement, Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, Outcome,
-    Progress, ProtocolRequest, Report, Role, Security, Silent, StartOver, State, agree, run_bucket,
-    run_over, run_set_over,
+    Agreement, Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, NoProgress,
+    Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State, agree,
+    run_bucket, run_over, run_set_over,
 };
 use vesica_wire::{
     Channel, ChannelOptions, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper,
@@ -49,10 +49,10 @@ fn buckets_find_what_one_run_finds() {
             let (received, sent): (Outcome, Outcome) = thread::scope(|scope| {
                 let receiving = scope.spawn(|| {
                     let job = dh(Role::Receiver, near, learns);
-                    run_over(&mut a, None, None, &job, &ours, &mut Silent).unwrap()
+                    run_over(&mut a, None, None, &job, &ours, &mut NoProgress).unwrap()
                 });
                 let job = dh(Role::Sender, far, learns);
-                let sent = run_over(&mut b, None, None, &job, &theirs, &mut Silent).unwrap();
+                let sent = run_over(&mut b, None, None, &job, &theirs, &mut NoProgress).unwrap();
                 (receiving.join().unwrap(), sent)
             });
             let limited = near.is_some() || far.is_some();
@@ -366,7 +366,7 @@ fn a_side_without_enough_memory_says_so() {
     let (ours, theirs) = (digests(0..1000), digests(0..1000));
     let run = |mut channel: FramedChannel, role, memory, digests: &[[u8; 32]]| {
         let job = dh(role, memory, Learns::Receiver);
-        run_over(&mut channel, None, None, &job, digests, &mut Silent).unwrap_err()
+        run_over(&mut channel, None, None, &job, digests, &mut NoProgress).unwrap_err()
     };
     thread::scope(|scope| {
         let near = scope.spawn(|| run(a, Role::Receiver, Some(1000), &ours));

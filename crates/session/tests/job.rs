@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{connected, digests, identity, job, tls, within, within_or_raised};
 use vesica_session::{
-    Endpoint, Error, ErrorClass, Interrupt, Job, Listener, Outcome, Progress, ProtocolRequest,
-    Registry, Role, Security, Silent, connect, run, run_over,
+    Endpoint, Error, ErrorClass, Interrupt, Job, Listener, NoProgress, Outcome, Progress,
+    ProtocolRequest, Registry, Role, Security, connect, run, run_over,
 };
 use vesica_wire::{
     Channel, ChannelOptions, Error as WireError, FramedChannel, Spoil, Tamper, memory_pair_with,
@@ -66,7 +66,7 @@ fn a_job_over_tls_finds_the_intersection() {
         let mut heard = Recorded::default();
         let (received, sent): (Outcome, Outcome) = thread::scope(|scope| {
             let sending =
-                scope.spawn(|| run(b, &named(Role::Sender, protocol), &theirs, &mut Silent));
+                scope.spawn(|| run(b, &named(Role::Sender, protocol), &theirs, &mut NoProgress));
             let received = run(a, &named(Role::Receiver, protocol), &ours, &mut heard);
             (received.unwrap(), sending.join().unwrap().unwrap())
         });
@@ -134,10 +134,10 @@ fn both(
     thread::scope(|scope| {
         let near = scope.spawn(move || {
             let job = named(Role::Receiver, protocol);
-            run_over(&mut receiver, None, None, &job, ours, &mut Silent)
+            run_over(&mut receiver, None, None, &job, ours, &mut NoProgress)
         });
         let job = named(Role::Sender, protocol);
-        let far = run_over(&mut sender, None, None, &job, theirs, &mut Silent);
+        let far = run_over(&mut sender, None, None, &job, theirs, &mut NoProgress);
         drop(sender);
         (near.join().unwrap(), far)
     })
@@ -233,12 +233,18 @@ fn an_interrupt_ends_a_job_on_both_sides() {
                 connection,
                 &job(Role::Receiver),
                 &digests(0..5),
-                &mut Silent,
+                &mut NoProgress,
             )
             .unwrap_err()
         });
         let connection = connect(&address, &tls(&b, a.fingerprint()), &within(30.0)).unwrap();
-        let theirs = run(connection, &job(Role::Sender), &digests(0..5), &mut Silent).unwrap_err();
+        let theirs = run(
+            connection,
+            &job(Role::Sender),
+            &digests(0..5),
+            &mut NoProgress,
+        )
+        .unwrap_err();
         let ours = ours.join().unwrap();
         assert!(
             matches!(ours, Error::Run(WireError::Interrupted)),
@@ -264,7 +270,7 @@ fn a_weak_protocol_needs_to_be_asked_for() {
         security: Security::Malicious,
         ..job(Role::Receiver)
     };
-    let error = run_over(&mut a, None, None, &job, &digests(0..5), &mut Silent).unwrap_err();
+    let error = run_over(&mut a, None, None, &job, &digests(0..5), &mut NoProgress).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
 }
 
@@ -272,7 +278,15 @@ fn a_weak_protocol_needs_to_be_asked_for() {
 fn repeated_items_are_refused_before_anything_is_sent() {
     let (mut a, _b) = memory(1000);
     let twice = digests([1, 2, 1]);
-    let error = run_over(&mut a, None, None, &job(Role::Sender), &twice, &mut Silent).unwrap_err();
+    let error = run_over(
+        &mut a,
+        None,
+        None,
+        &job(Role::Sender),
+        &twice,
+        &mut NoProgress,
+    )
+    .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
     assert_eq!(a.totals(), (0, 0));
 }

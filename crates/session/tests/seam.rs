@@ -5,7 +5,7 @@ use std::thread;
 use rand_core::CryptoRng;
 use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Spec, Task};
 use vesica_session::{
-    Error, Job, Learns, Outcome, ProtocolRequest, Registry, Reveal, Role, Security, Silent,
+    Error, Job, Learns, NoProgress, Outcome, ProtocolRequest, Registry, Reveal, Role, Security,
     run_over,
 };
 use vesica_wire::{Channel, Error as WireError, Kind, memory_pair, recv_rows, send_rows};
@@ -120,8 +120,9 @@ fn run(ours: &Job, theirs: &Job, shared: u32) -> (Came, Came) {
     let sets = [digests(0..20), digests(20 - shared..90)];
     let (mut a, mut b) = memory_pair();
     thread::scope(|scope| {
-        let sender = scope.spawn(|| run_over(&mut b, None, None, theirs, &sets[1], &mut Silent));
-        let receiver = run_over(&mut a, None, None, ours, &sets[0], &mut Silent);
+        let sender =
+            scope.spawn(|| run_over(&mut b, None, None, theirs, &sets[1], &mut NoProgress));
+        let receiver = run_over(&mut a, None, None, ours, &sets[0], &mut NoProgress);
         drop(a);
         (receiver, sender.join().unwrap())
     })
@@ -154,10 +155,10 @@ fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
     let (near, far) = thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let job = with(Role::Sender);
-            run_over(&mut b, None, None, &job, &sets[1], &mut Silent)
+            run_over(&mut b, None, None, &job, &sets[1], &mut NoProgress)
         });
         let job = with(Role::Receiver);
-        let receiver = run_over(&mut a, None, None, &job, &sets[0], &mut Silent);
+        let receiver = run_over(&mut a, None, None, &job, &sets[0], &mut NoProgress);
         (receiver.unwrap(), sender.join().unwrap().unwrap())
     });
     assert_eq!(near.report.contract.buckets, 2);

@@ -99,7 +99,7 @@ fn run(keys: u64, copies: u64, halves: u64, memory: Option<u64>) -> (Duration, R
             &ours,
             &key(),
             &output,
-            &mut vesica::Silent,
+            &mut vesica::NoProgress,
         );
         (
             sending.join().expect("no panic"),

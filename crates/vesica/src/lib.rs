@@ -8,7 +8,7 @@
 //! program:
 //!
 //! ```no_run
-//! use vesica::{Endpoint, Identity, KeySpec, Party, Silent, Source, SourceOptions, receive_table};
+//! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Source, SourceOptions, receive_table};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let me = Identity::load("charity.key".as_ref())?.identity;
@@ -18,7 +18,7 @@
 //!     let donors = Source::open("donors.csv".as_ref(), SourceOptions::default())?;
 //!     let key = KeySpec::parse("email", &["email=email"])?;
 //!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
-//!     let report = receive_table(&party, &donors, &key, "shared.csv".as_ref(), &mut Silent)?;
+//!     let report = receive_table(&party, &donors, &key, "shared.csv".as_ref(), &mut NoProgress)?;
 //!     println!("{} keys in common", report.matches.unwrap_or(0));
 //!     Ok(())
 //! }
@@ -42,7 +42,7 @@ mod stored;
 mod work_dir;
 
 pub use error::{Error, ErrorClass};
-pub use observer::{Observer, Silent};
+pub use observer::{NoProgress, Observer};
 pub use party::{
     Party, Resources, Terms, receive_rows, receive_table, send_rows, send_table, send_table_to,
 };

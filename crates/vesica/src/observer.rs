@@ -78,9 +78,9 @@ pub trait Observer: Send {
 
 /// Watches nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Observer for Silent {}
+impl Observer for NoProgress {}
 
 /// An [`Observer`] as the session knows it.
 pub(crate) struct Phases<'a>(pub(crate) &'a mut dyn Observer);

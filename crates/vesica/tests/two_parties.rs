@@ -8,8 +8,8 @@ use std::thread;
 
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    Observer, Party, ProtocolRequest, RecordBatch, Security, Silent, Source, SourceOptions, Terms,
-    receive_rows, receive_table, select_rows, send_rows, send_table,
+    NoProgress, Observer, Party, ProtocolRequest, RecordBatch, Security, Source, SourceOptions,
+    Terms, receive_rows, receive_table, select_rows, send_rows, send_table,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -78,7 +78,7 @@ fn both_sides_of_a_job() {
             let key = KeySpec::parse("m", &["m=email"]).unwrap();
             let customers =
                 table("m\nC@example.com\na@example.com\nd@example.com\na@example.com\n");
-            send_table(&party, &customers, &key, &mut Silent).unwrap()
+            send_table(&party, &customers, &key, &mut NoProgress).unwrap()
         });
         let (received, heard) = receiver.join().unwrap();
         (received, sender.join().unwrap(), heard)
@@ -119,7 +119,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
         ..Party::new(&me, me.fingerprint(), nobody)
     };
     let fail = |party: &Party<'_>, output: &str| -> Error {
-        receive_table(party, &source, &key, Path::new(output), &mut Silent).unwrap_err()
+        receive_table(party, &source, &key, Path::new(output), &mut NoProgress).unwrap_err()
     };
     assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
 
@@ -169,7 +169,7 @@ fn rows_come_back_to_the_caller() {
         let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
         let mut party = Party::new(&shop, charity.fingerprint(), endpoint);
         party.terms = terms.clone();
-        let sent = send_rows(&party, &theirs, &key, &mut Silent).unwrap();
+        let sent = send_rows(&party, &theirs, &key, &mut NoProgress).unwrap();
         (receiver.join().unwrap(), sent)
     });
     for (rows, report, source) in [(received.0, received.1, &ours), (sent.0, sent.1, &theirs)] {
@@ -185,7 +185,7 @@ fn rows_come_back_to_the_caller() {
         charity.fingerprint(),
         Endpoint::Connect("127.0.0.1:1".into()),
     );
-    let error = send_rows(&party, &theirs, &key, &mut Silent).unwrap_err();
+    let error = send_rows(&party, &theirs, &key, &mut NoProgress).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role};
 use vesica_session::{
-    Connection, Job, Listener, Outcome, Silent, Transport, connect, with_threads,
+    Connection, Job, Listener, NoProgress, Outcome, Transport, connect, with_threads,
 };
 use vesica_wire::PhaseTraffic;
 
@@ -141,7 +141,7 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
         ..Job::new(role, vec!["exact/1".into()])
     };
     let Outcome { matches, report } = with_threads(Some(setup.threads), || {
-        vesica_session::run(connection, &job, &digests, &mut Silent)
+        vesica_session::run(connection, &job, &digests, &mut NoProgress)
     })??;
     if let Some(matches) = &matches
         && *matches != inputs::expected(setup)

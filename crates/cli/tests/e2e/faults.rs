@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{ProtocolRequest, Role, Security};
-use vesica_session::{ErrorClass, Job, Silent, run_over, split};
+use vesica_session::{ErrorClass, Job, NoProgress, run_over, split};
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
@@ -239,7 +239,7 @@ fn spoilt(
                 Role::Sender => THEIRS,
             });
             let run = AssertUnwindSafe(|| {
-                let outcome = run_over(&mut channel, None, None, &job, &own, &mut Silent);
+                let outcome = run_over(&mut channel, None, None, &job, &own, &mut NoProgress);
                 let matches = outcome.map(|outcome| outcome.matches.unwrap_or_default());
                 matches.map_err(|error| error.class())
             });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use vesica::{KeySpec, ProtocolRequest, Role, Security, Source, SourceOptions};
-use vesica_session::{Job, Learns, Outcome, Silent, run_over};
+use vesica_session::{Job, Learns, NoProgress, Outcome, run_over};
 use vesica_tables::{Keys, read_keys};
 use vesica_wire::memory_pair;
 
@@ -100,10 +100,18 @@ fn in_memory(variant: Variant, number: u64) {
         let (trial, theirs) = (&trial, &theirs);
         let sender = scope.spawn(move || {
             let job = job(trial, Role::Sender);
-            run_over(&mut far, None, None, &job, theirs.digests(), &mut Silent).unwrap()
+            run_over(
+                &mut far,
+                None,
+                None,
+                &job,
+                theirs.digests(),
+                &mut NoProgress,
+            )
+            .unwrap()
         });
         let job = job(trial, Role::Receiver);
-        let received = run_over(&mut near, None, None, &job, ours.digests(), &mut Silent);
+        let received = run_over(&mut near, None, None, &job, ours.digests(), &mut NoProgress);
         (received.unwrap(), sender.join().unwrap())
     });
     let expected = trial.tables[0].matching(&trial.tables[1]);

@@ -1,6 +1,6 @@
 //! How many bins a cuckoo table needs.
 
-use crate::bins::MOST_ITEMS;
+use crate::bins::MAX_ITEMS;
 use vesica_primitives::scaled::{Round, Scaled};
 
 /// What the number of bins is made of, for one number of functions.
@@ -99,7 +99,7 @@ impl Parameters {
     pub fn new(items: usize, hashes: usize, lambda: u32) -> Self {
         assert!((2..=4).contains(&hashes), "two to four functions");
         assert!(lambda <= 128, "at most 128 bits of statistical security");
-        assert!(items <= MOST_ITEMS, "at most 2^30 items");
+        assert!(items <= MAX_ITEMS, "at most 2^30 items");
         if items <= hashes {
             // Nobody can be crowded who has as many bins as there are items.
             return Self::with_bins(items, hashes, hashes);

@@ -10,7 +10,7 @@ fn keys(seed: Block, count: usize) -> Vec<Block> {
 
 /// Every item is in one bin, one of its own, under the right number.
 fn check(functions: &Functions, keys: &[Block], table: &Table) {
-    let mut bins = vec![[0; MOST_HASHES]; keys.len()];
+    let mut bins = vec![[0; MAX_HASHES]; keys.len()];
     functions.bins(keys, &mut bins);
     let mut seen = vec![false; keys.len()];
     assert_eq!(table.len(), functions.parameters().bins);
@@ -47,7 +47,7 @@ fn bins_of_an_item_differ_and_are_uniform() {
     for hashes in 2..=4usize {
         let functions = Functions::new(Parameters::with_bins(0, hashes, 7), &[1; 32]);
         let keys = keys(6, 20_000);
-        let mut bins = vec![[0; MOST_HASHES]; keys.len()];
+        let mut bins = vec![[0; MAX_HASHES]; keys.len()];
         functions.bins(&keys, &mut bins);
         // Ordered pairs of the first and the last function.
         let mut counts = [[0usize; 7]; 7];
@@ -65,7 +65,7 @@ fn bins_of_an_item_differ_and_are_uniform() {
             }
         }
         let other = Functions::new(Parameters::with_bins(0, hashes, 7), &[2; 32]);
-        let mut others = vec![[0; MOST_HASHES]; keys.len()];
+        let mut others = vec![[0; MAX_HASHES]; keys.len()];
         other.bins(&keys, &mut others);
         assert_ne!(bins, others);
     }
@@ -85,11 +85,11 @@ fn keys_that_repeat_too_often_have_no_places() {
 }
 
 /// Whether items can be placed, by augmenting paths.
-fn can_be_placed(hashes: usize, count: usize, bins: &[[u32; MOST_HASHES]]) -> bool {
+fn can_be_placed(hashes: usize, count: usize, bins: &[[u32; MAX_HASHES]]) -> bool {
     fn free(
         item: usize,
         hashes: usize,
-        bins: &[[u32; MOST_HASHES]],
+        bins: &[[u32; MAX_HASHES]],
         owner: &mut [Option<usize>],
         seen: &mut [bool],
     ) -> bool {
@@ -117,7 +117,7 @@ proptest! {
         count in 4u32..12,
         seeds in prop::collection::vec(any::<[u8; 4]>(), 0..12),
     ) {
-        let bins: Vec<[u32; MOST_HASHES]> =
+        let bins: Vec<[u32; MAX_HASHES]> =
             seeds.iter().map(|s| s.map(|b| u32::from(b) % count)).collect();
         let expected = can_be_placed(hashes, count as usize, &bins);
         let found = Table::place(hashes, count as usize, &bins);

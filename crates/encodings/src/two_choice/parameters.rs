@@ -1,6 +1,6 @@
 //! How many bins a two-choice table has, and how full they get.
 
-use crate::bins::MOST_ITEMS;
+use crate::bins::MAX_ITEMS;
 
 /// The shape of a two-choice table: a function of the number of items and of λ, the same on every machine
 /// (integers only).
@@ -34,7 +34,7 @@ impl Parameters {
     /// If `lambda` is 0 or exceeds 128, or `items` 2^30.
     pub fn new(items: usize, lambda: u32) -> Self {
         assert!((1..=128).contains(&lambda), "1 to 128 bits of security");
-        assert!(items <= MOST_ITEMS, "at most 2^30 items");
+        assert!(items <= MAX_ITEMS, "at most 2^30 items");
         let lambda = lambda as usize;
         let bins = items.div_ceil(lambda).max(1);
         let even = items.div_ceil(bins);

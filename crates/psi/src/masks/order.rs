@@ -15,7 +15,7 @@ pub(super) type Entry<const W: usize> = ([u64; W], u32);
 const PART: u32 = 9;
 
 /// Most bits that choose a part: more parts than this are more than caches follow.
-const MOST_PART_BITS: u32 = 12;
+const MAX_PART_BITS: u32 = 12;
 
 /// Parts with more than so many masks under one value of their next bits are sorted by comparing.
 const CROWD: u32 = 24;
@@ -35,7 +35,7 @@ impl<const W: usize> Order<W> {
     /// Cuts the masks into parts.
     pub(super) fn new(masks: &[[u64; W]], width: usize) -> Self {
         let lead = top(width);
-        let part_bits = (masks.len().max(1).ilog2().saturating_sub(PART)).min(MOST_PART_BITS);
+        let part_bits = (masks.len().max(1).ilog2().saturating_sub(PART)).min(MAX_PART_BITS);
         let part = |mask: &[u64; W]| (mask[0] & lead).unbounded_shr(64 - part_bits) as usize;
         let mut starts = vec![0usize; (1 << part_bits) + 1];
         for mask in masks {
