@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use vesica_session::{
-    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, ProtocolRequest, Role,
-    NoProgress, State, agree as agree_on, confirm_done, run_set_over,
+    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, NoProgress,
+    ProtocolRequest, Role, State, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 

@@ -1,8 +1,8 @@
 //! Tables of every format, normalisation profiles, and what names them.
 
-use vesica_tables::{ErrorClass, 
-    Format, KeyColumn, KeySpec, Normalized, Profile, Source, SourceOptions, check, read_keys,
-    write_matches_to,
+use vesica_tables::{
+    ErrorClass, Format, KeyColumn, KeySpec, Normalized, Profile, Source, SourceOptions, check,
+    read_keys, write_rows_to,
 };
 
 /// The first byte chooses the key and its profile; the rest is the file.
@@ -51,7 +51,7 @@ fn table(bytes: &[u8], format: Format) {
         .count();
     // Columns outside the key are decoded now for the first time, and may be damaged.
     let mut output = Vec::new();
-    if let Ok(rows) = write_matches_to(&source, &keys, &every_other, &mut output) {
+    if let Ok(rows) = write_rows_to(&source, &keys.rows_of(&every_other), &mut output) {
         assert_eq!(rows, expected as u64);
     }
 }

@@ -124,6 +124,8 @@ fn finished(params: &Params, coin: Option<Coin>, items: &[Item], mut own: Output
 
 /// `PeerMisbehaved` for a coin that is not what the sender committed to.
 impl<M: Message, F: BitFunction> Oprf for PaperWidth<M, F> {
+    const OUTPUT_BITS: usize = 128;
+
     const EVENTS: u32 = <Sparse<M, F> as Oprf>::EVENTS;
 
     type Prepared = ();

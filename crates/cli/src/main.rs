@@ -38,8 +38,9 @@ fn main() -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => match signals::stopped() {
-            Some(code) => Failure { code, ..failure }.report(),
-            None => failure.report(),
+            // What else went wrong meanwhile keeps its own code.
+            Some(code) if failure.code == failure::NETWORK => Failure { code, ..failure }.report(),
+            _ => failure.report(),
         },
     }
 }

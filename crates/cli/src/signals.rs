@@ -59,7 +59,8 @@ impl Signals {
         Ok(())
     }
 
-    /// What Ctrl-C does is up to this system.
+    /// What Ctrl-C does is up to this system: the peer hears of it by the end of the connection, and an unfinished
+    /// result may stay under its private name.
     #[cfg(not(unix))]
     fn listen(&self) -> Result<(), Failure> {
         Ok(())

@@ -117,7 +117,7 @@ static SPEC: Spec = Spec {
     },
     working_bytes: |receiver_size, sender_size| {
         let both = bytes(receiver_size.saturating_add(sender_size), 150);
-        both.saturating_add(bytes(sender_size, 70))
+        both.saturating_add(bytes(sender_size, 82))
     },
 };
 
@@ -227,6 +227,8 @@ pub struct Kkrt;
 
 impl Oprf for Kkrt {
     const OUTPUTS_PER_ITEM: usize = HASHES;
+
+    const OUTPUT_BITS: usize = 128;
 
     const EVENTS: u32 = EVENTS;
 

@@ -86,8 +86,8 @@ pub trait Oprf: Send + Sync {
     /// Outputs for each of the sender's items.
     const OUTPUTS_PER_ITEM: usize = 1;
 
-    /// Bits of an output.
-    const OUTPUT_BITS: usize = 128;
+    /// Bits of an output: 128 for short ones, 256 for long ones.
+    const OUTPUT_BITS: usize;
 
     /// Events that share 2^-λ in a run, as the module lists them.
     const EVENTS: u32;

@@ -255,6 +255,8 @@ impl Vole {
 }
 
 impl Oprf for Vole {
+    const OUTPUT_BITS: usize = 128;
+
     const EVENTS: u32 = EVENTS;
 
     type Prepared = ();

@@ -5,7 +5,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 /// Bits of computational security, and the Hamming weight that the extension's hash asks for.
 const KAPPA: u64 = 128;
 
-/// The least ℓ with n·Σ_{i<κ} C(ℓ,i) / 2^ℓ ≤ 2^-λ, κ being 128, for n `evaluations` of the sender's:
+/// The least ℓ, but for rounding, with n·Σ_{i<κ} C(ℓ,i) / 2^ℓ ≤ 2^-λ, κ being 128, for n `evaluations` of the sender's:
 /// PRTY19, Proposition 2.
 ///
 /// Each of the sender's evaluations meets a random string of ℓ bits, which has fewer than κ ones with

@@ -9,7 +9,7 @@ use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
 use vesica_oprf::vole::Vole;
-use vesica_psi::{MaskExchange, Protocol};
+use vesica_psi::{MaskExchange, Protocol, Reveal};
 
 /// The protocols of this version.
 static PROTOCOLS: [&dyn Protocol; 9] = [
@@ -44,10 +44,14 @@ impl Registry {
     /// Any protocols, each with a name of its own.
     ///
     /// # Panics
-    /// If two have the same name.
+    /// If two have the same name, or one is called `auto` or has a name that does not fit a contract: at most 64
+    /// lower-case ASCII letters, digits and `-`.
     pub fn of(protocols: &'static [&'static dyn Protocol]) -> Registry {
         for (i, protocol) in protocols.iter().enumerate() {
             let name = protocol.spec().name;
+            let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            let fits = (1..=64).contains(&name.len()) && name.bytes().all(fits);
+            assert!(fits && name != "auto", "{name:?} is no name of a protocol");
             let earlier = protocols[..i].iter().any(|p| p.spec().name == name);
             assert!(!earlier, "two protocols are called {name}");
         }
@@ -63,6 +67,23 @@ impl Registry {
     pub fn get(&self, name: &str) -> Option<&'static dyn Protocol> {
         let named = |p: &&&'static dyn Protocol| p.spec().name == name;
         self.protocols.iter().find(named).copied()
+    }
+
+    /// The name of the protocol that two sides run who leave the choice to the rule: `compact-dh` for small
+    /// sets, where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others; where
+    /// that does not reveal what is asked for, the first that does; empty if none does.
+    pub fn auto(&self, reveal: Reveal, receiver_size: u64, sender_size: u64) -> &'static str {
+        let usual = match receiver_size.saturating_add(sender_size) <= MAX_COMPACT_DH {
+            true => "compact-dh",
+            false => "vole",
+        };
+        let mut able = self
+            .protocols
+            .iter()
+            .filter(|p| p.reveals().contains(&reveal));
+        let first = able.clone().next();
+        let chosen = able.find(|p| p.spec().name == usual).or(first);
+        chosen.map_or("", |protocol| protocol.spec().name)
     }
 
     /// The names, separated by commas.
@@ -92,30 +113,17 @@ impl std::fmt::Debug for Registry {
 /// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.
 const MAX_COMPACT_DH: u64 = 2048;
 
-/// The name of the protocol that two sides run who leave the choice to the rule: `compact-dh` for small
-/// sets, where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others.
-pub fn auto(receiver_size: u64, sender_size: u64) -> &'static str {
-    if receiver_size.saturating_add(sender_size) <= MAX_COMPACT_DH {
-        "compact-dh"
-    } else {
-        "vole"
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use vesica_psi::Security;
 
     #[test]
-    fn names_lead_back_and_are_fit_for_contracts() {
+    fn names_fit_contracts_and_lead_back() {
         let registry = Registry::of(&PROTOCOLS);
         for protocol in registry.all() {
             let name = protocol.spec().name;
             assert_eq!(registry.get(name).unwrap().spec().name, name);
-            assert!(name.len() <= 32 && !name.is_empty());
-            let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-            assert!(name.bytes().all(allowed), "{name}");
         }
         assert!(registry.get("compact").is_none());
     }
@@ -128,8 +136,10 @@ mod tests {
             (1, 2048, "vole"),
             (u64::MAX, u64::MAX, "vole"),
         ] {
-            assert_eq!(auto(receiver, sender), name);
-            let spec = Registry::standard().get(name).unwrap().spec();
+            let registry = Registry::standard();
+            assert_eq!(registry.auto(Reveal::Matches, receiver, sender), name);
+            assert_eq!(registry.auto(Reveal::Size, receiver, sender), "");
+            let spec = registry.get(name).unwrap().spec();
             assert_eq!(spec.security, Security::Malicious);
         }
     }

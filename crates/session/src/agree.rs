@@ -5,7 +5,7 @@
 //! The session is a hash of both hellos, contract, roles, nonces and fingerprints, and salts every
 //! item: nothing can be prepared before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Spec, Task};
+use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
 use crate::buckets::lambda_of_bucket;
@@ -46,6 +46,14 @@ pub struct Agreement {
 }
 
 impl Agreement {
+    /// Items that this side brings to each bucket, padding included.
+    pub(crate) fn own_size(&self, role: Role) -> usize {
+        match role {
+            Role::Receiver => self.params.receiver_size,
+            Role::Sender => self.params.sender_size,
+        }
+    }
+
     /// Which bucket each key is in.
     pub fn assignment(&self) -> Assignment {
         let salt = blake3::keyed_hash(&self.state.origin, b"buckets of a run");
@@ -119,6 +127,13 @@ fn exchange(
         )));
     }
     let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
+    if contract.buckets > 1 && contract.reveal != Reveal::Matches {
+        // The values of the buckets would tell more than that of the whole.
+        return Err(WireError::Resource(format!(
+            "the {} of sets that do not fit into memory cannot be computed",
+            contract.reveal
+        )));
+    }
     // Every bucket lets a dishonest peer bring its padding as items.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,

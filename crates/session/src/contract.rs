@@ -8,7 +8,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use vesica_plan::{Registry, auto};
+use vesica_plan::Registry;
 use vesica_psi::{Protocol, Reveal, Security, Spec};
 use vesica_wire::Error as WireError;
 
@@ -103,7 +103,7 @@ impl Role {
 /// Which protocol a party wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolRequest {
-    /// Whatever the peer names, or [`auto`] when it names none.
+    /// Whatever the peer names, or [`Registry::auto`] when it names none.
     Auto,
     /// The one of this name.
     Named(String),
@@ -338,10 +338,10 @@ impl Hello {
         if self.role == theirs.role {
             return Err(differ("role", self.role, theirs.role));
         }
+        same("reveal", self.reveal, theirs.reveal)?;
         let protocol = self.protocol(theirs, registry)?;
         same("kappa", self.kappa, theirs.kappa)?;
         same("lambda", self.lambda, theirs.lambda)?;
-        same("reveal", self.reveal, theirs.reveal)?;
         same("who learns", self.learns, theirs.learns)?;
         same("payload", self.payload, theirs.payload)?;
         same(
@@ -391,10 +391,13 @@ impl Hello {
     ) -> Result<&'static dyn Protocol, WireError> {
         same("security", self.security.name(), theirs.security.name())?;
         let name = match (&self.protocol, &theirs.protocol) {
-            (ProtocolRequest::Auto, ProtocolRequest::Auto) => match self.role {
-                Role::Receiver => auto(self.items, theirs.items),
-                Role::Sender => auto(theirs.items, self.items),
-            },
+            (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
+                let (receiver, sender) = match self.role {
+                    Role::Receiver => (self.items, theirs.items),
+                    Role::Sender => (theirs.items, self.items),
+                };
+                registry.auto(self.reveal, receiver, sender)
+            }
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
             | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => name,
             (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
@@ -402,9 +405,10 @@ impl Hello {
                 name
             }
         };
+        // A peer of another build may have what this one does not.
         let protocol = registry
             .get(name)
-            .ok_or_else(|| bad("protocol", "no protocol has this name"))?;
+            .ok_or_else(|| differ("protocol", registry.names(), name))?;
         // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
         if protocol.spec().security < self.security {
             return Err(bad("protocol", "weaker than the security asked for"));

@@ -51,7 +51,7 @@ pub use job::Job;
 pub use listener::Listener;
 pub use report::{Report, rfc3339};
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};
-pub use set::{Kept, KeySet, State};
+pub use set::{Kept, KeySet, MemoryBuckets, State};
 pub use threads::with_threads;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{Reveal, Security};

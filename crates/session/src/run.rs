@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica_psi::{Input, Output, Reveal, indices_vartime};
+use vesica_psi::{Input, Output, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 use zeroize::Zeroizing;
 
 use crate::buckets::{bucket_session, pad};
+use crate::contract::differ;
 use crate::items::all_distinct;
 use crate::set::Slice;
 use crate::{
@@ -167,14 +168,7 @@ fn protocol(
     set: &mut dyn KeySet,
 ) -> Result<(State, Output), WireError> {
     let buckets = agreement.contract.buckets;
-    if buckets > 1 && agreement.task.reveal != Reveal::Matches {
-        // The values of the buckets would tell more than that of the whole.
-        return Err(WireError::Resource(format!(
-            "the {} of sets that do not fit into memory cannot be computed",
-            agreement.task.reveal
-        )));
-    }
-    let mut output = Output::Nothing;
+    let mut value = Output::Nothing;
     let mut state = agreement.state.clone();
     channel.begin_phase("items");
     set.assign(&agreement.assignment(), &state)?;
@@ -182,16 +176,19 @@ fn protocol(
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        output = run_bucket(channel, role, agreement, bucket, set.load(bucket)?)?;
-        let matched = match &output {
-            Output::Matches(matched) => Some(&matched[..]),
-            _ => None,
+        let matched = match one_bucket(channel, role, agreement, bucket, set.load(bucket)?)? {
+            Output::Matches(matched) => Some(matched),
+            other => {
+                value = other;
+                None
+            }
         };
+        let matched = matched.as_deref();
         state.found.push(matched.map_or(0, count));
         set.finished(matched, &state)?;
     }
     confirm_done(channel, role)?;
-    Ok((state, output))
+    Ok((state, value))
 }
 
 /// How many there are, in time that does not depend on it.
@@ -199,18 +196,59 @@ fn count(matched: &[bool]) -> u64 {
     matched.iter().map(|matched| u64::from(*matched)).sum()
 }
 
-/// Runs the protocol over the keys of one bucket: what this side may know of its digests, in time that does
-/// not depend on it, if the peer may not know. Buckets share nothing that is random or derived from a
-/// session, so that they may run over one channel after another or over several at once, wherever
+/// Says which bucket a side runs.
+const BUCKET: Kind = Kind {
+    code: 19,
+    name: "bucket",
+};
+
+/// Runs the protocol over the keys of one bucket, over a channel of its own: what this side may know of its
+/// digests, in time that does not depend on it, if the peer may not know. Buckets share nothing that is
+/// random or derived from a session, so that they may run one after another or at once, wherever the
 /// [`Agreement`] is.
 ///
 /// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are filled up here to what the
 /// contract says. Each bucket is to be run once: another attempt needs another agreement, or a dishonest peer
-/// could prepare for it.
+/// could prepare for it. A failure is told to the peer.
 ///
 /// # Errors
-/// The channel's; `Resource` if too many digests fell into the bucket.
+/// Usage: no such bucket, one that an earlier run has finished, or digests that repeat or are too few. Run: the
+/// channel's; `ContractDiffers` if the peer runs another bucket or agreement; `Resource` if too many digests fell
+/// into the bucket.
 pub fn run_bucket(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    bucket: u32,
+    digests: Cow<'_, [[u8; 32]]>,
+) -> Result<Output, Error> {
+    let usage = |problem: String| Err(Error::Usage(problem));
+    let (buckets, size) = (agreement.contract.buckets, agreement.own_size(role));
+    if !(agreement.state.finished()..buckets).contains(&bucket) {
+        return usage(format!(
+            "bucket {bucket} of {buckets} is none that is left to run"
+        ));
+    }
+    if !all_distinct(&digests) || buckets == 1 && digests.len() != size {
+        return usage("the digests are not those of the bucket, each once".into());
+    }
+    let run = |channel: &mut dyn Channel| {
+        let session = bucket_session(&agreement.params.session, bucket);
+        let name = blake3::keyed_hash(&session, b"the bucket that runs");
+        channel.send(BUCKET, name.as_bytes().to_vec())?;
+        channel.flush()?;
+        if channel.recv(BUCKET, 32)? != name.as_bytes() {
+            return Err(differ("bucket", bucket, "another one"));
+        }
+        one_bucket(channel, role, agreement, bucket, digests)
+    };
+    let output = { run }(channel);
+    Ok(output.inspect_err(|error| channel.abort(error))?)
+}
+
+/// The protocol over the keys of one bucket, as [`run_bucket`] runs it, of two sides that have come to it
+/// together.
+fn one_bucket(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
@@ -226,11 +264,7 @@ pub fn run_bucket(
     }
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);
-    let size = match role {
-        Role::Receiver => params.receiver_size,
-        Role::Sender => params.sender_size,
-    };
-    if !pad(&mut items, size, &mut rng) {
+    if !pad(&mut items, agreement.own_size(role), &mut rng) {
         // How many there are is nobody's business.
         return Err(WireError::Resource(
             "too many items fell into one bucket; run again".into(),

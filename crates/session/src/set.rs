@@ -71,12 +71,46 @@ pub trait KeySet: Send {
     fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError>;
 }
 
+/// Digests in memory, put into buckets by their indices.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryBuckets {
+    /// For each bucket the indices of its digests; empty as long as there is one bucket.
+    buckets: Vec<Vec<u32>>,
+    current: usize,
+}
+
+impl MemoryBuckets {
+    /// Puts every digest into its bucket; there are at most 2³² − 1.
+    pub fn assign(&mut self, assignment: &Assignment, digests: &[[u8; 32]]) {
+        self.buckets.clear();
+        if assignment.buckets() > 1 {
+            let number = assignment.buckets() as usize;
+            self.buckets.resize(number, Vec::new());
+            for (index, digest) in (0..).zip(digests) {
+                self.buckets[assignment.bucket(digest) as usize].push(index);
+            }
+        }
+    }
+
+    /// The digests in a bucket.
+    pub fn load<'a>(&mut self, bucket: u32, digests: &'a [[u8; 32]]) -> Cow<'a, [[u8; 32]]> {
+        self.current = bucket as usize;
+        match self.current() {
+            None => Cow::Borrowed(digests),
+            Some(indices) => indices.iter().map(|i| digests[*i as usize]).collect(),
+        }
+    }
+
+    /// The indices of the digests that were loaded last; `None` if those are all, in order.
+    pub fn current(&self) -> Option<&[u32]> {
+        self.buckets.get(self.current).map(Vec::as_slice)
+    }
+}
+
 /// A set in memory, of which nothing is kept.
 pub(crate) struct Slice<'a> {
     digests: &'a [[u8; 32]],
-    /// For each bucket the indices of its digests; empty as long as there is one bucket.
-    buckets: Vec<Vec<u32>>,
-    current: u32,
+    buckets: MemoryBuckets,
     /// For each digest whether it matched, once this side knows of any.
     pub(crate) matched: Option<Vec<bool>>,
 }
@@ -86,8 +120,7 @@ impl<'a> Slice<'a> {
     pub(crate) fn new(digests: &'a [[u8; 32]]) -> Slice<'a> {
         Slice {
             digests,
-            buckets: Vec::new(),
-            current: 0,
+            buckets: MemoryBuckets::default(),
             matched: None,
         }
     }
@@ -99,23 +132,12 @@ impl KeySet for Slice<'_> {
     }
 
     fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), WireError> {
-        self.buckets.clear();
-        if assignment.buckets() > 1 {
-            self.buckets
-                .resize(assignment.buckets() as usize, Vec::new());
-            for (index, digest) in (0..).zip(self.digests) {
-                self.buckets[assignment.bucket(digest) as usize].push(index);
-            }
-        }
+        self.buckets.assign(assignment, self.digests);
         Ok(())
     }
 
     fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError> {
-        self.current = bucket;
-        Ok(match self.buckets.get(bucket as usize) {
-            None => Cow::Borrowed(self.digests),
-            Some(indices) => indices.iter().map(|i| self.digests[*i as usize]).collect(),
-        })
+        Ok(self.buckets.load(bucket, self.digests))
     }
 
     fn finished(&mut self, matched: Option<&[bool]>, _: &State) -> Result<(), WireError> {
@@ -124,7 +146,7 @@ impl KeySet for Slice<'_> {
         };
         let items = self.digests.len();
         let all = self.matched.get_or_insert_with(|| vec![false; items]);
-        match self.buckets.get(self.current as usize) {
+        match self.buckets.current() {
             None => all.copy_from_slice(matched),
             Some(indices) => {
                 for (index, matched) in indices.iter().zip(matched) {

@@ -446,3 +446,42 @@ fn buckets_run_over_channels_of_their_own() {
     assert_eq!(all(|(found, _)| found), expected);
     assert_eq!(all(|(_, told)| told), expected);
 }
+
+/// What a job array could do wrong is an error, and not an empty intersection.
+#[test]
+fn buckets_that_do_not_fit_are_refused() {
+    let (ours, theirs) = (digests(0..1000), digests(0..1100));
+    let (mut a, mut b) = pair();
+    let agreed = |channel: &mut FramedChannel, role, items| {
+        let job = dh(role, Some(MEMORY), Learns::Receiver);
+        agree(channel, &job, items, &Left::Nothing, None, None).unwrap()
+    };
+    let (near, far) = thread::scope(|scope| {
+        let near = scope.spawn(|| agreed(&mut a, Role::Receiver, 1000));
+        let far = agreed(&mut b, Role::Sender, 1100);
+        (near.join().unwrap(), far)
+    });
+    let of = |agreement: &Agreement, bucket: u32, all: &[[u8; 32]]| {
+        let assignment = agreement.assignment();
+        let own = all
+            .iter()
+            .filter(|digest| assignment.bucket(digest) == bucket);
+        own.copied().collect::<Vec<_>>()
+    };
+    let (mut a, mut b) = pair();
+    let (own, other) = (of(&near, 2, &ours), of(&far, 3, &theirs));
+    let errors = thread::scope(|scope| {
+        let sender =
+            scope.spawn(|| run_bucket(&mut b, Role::Sender, &far, 3, Cow::Borrowed(&other)));
+        let receiver = run_bucket(&mut a, Role::Receiver, &near, 2, Cow::Borrowed(&own));
+        [receiver.unwrap_err(), sender.join().unwrap().unwrap_err()]
+    });
+    for error in errors {
+        assert_eq!(error.class(), ErrorClass::Contract, "{error}");
+    }
+    let twice = [&own[..], &own[..1]].concat();
+    for (bucket, digests) in [(8, own), (2, twice)] {
+        let error = run_bucket(&mut a, Role::Receiver, &near, bucket, Cow::Owned(digests));
+        assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
+    }
+}

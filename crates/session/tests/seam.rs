@@ -220,8 +220,27 @@ fn limits_and_names_are_those_of_its_spec() {
     };
     let (near, far) = run(&job(Role::Receiver, Reveal::Matches), &auto, 7);
     assert!(near.is_err());
-    assert_eq!(
-        far.unwrap_err().to_string(),
-        "the peer misbehaved: protocol: no protocol has this name"
+    match far.unwrap_err() {
+        Error::Run(WireError::ContractDiffers { field, theirs, .. }) => {
+            assert_eq!((field, &*theirs), ("protocol", "toy"));
+        }
+        other => panic!("{other:?}"),
+    }
+    // Where both leave it open, what reveals it is taken, and what reveals something else is not blamed.
+    let open = |role, reveal| Job {
+        protocol: ProtocolRequest::Auto,
+        ..job(role, reveal)
+    };
+    let (ours, theirs) = (
+        open(Role::Receiver, Reveal::Size),
+        open(Role::Sender, Reveal::Size),
     );
+    assert_eq!(run(&ours, &theirs, 7).0.unwrap().report.value, Some(7));
+    let theirs = open(Role::Sender, Reveal::Matches);
+    for error in <[_; 2]>::from(run(&ours, &theirs, 7)).map(Result::unwrap_err) {
+        match error {
+            Error::Run(WireError::ContractDiffers { field, .. }) => assert_eq!(field, "reveal"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -53,7 +53,7 @@ impl Keys {
     }
 
     /// One entry for each item, `true` at the given indices: what
-    /// [`write_matches`](crate::write_matches) takes.
+    /// [`Keys::rows_of`] takes.
     ///
     /// # Errors
     /// Usage: an index that is no item's.

@@ -2,18 +2,18 @@
 //!
 //! A run reads its table twice. The first pass ([`read_keys`]) keeps a 32-byte digest of every
 //! distinct key and, for every row, which key it has; nothing else of the table is held in
-//! memory. The protocol then works on the digests. The second pass ([`write_matches`]) copies
+//! memory. The protocol then works on the digests. The second pass ([`write_rows`]) copies
 //! the rows whose key matched, in the order of the input, with all their columns.
 //!
 //! ```text
-//!  Source ──read_keys──▶ Keys.digests ──(protocol)──▶ matched ──write_matches──▶ Output
+//!  Source ──read_keys──▶ Keys.digests ──(protocol)──▶ matched ──write_rows──▶ Output
 //! ```
 //!
 //! With [`read_keys_within`], the keys of a table that is too large for memory are kept on disk in a
 //! [`Spool`], which hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit per row.
 //!
 //! ```
-//! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_matches_to};
+//! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_rows_to};
 //!
 //! let table = b"email,city\nAnn@X.org,Rome\nbob@y.org,Oslo\n".to_vec();
 //! let source = Source::from_bytes("people.csv", table, SourceOptions::default())?;
@@ -21,7 +21,7 @@
 //! assert_eq!(keys.digests().len(), 2);
 //!
 //! let mut rows = Vec::new();
-//! write_matches_to(&source, &keys, &keys.matched([0])?, &mut rows)?;
+//! write_rows_to(&source, &keys.rows_of(&keys.matched([0])?), &mut rows)?;
 //! assert_eq!(rows, b"email,city\nAnn@X.org,Rome\n");
 //! # Ok::<(), vesica_tables::Error>(())
 //! ```
@@ -96,4 +96,4 @@ pub use rows::RowSet;
 pub use source::{Passes, Source, SourceOptions};
 pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
 pub use whole::WholeFile;
-pub use write::{select_rows, write_matches, write_matches_to, write_rows, write_rows_to};
+pub use write::{select_rows, write_rows, write_rows_to};

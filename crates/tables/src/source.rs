@@ -145,7 +145,8 @@ impl Source {
         Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
     }
 
-    /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it.
+    /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it. Batches from
+    /// outside of Rust are to be validated before: nothing here looks for offsets and dictionary keys out of range.
     ///
     /// # Errors
     /// Usage: a batch of another schema.

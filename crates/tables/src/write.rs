@@ -8,28 +8,10 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
-use crate::keys::Keys;
 use crate::output::Output;
 use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
 use crate::source::Source;
-
-/// Second pass: writes the rows whose item matched, with all columns and in the order of the
-/// input, and returns how many rows those are. `matched` has one entry for each item of
-/// [`Keys::digests`], in that order. The file is in place only after [`Output::commit`].
-///
-/// # Errors
-/// Usage: `matched` is of another length. Data: the input changed since the first pass.
-/// Resource: the output cannot be written.
-pub fn write_matches(
-    source: &Source,
-    keys: &Keys,
-    matched: &[bool],
-    output: &mut Output,
-) -> Result<u64> {
-    check_matched(keys, matched)?;
-    write_rows(source, &keys.rows_of(matched), output)
-}
 
 /// Second pass: writes the chosen rows, with all columns and in the order of the input, and returns
 /// how many rows those are. The file is in place only after [`Output::commit`].
@@ -41,32 +23,6 @@ pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result
     output
         .write(|out| write_rows_to(source, rows, out))
         .map_err(|e| e.in_path(&name))
-}
-
-/// The same as [`write_matches`], to any writer and without compressing text.
-///
-/// # Errors
-/// As [`write_matches`].
-pub fn write_matches_to(
-    source: &Source,
-    keys: &Keys,
-    matched: &[bool],
-    out: &mut (dyn Write + Send),
-) -> Result<u64> {
-    check_matched(keys, matched)?;
-    write_rows_to(source, &keys.rows_of(matched), out)
-}
-
-fn check_matched(keys: &Keys, matched: &[bool]) -> Result<()> {
-    if matched.len() == keys.digests().len() {
-        return Ok(());
-    }
-    let reason = format!(
-        "{} matches for {} items",
-        matched.len(),
-        keys.digests().len()
-    );
-    Err(Error::usage(reason, ""))
 }
 
 /// The same as [`write_rows`], to any writer and without compressing text.

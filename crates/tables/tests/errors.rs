@@ -243,7 +243,7 @@ fn exercise(name: &str, bytes: Vec<u8>) {
     let _ = check(&source, &spec);
     if let Ok(keys) = read_keys(&source, &spec) {
         let all = vec![true; keys.digests().len()];
-        let _ = write_matches_to(&source, &keys, &all, &mut Vec::new());
+        let _ = write_rows_to(&source, &keys.rows_of(&all), &mut Vec::new());
     }
 }
 

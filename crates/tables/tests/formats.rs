@@ -585,3 +585,23 @@ fn record_batches_in_memory() {
     assert!(source(&[other], &empty).is_err());
     assert!(select_rows(&text, &all).is_err());
 }
+
+/// Rows of files by other programs come back as batches that have the schema that is said.
+#[test]
+fn selected_batches_have_their_schema() {
+    use vesica_tables::{RowSet, select_rows};
+    for name in ["times.arrow", "times.parquet"] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/tables");
+        let path = std::path::Path::new(folder).join(name);
+        let source = Source::open(&path, SourceOptions::default()).unwrap();
+        // As many rows as the table has, which a pass over it tells.
+        let selected = (1..100).find_map(|rows| {
+            let mut all = RowSet::none(rows);
+            (0..rows).for_each(|row| all.set(row, true));
+            select_rows(&source, &all).ok()
+        });
+        let (schema, batches) = selected.unwrap();
+        assert!(batches.iter().any(|batch| batch.num_rows() > 0));
+        Source::from_batches("again", schema, batches, &SourceOptions::default()).unwrap();
+    }
+}

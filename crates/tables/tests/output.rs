@@ -42,14 +42,19 @@ fn a_result_is_committed_or_leaves_nothing() {
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     }
     assert_eq!(
-        write_matches(&source, &keys, &[true, false], &mut output).unwrap(),
+        write_rows(&source, &keys.rows_of(&[true, false]), &mut output).unwrap(),
         2
     );
     drop(output);
     assert_eq!(names(directory.path()), ["in.csv"]);
 
     let mut output = Output::create(&target, &source).unwrap();
-    write_matches(&source, &keys, &keys.matched([0]).unwrap(), &mut output).unwrap();
+    write_rows(
+        &source,
+        &keys.rows_of(&keys.matched([0]).unwrap()),
+        &mut output,
+    )
+    .unwrap();
     output.commit().unwrap();
     assert_eq!(names(directory.path()), ["in.csv", "out.csv"]);
     assert_eq!(fs::read_to_string(&target).unwrap(), "id,x\n1,a\n1,c\n");
@@ -63,7 +68,7 @@ fn a_result_is_committed_or_leaves_nothing() {
     let link = directory.path().join("link.csv");
     symlink(&target, &link).unwrap();
     let mut output = Output::create(&link, &source).unwrap();
-    write_matches(&source, &keys, &[false, true], &mut output).unwrap();
+    write_rows(&source, &keys.rows_of(&[false, true]), &mut output).unwrap();
     output.commit().unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(&target).unwrap(), "id,x\n2,b\n");
@@ -77,7 +82,7 @@ fn text_is_compressed_if_the_name_says_so() {
     let keys = read_keys(&source, &key("id")).unwrap();
     let target = directory.path().join("out.csv.gz");
     let mut output = Output::create(&target, &source).unwrap();
-    write_matches(&source, &keys, &[false, true], &mut output).unwrap();
+    write_rows(&source, &keys.rows_of(&[false, true]), &mut output).unwrap();
     output.commit().unwrap();
     let mut text = String::new();
     GzDecoder::new(fs::File::open(&target).unwrap())
@@ -173,7 +178,7 @@ fn a_full_disk_is_a_resource_limit() {
         let source = source(name, bytes);
         let keys = read_keys(&source, &key("id")).unwrap();
         let mut output = Output::create(full, &source).unwrap();
-        let error = write_matches(&source, &keys, &[true; 1000], &mut output).unwrap_err();
+        let error = write_rows(&source, &keys.rows_of(&[true; 1000]), &mut output).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource, "{error}");
         assert!(
             error
@@ -187,7 +192,7 @@ fn a_full_disk_is_a_resource_limit() {
     let keys = read_keys(&source, &key("id")).unwrap();
     let mut output = Output::create(Path::new("/dev/null"), &source).unwrap();
     assert_eq!(
-        write_matches(&source, &keys, &[true], &mut output).unwrap(),
+        write_rows(&source, &keys.rows_of(&[true]), &mut output).unwrap(),
         1
     );
     output.commit().unwrap();
@@ -201,7 +206,7 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
     fs::write(directory.path().join("new.csv"), "id,x\n2,a\n1,b\n1,c\n").unwrap();
     fs::rename(directory.path().join("new.csv"), &path).unwrap();
     for error in [
-        write_matches_to(&source, &keys, &[true, true], &mut Vec::new()).unwrap_err(),
+        write_rows_to(&source, &keys.rows_of(&[true, true]), &mut Vec::new()).unwrap_err(),
         read_keys(&source, &key("id")).unwrap_err(),
     ] {
         assert!(matches!(error.kind(), ErrorKind::Changed));
@@ -216,10 +221,8 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
 
     // Keys of another table do not fit either.
     let other = common::source("o.csv", "id\n1\n");
-    let error = write_matches_to(&other, &keys, &[true, true], &mut Vec::new()).unwrap_err();
+    let error = write_rows_to(&other, &keys.rows_of(&[true, true]), &mut Vec::new()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Changed));
-    let error = write_matches_to(&other, &keys, &[true], &mut Vec::new()).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Usage);
     assert_eq!(keys.matched([2]).unwrap_err().class(), ErrorClass::Usage);
 }
 
@@ -238,7 +241,7 @@ fn a_change_is_noticed_whatever_its_times_say() {
     let after = fs::metadata(&path).unwrap();
     assert_eq!(before.len(), after.len());
     assert_eq!(before.modified().unwrap(), after.modified().unwrap());
-    let error = write_matches_to(&source, &keys, &[true, true], &mut Vec::new()).unwrap_err();
+    let error = write_rows_to(&source, &keys.rows_of(&[true, true]), &mut Vec::new()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Changed));
 }
 
@@ -266,7 +269,7 @@ fn what_is_read_once_is_not_copied() {
         assert!(keys.digests() == expected.digests());
         assert_eq!(keys.counts(), expected.counts());
         // There is no second time.
-        let error = write_matches_to(&source, &keys, &[true; 40_000], &mut Vec::new());
+        let error = write_rows_to(&source, &keys.rows_of(&[true; 40_000]), &mut Vec::new());
         assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
     }
     // Parquet is read out of order, and copied to where the options say.

@@ -44,7 +44,8 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::{NoProgress, Observer};
 pub use party::{
-    Party, Resources, Terms, receive_rows, receive_table, send_rows, send_table, send_table_to,
+    Party, Received, Resources, Terms, receive_rows, receive_table, send_rows, send_table,
+    send_table_to,
 };
 pub use work_dir::prepare_work_dir;
 
@@ -56,7 +57,7 @@ pub use vesica_session::{
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
-    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Passes, Profile, RecordBatch,
-    RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within, select_rows,
-    write_rows,
+    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Output, Passes, Profile,
+    RecordBatch, RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within,
+    select_rows, write_rows,
 };

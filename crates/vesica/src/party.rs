@@ -265,7 +265,7 @@ impl<'a> Party<'a> {
         key: &KeySpec,
         result: Destination<'_>,
         observer: &mut dyn Observer,
-    ) -> Result<(RowSet, Report), Error> {
+    ) -> Result<Received, Error> {
         if !self.terms.both {
             let problem = "a sender has rows only where both sides learn the matches";
             return Err(vesica_session::Error::Usage(problem.into()).into());
@@ -281,7 +281,7 @@ impl<'a> Party<'a> {
         key: &KeySpec,
         result: Destination<'_>,
         observer: &mut dyn Observer,
-    ) -> Result<(RowSet, Report), Error> {
+    ) -> Result<Received, Error> {
         let job = self.job(role, key)?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
@@ -295,7 +295,7 @@ impl<'a> Party<'a> {
         key: &KeySpec,
         result: Destination<'_>,
         observer: &mut dyn Observer,
-    ) -> Result<(RowSet, Report), Error> {
+    ) -> Result<Received, Error> {
         // What cannot be had is known before the table is read.
         let mut work = self.work_dir(job)?;
         let output = match result {
@@ -342,7 +342,7 @@ impl<'a> Party<'a> {
         keys: Stored,
         mut report: Report,
         observer: &mut dyn Observer,
-    ) -> Result<(RowSet, Report), Error> {
+    ) -> Result<Received, Error> {
         let counts = keys.counts();
         report.rows = counts.rows;
         report.duplicates = counts.duplicates;
@@ -356,7 +356,7 @@ impl<'a> Party<'a> {
             observer.wrote(rows);
             report.rows_written = Some(rows);
         }
-        Ok((keys.finish()?, report))
+        Ok(Received { keys, report })
     }
 
     /// The work directory, and what an earlier run left in it.
@@ -391,6 +391,36 @@ fn words(job: &Job) -> String {
     )
 }
 
+/// The matching rows of a run, and its report.
+///
+/// Where there is a work directory, the answer stays in it until [`Received::finish`]: a program that ends
+/// before its rows are safe gets them again without the peer.
+pub struct Received {
+    keys: Stored,
+    report: Report,
+}
+
+impl Received {
+    /// The rows that matched.
+    pub fn rows(&self) -> &RowSet {
+        self.keys.matched()
+    }
+
+    /// The report.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The rows are safe: nothing is kept of the run any longer.
+    ///
+    /// # Errors
+    /// Resource: what is kept cannot be removed, and another run would take it for its answer.
+    pub fn finish(self) -> Result<Report, Error> {
+        self.keys.finish()?;
+        Ok(self.report)
+    }
+}
+
 /// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
 /// peer's table also has, with all columns and in the order of the input.
 ///
@@ -408,12 +438,14 @@ pub fn receive_table(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let result = Destination::File(output);
-    Ok(party.run(Role::Receiver, source, key, result, observer)?.1)
+    party
+        .run(Role::Receiver, source, key, result, observer)?
+        .finish()
 }
 
 /// Runs the receiver as [`receive_table`] does, and returns the rows of `source` whose key the peer's
 /// table also has, in the place of writing them. [`select_rows`](crate::select_rows) makes record batches of
-/// them, and [`write_rows`](crate::write_rows) a file.
+/// them, and [`write_rows`](crate::write_rows) a file; both read `source` once more.
 ///
 /// # Errors
 /// As [`receive_table`].
@@ -422,7 +454,7 @@ pub fn receive_rows(
     source: &Source,
     key: &KeySpec,
     observer: &mut dyn Observer,
-) -> Result<(RowSet, Report), Error> {
+) -> Result<Received, Error> {
     party.run(Role::Receiver, source, key, Destination::Caller, observer)
 }
 
@@ -438,7 +470,9 @@ pub fn send_table(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let result = Destination::Nowhere;
-    Ok(party.run(Role::Sender, source, key, result, observer)?.1)
+    party
+        .run(Role::Sender, source, key, result, observer)?
+        .finish()
 }
 
 /// Runs the sender where both sides learn the matches ([`Terms::both`]), and writes to `output` the
@@ -456,7 +490,9 @@ pub fn send_table_to(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let result = Destination::File(output);
-    Ok(party.run_told_sender(source, key, result, observer)?.1)
+    party
+        .run_told_sender(source, key, result, observer)?
+        .finish()
 }
 
 /// Runs the sender as [`send_table_to`] does, and returns the rows in the place of writing them.
@@ -468,6 +504,6 @@ pub fn send_rows(
     source: &Source,
     key: &KeySpec,
     observer: &mut dyn Observer,
-) -> Result<(RowSet, Report), Error> {
+) -> Result<Received, Error> {
     party.run_told_sender(source, key, Destination::Caller, observer)
 }

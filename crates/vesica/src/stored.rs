@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_session::{Assignment, Kept, KeySet, Role, State};
+use vesica_session::{Assignment, Kept, KeySet, MemoryBuckets, Role, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
 use vesica_wire::Error as WireError;
 
@@ -25,16 +25,8 @@ pub(crate) struct Stored {
 
 /// Where the keys are, and the bucket that was loaded last.
 enum Place {
-    Memory {
-        keys: Keys,
-        /// For each bucket the indices of its keys; empty as long as there is one bucket.
-        buckets: Vec<Vec<u32>>,
-        current: usize,
-    },
-    Disk {
-        spool: Spool,
-        current: Bucket,
-    },
+    Memory { keys: Keys, buckets: MemoryBuckets },
+    Disk { spool: Spool, current: Bucket },
 }
 
 /// Where another run goes on.
@@ -56,8 +48,7 @@ impl Stored {
             place: match keys {
                 KeyStore::Memory(keys) => Place::Memory {
                     keys,
-                    buckets: Vec::new(),
-                    current: 0,
+                    buckets: MemoryBuckets::default(),
                 },
                 KeyStore::Disk(spool) => Place::Disk {
                     spool,
@@ -122,12 +113,12 @@ impl Stored {
         keeps.failed.take()
     }
 
-    /// The result is in its place: nothing is kept any longer. The rows that matched.
-    pub(crate) fn finish(self) -> Result<RowSet, Error> {
-        if let Some(keeps) = self.keeps {
-            keeps.work.finish()?;
+    /// The result is in its place: nothing is kept any longer.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.keeps {
+            Some(keeps) => keeps.work.finish(),
+            None => Ok(()),
         }
-        Ok(self.matched)
     }
 }
 
@@ -158,44 +149,26 @@ impl KeySet for Stored {
         {
             self.matched = left.matched;
         }
-        let number = assignment.buckets() as usize;
         match &mut self.place {
             Place::Disk { spool, .. } => {
                 let of = |digest: &[u8; 32]| assignment.bucket(digest) as usize;
+                let number = assignment.buckets() as usize;
                 spool.split(&self.directory, number, of).map_err(limit)
             }
-            Place::Memory { keys, buckets, .. } => {
-                buckets.clear();
-                if number > 1 {
-                    buckets.resize(number, Vec::new());
-                    for (item, digest) in (0..).zip(keys.digests()) {
-                        buckets[assignment.bucket(digest) as usize].push(item);
-                    }
-                }
+            Place::Memory { keys, buckets } => {
+                buckets.assign(assignment, keys.digests());
                 Ok(())
             }
         }
     }
 
     fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError> {
-        let bucket = bucket as usize;
         match &mut self.place {
             Place::Disk { spool, current } => {
-                *current = spool.load(bucket).map_err(limit)?;
+                *current = spool.load(bucket as usize).map_err(limit)?;
                 Ok(Cow::Borrowed(current.digests()))
             }
-            Place::Memory {
-                keys,
-                buckets,
-                current,
-            } => {
-                *current = bucket;
-                let Some(items) = buckets.get(bucket) else {
-                    return Ok(Cow::Borrowed(keys.digests()));
-                };
-                let digests = items.iter().map(|i| keys.digests()[*i as usize]);
-                Ok(digests.collect())
-            }
+            Place::Memory { keys, buckets } => Ok(buckets.load(bucket, keys.digests())),
         }
     }
 
@@ -205,13 +178,8 @@ impl KeySet for Stored {
                 Place::Disk { spool, current } => spool
                     .mark(current, matched, &mut self.matched)
                     .map_err(limit)?,
-                Place::Memory {
-                    keys,
-                    buckets,
-                    current,
-                } => {
-                    let items = buckets.get(*current).map(Vec::as_slice);
-                    keys.mark(items, matched, &mut self.matched);
+                Place::Memory { keys, buckets } => {
+                    keys.mark(buckets.current(), matched, &mut self.matched);
                 }
             }
         }

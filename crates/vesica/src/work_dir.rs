@@ -23,7 +23,7 @@ use crate::Error;
 
 const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
-const MAGIC: &[u8; 8] = b"vesicaj2";
+const MAGIC: &[u8; 8] = b"vesicaj3";
 /// Longest head, in bytes: a contract, and the matches of each bucket.
 const MAX_HEAD: usize = 128 << 10;
 const TAG: usize = 32;

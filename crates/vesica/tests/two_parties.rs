@@ -154,6 +154,8 @@ fn rows_come_back_to_the_caller() {
     };
     let (ours, theirs) = (batches(0..100), batches(90..250));
     let (address, listens) = channel();
+    let directory = tempfile::tempdir().unwrap();
+    let work_dir = directory.path().join("work");
     let terms = Terms {
         both: true,
         ..Terms::default()
@@ -163,8 +165,14 @@ fn rows_come_back_to_the_caller() {
             let endpoint = Endpoint::Listen("127.0.0.1:0".into());
             let mut party = Party::new(&charity, shop.fingerprint(), endpoint);
             party.terms = terms.clone();
+            party.resources.work_dir = Some(work_dir.clone());
             let mut address = Address(address);
-            receive_rows(&party, &ours, &key, &mut address).unwrap()
+            // A program that fails before it has made anything of its rows gets them again, from nobody.
+            drop(receive_rows(&party, &ours, &key, &mut address).unwrap());
+            party.endpoint = Endpoint::Connect("127.0.0.1:1".into());
+            let again = receive_rows(&party, &ours, &key, &mut NoProgress).unwrap();
+            assert!(again.report().computed.is_some());
+            again
         });
         let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
         let mut party = Party::new(&shop, charity.fingerprint(), endpoint);
@@ -172,20 +180,24 @@ fn rows_come_back_to_the_caller() {
         let sent = send_rows(&party, &theirs, &key, &mut NoProgress).unwrap();
         (receiver.join().unwrap(), sent)
     });
-    for (rows, report, source) in [(received.0, received.1, &ours), (sent.0, sent.1, &theirs)] {
-        assert_eq!((report.matches, report.rows_written), (Some(10), None));
-        let (_, selected) = select_rows(source, &rows).unwrap();
+    for (received, source) in [(received, &ours), (sent, &theirs)] {
+        let (_, selected) = select_rows(source, received.rows()).unwrap();
         let ids = selected[0].column(0).as_any();
         let ids = ids.downcast_ref::<arrow_array::Int64Array>().unwrap();
         assert!(ids.values().iter().copied().eq(90..100));
+        let report = received.finish().unwrap();
+        assert_eq!((report.matches, report.rows_written), (Some(10), None));
     }
+    assert!(!work_dir.exists());
     // A sender that may not know has no rows to give.
     let party = Party::new(
         &shop,
         charity.fingerprint(),
         Endpoint::Connect("127.0.0.1:1".into()),
     );
-    let error = send_rows(&party, &theirs, &key, &mut NoProgress).unwrap_err();
+    let error = send_rows(&party, &theirs, &key, &mut NoProgress)
+        .err()
+        .unwrap();
     assert_eq!(error.class(), ErrorClass::Usage);
 }
 

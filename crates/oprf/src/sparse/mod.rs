@@ -248,6 +248,8 @@ impl<M: Message, F: BitFunction> Default for Sparse<M, F> {
 impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
     const OUTPUTS_PER_ITEM: usize = M::POINTS;
 
+    const OUTPUT_BITS: usize = 128;
+
     const EVENTS: u32 = EVENTS;
 
     type Prepared = ();

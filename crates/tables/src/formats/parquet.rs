@@ -179,6 +179,8 @@ pub(crate) fn select(
     while let Some(batch) = next(&mut reader)? {
         if let Some(mask) = rows.mask(batch.num_rows())? {
             let kept = quietly(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
+            // The reader leaves out the metadata of the schema.
+            let kept = kept.and_then(|kept| kept.with_schema(metadata.schema().clone()));
             selected.push(kept.map_err(wrong)?);
         }
     }

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use std::io::Write;
-use vesica_tables::{Error, KeySpec, Keys, Source, SourceOptions, read_keys, write_matches_to};
+use vesica_tables::{Error, KeySpec, Keys, Source, SourceOptions, read_keys, write_rows_to};
 
 pub(crate) fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.iter().map(|(n, a)| (*n, Arc::clone(a), true)))
@@ -77,6 +77,6 @@ pub(crate) fn filtered(source: &Source, columns: &str, keep: impl Fn(usize) -> b
     let keys = read_keys(source, &key(columns)).unwrap();
     let matched: Vec<bool> = (0..keys.digests().len()).map(keep).collect();
     let mut out = Vec::new();
-    write_matches_to(source, &keys, &matched, &mut out).unwrap();
+    write_rows_to(source, &keys.rows_of(&matched), &mut out).unwrap();
     out
 }
