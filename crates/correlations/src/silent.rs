@@ -18,7 +18,7 @@
 //! trees are grown again whenever a chunk is asked for, which costs little beside the code and bounds memory.
 //!
 //! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks, with the peer
-//! knowing every entry of a, and [`noise_weight`] is the least t that all of them fail at: 546 over GF(2^64) and
+//! knowing every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least t that all of them fail at: 546 over GF(2^64) and
 //! GF(2^128), 300 over GF(2). Over large fields the linear test with a word of the relative weight δ = 0.15 decides;
 //! over bits, words made for regular noise do. Over a field of q elements the test's advantage is (1 − δ·q/(q−1))^t.
 //! That is stricter than the (1 − 2δ)^t that some implementations use for all fields: it takes about twice the trees.

@@ -1,7 +1,7 @@
 //! Which protocols there are, and which one a run takes whose parties leave it open.
 //!
 //! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write
-//! its module and put a line into [`PROTOCOLS`].
+//! its module and put a line into `PROTOCOLS`.
 #![forbid(unsafe_code)]
 
 use vesica_oprf::compact_dh::{CompactDh, Variant};

@@ -51,7 +51,7 @@ impl Job {
         }
     }
 
-    /// Checks what can be checked without a peer; [`run`] does it as well. Call it before reading
+    /// Checks what can be checked without a peer; [`run`](crate::run()) does it as well. Call it before reading
     /// tables or connecting.
     ///
     /// Fails with [`Error::Usage`].
