@@ -69,21 +69,22 @@ impl Registry {
         self.protocols.iter().find(named).copied()
     }
 
-    /// The name of the protocol that two sides run who leave the choice to the rule: `compact-dh` for small
+    /// The protocol that two sides run who leave the choice to the rule: `compact-dh` for small
     /// sets, where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others; where
-    /// that does not reveal what is asked for, the first that does; empty if none does.
-    pub fn auto(&self, reveal: Reveal, receiver_size: u64, sender_size: u64) -> &'static str {
+    /// that does not reveal what is asked for, the first that does.
+    pub fn auto(
+        &self,
+        reveal: Reveal,
+        receiver_size: u64,
+        sender_size: u64,
+    ) -> Option<&'static dyn Protocol> {
         let usual = match receiver_size.saturating_add(sender_size) <= MAX_COMPACT_DH {
             true => "compact-dh",
             false => "vole",
         };
-        let mut able = self
-            .protocols
-            .iter()
-            .filter(|p| p.reveals().contains(&reveal));
-        let first = able.clone().next();
-        let chosen = able.find(|p| p.spec().name == usual).or(first);
-        chosen.map_or("", |protocol| protocol.spec().name)
+        let able = |p: &&'static dyn Protocol| p.reveals().contains(&reveal);
+        let first = || self.protocols.iter().copied().find(able);
+        self.get(usual).filter(able).or_else(first)
     }
 
     /// The names, separated by commas.
@@ -137,10 +138,12 @@ mod tests {
             (u64::MAX, u64::MAX, "vole"),
         ] {
             let registry = Registry::standard();
-            assert_eq!(registry.auto(Reveal::Matches, receiver, sender), name);
-            assert_eq!(registry.auto(Reveal::Size, receiver, sender), "");
-            let spec = registry.get(name).unwrap().spec();
-            assert_eq!(spec.security, Security::Malicious);
+            let spec = registry
+                .auto(Reveal::Matches, receiver, sender)
+                .unwrap()
+                .spec();
+            assert_eq!((spec.name, spec.security), (name, Security::Malicious));
+            assert!(registry.auto(Reveal::Size, receiver, sender).is_none());
         }
     }
 

@@ -390,25 +390,27 @@ impl Hello {
         registry: &Registry,
     ) -> Result<&'static dyn Protocol, WireError> {
         same("security", self.security.name(), theirs.security.name())?;
-        let name = match (&self.protocol, &theirs.protocol) {
+        // A peer of another build may have what this one does not.
+        let named = |name: &str| {
+            let protocol = registry.get(name);
+            protocol.ok_or_else(|| differ("protocol", registry.names(), name))
+        };
+        let protocol = match (&self.protocol, &theirs.protocol) {
             (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
                 let (receiver, sender) = match self.role {
                     Role::Receiver => (self.items, theirs.items),
                     Role::Sender => (theirs.items, self.items),
                 };
-                registry.auto(self.reveal, receiver, sender)
+                let protocol = registry.auto(self.reveal, receiver, sender);
+                protocol.ok_or_else(|| bad("reveal", "no protocol reveals it"))?
             }
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
-            | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => name,
+            | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => named(name)?,
             (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
                 same("protocol", ours, name)?;
-                name
+                named(name)?
             }
         };
-        // A peer of another build may have what this one does not.
-        let protocol = registry
-            .get(name)
-            .ok_or_else(|| differ("protocol", registry.names(), name))?;
         // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
         if protocol.spec().security < self.security {
             return Err(bad("protocol", "weaker than the security asked for"));

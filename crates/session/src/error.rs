@@ -21,6 +21,17 @@ pub enum ErrorClass {
     Resource,
 }
 
+impl From<Blame> for ErrorClass {
+    fn from(blame: Blame) -> ErrorClass {
+        match blame {
+            Blame::Network => ErrorClass::Network,
+            Blame::Peer => ErrorClass::Peer,
+            Blame::Contract => ErrorClass::Contract,
+            Blame::Resource => ErrorClass::Resource,
+        }
+    }
+}
+
 /// Why connecting or a job failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -62,21 +73,11 @@ impl Error {
     /// Whose fault it is. When the peer gave up, that follows what the peer blamed, from our side: a peer
     /// that blames *its* peer for misbehaving blames us, which is misbehaviour as well.
     pub fn class(&self) -> ErrorClass {
-        use vesica_wire::Error as Wire;
         match self {
             Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,
             Error::Connect(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
-            Error::Run(Wire::PeerMisbehaved(_)) => ErrorClass::Peer,
-            Error::Run(Wire::ContractDiffers { .. }) => ErrorClass::Contract,
-            Error::Run(Wire::Resource(_)) => ErrorClass::Resource,
-            Error::Run(Wire::PeerAborted { blame, .. }) => match blame {
-                Blame::Network => ErrorClass::Network,
-                Blame::Peer => ErrorClass::Peer,
-                Blame::Contract => ErrorClass::Contract,
-                Blame::Resource => ErrorClass::Resource,
-            },
-            Error::Run(_) => ErrorClass::Network,
+            Error::Run(error) => error.blame().into(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What one side wants.
 
 use vesica_plan::Registry;
-use vesica_psi::{Protocol, Reveal, Security};
+use vesica_psi::{Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::{Error, Learns, ProtocolRequest, Role};
@@ -57,27 +57,27 @@ impl Job {
     /// Fails with [`Error::Usage`].
     pub fn check(&self) -> Result<(), Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
-        if let ProtocolRequest::Named(name) = &self.protocol {
-            let Some(protocol) = self.registry.get(name) else {
-                let names = self.registry.names();
-                return usage(format!(
-                    "no protocol is called {name:?}; there are: {names}"
-                ));
-            };
-            let security = protocol.spec().security;
-            if security < self.security {
-                let runs = security.name();
-                return usage(format!(
-                    "protocol {name} runs {runs} and needs --security {runs}"
-                ));
+        let protocol = match &self.protocol {
+            // Which one depends on the sizes, and whether there is one does not.
+            ProtocolRequest::Auto => self.registry.auto(self.reveal, 0, 0),
+            ProtocolRequest::Named(name) => {
+                let Some(protocol) = self.registry.get(name) else {
+                    let names = self.registry.names();
+                    return usage(format!(
+                        "no protocol is called {name:?}; there are: {names}"
+                    ));
+                };
+                let security = protocol.spec().security;
+                if security < self.security {
+                    let runs = security.name();
+                    return usage(format!(
+                        "protocol {name} runs {runs} and needs --security {runs}"
+                    ));
+                }
+                Some(protocol)
             }
-        }
-        let named = |p: &dyn Protocol| match &self.protocol {
-            ProtocolRequest::Named(name) => p.spec().name == name,
-            ProtocolRequest::Auto => true,
         };
-        let mut all = self.registry.all().iter();
-        if !all.any(|p| named(*p) && p.reveals().contains(&self.reveal)) {
+        if !protocol.is_some_and(|p| p.reveals().contains(&self.reveal)) {
             return usage(format!(
                 "protocol {} does not reveal {}",
                 self.protocol, self.reveal

@@ -232,7 +232,7 @@ pub fn run_bucket(
     if !all_distinct(&digests) || buckets == 1 && digests.len() != size {
         return usage("the digests are not those of the bucket, each once".into());
     }
-    let run = |channel: &mut dyn Channel| {
+    let run = || {
         let session = bucket_session(&agreement.params.session, bucket);
         let name = blake3::keyed_hash(&session, b"the bucket that runs");
         channel.send(BUCKET, name.as_bytes().to_vec())?;
@@ -242,7 +242,7 @@ pub fn run_bucket(
         }
         one_bucket(channel, role, agreement, bucket, digests)
     };
-    let output = { run }(channel);
+    let output = run();
     Ok(output.inspect_err(|error| channel.abort(error))?)
 }
 
