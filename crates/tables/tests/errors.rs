@@ -56,6 +56,26 @@ fn files_that_are_not_there() {
 }
 
 #[test]
+fn parquet_metadata_that_claims_more_than_there_is() {
+    // A field that nobody knows, a list of 2^31 - 1 booleans, in place of the end of the metadata.
+    let claim = [0xf9, 0xf2, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
+    let mut file = parquet(&small());
+    let length = file.len() - 8;
+    let metadata = u32::from_le_bytes(file[length..length + 4].try_into().unwrap());
+    file.splice(length - 1.., claim);
+    file.extend((metadata + claim.len() as u32 - 1).to_le_bytes());
+    file.extend(b"PAR1");
+    let error = fails("t.parquet", file, "id");
+    assert!(error.to_string().contains("metadata is damaged"), "{error}");
+
+    // The same in the header of the first page.
+    let mut file = parquet(&small());
+    file[4..4 + claim.len()].copy_from_slice(&claim);
+    let error = fails("t.parquet", file, "id");
+    assert!(error.to_string().contains("metadata is damaged"), "{error}");
+}
+
+#[test]
 fn columns() {
     let text = "id,e-mail,x,x\n1,2,3,4\n";
     let missing = fails("t.csv", text, "email");

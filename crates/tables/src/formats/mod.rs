@@ -7,6 +7,9 @@ pub(crate) mod ipc;
 pub(crate) mod jsonl;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+#[cfg(feature = "parquet")]
+mod thrift;
+
 #[cfg(not(feature = "parquet"))]
 pub(crate) mod parquet {
     //! Parquet files, which this build does without.

@@ -20,7 +20,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{columnar, ipc};
+use super::{columnar, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::quietly;
@@ -58,6 +58,7 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T
 
 fn metadata(source: &Source) -> Result<ArrowReaderMetadata> {
     let handle = source.handle()?;
+    call(|| check_footer(&handle))?;
     let load = |skip| {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(skip);
         call(|| ArrowReaderMetadata::load(&handle, options))
@@ -67,6 +68,28 @@ fn metadata(source: &Source) -> Result<ArrowReaderMetadata> {
         let column = load(true).ok().and_then(|m| unknown_type(m.metadata()));
         column.unwrap_or(e)
     })
+}
+
+/// Bytes at the end of a file: the length of the metadata before them, and `PAR1`.
+const FOOTER_BYTES: u64 = 8;
+
+/// Refuses a file whose metadata claims more than it has. What else is wrong with it, the library says.
+fn check_footer(handle: &Handle) -> ParquetResult<()> {
+    let Some(end) = handle.len().checked_sub(FOOTER_BYTES) else {
+        return Ok(());
+    };
+    let footer = handle.get_bytes(end, FOOTER_BYTES as usize)?;
+    let Some((length, b"PAR1")) = footer.split_first_chunk() else {
+        return Ok(());
+    };
+    let length = u32::from_le_bytes(*length);
+    match end.checked_sub(length.into()) {
+        Some(start) => {
+            let metadata = handle.get_bytes(start, length as usize)?;
+            Ok(thrift::check_struct(&metadata[..], length.into())?)
+        }
+        None => Ok(()),
+    }
 }
 
 /// The column whose type in the embedded Arrow schema the library does not know, as an error.
@@ -238,14 +261,22 @@ impl Length for Handle {
 impl ChunkReader for Handle {
     type T = BufReader<Handle>;
 
+    /// The library takes a reader for the footer and for each page, whose header comes first.
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let mut handle = match self {
+        let handle = match self {
             Handle::File(file) => Handle::File(file.try_clone()?),
             Handle::Scratch(file) => Handle::Scratch(file.clone()),
             Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
         };
-        handle.seek(SeekFrom::Start(start))?;
-        Ok(BufReader::new(handle))
+        let mut reader = BufReader::new(handle);
+        reader.seek(SeekFrom::Start(start))?;
+        let left = self.len().saturating_sub(start);
+        if left > FOOTER_BYTES {
+            thrift::check_struct(&mut reader, left)?;
+            let header = reader.stream_position()? - start;
+            reader.seek_relative(-(header as i64))?;
+        }
+        Ok(reader)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {

@@ -1,0 +1,191 @@
+//! A look at metadata in Thrift's compact protocol before the Parquet library reads it.
+//!
+//! The library passes over fields that it does not know, and believes the length of a list or map in one
+//! of them: a few bytes can claim 2^31 elements of no bytes each, and that in many places. No element
+//! that Parquet writes is empty, so what claims more elements than it has bytes is refused here.
+//!
+//! Source: the Thrift compact protocol specification, `doc/specs/thrift-compact-protocol.md` of Apache
+//! Thrift.
+
+use std::io::{self, Read};
+
+/// Nested values at most: the library's own bound.
+const MAX_DEPTH: u32 = 64;
+
+/// Reads one struct and discards it. `length` is the number of bytes that there are.
+///
+/// Fails with [`io::ErrorKind::InvalidData`] if the bytes are no struct, and if it claims more than there
+/// is; otherwise as `input` fails.
+pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
+    let mut walk = Walk {
+        input,
+        bytes: length,
+        elements: length,
+    };
+    walk.fields(MAX_DEPTH)
+}
+
+struct Walk<R> {
+    input: R,
+    /// Bytes that are left.
+    bytes: u64,
+    /// Elements of lists, sets and maps that there can still be.
+    elements: u64,
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its metadata is damaged")
+}
+
+impl<R: Read> Walk<R> {
+    fn byte(&mut self) -> io::Result<u8> {
+        self.bytes = self.bytes.checked_sub(1).ok_or_else(damaged)?;
+        let mut byte = [0];
+        self.input.read_exact(&mut byte)?;
+        Ok(byte[0])
+    }
+
+    fn skip(&mut self, count: u64) -> io::Result<()> {
+        self.bytes = self.bytes.checked_sub(count).ok_or_else(damaged)?;
+        let skipped = io::copy(&mut self.input.by_ref().take(count), &mut io::sink())?;
+        if skipped == count {
+            Ok(())
+        } else {
+            Err(damaged())
+        }
+    }
+
+    /// A number of up to 64 bits, seven to a byte.
+    fn varint(&mut self) -> io::Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(damaged())
+    }
+
+    fn count(&mut self, elements: u64) -> io::Result<u64> {
+        self.elements = self.elements.checked_sub(elements).ok_or_else(damaged)?;
+        Ok(elements)
+    }
+
+    fn fields(&mut self, depth: u32) -> io::Result<()> {
+        loop {
+            let header = self.byte()?;
+            if header & 0xf == 0 {
+                return Ok(());
+            }
+            if header >> 4 == 0 {
+                self.varint()?; // the field's number; otherwise the difference from the last
+            }
+            self.value(header & 0xf, depth)?;
+        }
+    }
+
+    fn value(&mut self, kind: u8, depth: u32) -> io::Result<()> {
+        let depth = depth.checked_sub(1).ok_or_else(damaged)?;
+        match kind {
+            1 | 2 => Ok(()), // a boolean: its type is its value
+            3 => self.skip(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.skip(8),
+            8 => {
+                let length = self.varint()?;
+                self.skip(length)
+            }
+            9 | 10 => self.list(depth),
+            11 => self.map(depth),
+            12 => self.fields(depth),
+            13 => self.skip(16),
+            _ => Err(damaged()),
+        }
+    }
+
+    fn list(&mut self, depth: u32) -> io::Result<()> {
+        let header = self.byte()?;
+        let elements = match header >> 4 {
+            15 => self.varint()?,
+            few => u64::from(few),
+        };
+        for _ in 0..self.count(elements)? {
+            self.value(header & 0xf, depth)?;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, depth: u32) -> io::Result<()> {
+        let entries = self.varint()?;
+        if self.count(entries)? == 0 {
+            return Ok(());
+        }
+        let kinds = self.byte()?;
+        for _ in 0..entries {
+            self.value(kinds >> 4, depth)?;
+            self.value(kinds & 0xf, depth)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8]) -> Option<io::ErrorKind> {
+        let checked = check_struct(bytes, bytes.len() as u64);
+        checked.err().map(|e| e.kind())
+    }
+
+    #[test]
+    fn structs_are_walked_to_their_end() {
+        // A boolean, an i32, a string, a list of two i16, a map from byte to struct, a double, a UUID,
+        // and a field with its number written out.
+        let mut bytes = vec![
+            0x11, 0x15, 0x80, 0x01, 0x18, 2, b'h', b'i', 0x19, 0x24, 2, 4,
+        ];
+        bytes.extend([0x1b, 1, 0x3c, 9, 0x11, 0]);
+        bytes.push(0x17);
+        bytes.extend([0; 8]);
+        bytes.push(0x1d);
+        bytes.extend([0; 16]);
+        bytes.extend([0x05, 0xc8, 0x01, 7, 0x00]);
+        assert_eq!(check(&bytes), None);
+        // What follows the struct is not its business.
+        assert_eq!(
+            check_struct(&[&bytes[..], &[0xff]].concat()[..], 99).ok(),
+            Some(())
+        );
+        for length in 0..bytes.len() {
+            let cut = check(&bytes[..length]);
+            assert_eq!(cut, Some(io::ErrorKind::InvalidData), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_bytes_are_refused() {
+        let refused = Some(io::ErrorKind::InvalidData);
+        let huge = [0xff, 0xff, 0xff, 0xff, 0x07];
+        for kind in 1..=13 {
+            let list = [&[0x19, 0xf0 | kind][..], &huge, &[0]].concat();
+            assert_eq!(check(&list), refused, "a list of type {kind}");
+            let map = [&[0x1b][..], &huge, &[kind << 4 | kind, 0]].concat();
+            assert_eq!(check(&map), refused, "a map of type {kind}");
+        }
+        assert_eq!(check(&[&[0x18][..], &huge, &[0]].concat()), refused);
+        // Every list may claim what is left, but not all of them the same bytes.
+        let mut nested = vec![0x19, 0xf9, 20];
+        nested.extend([0xf1, 60].repeat(20));
+        nested.resize(100, 0);
+        assert_eq!(check(&nested), refused);
+        assert_eq!(check(&[0x1c; 80]), refused, "nested too deeply");
+        assert_eq!(check(&[0x1e, 0]), refused, "a type that does not exist");
+        assert_eq!(
+            check(&[&[0x16][..], &[0x80; 11], &[0, 0]].concat()),
+            refused
+        );
+    }
+}
