@@ -233,6 +233,50 @@ fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+impl vesica::Progress for Progress {
+    fn phase(&mut self, name: &'static str) {
+        self.pace.begin(name, Instant::now());
+        if let View::Bar(bar) = &self.view {
+            style(bar, UNKNOWN);
+            bar.set_prefix("");
+        }
+        self.now(&format!("phase: {name}"));
+    }
+
+    fn begin(&mut self, begin: Begin, buckets: u32) {
+        match begin {
+            Begin::Afresh => {}
+            Begin::After(done) => {
+                self.view
+                    .say(&format!("going on after bucket {done} of {buckets}"));
+            }
+            Begin::Over(why) => self.view.say(&format!("starting over: {why}")),
+        }
+    }
+
+    fn bucket(&mut self, number: u32, of: u32) {
+        self.note(&format!("bucket {number} of {of}"));
+    }
+
+    fn bytes(&mut self, sent: u64, received: u64) {
+        self.pace.bytes[1] = sent + received;
+        self.tell();
+    }
+
+    fn step(&mut self, done: u64, total: u64) {
+        let known = self.pace.step.is_some();
+        self.pace.step(done, total, Instant::now());
+        if let View::Bar(bar) = &self.view {
+            if !known {
+                style(bar, KNOWN);
+            }
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+        self.tell();
+    }
+}
+
 impl Observer for Progress {
     fn read(&mut self, counts: &Counts) {
         self.note(&format!(
@@ -267,15 +311,6 @@ impl Observer for Progress {
         }
     }
 
-    fn phase(&mut self, name: &'static str) {
-        self.pace.begin(name, Instant::now());
-        if let View::Bar(bar) = &self.view {
-            style(bar, UNKNOWN);
-            bar.set_prefix("");
-        }
-        self.now(&format!("phase: {name}"));
-    }
-
     fn warning(&mut self, text: &str) {
         self.view.say(&format!("warning: {text}"));
     }
@@ -285,39 +320,6 @@ impl Observer for Progress {
             "the answer was found at {}; writing it without the peer",
             rfc3339(computed)
         ));
-    }
-
-    fn begin(&mut self, begin: Begin, buckets: u32) {
-        match begin {
-            Begin::Afresh => {}
-            Begin::After(done) => {
-                self.view
-                    .say(&format!("going on after bucket {done} of {buckets}"));
-            }
-            Begin::Over(why) => self.view.say(&format!("starting over: {why}")),
-        }
-    }
-
-    fn bucket(&mut self, number: u32, of: u32) {
-        self.note(&format!("bucket {number} of {of}"));
-    }
-
-    fn bytes(&mut self, sent: u64, received: u64) {
-        self.pace.bytes[1] = sent + received;
-        self.tell();
-    }
-
-    fn step(&mut self, done: u64, total: u64) {
-        let known = self.pace.step.is_some();
-        self.pace.step(done, total, Instant::now());
-        if let View::Bar(bar) = &self.view {
-            if !known {
-                style(bar, KNOWN);
-            }
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-        self.tell();
     }
 
     fn writing(&mut self) {

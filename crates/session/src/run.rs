@@ -28,10 +28,13 @@ pub struct Outcome {
     pub report: Report,
 }
 
-/// Hears how a run goes on. Called on the thread that runs the job.
+/// Hears how a run goes on. Called on the thread that runs the job; every method does nothing unless it is
+/// overridden.
 pub trait Progress: Send {
     /// A phase begins.
-    fn phase(&mut self, name: &'static str);
+    fn phase(&mut self, name: &'static str) {
+        let _ = name;
+    }
 
     /// The contract is agreed: where the run begins, and how many buckets there are.
     fn begin(&mut self, begin: Begin, buckets: u32) {
@@ -60,9 +63,7 @@ pub trait Progress: Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 
-impl Progress for NoProgress {
-    fn phase(&mut self, _: &'static str) {}
-}
+impl Progress for NoProgress {}
 
 /// Runs the job: contract, protocol, confirmation, report.
 ///

@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{
-    Endpoint, Identity, KeySpec, Observer, Party, ProtocolRequest, Report, Resources, Source,
-    SourceOptions, receive_table, send_table,
+    Endpoint, Identity, KeySpec, Observer, Party, Progress, ProtocolRequest, Report, Resources,
+    Source, SourceOptions, receive_table, send_table,
 };
 
 /// A share of the keys that both sides have, in words and in halves.
@@ -148,7 +148,9 @@ impl Observer for Clock {
     fn listening(&mut self, address: SocketAddr) {
         self.address.send(address).expect("somebody who connects");
     }
+}
 
+impl Progress for Clock {
     fn phase(&mut self, name: &'static str) {
         self.masks |= name == "masks";
     }

@@ -42,7 +42,7 @@ mod stored;
 mod work_dir;
 
 pub use error::{Error, ErrorClass};
-pub use observer::{NoProgress, Observer};
+pub use observer::Observer;
 pub use party::{
     Party, Received, Resources, Terms, receive_rows, receive_table, send_rows, send_table,
     send_table_to,
@@ -51,8 +51,9 @@ pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
-    FingerprintError, Identity, Interrupt, Link, Loaded, OnRefused, ProtocolRequest, Readiness,
-    Refused, Registry, Report, Reveal, Role, Security, StartOver, rfc3339,
+    FingerprintError, Identity, Interrupt, Link, Loaded, NoProgress, OnRefused, Progress,
+    ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security, StartOver,
+    rfc3339,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use vesica_session::{Begin, Connection, Endpoint, Progress};
+use vesica_session::{Connection, Endpoint, NoProgress, Progress};
 use vesica_tables::Counts;
 
-/// Hears how a job goes on, in this order. Called on the thread that runs the job; every method
-/// does nothing unless it is overridden.
-pub trait Observer: Send {
+/// Hears how a job goes on, in this order; of the run between the two parties it hears as [`Progress`]. Called
+/// on the thread that runs the job; every method does nothing unless it is overridden.
+pub trait Observer: Progress {
     /// The keys of the table have been read.
     fn read(&mut self, counts: &Counts) {
         let _ = counts;
@@ -29,37 +29,10 @@ pub trait Observer: Send {
         let _ = connection;
     }
 
-    /// A phase of the protocol begins.
-    fn phase(&mut self, name: &'static str) {
-        let _ = name;
-    }
-
     /// An earlier run found the whole answer at this time and did not write its rows, which this one
     /// does without the peer.
     fn answered(&mut self, computed: SystemTime) {
         let _ = computed;
-    }
-
-    /// The contract is agreed: where the run begins, and how many buckets there are.
-    fn begin(&mut self, begin: Begin, buckets: u32) {
-        let _ = (begin, buckets);
-    }
-
-    /// The run over a bucket begins, the `number`-th of `of`, counted from 1; only in runs of several
-    /// buckets. One that goes on after an earlier run does not begin with the first.
-    fn bucket(&mut self, number: u32, of: u32) {
-        let _ = (number, of);
-    }
-
-    /// Bytes sent and received so far, framing included.
-    fn bytes(&mut self, sent: u64, received: u64) {
-        let _ = (sent, received);
-    }
-
-    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
-    /// done than before, means that another step has begun.
-    fn step(&mut self, done: u64, total: u64) {
-        let _ = (done, total);
     }
 
     /// Something that the user should know, and that does not end the run.
@@ -76,33 +49,4 @@ pub trait Observer: Send {
     }
 }
 
-/// Watches nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoProgress;
-
 impl Observer for NoProgress {}
-
-/// An [`Observer`] as the session knows it.
-pub(crate) struct Phases<'a>(pub(crate) &'a mut dyn Observer);
-
-impl Progress for Phases<'_> {
-    fn phase(&mut self, name: &'static str) {
-        self.0.phase(name);
-    }
-
-    fn begin(&mut self, begin: Begin, buckets: u32) {
-        self.0.begin(begin, buckets);
-    }
-
-    fn bucket(&mut self, number: u32, of: u32) {
-        self.0.bucket(number, of);
-    }
-
-    fn bytes(&mut self, sent: u64, received: u64) {
-        self.0.bytes(sent, received);
-    }
-
-    fn step(&mut self, done: u64, total: u64) {
-        self.0.step(done, total);
-    }
-}

@@ -10,7 +10,6 @@ use vesica_session::{
 use vesica_tables::{KeySpec, Output, RowSet, Source, read_keys_within, write_rows};
 use vesica_wire::{Channel, Error as WireError};
 
-use crate::observer::Phases;
 use crate::stored::Stored;
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
@@ -327,7 +326,7 @@ impl<'a> Party<'a> {
             None => self.read(job.role, source, key, &directory, work, observer),
         };
         let (mut keys, connection) = self.read_and_meet(read, listener, observer)?;
-        let report = run_set(connection, job, &mut keys, &mut Phases(observer))?;
+        let report = run_set(connection, job, &mut keys, observer)?;
         if let Some(why) = keys.confirmed() {
             observer.warning(&format!("the answer is not kept: {why}"));
         }

@@ -8,14 +8,22 @@ use std::thread;
 
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    NoProgress, Observer, Party, ProtocolRequest, RecordBatch, Security, Source, SourceOptions,
-    Terms, receive_rows, receive_table, select_rows, send_rows, send_table,
+    NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Security, Source,
+    SourceOptions, Terms, receive_rows, receive_table, select_rows, send_rows, send_table,
 };
 
 /// Writes down what it hears; tells where the party listens.
 struct Diary {
     heard: Vec<&'static str>,
     address: Sender<SocketAddr>,
+}
+
+impl Progress for Diary {
+    fn phase(&mut self, _: &'static str) {
+        if self.heard.last() != Some(&"phase") {
+            self.heard.push("phase");
+        }
+    }
 }
 
 impl Observer for Diary {
@@ -30,11 +38,6 @@ impl Observer for Diary {
     fn connected(&mut self, connection: &Connection) {
         assert!(connection.peer.is_some());
         self.heard.push("connected");
-    }
-    fn phase(&mut self, _: &'static str) {
-        if self.heard.last() != Some(&"phase") {
-            self.heard.push("phase");
-        }
     }
     fn writing(&mut self) {
         self.heard.push("writing");
@@ -203,6 +206,8 @@ fn rows_come_back_to_the_caller() {
 
 /// Tells where the party listens.
 struct Address(Sender<SocketAddr>);
+
+impl Progress for Address {}
 
 impl Observer for Address {
     fn listening(&mut self, address: SocketAddr) {
