@@ -11,6 +11,7 @@ use vesica::{
     Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
     SourceOptions,
 };
+use vesica_kernels::Backend;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::Link;
@@ -274,13 +275,16 @@ pub(crate) struct Bench {
     /// What the parties are; threads share one peak of memory, which is then not given
     #[arg(long, value_enum, default_value_t = Parties::Processes)]
     pub(crate) parties: Parties,
+    /// The best version of the arithmetic that may run
+    #[arg(long, value_enum, default_value_t = Kernels::Best)]
+    pub(crate) backend: Kernels,
     /// Seed of the random items
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only measure fixed-key AES-128 on one core, in blocks per second
+    /// Only measure fixed-key AES-128 on one core, in blocks per second, and name the versions of the arithmetic
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
 }
@@ -325,6 +329,27 @@ pub(crate) enum Carrier {
     Tcp,
     /// TLS 1.3 over it, as real runs use
     Tls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kernels {
+    /// Whatever this machine has
+    Best,
+    /// AVX2, AES-NI and PCLMULQDQ: no AVX-512, GFNI or VAES
+    Avx2,
+    /// None that depends on the processor, but for what libraries detect by themselves
+    Portable,
+}
+
+impl Kernels {
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            Kernels::Best => Backend::Best,
+            Kernels::Avx2 => Backend::Avx2,
+            Kernels::Portable => Backend::Portable,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

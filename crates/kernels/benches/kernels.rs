@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use vesica_kernels::{Backend, aes, binary, blake3, curve25519, gf2k, transpose};
+use vesica_kernels::{Backend, aes, band, binary, blake3, code, curve25519, gf2k, transpose};
 
 fn curve(c: &mut Criterion) {
     let n = 1024usize;
@@ -14,7 +14,7 @@ fn curve(c: &mut Criterion) {
     group
         .throughput(Throughput::Elements(n as u64))
         .sample_size(10);
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         group.bench_function(format!("multiply/{backend:?}"), |b| {
             b.iter(|| curve25519::multiply(backend, black_box(&inputs), &inputs, &mut out));
         });
@@ -47,7 +47,7 @@ fn fields(c: &mut Criterion) {
     group
         .throughput(Throughput::Elements(n as u64))
         .sample_size(10);
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         group.bench_function(format!("multiply/{backend:?}"), |bench| {
             bench.iter(|| binary::multiply_assign(backend, black_box(&mut a), &b));
         });
@@ -69,7 +69,7 @@ fn extension_fields(c: &mut Criterion) {
             .collect()
     };
     let (mut a, b) = (elements(n), elements(n));
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         let mut group = c.benchmark_group(format!("gf2k/{backend:?}"));
         group
             .throughput(Throughput::Elements(n as u64))
@@ -149,7 +149,7 @@ fn bits(c: &mut Criterion) {
     group
         .throughput(Throughput::Bytes(columns.len() as u64))
         .sample_size(20);
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         group.bench_function(format!("transpose128/{backend:?}"), |b| {
             b.iter(|| transpose::transpose128(backend, black_box(&columns), &mut rows));
         });
@@ -163,7 +163,7 @@ fn hashes(c: &mut Criterion) {
     let mut out = vec![[0; 32]; n];
     let mut group = c.benchmark_group("blake3");
     group.throughput(Throughput::Elements(n as u64));
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         for length in [32, 64, 128] {
             let inputs = &inputs[..length * n];
             group.bench_function(
@@ -201,7 +201,7 @@ fn ciphers(c: &mut Criterion) {
     group
         .throughput(Throughput::Elements(n as u64))
         .sample_size(10);
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         group.bench_function(format!("encrypt, batches of 128/{backend:?}"), |b| {
             b.iter(|| {
                 for batch in black_box(&mut blocks).chunks_mut(128) {
@@ -230,9 +230,85 @@ fn ciphers(c: &mut Criterion) {
     group.finish();
 }
 
+/// Numbers that look random.
+fn words(count: usize) -> impl Iterator<Item = u64> {
+    (1..=count as u64).map(|i| {
+        let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    })
+}
+
+/// As random-band encodings have it: 2^14 rows, bands of 448, values of 128 bits.
+fn bands(c: &mut Criterion) {
+    let (n, columns) = (1usize << 14, 17141);
+    let frames: Vec<u32> = (0..n)
+        .map(|i| (i * (columns - 448) / n / 64) as u32)
+        .collect();
+    let mut bits = words(7 * n);
+    let rows: Vec<band::Row> = (0..n)
+        .map(|i| {
+            let shift = i * (columns - 448) / n % 64;
+            let mut row = [0; 8];
+            for word in 0..7 {
+                let bits = bits.next().expect("seven words per row");
+                row[word] |= bits << shift;
+                row[word + 1] |= bits >> 1 >> (63 - shift);
+            }
+            row
+        })
+        .collect();
+    let values: Vec<[u64; 2]> = words(n).map(|word| [word, !word]).collect();
+    let free: Vec<[u64; 2]> = values[..columns - n].to_vec();
+    let mut slots = vec![[0; 2]; columns];
+    let mut out = vec![[0; 2]; n];
+    let mut group = c.benchmark_group("band, 2^14 rows");
+    group
+        .throughput(Throughput::Elements(n as u64))
+        .sample_size(10);
+    for backend in Backend::ALL {
+        let mut system = band::System::new(backend, columns);
+        group.bench_function(format!("insert/{backend:?}"), |b| {
+            b.iter(|| {
+                system.begin(free.clone());
+                system.insert(&frames, black_box(&rows), &values)
+            });
+        });
+        group.bench_function(format!("insert and solve/{backend:?}"), |b| {
+            b.iter(|| {
+                system.begin(free.clone());
+                let inserted = system.insert(&frames, black_box(&rows), &values);
+                inserted.and_then(|()| system.solve(&mut slots))
+            });
+        });
+        group.bench_function(format!("combine/{backend:?}"), |b| {
+            b.iter(|| band::combine(backend, black_box(&slots), &frames, &rows, &mut out));
+        });
+    }
+    group.finish();
+}
+
+/// As a chunk of 2^17 rows of one block has it.
+fn codes(c: &mut Criterion) {
+    let n = 1usize << 17;
+    let coefficients: Vec<u32> = words(n).map(|word| word as u32 >> 8).collect();
+    let mut rows: Vec<[u64; 2]> = words(n + code::SLACK).map(|word| [word, !word]).collect();
+    let mut group = c.benchmark_group("code, 2^17 rows");
+    group
+        .throughput(Throughput::Elements(n as u64))
+        .sample_size(10);
+    for backend in Backend::ALL {
+        group.bench_function(format!("convolve/{backend:?}"), |b| {
+            b.iter(|| code::convolve(backend, black_box(&mut rows), &coefficients));
+        });
+    }
+    group.finish();
+}
+
 criterion_group!(
     benches,
+    bands,
     ciphers,
+    codes,
     curve,
     fields,
     extension_fields,

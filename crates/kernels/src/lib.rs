@@ -9,8 +9,8 @@
 //! | module | portable | x86-64 |
 //! |---|---|---|
 //! | [`aes`] | the `aes` crate | thirty-two blocks, VAES with AVX-512, or eight, AES-NI |
-//! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA |
-//! | [`band`] | one row of 512 columns | eight rows, GFNI with AVX-512 VBMI |
+//! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA, or four, AVX2 |
+//! | [`band`] | tables of four columns | eight rows, GFNI with AVX-512 VBMI |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
 //! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
@@ -18,6 +18,7 @@
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
 pub mod aes;
+mod backend;
 pub mod band;
 pub mod binary;
 pub mod blake3;
@@ -28,25 +29,19 @@ pub mod memory;
 pub mod process;
 pub mod transpose;
 
-/// Which version of a kernel runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// The best that this machine offers.
-    Best,
-    /// The version that defines the meaning.
-    Portable,
-}
+pub use backend::{Backend, limit};
 
-/// Kernel and chosen version, for reports and for tests that must not skip a backend silently.
-pub fn backends() -> [(&'static str, &'static str); 7] {
+/// Each kernel, and the version that `backend` stands for on this machine.
+pub fn backends(backend: Backend) -> [(&'static str, &'static str); 8] {
     [
-        ("aes", aes::backend_name()),
-        ("curve25519", curve25519::backend_name()),
-        ("binary", binary::backend_name()),
-        ("gf2k", gf2k::backend_name()),
-        ("blake3", blake3::backend_name()),
-        ("code", code::backend_name()),
-        ("transpose", transpose::backend_name()),
+        ("aes", aes::backend_name(backend)),
+        ("curve25519", curve25519::backend_name(backend)),
+        ("band", band::backend_name(backend)),
+        ("binary", binary::backend_name(backend)),
+        ("gf2k", gf2k::backend_name(backend)),
+        ("blake3", blake3::backend_name(backend)),
+        ("code", code::backend_name(backend)),
+        ("transpose", transpose::backend_name(backend)),
     ]
 }
 
@@ -62,4 +57,20 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (slice, index);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests of each kernel run all of these.
+    #[test]
+    fn versions_that_this_machine_lacks_are_named() {
+        for backend in Backend::ALL {
+            println!("{backend:?}: {:?}", backends(backend));
+        }
+        for (kernel, version) in backends(Backend::Portable) {
+            assert!(version.starts_with("portable"), "{kernel}: {version}");
+        }
+    }
 }

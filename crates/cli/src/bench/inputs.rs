@@ -73,7 +73,7 @@ mod tests {
     use vesica_psi::Security;
 
     use super::*;
-    use crate::args::Carrier;
+    use crate::args::{Carrier, Kernels};
 
     #[test]
     fn what_is_expected_is_the_intersection() {
@@ -87,6 +87,7 @@ mod tests {
                 sender_size,
                 network: "lan".into(),
                 carrier: Carrier::Tcp,
+                backend: Kernels::Best,
                 seed: 9,
                 peer: String::new(),
             };

@@ -12,8 +12,11 @@ mod result;
 mod talk;
 mod threads;
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Write;
 
+use vesica_kernels::Backend;
 use vesica_psi::Spec;
 
 use crate::args::{Bench, Carrier, Parties};
@@ -26,6 +29,7 @@ use threads::Pair;
 pub(crate) use party::run as party;
 
 pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
+    vesica_kernels::limit(options.backend.backend());
     let text = match (options.protocol, options.receiver_size, options.sender_size) {
         (Some(protocol), Some(receiver_size), Some(sender_size)) if !options.yardstick => {
             measure(options, protocol, receiver_size, sender_size)?
@@ -38,14 +42,20 @@ pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
 
 fn yardstick(json: bool) -> String {
     let speed = machine::aes_blocks_per_second();
+    let kernels = vesica_kernels::backends(Backend::Best);
     if json {
         serde_json::json!({
             "yardstick_aes_blocks_per_second": speed,
+            "kernels": kernels.into_iter().collect::<BTreeMap<_, _>>(),
             "machine": machine::describe(),
         })
         .to_string()
     } else {
-        format!("{speed} fixed-key AES-128 blocks per second on one core")
+        let mut text = format!("{speed} fixed-key AES-128 blocks per second on one core");
+        for (kernel, version) in kernels {
+            let _ = write!(text, "\n{kernel:<12}{version}");
+        }
+        text
     }
 }
 
@@ -74,6 +84,7 @@ fn measure(
         sender_size,
         network: options.network.clone(),
         carrier: options.transport,
+        backend: options.backend,
         seed: options.seed,
         peer,
     };

@@ -42,6 +42,7 @@ fn serve(orders: &Receiver<String>) -> Result<(), Failure> {
     let Some(setup) = hear::<Setup>(orders)? else {
         return Ok(());
     };
+    vesica_kernels::limit(setup.backend.backend());
     while let Some(order) = hear::<Order>(orders)? {
         let place = match order {
             Order::Listen => {

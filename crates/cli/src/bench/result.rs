@@ -9,7 +9,7 @@ use vesica_wire::PhaseTraffic;
 
 use super::machine;
 use super::talk::Done;
-use crate::args::Bench;
+use crate::args::{Bench, Kernels};
 use crate::failure::{Failure, RESOURCE};
 
 /// The measured runs, the receiver's view first.
@@ -43,6 +43,7 @@ struct Measured {
     matches: u64,
     network: String,
     threads: NonZeroUsize,
+    backend: Kernels,
     runs: u32,
     seconds: Seconds,
     phases: Vec<PhaseTraffic>,
@@ -91,6 +92,7 @@ pub(super) fn show(
         matches: middle.matches.unwrap_or(0),
         network: options.network.clone(),
         threads: options.threads,
+        backend: options.backend,
         runs: options.runs,
         seconds: Seconds {
             total: runs.median(|run| run.total),

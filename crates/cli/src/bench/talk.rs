@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vesica_psi::Security;
 use vesica_wire::PhaseTraffic;
 
-use crate::args::Carrier;
+use crate::args::{Carrier, Kernels};
 use crate::failure::{Failure, RESOURCE};
 
 /// A party's part.
@@ -30,6 +30,7 @@ pub(super) struct Setup {
     pub(super) sender_size: u64,
     pub(super) network: String,
     pub(super) carrier: Carrier,
+    pub(super) backend: Kernels,
     pub(super) seed: u64,
     /// Fingerprint of the other child.
     pub(super) peer: String,

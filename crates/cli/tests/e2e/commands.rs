@@ -229,4 +229,18 @@ fn bench_for_people() {
     let ended = place.run("bench --yardstick");
     ended.expect_success();
     assert!(ended.text().contains("AES-128 blocks per second"));
+    assert!(ended.text().contains("\nband "), "{}", ended.text());
+    for (backend, version) in [("portable", "portable"), ("avx2", "")] {
+        let ended = place.run(&format!("bench --yardstick --json --backend {backend}"));
+        ended.expect_success();
+        let result: Value = serde_json::from_str(ended.text()).unwrap();
+        let kernels = result["kernels"].as_object().unwrap();
+        assert_eq!(kernels.len(), 8);
+        for name in kernels.values().map(|name| name.as_str().unwrap()) {
+            assert!(name.starts_with(version) && !name.contains("512"), "{name}");
+        }
+        place
+            .run(&format!("{words} --backend {backend}"))
+            .expect_success();
+    }
 }

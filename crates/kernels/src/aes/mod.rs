@@ -37,7 +37,7 @@ impl Key {
             Key(round_keys)
         });
         #[cfg(target_arch = "x86_64")]
-        if x86::available() {
+        if x86::available(Backend::Best) {
             // SAFETY: the CPU has the features that the function was compiled for.
             unsafe { x86::expand(&mut expanded) };
         }
@@ -51,14 +51,15 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::wide_available() {
+        if x86::wide_available(backend) {
             return "vaes avx512";
         }
-        if x86::available() {
+        if x86::available(backend) {
             return "aes-ni";
         }
     }
@@ -68,12 +69,12 @@ pub fn backend_name() -> &'static str {
 macro_rules! dispatch {
     ($backend:expr, $call:ident($($arg:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
-        if $backend == Backend::Best {
-            if x86::wide_available() {
+        {
+            if x86::wide_available($backend) {
                 // SAFETY: the CPU has the features that the function was compiled for.
                 return unsafe { x86::wide::$call($($arg),*) };
             }
-            if x86::available() {
+            if x86::available($backend) {
                 // SAFETY: as above.
                 return unsafe { x86::narrow::$call($($arg),*) };
             }

@@ -2,81 +2,19 @@ use super::*;
 use ::aes::Aes128;
 use ::aes::cipher::{BlockCipherEncrypt, KeyInit};
 
-/// All versions that this machine can run, whichever it would choose.
-#[derive(Clone, Copy, Debug)]
-enum Version {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Narrow,
-    Best,
-}
-
-impl Version {
-    fn all() -> Vec<Version> {
-        let mut versions = vec![Version::Portable, Version::Best];
-        #[cfg(target_arch = "x86_64")]
-        if x86::available() {
-            versions.push(Version::Narrow);
-        } else {
-            eprintln!("skipped: AES-NI");
-        }
-        versions
-    }
-
-    fn encrypt(self, key: &Key, blocks: &mut [u128]) {
-        match self {
-            Version::Portable => encrypt(Backend::Portable, key, blocks),
-            Version::Best => encrypt(Backend::Best, key, blocks),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `all` has asked for the features.
-            Version::Narrow => unsafe { x86::narrow::encrypt(key, blocks) },
-        }
-    }
-
-    fn feed_forward(self, key: &Key, blocks: &mut [u128]) {
-        match self {
-            Version::Portable => feed_forward(Backend::Portable, key, blocks),
-            Version::Best => feed_forward(Backend::Best, key, blocks),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Version::Narrow => unsafe { x86::narrow::feed_forward(key, blocks) },
-        }
-    }
-
-    fn children(self, keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
-        match self {
-            Version::Portable => children(Backend::Portable, keys, nodes),
-            Version::Best => children(Backend::Best, keys, nodes),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Version::Narrow => unsafe { x86::narrow::children(keys, nodes) },
-        }
-    }
-
-    fn bits(self, keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
-        match self {
-            Version::Portable => bits(Backend::Portable, keys, blocks, out),
-            Version::Best => bits(Backend::Best, keys, blocks, out),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Version::Narrow => unsafe { x86::narrow::bits(keys, blocks, out) },
-        }
-    }
-}
-
 #[test]
 fn bits_are_the_highest_of_each_block_under_each_key() {
     let blocks: [u128; BITS] = std::array::from_fn(|j| (0x9e37_79b9 * (j as u128 + 1)) << (j % 90));
     for count in [0, 1, 7, 130] {
         let secrets: Vec<u128> = (0..count).map(|i| (i as u128) << 100 | 77).collect();
         let keys: Vec<Key> = secrets.iter().map(|key| Key::new(*key)).collect();
-        for version in Version::all() {
+        for backend in Backend::ALL {
             let mut out = vec![5; count];
-            version.bits(&keys, &blocks, &mut out);
+            bits(backend, &keys, &blocks, &mut out);
             for (key, word) in secrets.iter().zip(&out) {
                 for (j, block) in blocks.iter().enumerate() {
                     let bit = word >> j & 1;
-                    assert_eq!(bit, expected(*key, *block) >> 127, "{version:?} {j}");
+                    assert_eq!(bit, expected(*key, *block) >> 127, "{backend:?} {j}");
                 }
             }
         }
@@ -112,11 +50,11 @@ fn published_vectors() {
             0x69c4e0d8_6a7b0430_d8cdb780_70b4c55a,
         ],
     ];
-    for version in Version::all() {
+    for backend in Backend::ALL {
         for [key, text, image] in vectors.map(|v| v.map(u128::swap_bytes)) {
             let mut blocks = [text; 3];
-            version.encrypt(&Key::new(key), &mut blocks);
-            assert_eq!(blocks, [image; 3], "{version:?}");
+            encrypt(backend, &Key::new(key), &mut blocks);
+            assert_eq!(blocks, [image; 3], "{backend:?}");
         }
     }
 }
@@ -124,7 +62,7 @@ fn published_vectors() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn published_key_schedule() {
-    if !x86::available() {
+    if !x86::available(Backend::Best) {
         eprintln!("skipped: AES-NI");
         return;
     }
@@ -143,10 +81,10 @@ fn published_key_schedule() {
 #[test]
 fn keys_are_expanded() {
     for key in blocks(200) {
-        for version in Version::all() {
+        for backend in Backend::ALL {
             let mut block = [!key];
-            version.encrypt(&Key::new(key), &mut block);
-            assert_eq!(block[0], expected(key, !key), "{version:?}");
+            encrypt(backend, &Key::new(key), &mut block);
+            assert_eq!(block[0], expected(key, !key), "{backend:?}");
         }
     }
     let many: [u128; 5] = std::array::from_fn(|i| blocks(5)[i]);
@@ -162,17 +100,17 @@ fn all_lengths() {
     let images: Vec<u128> = input.iter().map(|x| expected(key, *x)).collect();
     let forward: Vec<u128> = images.iter().zip(&input).map(|(y, x)| y ^ x).collect();
     let key = Key::new(key);
-    for version in Version::all() {
+    for backend in Backend::ALL {
         for count in 0..300 {
             // What follows the slice must stay.
             let mut out = input.clone();
-            version.encrypt(&key, &mut out[..count]);
-            assert_eq!(out[..count], images[..count], "{version:?}, {count}");
-            assert_eq!(out[count..], input[count..], "{version:?}, {count}");
+            encrypt(backend, &key, &mut out[..count]);
+            assert_eq!(out[..count], images[..count], "{backend:?}, {count}");
+            assert_eq!(out[count..], input[count..], "{backend:?}, {count}");
             let mut out = input.clone();
-            version.feed_forward(&key, &mut out[..count]);
-            assert_eq!(out[..count], forward[..count], "{version:?}, {count}");
-            assert_eq!(out[count..], input[count..], "{version:?}, {count}");
+            feed_forward(backend, &key, &mut out[..count]);
+            assert_eq!(out[..count], forward[..count], "{backend:?}, {count}");
+            assert_eq!(out[count..], input[count..], "{backend:?}, {count}");
         }
     }
 }
@@ -187,17 +125,17 @@ fn all_families() {
         .flat_map(|p| secrets.map(|key| expected(key, *p) ^ p))
         .collect();
     let keys = secrets.map(Key::new);
-    for version in Version::all() {
+    for backend in Backend::ALL {
         for count in (0..300usize).step_by(2) {
             let mut nodes = input.clone();
-            let sums = version.children(&keys, &mut nodes[..count]);
-            assert_eq!(nodes[..count], all[..count], "{version:?}, {count}");
-            assert_eq!(nodes[count..], input[count..], "{version:?}, {count}");
+            let sums = children(backend, &keys, &mut nodes[..count]);
+            assert_eq!(nodes[..count], all[..count], "{backend:?}, {count}");
+            assert_eq!(nodes[count..], input[count..], "{backend:?}, {count}");
             let sum = |side: usize| {
                 let nodes = all[..count].iter().skip(side).step_by(2);
                 nodes.fold(0, |sum, node| sum ^ node)
             };
-            assert_eq!(sums, [sum(0), sum(1)], "{version:?}, {count}");
+            assert_eq!(sums, [sum(0), sum(1)], "{backend:?}, {count}");
         }
     }
 }

@@ -6,17 +6,23 @@
 use core::arch::x86_64::*;
 
 use super::Key;
+use crate::Backend;
 
 /// Whether [`expand`] and [`narrow`] may run.
 #[inline]
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Avx2)
+        && is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("avx")
 }
 
 /// Whether [`wide`] may run.
 #[inline]
-pub(super) fn wide_available() -> bool {
-    available() && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f")
+pub(super) fn wide_available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && available(backend)
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("avx512f")
 }
 
 /// Derives the ten further round keys of each key from its first.

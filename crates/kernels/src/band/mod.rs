@@ -10,12 +10,16 @@
 //! it, and the frame suffices: a row that is added begins no later and ends, by induction, less than 448
 //! columns after its own first bit.
 //!
-//! With GFNI, eight slots and one byte of all of them are an 8×8 bit matrix, and one instruction
-//! multiplies eight such matrices by the same byte of eight rows.
+//! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
+//! four slots, so that a row of 512 columns takes 128 additions. With GFNI, eight slots and one byte of all of
+//! them are an 8×8 bit matrix instead, and one instruction multiplies eight such matrices by the same byte of
+//! eight rows.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+use std::ops::Range;
 
 use crate::Backend;
 
@@ -32,10 +36,11 @@ pub type Row = [u64; 8];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Singular;
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
-    if x86::available() {
+    if x86::available(backend) {
         return "avx512-gfni";
     }
     "portable"
@@ -44,7 +49,7 @@ pub fn backend_name() -> &'static str {
 macro_rules! dispatch {
     ($backend:expr, $call:ident($($arg:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
-        if $backend == Backend::Best && x86::available() {
+        if x86::available($backend) {
             // SAFETY: the CPU has the features that the function was compiled for.
             return unsafe { x86::$call($($arg),*) };
         }
@@ -178,6 +183,71 @@ impl<const W: usize> System<W> {
             self.eliminate(&rows, &values)?;
         }
         Ok(())
+    }
+}
+
+/// Neighbours with equal frames.
+struct Run {
+    /// Their frame.
+    first: usize,
+    /// The words of slots in that frame which the frame before did not have.
+    fresh: Range<usize>,
+    /// Where they stand.
+    places: Range<usize>,
+}
+
+/// Cuts frames into [`Run`]s.
+struct Runs<'a> {
+    frames: &'a [u32],
+    next: usize,
+    have: Range<usize>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(frames: &'a [u32]) -> Self {
+        Runs {
+            frames,
+            next: 0,
+            have: 0..0,
+        }
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        let frame = *self.frames.get(self.next)?;
+        let first = frame as usize;
+        let fresh = match self.have.contains(&first) {
+            true => self.have.end..first + 8,
+            false => first..first + 8,
+        };
+        self.have = first..first + 8;
+        let start = self.next;
+        while self.frames.get(self.next) == Some(&frame) {
+            self.next += 1;
+        }
+        Some(Run {
+            first,
+            fresh,
+            places: start..self.next,
+        })
+    }
+}
+
+/// `N` slots from the `from`th on; those beyond the end are 0.
+#[inline]
+fn slots_of<const W: usize, const N: usize>(slots: &[[u64; W]], from: usize) -> [[u64; W]; N] {
+    let rest = slots.get(from..).unwrap_or(&[]);
+    match rest.first_chunk() {
+        Some(slots) => *slots,
+        None => {
+            let mut padded = [[0; W]; N];
+            padded[..rest.len()].copy_from_slice(rest);
+            padded
+        }
     }
 }
 

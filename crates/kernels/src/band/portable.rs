@@ -1,6 +1,6 @@
-//! One row at a time.
+//! Elimination one row at a time; tables of four slots for what rows select from slots.
 
-use super::{Block, Row, Singular, WORD};
+use super::{Block, Row, Runs, Singular, WORD, slots_of};
 
 pub(super) fn eliminate<const W: usize>(
     block: &mut Block<W>,
@@ -37,24 +37,68 @@ pub(super) fn eliminate<const W: usize>(
     Ok(())
 }
 
-/// The XOR of the slots that the row selects.
-fn select<const W: usize>(slots: &[[u64; W]], row: &Row) -> [u64; W] {
-    let mut sum = [0; W];
-    for (word, slots) in row.iter().zip(slots.chunks(WORD)) {
-        for (bit, slot) in slots.iter().enumerate() {
-            let mask = (word >> bit & 1).wrapping_neg();
-            for (a, b) in sum.iter_mut().zip(slot) {
-                *a ^= b & mask;
-            }
+/// The sums of four slots: entry i is the XOR of those whose bit is set in i.
+type Table<const W: usize> = [[u64; W]; 16];
+
+/// The tables of a word of slots.
+type Tables<const W: usize> = [Table<W>; WORD / 4];
+
+#[inline(always)]
+fn add<const W: usize>(to: &mut [u64; W], value: &[u64; W]) {
+    for (a, b) in to.iter_mut().zip(value) {
+        *a ^= b;
+    }
+}
+
+#[inline(always)]
+fn tabulate<const W: usize>(slots: &[[u64; W]; 4]) -> Table<W> {
+    let mut table = [[0; W]; 16];
+    for (i, slot) in slots.iter().enumerate() {
+        let (known, new) = table.split_at_mut(1 << i);
+        for (new, known) in new.iter_mut().zip(known) {
+            *new = *known;
+            add(new, slot);
         }
     }
-    sum
+    table
+}
+
+/// Adds what `word` selects of the slots behind `tables`, of which the first stand for its lowest bits.
+#[inline(always)]
+fn select<const W: usize>(sum: &mut [u64; W], tables: &[Table<W>], word: u64) {
+    for (i, table) in tables.iter().enumerate() {
+        add(sum, &table[(word >> (4 * i) & 15) as usize]);
+    }
 }
 
 pub(super) fn back_substitute<const W: usize>(rows: &[Row], slots: &mut [[u64; W]]) {
-    for column in (0..rows.len()).rev() {
-        // The column's own bit adds its right side.
-        slots[column] = select(&slots[column / WORD * WORD..], &rows[column]);
+    // The tables of the last eight words; word number b is at b % 8.
+    let mut window: [Tables<W>; 8] = [[[[0; W]; 16]; WORD / 4]; 8];
+    let blocks = rows.as_chunks::<WORD>().0.iter();
+    let slots = slots.as_chunks_mut::<WORD>().0.iter_mut();
+    for (word, (rows, slots)) in blocks.zip(slots).enumerate().rev() {
+        for (row, slot) in rows.iter().zip(slots.iter_mut()) {
+            for q in 1..8 {
+                select(slot, &window[(word + q) % 8], row[q]);
+            }
+        }
+        let tables = &mut window[word % 8];
+        let groups = rows.as_chunks::<4>().0.iter();
+        let slots = slots.as_chunks_mut::<4>().0.iter_mut();
+        for (g, (rows, slots)) in groups.zip(slots).enumerate().rev() {
+            for c in (0..4).rev() {
+                let bits = rows[c][0] >> (4 * g);
+                let (slot, later) = slots[c..].split_first_mut().expect("four slots");
+                select(slot, &tables[g + 1..], bits >> 4);
+                for (d, later) in (c + 1..).zip(later) {
+                    let mask = (bits >> d & 1).wrapping_neg();
+                    for (a, b) in slot.iter_mut().zip(later) {
+                        *a ^= *b & mask;
+                    }
+                }
+            }
+            tables[g] = tabulate(slots);
+        }
     }
 }
 
@@ -64,7 +108,20 @@ pub(super) fn combine<const W: usize>(
     rows: &[Row],
     out: &mut [[u64; W]],
 ) {
-    for ((frame, row), out) in frames.iter().zip(rows).zip(out) {
-        *out = select(slots.get(*frame as usize * WORD..).unwrap_or(&[]), row);
+    let mut window: [Tables<W>; 8] = [[[[0; W]; 16]; WORD / 4]; 8];
+    for run in Runs::new(frames) {
+        for word in run.fresh {
+            let slots: [[u64; W]; WORD] = slots_of(slots, word * WORD);
+            for (table, slots) in window[word % 8].iter_mut().zip(slots.as_chunks().0) {
+                *table = tabulate(slots);
+            }
+        }
+        for (row, out) in rows[run.places.clone()].iter().zip(&mut out[run.places]) {
+            let mut sum = [0; W];
+            for (q, word) in row.iter().enumerate() {
+                select(&mut sum, &window[(run.first + q) % 8], *word);
+            }
+            *out = sum;
+        }
     }
 }

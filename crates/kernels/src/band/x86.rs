@@ -15,11 +15,13 @@
 
 use core::arch::x86_64::*;
 
-use super::{Block, Row, Singular, WORD};
+use super::{Block, Row, Run, Runs, Singular, WORD, slots_of};
+use crate::Backend;
 
 /// Whether the kernels may run.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("gfni")
@@ -146,36 +148,21 @@ pub(super) unsafe fn combine<const W: usize>(
     rows: &[Row],
     out: &mut [[u64; W]],
 ) {
-    // The matrices of eight words of slots, number b at b % 8, those of words `have` being up to date.
+    // The matrices of eight words of slots, number b at b % 8.
     let mut window = [[[_mm512_setzero_si512(); W]; 8]; 8];
-    let mut have = 0..0;
-    let mut next = 0;
-    for run in frames.chunk_by(|a, b| a == b) {
-        let first = run[0] as usize;
-        let kept = if have.contains(&first) {
-            have.end
-        } else {
-            first
-        };
-        for word in kept..first + 8 {
+    for Run {
+        first,
+        fresh,
+        places,
+    } in Runs::new(frames)
+    {
+        for word in fresh {
             for (g, matrices) in window[word % 8].iter_mut().enumerate() {
-                let from = word * WORD + 8 * g;
-                match slots.get(from..from + 8) {
-                    Some(group) => *matrices = to_matrices(&group.as_chunks().0[0]),
-                    None => {
-                        let rest = slots.get(from..).unwrap_or(&[]);
-                        let mut group = [[0; W]; 8];
-                        group[..rest.len()].copy_from_slice(rest);
-                        *matrices = to_matrices(&group);
-                    }
-                }
+                *matrices = to_matrices(&slots_of(slots, word * WORD + 8 * g));
             }
         }
-        have = first..first + 8;
-        let these = next..next + run.len();
-        next = these.end;
-        let (groups, rest) = rows[these.clone()].as_chunks::<8>();
-        let (out, out_rest) = out[these].as_chunks_mut::<8>();
+        let (groups, rest) = rows[places.clone()].as_chunks::<8>();
+        let (out, out_rest) = out[places].as_chunks_mut::<8>();
         for (rows, out) in groups.iter().zip(out) {
             combine_eight(&window, first, rows, out);
         }

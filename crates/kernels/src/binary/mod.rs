@@ -30,14 +30,15 @@ pub type Element = [u64; 4];
 /// The polynomial x^64 + x^4 + x^3 + x + 1 without its leading term.
 const REDUCTION: u64 = 0x1b;
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::wide_available() {
+        if x86::wide_available(backend) {
             return "vpclmulqdq";
         }
-        if x86::available() {
+        if x86::available(backend) {
             return "pclmulqdq";
         }
     }
@@ -47,12 +48,12 @@ pub fn backend_name() -> &'static str {
 macro_rules! dispatch {
     ($backend:expr, $call:ident($($arg:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
-        if $backend == Backend::Best {
-            if x86::wide_available() {
+        {
+            if x86::wide_available($backend) {
                 // SAFETY: the CPU has the features that the function was compiled for.
                 return unsafe { x86::wide::$call($($arg),*) };
             }
-            if x86::available() {
+            if x86::available($backend) {
                 // SAFETY: as above.
                 return unsafe { x86::narrow::$call($($arg),*) };
             }

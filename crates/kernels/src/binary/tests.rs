@@ -1,8 +1,6 @@
 use super::*;
 use proptest::prelude::*;
 
-const BACKENDS: [Backend; 2] = [Backend::Best, Backend::Portable];
-
 /// x·y in GF(2^64), a bit at a time.
 fn slow64(x: u64, y: u64) -> u64 {
     let mut product = 0;
@@ -37,17 +35,12 @@ fn slow256(a: Element, b: Element) -> Element {
 }
 
 #[test]
-fn the_chosen_backend_is_named() {
-    println!("binary backend: {}", backend_name());
-}
-
-#[test]
 fn groups_are_scaled_by_their_factors() {
     for (count, shared) in [(0, 1), (1, 1), (1, 2), (37, 1), (37, 2)] {
         let word = |i: u64| slow64(i.wrapping_add(3), 0x9e37_79b9_7f4a_7c15);
         let factors: Vec<u64> = (0..count).map(|i| !word(i)).collect();
         let elements: Vec<[u64; 2]> = (0..count * shared).map(|i| [word(i), word(!i)]).collect();
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let mut scaled = elements.clone();
             scale_groups(backend, &mut scaled, &factors);
             for (i, (scaled, element)) in scaled.iter().zip(&elements).enumerate() {
@@ -58,50 +51,32 @@ fn groups_are_scaled_by_their_factors() {
     }
 }
 
-/// Machines that have the wide kernels never choose the narrow ones, which most others run.
-#[cfg(target_arch = "x86_64")]
 #[test]
-fn the_narrow_kernels_agree_with_the_portable_ones() {
-    if !x86::available() {
-        println!("SKIPPED: this machine has no PCLMULQDQ");
-        return;
-    }
+fn versions_agree() {
     let transform = Transform::new(12);
     let data: Vec<Element> = (1..=1u64 << 12)
         .map(|i| [i, slow64(i, !i), !i, slow64(i, i)])
         .collect();
-    let factor = 0x0123_4567_89ab_cdef;
-    let (mut narrow, mut portable) = (data.clone(), data.clone());
-    transform.forward(Backend::Portable, &mut portable, 12, 5 << 12);
-    multiply_assign(Backend::Portable, &mut portable, &data);
-    scale_assign(Backend::Portable, &mut portable, factor);
-    // SAFETY: the features have just been found.
-    unsafe {
-        x86::narrow::forward(&mut narrow, 12, &transform.twiddles, 5 << 12);
-        x86::narrow::multiply_assign(&mut narrow, &data);
-        x86::narrow::scale_assign(&mut narrow, factor);
-    }
-    assert_eq!(narrow, portable);
-    let sum = inner_product(Backend::Portable, &portable, &data);
-    assert!(invert_all(Backend::Portable, &mut portable));
-    transform.inverse(Backend::Portable, &mut portable, 11, 3 << 12);
-    let (mut ours, mut theirs) = (vec![[0; 4]; 64], vec![[0; 4]; 64]);
-    evaluate_blocks(Backend::Portable, &data, 6, 0, &data[..64], &mut theirs);
-    // SAFETY: as above.
-    unsafe {
-        assert_eq!(x86::narrow::inner_product(&narrow, &data), sum);
-        assert!(x86::narrow::invert_all(&mut narrow));
-        x86::narrow::inverse(&mut narrow, 11, &transform.twiddles, 3 << 12);
-        x86::narrow::evaluate_blocks(&data, 6, 0, &data[..64], &mut ours);
-    }
-    assert_eq!(narrow, portable);
-    assert_eq!(ours, theirs);
+    let results = Backend::ALL.map(|backend| {
+        let mut values = data.clone();
+        transform.forward(backend, &mut values, 12, 5 << 12);
+        multiply_assign(backend, &mut values, &data);
+        scale_assign(backend, &mut values, 0x0123_4567_89ab_cdef);
+        let sum = inner_product(backend, &values, &data);
+        assert!(invert_all(backend, &mut values));
+        transform.inverse(backend, &mut values, 11, 3 << 12);
+        let mut points = vec![[0; 4]; 64];
+        evaluate_blocks(backend, &data, 6, 0, &data[..64], &mut points);
+        (values, sum, points)
+    });
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
 }
 
 proptest! {
     #[test]
     fn products_match_the_definition(a: [u64; 4], b: [u64; 4], f: u64) {
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let mut p = [a];
             multiply_assign(backend, &mut p, &[b]);
             prop_assert_eq!(p[0], slow256(a, b));
@@ -114,7 +89,7 @@ proptest! {
 
     #[test]
     fn inverses_multiply_to_one(values in prop::collection::vec(any::<[u64; 4]>(), 1..9)) {
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let mut inverses = values.clone();
             let invertible = values.iter().all(|v| *v != [0; 4]);
             prop_assert_eq!(invert_all(backend, &mut inverses), invertible);
@@ -138,7 +113,7 @@ proptest! {
             .collect();
         let coset = high << log | 1 << 40;
         let points: Vec<Element> = (0..n as u64).map(|i| [cantor_element(coset ^ i), 0, 0, 0]).collect();
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let transform = Transform::new(log + 1);
             let mut values = data.clone();
             transform.forward(backend, &mut values, log, coset);
@@ -216,7 +191,7 @@ proptest! {
         };
         let b: Vec<u128> = a.iter().map(|v| v.wrapping_mul(seed | 1).wrapping_add(seed)).collect();
         let small: Vec<u64> = b.iter().map(|v| *v as u64).collect();
-        for backend in BACKENDS {
+        for backend in Backend::ALL {
             let expected = a.iter().zip(&b).fold(0, |sum, (a, b)| sum ^ slow(*a, *b));
             prop_assert_eq!(inner_product128(backend, &a, &b), expected);
             let mut out = a.clone();

@@ -20,14 +20,15 @@ use ops::{DERIVE_KEY_MATERIAL, KEYED_HASH};
 /// Length in bytes of the longest input: two blocks.
 pub const MAX_INPUT: usize = 128;
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::wide_available() {
+        if x86::wide_available(backend) {
             return "avx512";
         }
-        if x86::available() {
+        if x86::available(backend) {
             return "avx2";
         }
     }
@@ -83,12 +84,12 @@ fn hash<'a>(
     out: &mut [[u8; 32]],
 ) {
     #[cfg(target_arch = "x86_64")]
-    if backend == Backend::Best {
-        if x86::wide_available() {
+    {
+        if x86::wide_available(backend) {
             // SAFETY: the CPU has the features that the function was compiled for.
             return unsafe { x86::hash_wide(key, mode, input, out) };
         }
-        if x86::available() {
+        if x86::available(backend) {
             // SAFETY: as above.
             return unsafe { x86::hash_narrow(key, mode, input, out) };
         }

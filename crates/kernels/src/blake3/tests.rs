@@ -3,28 +3,6 @@ use super::*;
 
 const KEY: [u8; 32] = *b"a key of thirty-two bytes, no le";
 
-/// All versions that this machine can run, whichever it would choose; for inputs of one length or
-/// any, in either mode.
-type Version = (&'static str, fn(u32, &[&[u8]], &mut [[u8; 32]]));
-
-fn versions() -> Vec<Version> {
-    let mut versions: Vec<Version> = vec![
-        ("best", |m, i, o| hash(Backend::Best, &KEY, m, |n| i[n], o)),
-        ("portable", |m, i, o| {
-            hash(Backend::Portable, &KEY, m, |n| i[n], o)
-        }),
-    ];
-    #[cfg(target_arch = "x86_64")]
-    if x86::available() {
-        // SAFETY: the features have just been found.
-        versions.push(("avx2", |m, i, o| unsafe {
-            x86::hash_narrow(&KEY, m, |n| i[n], o)
-        }));
-    }
-    println!("blake3 backend: {}", backend_name());
-    versions
-}
-
 /// Bytes without a short period.
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| ((i * i) / 7 + i) as u8).collect()
@@ -38,11 +16,15 @@ fn every_version_is_blake3_at_every_length() {
         let inputs: Vec<&[u8]> = (0..2 * MAX_LANES + 5)
             .map(|i| &data[i..][..length])
             .collect();
-        for (name, version) in versions() {
+        for backend in Backend::ALL {
             let mut out = vec![[0; 32]; inputs.len()];
-            version(KEYED_HASH, &inputs, &mut out);
+            hash(backend, &KEY, KEYED_HASH, |i| inputs[i], &mut out);
             for (input, out) in inputs.iter().zip(&out) {
-                assert_eq!(blake3::keyed_hash(&KEY, input), *out, "{name}, {length}");
+                assert_eq!(
+                    blake3::keyed_hash(&KEY, input),
+                    *out,
+                    "{backend:?}, {length}"
+                );
             }
         }
     }
@@ -56,18 +38,18 @@ fn lengths_may_differ_from_lane_to_lane() {
     let inputs: Vec<&[u8]> = (0..150)
         .map(|i| &data[i..][..i * 37 % (MAX_INPUT + 1)])
         .collect();
-    for backend in [Backend::Best, Backend::Portable] {
+    for backend in Backend::ALL {
         let mut out = vec![[0; 32]; inputs.len()];
         derive_key_each(backend, &key, &inputs, &mut out);
         for (input, out) in inputs.iter().zip(&out) {
             assert_eq!(blake3::derive_key(context, input), *out);
         }
     }
-    for (name, version) in versions() {
+    for backend in Backend::ALL {
         let mut out = vec![[0; 32]; inputs.len()];
-        version(KEYED_HASH, &inputs, &mut out);
+        hash(backend, &KEY, KEYED_HASH, |i| inputs[i], &mut out);
         for (input, out) in inputs.iter().zip(&out) {
-            assert_eq!(blake3::keyed_hash(&KEY, input), *out, "{name}");
+            assert_eq!(blake3::keyed_hash(&KEY, input), *out, "{backend:?}");
         }
     }
 }

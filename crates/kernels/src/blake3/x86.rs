@@ -5,15 +5,18 @@ use std::array::from_fn;
 
 use super::ops::{self, BLOCK, Lanes, MAX_LANES};
 use super::portable::padded;
+use crate::Backend;
 
 /// Whether [`hash_narrow`] may run.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx2")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Avx2) && is_x86_feature_detected!("avx2")
 }
 
 /// Whether [`hash_wide`] may run.
-pub(super) fn wide_available() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+pub(super) fn wide_available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
 }
 
 macro_rules! instantiate {

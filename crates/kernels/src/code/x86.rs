@@ -3,9 +3,11 @@
 use core::arch::x86_64::*;
 
 use super::{SLACK, STATE};
+use crate::Backend;
 
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("bmi2")
 }

@@ -8,40 +8,18 @@ use core::arch::x86_64::*;
 
 use super::Bytes32;
 use super::field::{Lanes, MASK51, canonical_bytes, limbs_of};
-use super::ops;
+use crate::Backend;
 
 /// Whether this machine runs the functions of this module.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512ifma")
 }
 
-macro_rules! instantiate {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => {$(
-        /// # Safety
-        /// [`available`] must hold.
-        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-        pub(super) unsafe fn $name($($arg: $ty),*) {
-            ops::$name::<Field8>($($arg),*)
-        }
-    )*};
-}
-
-instantiate! {
-    fn multiply(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]);
-    fn multiply_by_one_scalar(scalar: &Bytes32, points: &[Bytes32], out: &mut [Bytes32]);
-    fn multiply_and_encode(
-        scalars: &[Bytes32],
-        base: &Bytes32,
-        v_is_negative: &[u8],
-        out: &mut [Bytes32],
-        found: &mut [u8],
-    );
-    fn decode(representatives: &[Bytes32], out: &mut [Bytes32]);
-    fn map_to_curve(elements: &[Bytes32], out: &mut [Bytes32]);
-}
+instantiate!(Field8, "avx512f,avx512vl,avx512dq,avx512ifma");
 
 /// Eight field elements, limb by limb. Only made inside the functions that `instantiate!` writes,
 /// which is what makes the intrinsics below sound to call.

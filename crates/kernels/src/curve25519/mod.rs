@@ -5,6 +5,34 @@
 //! and Lange (CCS 2013) with the non-square 2, as in RFC 9380, section 6.7.1. Everything here runs in
 //! constant time in scalars, points and representatives.
 
+/// Compiles every operation for a field and the features that it needs.
+#[cfg(target_arch = "x86_64")]
+macro_rules! instantiate {
+    ($field:ident, $features:literal) => {
+        instantiate!(@ $field, $features,
+            fn multiply(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]);
+            fn multiply_by_one_scalar(scalar: &Bytes32, points: &[Bytes32], out: &mut [Bytes32]);
+            fn multiply_and_encode(
+                scalars: &[Bytes32], base: &Bytes32, v_is_negative: &[u8], out: &mut [Bytes32],
+                found: &mut [u8],
+            );
+            fn decode(representatives: &[Bytes32], out: &mut [Bytes32]);
+            fn map_to_curve(elements: &[Bytes32], out: &mut [Bytes32]);
+        );
+    };
+    (@ $field:ident, $features:literal,
+        $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => {$(
+        /// # Safety
+        /// [`available`] must hold.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name($($arg: $ty),*) {
+            super::ops::$name::<$field>($($arg),*)
+        }
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod field;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
@@ -23,9 +51,15 @@ const CHUNK: usize = 256;
 macro_rules! dispatch {
     ($backend:expr, $call:ident($($arg:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
-        if $backend == Backend::Best && ifma::available() {
+        if ifma::available($backend) {
             // SAFETY: the CPU has the features that the function was compiled for.
             unsafe { ifma::$call($($arg),*) };
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if avx2::available($backend) {
+            // SAFETY: as above.
+            unsafe { avx2::$call($($arg),*) };
             return;
         }
         let _ = $backend;
@@ -33,11 +67,16 @@ macro_rules! dispatch {
     }};
 }
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
-    if ifma::available() {
+    if ifma::available(backend) {
         return "avx512-ifma, 8 lanes";
+    }
+    #[cfg(target_arch = "x86_64")]
+    if avx2::available(backend) {
+        return "avx2, 4 lanes";
     }
     "portable, 1 lane"
 }

@@ -3,20 +3,10 @@
 use super::Bytes32;
 use super::field::{Lanes, MASK51, canonical_bytes, limbs_of};
 
-/// Limbs stay below 2^52 between operations.
+/// Limbs are below 2^56, and those of what is subtracted at most 2^55 − 304: products, which leave limbs below
+/// 2^52, sums of at most seven of them, and zero minus such a sum.
 #[derive(Clone, Copy)]
 pub(super) struct Field([u64; 5]);
-
-#[inline(always)]
-fn carried(mut l: [u64; 5]) -> Field {
-    for i in 0..4 {
-        l[i + 1] += l[i] >> 51;
-        l[i] &= MASK51;
-    }
-    l[0] += 19 * (l[4] >> 51);
-    l[4] &= MASK51;
-    Field(l)
-}
 
 #[inline(always)]
 fn reduced(wide: [u128; 5]) -> Field {
@@ -56,20 +46,22 @@ impl Lanes for Field {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        carried(std::array::from_fn(|i| self.0[i] + other.0[i]))
+        Field(std::array::from_fn(|i| self.0[i] + other.0[i]))
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // Plus 4p, so that no limb goes below zero.
-        const FOUR_P: [u64; 5] = [
-            (1 << 53) - 76,
-            (1 << 53) - 4,
-            (1 << 53) - 4,
-            (1 << 53) - 4,
-            (1 << 53) - 4,
+        // Plus 16p, so that no limb goes below zero.
+        const SIXTEEN_P: [u64; 5] = [
+            (1 << 55) - 304,
+            (1 << 55) - 16,
+            (1 << 55) - 16,
+            (1 << 55) - 16,
+            (1 << 55) - 16,
         ];
-        carried(std::array::from_fn(|i| self.0[i] + FOUR_P[i] - other.0[i]))
+        Field(std::array::from_fn(|i| {
+            self.0[i] + SIXTEEN_P[i] - other.0[i]
+        }))
     }
 
     #[inline(always)]
@@ -88,7 +80,17 @@ impl Lanes for Field {
 
     #[inline(always)]
     fn square(self) -> Self {
-        self.mul(self)
+        let a = self.0;
+        let m = |x: u64, y: u64| u128::from(x) * u128::from(y);
+        let (two0, two1, two2) = (2 * a[0], 2 * a[1], 2 * a[2]);
+        let (a3_19, a4_19) = (19 * a[3], 19 * a[4]);
+        reduced([
+            m(a[0], a[0]) + m(two1, a4_19) + m(two2, a3_19),
+            m(two0, a[1]) + m(two2, a4_19) + m(a[3], a3_19),
+            m(two0, a[2]) + m(a[1], a[1]) + m(2 * a[3], a4_19),
+            m(two0, a[3]) + m(two1, a[2]) + m(a[4], a4_19),
+            m(two0, a[4]) + m(two1, a[3]) + m(a[2], a[2]),
+        ])
     }
 
     #[inline(always)]

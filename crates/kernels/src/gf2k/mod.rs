@@ -38,14 +38,15 @@ mod generic {
     pub(super) use super::ops::{invert_all, multiply, multiply_assign, scale_assign};
 }
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::wide_available() {
+        if x86::wide_available(backend) {
             return "vpclmulqdq";
         }
-        if x86::available() {
+        if x86::available(backend) {
             return "pclmulqdq";
         }
     }
@@ -55,12 +56,12 @@ pub fn backend_name() -> &'static str {
 macro_rules! dispatch {
     ($backend:expr, $field:expr, $call:ident($($arg:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
-        if $backend == Backend::Best {
-            if x86::wide_available() && $field.folds_once() {
+        {
+            if x86::wide_available($backend) && $field.folds_once() {
                 // SAFETY: the CPU has the features that the function was compiled for.
                 return unsafe { x86::wide::$call($field, $($arg),*) };
             }
-            if x86::available() {
+            if x86::available($backend) {
                 // SAFETY: as above.
                 return unsafe { x86::narrow::$call($field, $($arg),*) };
             }

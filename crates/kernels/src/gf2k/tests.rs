@@ -2,39 +2,10 @@ use super::*;
 use proptest::prelude::*;
 use vesica_reference::gf2k as reference;
 
-/// What a value of [`Backend`] cannot name: the narrow kernels on a machine that has the wide ones.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Version {
-    Chosen(Backend),
-    #[cfg(target_arch = "x86_64")]
-    Narrow,
-}
-
-fn versions() -> impl Iterator<Item = Version> {
-    [Backend::Best, Backend::Portable]
-        .map(Version::Chosen)
-        .into_iter()
-        .chain(narrow())
-}
-
-fn narrow() -> Option<Version> {
-    #[cfg(target_arch = "x86_64")]
-    if x86::available() {
-        return Some(Version::Narrow);
-    }
-    println!("SKIPPED: this machine has no PCLMULQDQ");
-    None
-}
-
 /// A call of one version, whose arguments are those of the functions in `ops`.
 macro_rules! run {
-    ($version:expr, $field:expr, $call:ident($($arg:expr),*)) => {
-        match $version {
-            Version::Chosen(backend) => (|| dispatch!(backend, $field, $call($($arg),*)))(),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only listed where the CPU has the features.
-            Version::Narrow => unsafe { x86::narrow::$call($field, $($arg),*) },
-        }
+    ($backend:expr, $field:expr, $call:ident($($arg:expr),*)) => {
+        (|| dispatch!($backend, $field, $call($($arg),*)))()
     };
 }
 
@@ -55,11 +26,6 @@ fn elements(field: Field, seed: u128, n: usize) -> Vec<u128> {
         (state ^ state.rotate_right(67)) & field.mask()
     };
     (0..n).map(next).collect()
-}
-
-#[test]
-fn the_chosen_backend_is_named() {
-    println!("gf2k backend: {}", backend_name());
 }
 
 #[test]
@@ -90,18 +56,18 @@ fn products_match_the_definition_in_every_field() {
             .zip(&b)
             .map(|(a, b)| slow(field).multiply(*a, *b))
             .collect();
-        for version in versions() {
+        for backend in Backend::ALL {
             for n in [0, 1, 3, 4, 5, 37] {
                 let mut p = a[..n].to_vec();
-                run!(version, field, multiply_assign(&mut p, &b[..n]));
-                assert_eq!(p, products[..n], "{bits} bits, {version:?}");
+                run!(backend, field, multiply_assign(&mut p, &b[..n]));
+                assert_eq!(p, products[..n], "{bits} bits, {backend:?}");
                 let mut p = b[..n].to_vec();
-                run!(version, field, scale_assign(&mut p, a[5]));
+                run!(backend, field, scale_assign(&mut p, a[5]));
                 for (p, b) in p.iter().zip(&b) {
                     assert_eq!(*p, slow(field).multiply(a[5], *b));
                 }
             }
-            assert_eq!(run!(version, field, multiply(a[7], b[7])), products[7]);
+            assert_eq!(run!(backend, field, multiply(a[7], b[7])), products[7]);
         }
     }
 }
@@ -110,11 +76,11 @@ fn products_match_the_definition_in_every_field() {
 fn inverses_multiply_to_one_in_every_field() {
     for bits in 65..=128 {
         let field = Field::new(bits);
-        for version in versions() {
+        for backend in Backend::ALL {
             for n in [0, 1, 15, 16, 17, 50] {
                 let mut values = elements(field, u128::from(bits), n);
                 let mut inverses = values.clone();
-                assert!(run!(version, field, invert_all(&mut inverses)));
+                assert!(run!(backend, field, invert_all(&mut inverses)));
                 for (v, i) in values.iter().zip(&inverses) {
                     assert_eq!(field.multiply(Backend::Portable, *v, *i), 1);
                 }
@@ -122,7 +88,7 @@ fn inverses_multiply_to_one_in_every_field() {
                     if n > 0 {
                         values[zero] = 0;
                         let mut inverses = values.clone();
-                        assert!(!run!(version, field, invert_all(&mut inverses)));
+                        assert!(!run!(backend, field, invert_all(&mut inverses)));
                         values[zero] = 1;
                     }
                 }
@@ -138,8 +104,8 @@ proptest! {
     fn products_match_the_definition(bits in 65u32..=128, a: u128, b: u128) {
         let field = Field::new(bits);
         let (a, b) = (a & field.mask(), b & field.mask());
-        for version in versions() {
-            prop_assert_eq!(run!(version, field, multiply(a, b)), slow(field).multiply(a, b));
+        for backend in Backend::ALL {
+            prop_assert_eq!(run!(backend, field, multiply(a, b)), slow(field).multiply(a, b));
         }
     }
 
@@ -155,15 +121,15 @@ proptest! {
             .chunks(n)
             .flat_map(|block| points.iter().map(|x| slow(field).evaluate(block, *x)).collect::<Vec<_>>())
             .collect();
-        for version in versions() {
+        for backend in Backend::ALL {
             let mut values = data.clone();
-            run!(version, field, forward(&mut values, log, &transform, coset));
+            run!(backend, field, forward(&mut values, log, &transform, coset));
             prop_assert_eq!(&values, &expected);
             let repeated: Vec<u128> = (0..blocks).flat_map(|_| points.clone()).collect();
             let mut direct = vec![0; n * blocks];
-            run!(version, field, evaluate_blocks(&data, log, log, &repeated, &transform, &mut direct));
+            run!(backend, field, evaluate_blocks(&data, log, log, &repeated, &transform, &mut direct));
             prop_assert_eq!(&direct, &expected);
-            run!(version, field, inverse(&mut values, log, &transform, coset));
+            run!(backend, field, inverse(&mut values, log, &transform, coset));
             prop_assert_eq!(&values, &data);
         }
     }
@@ -186,10 +152,10 @@ proptest! {
         let points = elements(field, seed, n);
         let values = elements(field, !seed, SLICES * n);
         let values: [&[u128]; SLICES] = std::array::from_fn(|s| &values[s * n..][..n]);
-        for version in versions() {
+        for backend in Backend::ALL {
             let mut out = vec![vec![0; n]; SLICES];
             let [a, b, c, d] = &mut out[..] else { unreachable!() };
-            prop_assert!(run!(version, field, interpolate_bins(size, &points, values, [a, b, c, d])));
+            prop_assert!(run!(backend, field, interpolate_bins(size, &points, values, [a, b, c, d])));
             for (values, out) in values.iter().zip(&out) {
                 for ((x, y), bin) in points.iter().zip(*values).zip(0..) {
                     let coefficients = &out[bin / size * size..][..size];
@@ -202,7 +168,7 @@ proptest! {
             let coefficients = std::array::from_fn(|s| &out[s][..]);
             let mut got = vec![vec![0; asked.len()]; SLICES];
             let [a, b, c, d] = &mut got[..] else { unreachable!() };
-            run!(version, field, evaluate_bins(size, coefficients, &asked, &others, [a, b, c, d]));
+            run!(backend, field, evaluate_bins(size, coefficients, &asked, &others, [a, b, c, d]));
             for (got, out) in got.iter().zip(&out) {
                 for ((bin, x), got) in asked.iter().zip(&others).zip(got) {
                     let coefficients = &out[*bin as usize * size..][..size];
@@ -213,7 +179,7 @@ proptest! {
                 let mut points = points.clone();
                 points[n - 1] = points[n - 2];
                 let [a, b, c, d] = &mut out[..] else { unreachable!() };
-                prop_assert!(!run!(version, field, interpolate_bins(size, &points, values, [a, b, c, d])));
+                prop_assert!(!run!(backend, field, interpolate_bins(size, &points, values, [a, b, c, d])));
             }
         }
     }
@@ -236,12 +202,12 @@ fn large_transforms_agree_between_versions() {
             let block = &data[data.len() - (1 << log)..];
             transform.evaluate_blocks(Backend::Portable, block, log, 0, &[point], &mut direct);
             assert_eq!(portable.last(), direct.last());
-            for version in versions() {
+            for backend in Backend::ALL {
                 let mut values = data.clone();
-                run!(version, field, forward(&mut values, log, &transform, coset));
-                assert_eq!(values, portable, "{bits} bits, 2^{log}, {version:?}");
-                run!(version, field, inverse(&mut values, log, &transform, coset));
-                assert_eq!(values, data, "{bits} bits, 2^{log}, {version:?}");
+                run!(backend, field, forward(&mut values, log, &transform, coset));
+                assert_eq!(values, portable, "{bits} bits, 2^{log}, {backend:?}");
+                run!(backend, field, inverse(&mut values, log, &transform, coset));
+                assert_eq!(values, data, "{bits} bits, 2^{log}, {backend:?}");
             }
         }
     }

@@ -6,15 +6,19 @@ use super::bins::SLICES;
 use super::generic;
 use super::ops::Arithmetic;
 use super::{Field, Transform};
+use crate::Backend;
 
 /// Whether [`narrow`] may run.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("avx")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Avx2)
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("avx")
 }
 
 /// Whether [`wide`] may run, for fields whose products need one fold.
-pub(super) fn wide_available() -> bool {
-    available()
+pub(super) fn wide_available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && available(backend)
         && is_x86_feature_detected!("vpclmulqdq")
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

@@ -9,14 +9,15 @@ mod x86;
 
 use crate::Backend;
 
-/// The version that [`Backend::Best`] stands for on this machine.
-pub fn backend_name() -> &'static str {
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    let _ = backend;
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::wide_available() {
+        if x86::wide_available(backend) {
             return "gfni avx512vbmi";
         }
-        if x86::available() {
+        if x86::available(backend) {
             return "avx2";
         }
     }
@@ -34,12 +35,12 @@ pub fn transpose128(backend: Backend, columns: &[u8], rows: &mut [u128]) {
     assert!(rows.len().is_multiple_of(128));
     assert_eq!(columns.len(), rows.len() * 16);
     #[cfg(target_arch = "x86_64")]
-    if backend == Backend::Best {
-        if x86::wide_available() {
+    {
+        if x86::wide_available(backend) {
             // SAFETY: the CPU has the features that the function was compiled for.
             return unsafe { x86::transpose_wide(columns, rows) };
         }
-        if x86::available() {
+        if x86::available(backend) {
             // SAFETY: as above.
             return unsafe { x86::transpose_narrow(columns, rows) };
         }
@@ -51,23 +52,6 @@ pub fn transpose128(backend: Backend, columns: &[u8], rows: &mut [u128]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    type Version = (&'static str, fn(&[u8], &mut [u128]));
-
-    /// All versions that this machine can run, whichever it would choose.
-    fn versions() -> Vec<Version> {
-        let mut versions: Vec<Version> = vec![
-            ("best", |c, r| transpose128(Backend::Best, c, r)),
-            ("portable", |c, r| transpose128(Backend::Portable, c, r)),
-        ];
-        #[cfg(target_arch = "x86_64")]
-        if x86::available() {
-            // SAFETY: the features have just been found.
-            versions.push(("avx2", |c, r| unsafe { x86::transpose_narrow(c, r) }));
-        }
-        println!("transpose backend: {}", backend_name());
-        versions
-    }
 
     /// Bytes without a pattern.
     fn columns(rows: usize) -> Vec<u8> {
@@ -95,10 +79,10 @@ mod tests {
                     })
                 })
                 .collect();
-            for (name, version) in versions() {
+            for backend in Backend::ALL {
                 let mut found = vec![u128::MAX; rows];
-                version(&columns, &mut found);
-                assert_eq!(found, expected, "{name}, {rows} rows");
+                transpose128(backend, &columns, &mut found);
+                assert_eq!(found, expected, "{backend:?}, {rows} rows");
             }
         }
     }

@@ -2,16 +2,19 @@
 //! AVX2, which picks one bit of 32 bytes at a time.
 
 use core::arch::x86_64::*;
+
+use crate::Backend;
 use std::array::from_fn;
 
 /// Whether [`transpose_narrow`] may run.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx2")
+pub(super) fn available(backend: Backend) -> bool {
+    backend.allows(Backend::Avx2) && is_x86_feature_detected!("avx2")
 }
 
 /// Whether [`transpose_wide`] may run.
-pub(super) fn wide_available() -> bool {
-    is_x86_feature_detected!("avx512f")
+pub(super) fn wide_available(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("gfni")

@@ -1,0 +1,35 @@
+//! Which versions of the kernels run.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A version of the kernels, each faster than those before it. A kernel that lacks a version, or runs on a
+/// machine that does, takes the next one down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Backend {
+    /// The version that defines the meaning.
+    Portable,
+    /// 256-bit registers, AES-NI and PCLMULQDQ.
+    Avx2,
+    /// The best that this machine offers, up to [`limit`].
+    Best,
+}
+
+/// The best version that this process runs.
+static LIMIT: AtomicU8 = AtomicU8::new(Backend::Best as u8);
+
+/// Lets no kernel of this process run a better version than `backend`: for measurements.
+pub fn limit(backend: Backend) {
+    LIMIT.store(backend as u8, Ordering::Relaxed);
+}
+
+impl Backend {
+    /// All of them, for tests.
+    pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Best];
+
+    /// Whether a version that needs `version` may run where this one is asked for.
+    #[inline]
+    pub(crate) fn allows(self, version: Backend) -> bool {
+        version as u8 <= LIMIT.load(Ordering::Relaxed).min(self as u8)
+    }
+}
