@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use vesica_session::{Begin, Connection, Endpoint, Progress};
 use vesica_tables::Counts;
 
-/// Hears how a job goes on, in this order. Called on the thread that runs the job; every method
-/// does nothing unless it is overridden.
+/// Receives the progress of a job, in the order of these methods. Called on the thread that runs the job;
+/// every method does nothing unless it is overridden.
 pub trait Observer: Send {
     /// The keys of the table have been read.
     fn read(&mut self, counts: &Counts) {
@@ -24,7 +24,7 @@ pub trait Observer: Send {
         let _ = endpoint;
     }
 
-    /// The peer is there and is who it should be.
+    /// The peer is connected and is the pinned one.
     fn connected(&mut self, connection: &Connection) {
         let _ = connection;
     }
@@ -34,19 +34,19 @@ pub trait Observer: Send {
         let _ = name;
     }
 
-    /// An earlier run found the whole answer at this time and did not write its rows, which this one
-    /// does without the peer.
+    /// An earlier run found the whole answer at this time but did not write its rows. This run writes them
+    /// without the peer.
     fn answered(&mut self, computed: SystemTime) {
         let _ = computed;
     }
 
-    /// The contract is agreed: where the run begins, and how many buckets there are.
+    /// The contract is agreed: after how many buckets the run begins, and how many there are.
     fn begin(&mut self, begin: Begin, buckets: u32) {
         let _ = (begin, buckets);
     }
 
     /// The run over a bucket begins, the `number`-th of `of`, counted from 1; only in runs of several
-    /// buckets. One that goes on after an earlier run does not begin with the first.
+    /// buckets. A resumed run does not begin with the first.
     fn bucket(&mut self, number: u32, of: u32) {
         let _ = (number, of);
     }
@@ -56,13 +56,13 @@ pub trait Observer: Send {
         let _ = (sent, received);
     }
 
-    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
-    /// done than before, means that another step has begun.
+    /// Of the `total` items of the phase's current step, `done` are done. Another total, or a smaller `done`,
+    /// means that another step has begun.
     fn step(&mut self, done: u64, total: u64) {
         let _ = (done, total);
     }
 
-    /// Something that the user should know, and that does not end the run.
+    /// Something that the user should know but that does not end the run.
     fn warning(&mut self, text: &str) {
         let _ = text;
     }
@@ -70,7 +70,7 @@ pub trait Observer: Send {
     /// The protocol is over and this side begins to write the matching rows.
     fn writing(&mut self) {}
 
-    /// The result is in its place and holds this many rows.
+    /// The result is complete under its name and has this many rows.
     fn wrote(&mut self, rows: u64) {
         let _ = rows;
     }
@@ -82,7 +82,7 @@ pub struct NoProgress;
 
 impl Observer for NoProgress {}
 
-/// An [`Observer`] as the session knows it.
+/// Adapts an [`Observer`] to the session's observer.
 pub(crate) struct Phases<'a>(pub(crate) &'a mut dyn Observer);
 
 impl Progress for Phases<'_> {

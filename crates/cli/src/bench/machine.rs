@@ -19,8 +19,8 @@ pub(super) fn describe() -> String {
     format!("{model}, {cores} cores, {os} {arch}")
 }
 
-/// Fixed-key AES-128 encryptions a second on one core, in batches of 256 blocks: what absolute
-/// times of other machines are compared by. The median of several measurements.
+/// Fixed-key AES-128 encryptions per second on one core, in batches of 256 blocks: a yardstick for comparing
+/// absolute times between machines. The median of several measurements.
 pub(super) fn aes_blocks_per_second() -> u64 {
     const BATCH: usize = 256;
     const SAMPLES: usize = 15;
