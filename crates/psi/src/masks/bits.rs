@@ -48,8 +48,8 @@ impl Writer {
         }
     }
 
-    /// [`Self::put`] for at most 56 bits. Writes a word and keeps the full bytes: their number is random, and
-    /// a branch on it would be mispredicted.
+    /// [`Self::put`] for at most 56 bits. Writes a word and keeps the full bytes: their number is random, so
+    /// no branch should depend on it.
     #[inline]
     fn put_short(&mut self, value: u64, bits: u32) {
         self.word |= value << self.filled;
