@@ -453,7 +453,7 @@ fn network(name: &str) -> Result<String, String> {
     }
 }
 
-/// Most items of any party.
+/// Maximum number of items of any party.
 const MAX_SIZE: u64 = 1 << 28;
 
 fn size(text: &str) -> Result<u64, String> {

@@ -108,7 +108,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Most items of both sides together for which `compact-dh` is chosen.
+/// Maximum number of items of both sides together for which `compact-dh` is chosen.
 ///
 /// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items per side, at
 /// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.

@@ -192,17 +192,17 @@ impl Gaps {
         }
     }
 
-    /// Numbers that every frame but the last holds, when `more` bits go with each.
+    /// Numbers in every frame but the last, with `more` bits added to each.
     pub(super) fn per_frame(&self, more: usize) -> usize {
         8 * MAX_FRAME / self.most_bits(more)
     }
 
-    /// Most bytes of `count` numbers, when `more` bits go with each.
+    /// Maximum bytes of `count` numbers, with `more` bits added to each.
     pub(super) fn most_bytes(&self, count: usize, more: usize) -> usize {
         (count * self.most_bits(more)).div_ceil(8)
     }
 
-    /// About as many bytes as `count` numbers take, when `more` bits go with each.
+    /// Approximate bytes of `count` numbers, with `more` bits added to each.
     pub(super) fn expected_bytes(&self, count: usize, more: usize) -> usize {
         count * (self.rice as usize + 3 + more) / 8 + 16
     }

@@ -54,7 +54,7 @@ impl Code {
         self.gaps.per_frame(self.tail)
     }
 
-    /// Most bytes of a frame of `count` masks.
+    /// Maximum bytes of a frame of `count` masks.
     pub(super) fn most_bytes(&self, count: usize) -> usize {
         self.gaps.most_bytes(count, self.tail)
     }

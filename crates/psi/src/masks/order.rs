@@ -14,7 +14,7 @@ pub(super) type Entry<const W: usize> = ([u64; W], u32);
 /// log₂ of the approximate number of masks in a part.
 const PART: u32 = 9;
 
-/// Most bits that choose a part: caches cannot keep up with more parts.
+/// Maximum bits that choose a part: caches cannot keep up with more parts.
 const MAX_PART_BITS: u32 = 12;
 
 /// Parts with more than this many masks under one value of their next bits are sorted by comparison.
