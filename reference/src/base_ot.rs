@@ -1,4 +1,4 @@
-//! The sender of the base transfers, step by step: two strings, two secrets, two keys.
+//! The sender of the base oblivious transfers (OTs), step by step: two strings, two secrets, two keys.
 
 use crate::curve;
 use num_bigint::BigUint;
@@ -18,8 +18,7 @@ pub fn evaluate(session: &[u8; 32], i: u64, function: &[[u8; 32]; 2], b: u8) -> 
     xor(own, &oracle("vesica/1 base-ot function", session, &parts))
 }
 
-/// The sender's public key and both keys of each transfer, from the 64 bytes that its exponent is reduced
-/// from.
+/// The sender's public key and both keys of each OT. Its exponent is reduced from 64 bytes.
 pub fn sender(
     session: &[u8; 32],
     secret: &[u8],

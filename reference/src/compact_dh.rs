@@ -22,7 +22,7 @@ fn to_element(bytes: &[u8; 32]) -> field::Element {
     std::array::from_fn(|i| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap()))
 }
 
-/// The sender's public key and its masks, from the 64 bytes that its exponent is reduced from.
+/// The sender's public key and its masks. Its exponent is reduced from 64 bytes.
 pub fn sender(
     variant: Variant,
     session: &[u8; 32],
@@ -43,7 +43,7 @@ pub fn sender(
         if variant != Variant::SemiHonest2 {
             message = rijndael::encrypt_256(&key, &message);
         }
-        // The cofactor 8 takes away what is left of low order.
+        // The cofactor 8 removes the component of low order.
         let secret = curve::multiply(&(&a * 8u8), &curve::elligator(&message));
         oracle(
             "vesica/1 compact-dh H2",

@@ -1,4 +1,4 @@
-//! Slow, obvious versions of what the engine does fast. Imports nothing of ours.
+//! Slow, obvious versions of what the other crates do fast. Imports none of our crates.
 #![forbid(unsafe_code)]
 
 pub mod base_ot;

@@ -48,8 +48,8 @@ fn rows(columns: &[Vec<u128>]) -> Vec<u128> {
         .collect()
 }
 
-/// The first tile of an extension: `s` are the sender's bits, `pairs` the receiver's seeds, and `choices`
-/// the receiver's choice bits, 128 of them a piece, the last piece belonging to the unused rows.
+/// The first tile of an extension: `s` are the sender's bits, `pairs` the receiver's seeds, and `choices` the
+/// receiver's choice bits, 128 per piece; the last piece belongs to the unused rows.
 pub fn tile(session: &[u8; 32], s: u128, pairs: &[[u128; 2]; 128], choices: &[u128]) -> Tile {
     let pieces = choices.len();
     let xor =
@@ -93,13 +93,13 @@ fn tweaked(label: &str, session: &[u8; 32], tweak: u128, value: u128) -> u128 {
     aes(key, once ^ tweak) ^ once
 }
 
-/// The key that a row leads to.
+/// The key made from a row.
 pub fn random_key(session: &[u8; 32], row: u64, value: u128) -> u128 {
     tweaked("vesica/1 ot-extension random", session, row.into(), value)
 }
 
-/// The key of `index` in the 1-of-N transfer number `i` of a batch that begins at row `first`, from the
-/// keys that the bits of the index picked.
+/// The key of `index` in the 1-of-N transfer number `i` of a batch that begins at row `first`, from the keys
+/// that the bits of the index select.
 pub fn one_of_n_key(session: &[u8; 32], first: u64, i: u64, index: u8, picked: &[u128]) -> u128 {
     let sum = picked.iter().fold(0, |sum, key| sum ^ key);
     let tweak = u128::from(first + i) << 8 | u128::from(index);

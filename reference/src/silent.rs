@@ -17,7 +17,8 @@ fn public_key(label: &str, session: &[u8; 32]) -> u128 {
 
 /// The leaves of tree number `tree` with this root.
 ///
-/// Child number `side` of node p at depth `level` is AES(k, p) + p, the key k being that of (tree, level, side).
+/// Child number `side` of node p at depth `level` is AES(k, p) + p, where k is the key of (tree, level,
+/// side).
 pub fn tree(session: &[u8; 32], tree: u64, root: u128, depth: u32) -> Vec<u128> {
     let master = public_key("vesica/1 tree keys", session);
     let mut nodes = vec![root];
@@ -57,8 +58,8 @@ fn scale(c: u64, x: u128) -> u128 {
     u128::from(low) | u128::from(high) << 64
 }
 
-/// systematic + Expand(Convolve(D·Convolve(parity))), D being the constants or 1. A row has any number of elements of
-/// GF(2^128), the same for all rows.
+/// systematic + Expand(Convolve(D·Convolve(parity))), where D is the constants or 1. A row has any number of
+/// elements of GF(2^128), the same for all rows.
 pub fn encode(parity: &[Vec<u128>], systematic: &[Vec<u128>], constants: bool) -> Vec<Vec<u128>> {
     let key = public_key("vesica/1 expand-convolute code 7x24", &[0; 32]);
     let n = parity.len();

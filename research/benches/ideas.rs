@@ -1,7 +1,7 @@
-//! What each published idea of the sparse extensions gains: every group has it on and off.
+//! What each published idea of the sparse extensions gains: every group measures one idea on and off.
 //!
-//! `VESICA_LOG_ITEMS` sets log₂ of the number of items (16 if not set); F by SHA-256 is measured at 2^10 items,
-//! since it takes a hundred times as long. Each party has one thread.
+//! `VESICA_LOG_ITEMS` sets log₂ of the number of items (16 if not set); F from SHA-256 is measured at 2^10
+//! items, since it takes a hundred times as long. Each party has one thread.
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
@@ -49,7 +49,7 @@ fn pool() -> rayon::ThreadPool {
 
 /// Interpolates every slice on one thread and evaluates it on another.
 ///
-/// `reuse`: what depends on the points alone is made once. `stream`: a slice goes over as soon as it is
+/// `reuse`: what depends only on the points is computed once. `stream`: a slice is sent as soon as it is
 /// known.
 fn polynomials<F: Field>(
     field: &F,
@@ -166,7 +166,7 @@ fn two_choices(c: &mut Criterion) {
     group.sample_size(10);
     let two = two_choice::Parameters::new(n, LAMBDA);
     bins_of(&mut group, "two choices", (two.bins, two.capacity), 2);
-    // One function into as many bins: two of twice as many have the same chances.
+    // One function: the loads are those of two functions with twice as many bins.
     let one = cuckoo::Parameters {
         bins: 2 * two.bins,
         ..cuckoo::Parameters::new(n, 2, LAMBDA)

@@ -1,10 +1,10 @@
 //! What narrow masks give away: the sender's secret s and all of its items that the receiver can guess.
 //!
-//! The receiver of a run keeps what it saw, a [`View`]: its pairs of keys, its own message, and the masks that came. For
-//! any candidate x it computes T(x) and Δ(x) = T(x) ⊕ U(x) ⊕ P(x). If the sender holds x, its mask is
-//! H(T(x) ⊕ (s ∧ Δ(x))), so 2^w trials tell whether it does, w being the number of ones in Δ(x).
-//! A trial that meets a mask tells those w bits of s, without which all other Δ have fewer ones to try.
-//! [`recover`] begins with the lightest candidate, and goes on until it knows s.
+//! The receiver of a run keeps what it saw, a [`View`]: its pairs of keys, its own message, and the masks
+//! received. For any candidate x it computes T(x) and Δ(x) = T(x) ⊕ U(x) ⊕ P(x). If the sender holds x, its
+//! mask is H(T(x) ⊕ (s ∧ Δ(x))), so 2^w trials decide whether it does, where w is the number of ones in Δ(x).
+//! A trial that hits a mask reveals those w bits of s, which leaves every other Δ fewer ones to try.
+//! [`recover`] begins with the lightest candidate, and continues until it knows s.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use crate::paper_width::{Coined, Figure, commitments, unsafe_paper_width};
 /// Trials that are hashed together.
 const BATCH: u64 = 1 << 10;
 
-/// The protocol that is run.
+/// The protocol to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
     /// [`sparse`](vesica_oprf::sparse) at the width that PRTY19 proves.
@@ -45,7 +45,7 @@ impl Run {
     }
 }
 
-/// What a receiver has seen in a run, but for the masks.
+/// What a receiver has seen in a run, except the masks.
 pub struct View<K, const W: usize> {
     params: Params,
     message: OkvsMessage<K, W>,
@@ -69,8 +69,8 @@ fn points(items: &[Item]) -> Vec<Block> {
 }
 
 impl<K: ArrangedOkvs, const W: usize> View<K, W> {
-    /// A receiver that follows the protocol, and keeps what it saw. The sender cannot tell, and not
-    /// only because nothing that is sent differs from an honest receiver's: this is a run like its.
+    /// A receiver that follows the protocol and keeps what it saw. The sender cannot tell: this is the run of
+    /// an honest receiver.
     ///
     /// # Errors
     /// Those of an honest receiver.
@@ -92,7 +92,7 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
         })
     }
 
-    /// Steps 1 to 5 of figure 15 for a receiver that makes its slots as it likes; without a coin, of figure 14.
+    /// Steps 1 to 5 of figure 15 for a receiver that chooses its slots freely; without a coin, of figure 14.
     fn run(
         channel: &mut dyn Channel,
         params: &Params,
@@ -114,7 +114,7 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
         let [t, u] = [0, 1].map(|i| AesBit::new(pairs.iter().map(|pair| pair[i])));
         let mut slots = slots(&message, &t, &u, rng)?;
         message.send(channel, &slots)?;
-        // What is not a column has not been sent.
+        // Bits that belong to no column have not been sent.
         let columns = message.columns();
         for (i, word) in slots.as_flattened_mut().iter_mut().enumerate() {
             let left = columns.saturating_sub(64 * (i % W)).min(64) as u32;
@@ -173,7 +173,7 @@ impl<K: ArrangedOkvs> View<K, 2> {
     /// Those of an honest receiver.
     ///
     /// # Panics
-    /// If either set has more items than `params` says that the receiver has.
+    /// If either set has more items than the receiver has in `params`.
     pub fn split(
         channel: &mut dyn Channel,
         params: &Params,
@@ -182,7 +182,7 @@ impl<K: ArrangedOkvs> View<K, 2> {
     ) -> Result<Self, Error> {
         let run = Run::Paper(Figure::Malicious);
         Self::run(channel, params, run, rng, |_, t, u, rng| {
-            // Each half of the columns is a message of its own.
+            // Each half of the columns is a separate message.
             let half = OkvsMessage::<K, 1>::new(params, 64);
             let mut halves = Vec::with_capacity(2);
             for (i, items) in sets.into_iter().enumerate() {
@@ -208,9 +208,9 @@ pub struct Found {
     pub items: Vec<u32>,
     /// Trials, each a hash of a row.
     pub hashes: u64,
-    /// Ones of Δ in the first candidate that was found and told something about s.
+    /// Ones of Δ in the first candidate found that revealed something about s.
     pub first: Option<u32>,
-    /// Unknown bits of s in the lightest candidate that is left, if any is.
+    /// Unknown bits of s in the lightest remaining candidate, if there is one.
     pub lightest: Option<u32>,
 }
 
@@ -263,12 +263,12 @@ pub fn recover<K: ArrangedOkvs, const W: usize>(
             std::array::from_fn(|j| t[j] ^ delta[j] & found.s[j])
         };
         left.sort_by_cached_key(|i| weight(&open(i)));
-        // One trial is enough for each that no unknown bit hides.
+        // One trial is enough for each candidate without unknown bits.
         let plain = left.partition_point(|i| weight(&open(i)) == 0);
         let rest = left.split_off(plain);
         let rows: Vec<Row> = left.iter().map(row).collect();
         found.items.extend(search.which(&left, &rows));
-        // From the lightest on, until one tells something about s.
+        // From the lightest on, until one reveals something about s.
         let mut hit = None;
         let mut tried = 0;
         for i in &rest {
@@ -319,7 +319,7 @@ impl<K: ArrangedOkvs, const W: usize> Search<'_, K, W> {
         self.masks.contains(&cut(output, self.bits))
     }
 
-    /// Those of the candidates whose rows these are that the sender holds.
+    /// The candidates, among those with these rows, that the sender holds.
     fn which(&self, numbers: &[u32], rows: &[Row]) -> Vec<u32> {
         self.hashes.fetch_add(rows.len() as u64, Ordering::Relaxed);
         let item = |i: usize| &self.candidates[numbers[i] as usize];
@@ -330,7 +330,7 @@ impl<K: ArrangedOkvs, const W: usize> Search<'_, K, W> {
             .collect()
     }
 
-    /// The value of s on the ones of `open` with which this candidate has a mask, if there is one.
+    /// The value of s on the ones of `open` for which this candidate's hash is a mask, if there is one.
     fn one(&self, number: u32, row: &Row, open: &Row) -> Option<Row> {
         let positions: Vec<usize> = (0..MAX_COLUMNS)
             .filter(|i| open[i / 64] >> (i % 64) & 1 == 1)

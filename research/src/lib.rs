@@ -1,5 +1,5 @@
-//! What is measured and attacked, and never run on real data: LTSXQ26 at the widths that it prints, the
-//! attack on them, and the choices that its tables compare.
+//! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on
+//! them, and the choices that its tables compare.
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12

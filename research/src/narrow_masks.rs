@@ -1,8 +1,8 @@
 //! Why `sparse-okvs` is wider than its paper says: the attack of `docs/narrow-masks.md`, run.
 //!
-//! Three runs between two parties in this process. In the first two the sender runs LTSXQ26 as published, figure
-//! 14 and figure 15, and the receiver finds the sender's secret and every item of the sender's that a dictionary
-//! has. In the third both run the protocol as vesica does, and there is nothing to search.
+//! Three runs between two parties in this process. In the first two the sender runs LTSXQ26 as published,
+//! figure 14 and figure 15, and the receiver finds the sender's secret and every item of the sender's that is
+//! in a dictionary. In the third both run the protocol at vesica's width, and a search is hopeless.
 
 use std::time::{Duration, Instant};
 
@@ -28,16 +28,17 @@ pub struct Options {
     pub items: usize,
     /// Candidates for each item of the sender's, at least 2.
     pub dictionary: usize,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
 /// Who holds what.
 struct Sets {
-    /// Everything that the sender may hold; what it does hold is every so manieth, but the receiver does not know that.
+    /// Everything that the sender may hold. It holds every `dictionary`-th of these, which the receiver does
+    /// not know.
     candidates: Vec<Item>,
     theirs: Vec<Item>,
-    /// Half of the sender's items, and as many that are no candidates.
+    /// Half of the sender's items, and as many that are not candidates.
     ours: Vec<Item>,
     /// Twice as many candidates as the receiver announces, in two sets; half of either are the sender's.
     guesses: [Vec<Item>; 2],
@@ -72,7 +73,7 @@ impl Sets {
     }
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 struct Outcome {
     found: Found,
     /// Bits of s.
@@ -107,7 +108,7 @@ fn send(
     Ok(outputs.into_short().0)
 }
 
-/// One run with a receiver that keeps its view, and what can be told from that. `W` words hold a row.
+/// One run with a receiver that keeps its view, and what that view reveals. `W` words hold a row.
 fn attack<const W: usize>(
     options: &Options,
     run: Run,
@@ -141,7 +142,7 @@ fn attack<const W: usize>(
         let masks = sender.join().expect("the sender does not panic")?;
         Ok::<_, Error>((view, masks))
     })?;
-    // What would go over the wire: so many bits of each output.
+    // The bits of each output that would go over the wire.
     let bits = match run {
         Run::Proven => 128,
         Run::Paper(figure) => unsafe_paper_width(figure, &params),
@@ -206,7 +207,7 @@ fn tell(outcome: &Outcome, expected: f64) {
     println!("  time                    {:.2} s", time.as_secs_f64());
 }
 
-/// Runs the attacks, and tells what came of them.
+/// Runs the attacks and prints the results.
 ///
 /// # Errors
 /// Those of the runs.

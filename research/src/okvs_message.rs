@@ -12,15 +12,15 @@ use vesica_oprf::{Item, Oprf, Params, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, recv_rows, send_rows};
 
-/// Slots that go out together.
+/// Slots that are sent together.
 const SLOTS: usize = 1 << 13;
 
 /// Points that are decoded together.
 const DECODED: usize = 1 << 18;
 
-/// An OKVS, and how it is made.
+/// An oblivious key-value store (OKVS), and how to make one.
 pub trait ArrangedOkvs: Okvs {
-    /// For so many keys, failing with probability at most 2^-`lambda`.
+    /// For `items` keys; encoding fails with probability at most 2^-`lambda`.
     fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self;
 
     /// An order of items in which it is fast.

@@ -4,21 +4,24 @@
 //! figure 15 (malicious), for reproducing its tables III, VIII and IX.
 //!
 //! **Adversary.** None. A receiver that follows figure 14 and has a list of what the sender may hold finds in
-//! seconds which of it the sender does hold; so does one that deviates from figure 15. The sender's mask
-//! of x is H(A(x) ⊕ (s ∧ Δ(x))), of which the receiver knows A(x) and Δ(x) = R(x) ⊕ P(x): what hides it is as
-//! many bits of s as Δ(x) has ones. That is half of ℓ on average, 20 for some of 2^10 items at ℓ = 64, and each
-//! item found makes the others lighter. [`attack`](crate::attack) does it; `docs/narrow-masks.md` explains it.
+//! seconds which of it the sender does hold; so does one that deviates from figure 15. The sender's mask of x
+//! is H(A(x) ⊕ (s ∧ Δ(x))), of which the receiver knows A(x) and Δ(x) = R(x) ⊕ P(x): only as many bits of s
+//! hide it as Δ(x) has ones. That is half of ℓ on average, 20 for some of 2^10 items at ℓ = 64, and each item
+//! found makes the others lighter. [`attack`](crate::attack) runs the attack; `docs/narrow-masks.md` explains
+//! it.
 //!
 //! **What is revealed.** To the receiver, all of the sender's items that it can guess; to the sender, the sizes.
 //!
-//! **The figures** are [`sparse`](vesica_oprf::sparse) with a matrix of [`unsafe_paper_width`] columns. In figure 15 the sender
-//! commits to half of a coin ω before the transfers and opens it when it has the message; ω enters all outputs.
+//! **The figures** are [`sparse`](vesica_oprf::sparse) with a matrix of [`unsafe_paper_width`] columns. In
+//! figure 15 the sender commits to half of a coin ω before the OTs and opens it when it has the message; ω
+//! enters all outputs.
 //!
-//! **Deviations.** Those of [`sparse`](vesica_oprf::sparse): F and H are other functions. Columns are whole bytes, up to 7 more
-//! than the paper's, which favours the sender. H of figure 14 has neither x nor ω as an input: one run has one
-//! key, and rows of different items differ. Figure 15's H° is two hashes, the first of the row and
-//! the second of ω, the first's output and x, so that a receiver need not keep rows until the coin is known. Its τ, ω of
-//! figure 14 and r of both are the session's salt, to which both sides contribute.
+//! **Deviations.** Those of [`sparse`](vesica_oprf::sparse): F and H are other functions. Columns are whole
+//! bytes, up to 7 more than the paper's, which favours the sender. H of figure 14 has neither x nor ω as an
+//! input: one run has one key, and rows of different items differ. Figure 15's H° is two hashes, the first of
+//! the row and the second of ω, the first's output and x, so that a receiver need not keep rows until the
+//! coin is known. The session's salt, to which both sides contribute, stands for its τ, for ω of figure 14
+//! and for r of both.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;

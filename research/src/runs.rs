@@ -1,4 +1,4 @@
-//! Whole runs of the variants that LTSXQ26's tables compare, in one process, one thread each party.
+//! Whole runs of the variants that LTSXQ26's tables compare, in one process, one thread per party.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::okvs_message::OkvsMessage;
 use crate::paper_width::{Figure, PaperWidth};
 use crate::sha256::Sha256Bit;
 
-/// A protocol and what it is called.
+/// A protocol and its name.
 type Variant = (&'static str, &'static dyn Protocol);
 
 /// Which OKVS, and which F, at the width that PRTY19 proves.
@@ -137,7 +137,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
     })
 }
 
-/// Runs each variant and prints what it took, the median of `runs` runs.
+/// Runs each variant and prints its cost, the median of `runs` runs.
 ///
 /// # Errors
 /// The protocols'.

@@ -1,4 +1,4 @@
-//! F by SHA-256, as LTSXQ26's table IX has it: some forty times slower than by AES.
+//! F from SHA-256, as in LTSXQ26's table IX: some forty times slower than from AES.
 
 use sha2::{Digest, Sha256};
 use vesica_oprf::sparse::rows::BITS;

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Receive(Receive),
     /// Helps the receiver; learns only how many distinct keys it has
     Send(Send),
-    /// Tells what a run would see of a table, without a peer
+    /// Reports what a run would see of a table; needs no peer
     Check(Check),
     /// Measures a protocol between two processes on this machine
     Bench(Bench),
@@ -71,8 +71,8 @@ pub(crate) struct Table {
     /// Key columns, separated by commas; both sides name corresponding columns in the same order
     #[arg(long, value_name = "COL[,COL…]")]
     key: String,
-    /// How a key column is normalised: email, phone:REGION, text, sha256-hex or exact (default);
-    /// may be given once a column
+    /// How a key column is normalised: email, phone:REGION, text, sha256-hex or exact (default); may be given
+    /// once per column
     #[arg(long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given
@@ -88,7 +88,7 @@ impl Table {
         Ok(KeySpec::parse(&self.key, &self.normalize)?)
     }
 
-    /// Opens the table. `more` says what does not follow from these options.
+    /// Opens the table. `more` has the settings that these options do not determine.
     pub(crate) fn open(&self, more: SourceOptions) -> Result<Source, Failure> {
         let options = SourceOptions {
             format: match &self.format {
@@ -102,14 +102,14 @@ impl Table {
     }
 }
 
-/// Who the peer is, where it is met, and on which terms.
+/// Who the peer is, how to reach it, and on which terms.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 pub(crate) struct Meeting {
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Connect to the peer at HOST:PORT, again and again until the wait is over
+    /// Connect to the peer at HOST:PORT, retrying until the wait is over
     #[arg(long, value_name = "ADDR")]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
@@ -137,27 +137,27 @@ pub(crate) struct Meeting {
     /// the sender about them
     #[arg(long)]
     pub(crate) both: bool,
-    /// Memory for the run, about, as 512M or 4G: larger sets are worked on in buckets, and their keys
-    /// are kept, encrypted, in an unnamed file; half of this machine's if not given
+    /// Approximate memory for the run, such as 512M or 4G: larger sets are processed in buckets, and their
+    /// keys are kept, encrypted, in an unnamed file; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Directory that lets a run go on after a failure: run the same command again, on both sides. An
-    /// answer that was found and not written is written without the peer. Made if it is not there,
-    /// removed when the result is in its place
+    /// Directory that lets a run resume after a failure: run the same command again, on both sides. An answer
+    /// that was found but not written is written without the peer. Created if missing, removed when the
+    /// result is in its place
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
     /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Longest wait for the peer to come, counted from when this side is ready itself. Others who
-    /// come are turned away, named, and waited past
+    /// Longest wait for the peer to connect, counted from when this side is ready itself. Others who connect
+    /// are turned away and named, and the wait goes on
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) wait: Duration,
-    /// Longest silence of the peer once it has come. A peer that works says every second that it is
-    /// alive, so that this need not cover its longest computation
+    /// Longest silence of the peer once it is connected. A working peer says every second that it is alive,
+    /// so this need not cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// Write a report of the run as JSON
@@ -169,7 +169,7 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
-    /// The security that a run of `protocol` asks for.
+    /// The security for a run of `protocol`.
     pub(crate) fn security(&self, protocol: &Spec) -> Result<Security, Failure> {
         let asked = self.security.map_or(protocol.security, Strength::security);
         if protocol.security < asked {
@@ -232,14 +232,14 @@ pub(crate) struct Check {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Memory for the check, about, as 512M or 4G: keys that do not fit are kept, encrypted, in an
+    /// Approximate memory for the check, such as 512M or 4G: keys that do not fit are kept, encrypted, in an
     /// unnamed file; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
 }
 
 impl Check {
-    /// Bytes of keys in memory: a quarter of all, as in a run.
+    /// Bytes for keys in memory: a quarter of the limit, as in a run.
     pub(crate) fn memory(&self) -> u64 {
         let memory = self.memory.or_else(half_of_the_machine);
         memory.map_or(u64::MAX, |memory| memory / 4)
@@ -263,16 +263,16 @@ pub(crate) struct Bench {
     /// Threads of each party
     #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
     pub(crate) threads: NonZeroUsize,
-    /// Peers to withstand; the strongest that the protocol does if not given
+    /// Peers to withstand; the strongest that the protocol withstands if not given
     #[arg(long, value_enum)]
     security: Option<Strength>,
-    /// Measured runs, of which medians are given; one more warms up
+    /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
     /// What carries the frames
     #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
     pub(crate) transport: Carrier,
-    /// What the parties are; threads share one peak of memory, which is then not given
+    /// What the parties are; threads share one memory peak, which is then not given
     #[arg(long, value_enum, default_value_t = Parties::Processes)]
     pub(crate) parties: Parties,
     /// The best version of the arithmetic that may run
@@ -299,7 +299,7 @@ enum Reveal {
 enum Strength {
     /// The peer may do anything
     Malicious,
-    /// The peer follows the protocol and looks at what it sees
+    /// The peer follows the protocol and examines what it sees
     SemiHonest,
 }
 
@@ -408,7 +408,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Half of this machine's memory, or of what this process may have of it, where that can be told.
+/// Half of this machine's memory, or of this process's limit, where that is known.
 fn half_of_the_machine() -> Option<u64> {
     let total = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = total
@@ -478,7 +478,7 @@ fn network(name: &str) -> Result<String, String> {
     }
 }
 
-/// Most items of any party.
+/// Maximum number of items of any party.
 const MAX_SIZE: u64 = 1 << 28;
 
 fn size(text: &str) -> Result<u64, String> {

@@ -15,7 +15,7 @@ use crate::signals::Signals;
 
 const DONORS: &str = include_str!("../data/donors.csv");
 const CUSTOMERS: &str = include_str!("../data/customers.csv");
-/// Rows of the result that are shown.
+/// How many rows of the result to show.
 const SHOWN: usize = 10;
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -77,7 +77,7 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
         ),
     )?;
     let received = receiver.finish()?;
-    // A charity that failed may never have met the shop, which would wait on; it is ended then.
+    // A charity that failed may never have met the shop, which would go on waiting; it is ended then.
     received.check()?;
     let sent = sender.finish()?;
     if signals.interrupt().is_raised() {
@@ -153,7 +153,7 @@ fn tell(line: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
 }
 
-/// One of the two processes. Dropped, it is ended.
+/// One of the two processes. Dropping it ends the process.
 struct Party {
     name: &'static str,
     process: Child,
@@ -194,7 +194,7 @@ impl Party {
         })
     }
 
-    /// Waits until it listens; gives the address.
+    /// Waits until it listens; returns the address.
     fn address(&mut self) -> Result<String, Failure> {
         if let Some(errors) = &mut self.errors {
             for line in errors.lines().map_while(Result::ok) {
@@ -245,7 +245,7 @@ impl Drop for Party {
 }
 
 impl Finished {
-    /// Shows what it said; fails as it failed.
+    /// Shows what it said; fails if it failed.
     fn check(&self) -> Result<(), Failure> {
         if !self.status.success() {
             let code = self.status.code().and_then(|c| u8::try_from(c).ok());

@@ -1,4 +1,4 @@
-//! How the command fails: one line of what is wrong, one of what to do, an exit code.
+//! How the command fails: one line that says what is wrong, one that says what to do, an exit code.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -45,8 +45,8 @@ impl Failure {
         self
     }
 
-    /// Prints the line and the hint, unless another thread has said why the process ends; gives the
-    /// exit code.
+    /// Prints the line and the hint, unless another thread has said why the process ends; returns the exit
+    /// code.
     pub(crate) fn report(&self) -> ExitCode {
         static SAID: AtomicBool = AtomicBool::new(false);
         if SAID.swap(true, Ordering::SeqCst) {
@@ -56,7 +56,7 @@ impl Failure {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("hint: {}\n", one_line(hint)));
         }
-        // With standard error gone, the exit code is all that is left to say it with.
+        // With standard error gone, only the exit code can still say it.
         let _ = std::io::stderr().write_all(text.as_bytes());
         ExitCode::from(self.code)
     }

@@ -19,7 +19,7 @@ use failure::Failure;
 use vesica_kernels::memory::HugePages;
 use vesica_kernels::process::{OrExit, ignore_file_size_signal};
 
-/// Runs touch a lot of fresh memory, and jump about in it.
+/// Runs touch a lot of fresh memory, in random order.
 #[global_allocator]
 static ALLOCATOR: OrExit<HugePages> = OrExit {
     allocator: HugePages,
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => match signals::stopped() {
-            // What else went wrong meanwhile keeps its own code.
+            // Any other failure meanwhile keeps its own code.
             Some(code) if failure.code == failure::NETWORK => Failure { code, ..failure }.report(),
             _ => failure.report(),
         },

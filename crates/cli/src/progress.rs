@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar on a terminal, plain lines elsewhere, or nothing.
 //!
-//! The time left is that of the running phase, and only told where the phase knows how much it has
-//! to do: what later phases take depends on the peer.
+//! The time left is that of the running phase, and shown only where the phase knows how much it has to do:
+//! the time of later phases depends on the peer.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ enum View {
 }
 
 impl View {
-    /// Prints a line that is no matter of progress.
+    /// Prints a line that is not about progress.
     fn say(&self, text: &str) {
         match self {
             View::Bar(bar) => bar.suspend(|| line(text)),
@@ -61,14 +61,14 @@ impl Progress {
         }
     }
 
-    /// Tells of a connection that was turned away, at once and whatever the progress: a fingerprint
-    /// may be mistyped, and somebody waits.
+    /// Reports a refused connection at once, in every progress mode: a fingerprint may be mistyped, and
+    /// somebody is waiting.
     pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
         let view = self.view.clone();
         move |refused| view.say(&format!("turned away: {refused}"))
     }
 
-    /// What is going on from now on.
+    /// Sets what is going on from now on.
     fn now(&self, text: &str) {
         match &self.view {
             View::Bar(bar) => bar.set_message(text.to_owned()),
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// How the running phase goes on.
+    /// Shows the progress of the running phase.
     fn tell(&mut self) {
         let now = Instant::now();
         match &self.view {
@@ -93,7 +93,7 @@ impl Progress {
         }
     }
 
-    /// What stays to be read, unless no progress is asked for.
+    /// Prints a line that stays, unless progress is switched off.
     fn note(&self, text: &str) {
         match &self.view {
             View::Nothing => {}
@@ -121,15 +121,15 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// How a phase goes on.
+/// The progress of a phase.
 struct Pace {
     phase: &'static str,
     began: Instant,
-    /// When a line last told of it.
+    /// When a line about it was last printed.
     told: Instant,
-    /// Bytes sent and received before the phase, and by now.
+    /// Bytes sent and received before the phase, and so far.
     bytes: [u64; 2],
-    /// What the phase is at, if it knows how much that is.
+    /// The current step, if its size is known.
     step: Option<Step>,
 }
 
@@ -142,7 +142,7 @@ struct Step {
 /// Time between two lines about one phase.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Nothing is extrapolated from less time than this.
+/// Shortest time to extrapolate from.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 impl Pace {
@@ -163,20 +163,19 @@ impl Pace {
         };
     }
 
-    /// So much of so much is done. Less than before, or of another total, is the beginning of
-    /// something new.
+    /// `done` of `total` is done. A smaller `done` than before, or another total, begins a new step.
     fn step(&mut self, done: u64, total: u64, now: Instant) {
         match &mut self.step {
             Some(step) if step.total == total && step.done <= done => step.done = done,
             _ => {
-                // What is done at the first word of it has taken the time since the phase began.
+                // What the first report counts as done has taken the time since the phase began.
                 let began = self.step.as_ref().map_or(self.began, |_| now);
                 self.step = Some(Step { began, done, total });
             }
         }
     }
 
-    /// Whether a line is due, and if so takes it as told.
+    /// Whether a line is due; if so, records it as printed.
     fn due(&mut self, now: Instant) -> bool {
         let due = now.duration_since(self.told) >= QUIET;
         if due {
@@ -218,7 +217,7 @@ impl Pace {
     }
 }
 
-/// A time in the unit that it is best said in.
+/// A time in its most readable unit.
 fn clock(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {
@@ -228,7 +227,7 @@ fn clock(seconds: f64) -> String {
     }
 }
 
-/// Prints a line; with standard error gone there is nobody to tell.
+/// Prints a line; ignores a closed standard error.
 fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -290,12 +289,12 @@ impl Observer for Progress {
                 counts.rows, counts.blanks, counts.invalid
             ));
         }
-        // From here on something may have to be removed, and soon somebody be told.
+        // From here on there may be files to remove and soon a peer to tell.
         self.signals.stop_in_order();
     }
 
     fn listening(&mut self, address: SocketAddr) {
-        // Not a matter of progress: with port 0 nobody could connect without it.
+        // Shown in every mode: with port 0 nobody could connect without it.
         self.view.say(&format!("listening on {address}"));
         self.now("waiting for the peer");
     }

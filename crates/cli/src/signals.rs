@@ -22,7 +22,7 @@ pub(crate) fn stopped() -> Option<u8> {
     Some(STOPPED.load(Ordering::SeqCst)).filter(|code| *code > 0)
 }
 
-/// What a signal does at the moment.
+/// What a signal currently does.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     interrupt: Interrupt,
@@ -59,7 +59,7 @@ impl Signals {
         Ok(())
     }
 
-    /// What Ctrl-C does is up to this system: the peer hears of it by the end of the connection, and an unfinished
+    /// What Ctrl-C does is up to this system: the peer notices that the connection ends, and an unfinished
     /// result may stay under its private name.
     #[cfg(not(unix))]
     fn listen(&self) -> Result<(), Failure> {
@@ -94,9 +94,9 @@ impl Signals {
     }
 }
 
-/// Removes unfinished results that have a private name, as they do where the system has no files
-/// without one: no destructor runs when a process ends at once. They are found through the process's
-/// open files.
+/// Removes unfinished results that have a private name, which they have where the system does not support
+/// unnamed files: no destructor runs when a process ends at once. They are found through the process's open
+/// files.
 fn remove_temporaries() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
         return;

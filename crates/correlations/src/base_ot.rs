@@ -1,39 +1,40 @@
-//! Base oblivious transfers from key agreement on Curve25519: few, from nothing, in one round.
+//! Base oblivious transfers (OTs) from key agreement on Curve25519: a few OTs from scratch, in one round.
 //!
 //! **Paper.** I. McQuoid, M. Rosulek, L. Roy, *Batching Base Oblivious Transfers*, ASIACRYPT 2021: one
-//! key-agreement message of the sender's for the whole batch, and for each transfer a programmable-once
-//! public function φ of the receiver's. φ has the shape of D. Masny, P. Rindal, *Endemic Oblivious
-//! Transfer*, CCS 2019, over 256-bit strings with exclusive or:
+//! key-agreement message from the sender for the whole batch, and for each OT a programmable-once public
+//! function φ from the receiver. φ has the form of D. Masny, P. Rindal, *Endemic Oblivious Transfer*, CCS
+//! 2019, over 256-bit strings with exclusive or:
 //!
-//! - φ = (r_0, r_1), and φ at b is r_b ⊕ H(b, i, r_{1−b}) for transfer number i;
-//! - to make φ at c a wanted string B: r_{1−c} is random, r_c = B ⊕ H(c, i, r_{1−c}).
+//! - φ = (r_0, r_1), and φ at b is r_b ⊕ H(b, i, r_{1−b}) for OT number i;
+//! - to make φ at c equal to a string B: r_{1−c} is random, r_c = B ⊕ H(c, i, r_{1−c}).
 //!
-//! The receiver makes φ at its choice c its own key-agreement message B; the key of choice b is a hash of
-//! what the sender's secret and the string φ at b agree on. The two flows do not depend on each other.
+//! The receiver makes φ at its choice c equal to its own key-agreement message B; the key of choice b is a
+//! hash of what the sender's secret and the string φ at b agree on. The two messages do not depend on each
+//! other.
 //!
 //! **Adversary.** Malicious on either side, in the random-oracle model, under the oracle Diffie-Hellman
 //! assumption on Curve25519.
 //!
-//! - *Against the sender.* φ at 0 and φ at 1 cannot both be chosen: of H(0, i, r_1) and H(1, i, r_0) one
-//!   is asked last, and its answer makes φ there a uniform string, whose exponent the receiver would need
-//!   to agree on a secret. With Q questions, and Q strings of known exponents, it meets one of these with
+//! - *Against the sender.* φ at 0 and φ at 1 cannot both be chosen: one of H(0, i, r_1) and H(1, i, r_0) is
+//!   queried last, and its answer makes φ there a uniform string, whose exponent the receiver would need to
+//!   agree on a secret. With Q queries, and Q strings of known exponents, it hits one of these with
 //!   probability Q²·2^-253 (up to eight strings decode to one point). A message of low order is one more
-//!   string whose secret is known: it can be put at one place, not at both.
+//!   string whose secret is known: it can be used at one choice, not at both.
 //! - *Against the receiver.* Both strings of φ are uniform up to 2^-127, whatever c is, since B is (see
-//!   [`vesica_primitives::curve`]). The sender's key is refused when it has low order or is not
-//!   canonical, which has nothing to do with c. Receivers' secrets are multiples of 8: a component of low
-//!   order in the sender's key changes nothing.
+//!   [`vesica_primitives::curve`]). The sender's key is refused when it has low order or is not canonical,
+//!   which has nothing to do with c. The receiver's secrets are multiples of 8, so a component of low order
+//!   in the sender's key changes nothing.
 //!
-//! **What it gives.** Endemic transfers (Masny and Rindal): keys are random for parties that
-//! follow the protocol; a malicious sender may influence both keys and a malicious receiver the key of
-//! its choice, by trying messages. No party learns more than it should. Extensions ask for no more.
+//! **What it gives.** Endemic OTs (Masny and Rindal): keys are random for parties that follow the protocol;
+//! by trying messages, a malicious sender may influence both keys and a malicious receiver the key of its
+//! choice. No party learns more than it should. Extensions need no more.
 //!
 //! **Deviations.**
-//! - The key hash takes all that was said: a digest of session, batch size and the sender's message, then
-//!   i, b and φ. The paper asks for a tag i. So a φ repeated for another transfer gives unrelated keys,
-//!   and several strings that lead to one secret (see [`Receiver`]) give several keys.
-//! - The key-agreement messages are points of the whole curve, not of the subgroup, for the strings of φ
-//!   to be uniform.
+//! - The key hash takes the whole transcript: a digest of session, batch size and the sender's message, then
+//!   i, b and φ. The paper asks for a tag i. So a φ repeated for another OT gives unrelated keys, and several
+//!   strings that lead to one secret (see [`Receiver`]) give different keys.
+//! - The key-agreement messages are points of the whole curve, not of the subgroup, so that the strings of φ
+//!   are uniform.
 
 use rand_core::CryptoRng;
 use subtle::{Choice, ConditionallySelectable};
@@ -78,13 +79,13 @@ impl FunctionOracle {
     }
 }
 
-/// A digest of what fixes the sender's keys, for given functions.
+/// A digest of everything besides the functions that determines the sender's keys.
 fn batch(session: &[u8; 32], count: usize, public: &Bytes32) -> [u8; 32] {
     let count = (count as u64).to_le_bytes();
     Oracle::new("vesica/1 base-ot batch", session).hash(&[&count, public])
 }
 
-/// The hash that makes keys, which knows session, batch size and the sender's message.
+/// The hash that makes keys, keyed with session, batch size and the sender's message.
 struct KeyOracle(Oracle);
 
 impl KeyOracle {
@@ -116,7 +117,7 @@ impl Sender {
         (Sender { session, key }, public)
     }
 
-    /// Both keys of every transfer. Every string is a function: there is nothing to refuse.
+    /// Both keys of every OT. Every string is a valid function, so there is nothing to refuse.
     pub fn keys(self, functions: &[Function]) -> Zeroizing<Vec<[Block; 2]>> {
         let oracle = FunctionOracle::new(&self.session);
         let hash = KeyOracle::new(&self.session, functions.len(), self.key.public());
@@ -137,8 +138,8 @@ impl Sender {
 
 /// The receiver, waiting for the sender's message.
 ///
-/// Its own messages are strings of which several decode to one point: two bits of a string are ignored,
-/// and two field elements stand for one point. The keys depend on the string.
+/// Several strings of its messages decode to one point: two bits of a string are ignored, and two field
+/// elements encode each point. The keys depend on the string.
 pub struct Receiver {
     session: [u8; 32],
     choices: Choices,
@@ -147,7 +148,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver and its functions, one a choice bit.
+    /// The receiver and its functions, one per choice bit.
     pub fn new(
         session: &[u8; 32],
         choices: Choices,
@@ -176,7 +177,8 @@ impl Receiver {
         (receiver, functions)
     }
 
-    /// The key of every choice. Fails if no honest sender sends `public`.
+    /// The key of every choice. Fails if `public` is not from an honest sender: of low order or not
+    /// canonical.
     pub fn keys(self, public: &Bytes32) -> Result<Zeroizing<Vec<Block>>, Misbehaviour> {
         let secrets = self
             .keys
@@ -200,10 +202,10 @@ fn select(zero: &Bytes32, one: &Bytes32, choice: Choice) -> Bytes32 {
     std::array::from_fn(|k| u8::conditional_select(&zero[k], &one[k], choice))
 }
 
-/// Runs the sender of `count` transfers over a channel; both keys of each.
+/// Runs the sender of `count` OTs over a channel; returns both keys of each.
 ///
-/// `session` is new for every batch of a run and for every direction: two batches of one session that
-/// name the same key would give related keys.
+/// `session` must be new for every batch of a run and for every direction: two batches of one session with
+/// the same public key would give related keys.
 pub fn send(
     channel: &mut dyn Channel,
     session: &[u8; 32],
@@ -216,7 +218,7 @@ pub fn send(
 /// Keys, and a session that is new with them.
 pub(crate) type Bound<Key> = (Zeroizing<Vec<Key>>, [u8; 32]);
 
-/// As [`send`]; also a session that depends on the sender's message, for what uses the keys next.
+/// As [`send`]; also returns a session that depends on the sender's message, for the next user of the keys.
 pub(crate) fn send_and_bind(
     channel: &mut dyn Channel,
     session: &[u8; 32],
@@ -235,7 +237,7 @@ pub(crate) fn send_and_bind(
     Ok((sender.keys(&functions), batch(session, count, &public)))
 }
 
-/// Runs the receiver over a channel: the key of each of its choices. On `session` see [`send`].
+/// Runs the receiver over a channel; returns the key of each of its choices. On `session` see [`send`].
 pub fn receive(
     channel: &mut dyn Channel,
     session: &[u8; 32],
@@ -245,7 +247,7 @@ pub fn receive(
     Ok(receive_and_bind(channel, session, choices, rng)?.0)
 }
 
-/// As [`receive`]; also the session that [`send_and_bind`] gives the sender.
+/// As [`receive`]; also returns the session that [`send_and_bind`] returns to the sender.
 pub(crate) fn receive_and_bind(
     channel: &mut dyn Channel,
     session: &[u8; 32],

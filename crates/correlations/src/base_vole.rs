@@ -1,4 +1,5 @@
-//! A few vector OLEs from oblivious transfers: the seeds of silent ones.
+//! A few vector oblivious linear evaluations (VOLEs) from oblivious transfers (OTs): the seeds of silent
+//! ones.
 //!
 //! **Paper.** L. Roy, *SoftSpokenOT*, CRYPTO 2022 (the small-field construction of section 3), for pieces
 //! of four bits of Δ; with pieces of one bit it is the COPE of Keller, Orsini and Scholl (CCS 2016).
@@ -6,14 +7,14 @@
 //! **What it gives.** Receiver: y_i and c_i; sender: b_i and Δ, with c_i = Δ·y_i + b_i in GF(2^128).
 //!
 //! **How.** For each piece Δ_j the receiver makes a tree of 16 seeds, and the sender learns all but number
-//! Δ_j of them. From the vectors r_{j,x} that the seeds stand for, the receiver computes
-//! u_j = Σ_x r_{j,x} and v_j = Σ_x x̂·r_{j,x}, x̂ being x at the place of the piece; the sender can compute
-//! w_j = Σ_x (x̂ + Δ̂_j)·r_{j,x} = v_j + Δ̂_j·u_j, where the seed that it lacks counts nothing. The holder
-//! corrects every u_j to the same y = u_0 by sending u_j + y.
+//! Δ_j of them. From the vectors r_{j,x} expanded from the seeds, the receiver computes u_j = Σ_x r_{j,x} and
+//! v_j = Σ_x x̂·r_{j,x}, where x̂ is x at the bits of the piece. The sender can compute w_j = Σ_x (x̂ +
+//! Δ̂_j)·r_{j,x} = v_j + Δ̂_j·u_j, since the seed that it lacks has factor 0. The receiver corrects every u_j
+//! to the same y = u_0 by sending u_j + y.
 //!
-//! **Adversary.** A receiver that sends wrong sums or corrections makes c wrong by an amount that depends
-//! on Δ. Nothing here notices; what uses it must check the result, and the receiver then passes only if it
-//! has guessed which set of values Δ belongs to. A sender has no message here.
+//! **Adversary.** A receiver that sends wrong sums or corrections makes c wrong by an amount that depends on
+//! Δ. Nothing here detects that. The caller must check the result; the receiver then passes only if it has
+//! guessed a set of values that contains Δ. A sender sends nothing here.
 
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
@@ -32,14 +33,14 @@ const PIECES: usize = 128 / PIECE_BITS;
 /// Seeds of a piece.
 const SEEDS: usize = 1 << PIECE_BITS;
 
-/// Base transfers that are used: one a bit of Δ.
+/// Number of base OTs used: one per bit of Δ.
 pub(crate) const TRANSFERS: usize = 128;
 
-/// Corrections of an entry.
+/// Number of corrections per entry.
 pub(crate) const CORRECTIONS: usize = PIECES - 1;
 
-/// The place in the row of base transfers of the transfer for a level of the tree of a piece, and the bit
-/// of Δ that decides it: the way down starts with a piece's highest bit.
+/// For each level of each piece's tree, the index of its base OT and the bit of Δ that decides it: the path
+/// down starts with a piece's highest bit.
 fn places() -> impl Iterator<Item = (usize, usize)> {
     (0..TRANSFERS).map(|i| {
         let (piece, level) = (i / PIECE_BITS, i % PIECE_BITS);
@@ -47,15 +48,14 @@ fn places() -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// What the sender, who receives the base transfers, has to choose in them: the side that its Δ does not
-/// take.
+/// The choices of the sender, which receives the base OTs: the sides that are not on the path of its Δ.
 pub(crate) fn choices(delta: Block) -> Block {
     places().fold(0, |choices, (transfer, bit)| {
         choices | (!delta >> bit & 1) << transfer
     })
 }
 
-/// One entry of a vector: the subfield decides how many of its bits count.
+/// Expands a seed into vector entries; `bits` masks each to its subfield.
 fn entries(seed: Block, bits: &[Block], out: &mut [Block]) {
     Prg::new(seed).fill(out);
     for (out, bits) in out.iter_mut().zip(bits) {
@@ -73,13 +73,13 @@ pub(crate) struct Receiver {
 
 /// What the receiver sends.
 pub(crate) struct Message {
-    /// Masked sums, two for each base transfer.
+    /// Masked sums, two for each base OT.
     pub(crate) sums: Vec<[Block; 2]>,
     /// Corrections, [`CORRECTIONS`] for each entry.
     pub(crate) corrections: Vec<[Block; CORRECTIONS]>,
 }
 
-/// Makes the receiver's half from both keys of the base transfers. `bits[i]` masks entry i to its subfield.
+/// Makes the receiver's half from both keys of the base OTs. `bits[i]` masks entry i to its subfield.
 pub(crate) fn receiver(
     session: &[u8; 32],
     keys: &[[Block; 2]],
@@ -126,7 +126,7 @@ pub(crate) fn receiver(
     (half, message)
 }
 
-/// Makes the sender's half b from its keys of the base transfers, which it chose by [`choices`].
+/// Makes the sender's half b from its keys of the base OTs, which it chose by [`choices`].
 pub(crate) fn sender(
     session: &[u8; 32],
     delta: Block,
@@ -167,9 +167,9 @@ pub(crate) fn sender(
 /// Sums over the vectors of one piece.
 struct Vectors {
     one: Zeroizing<Vec<Block>>,
-    /// Of all.
+    /// The sum of all.
     all: Zeroizing<Vec<Block>>,
-    /// Of those whose number, less the punctured point, has a bit.
+    /// For each bit, the sum of those whose number, relative to the punctured point, has that bit.
     with_bit: [Zeroizing<Vec<Block>>; PIECE_BITS],
 }
 

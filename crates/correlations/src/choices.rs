@@ -25,7 +25,7 @@ impl Choices {
     /// The first `count` bits of `blocks`.
     ///
     /// # Panics
-    /// If there are not exactly as many blocks as `count` bits take.
+    /// If there are not exactly as many blocks as `count` bits need.
     pub fn from_blocks(mut blocks: Zeroizing<Vec<Block>>, count: usize) -> Self {
         assert_eq!(blocks.len(), count.div_ceil(128));
         if let Some(last) = blocks.last_mut() {
@@ -68,7 +68,7 @@ impl fmt::Debug for Choices {
 impl FromIterator<bool> for Choices {
     fn from_iter<I: IntoIterator<Item = bool>>(bits: I) -> Self {
         let bits = bits.into_iter();
-        // Room for all at once where the number is known: growing would leave copies behind.
+        // Reserves room for all bits if their number is known: growing would leave copies behind.
         let mut blocks = Zeroizing::new(Vec::with_capacity(bits.size_hint().0.div_ceil(128)));
         let mut count = 0;
         for bit in bits {

@@ -3,34 +3,36 @@
 //! **Paper.** S. Raghuraman, P. Rindal, T. Tanguy, *Expand-Convolute Codes for Pseudorandom Correlation
 //! Generators from LPN*, CRYPTO 2023 (RRT23).
 //!
-//! **Parameters.** Rate 1/2; systematic; expander of weight 7, one position from each of seven equal
-//! parts; convolution with 24 random coefficients and a last one that is always 1, run twice and around
-//! the end: the setting called `ExConv7x24` in the authors' library libOTe. An encoding of noise
-//! (e, f), both of the code's dimension, is e + Expand(Convolve(D·Convolve(f))).
+//! **Parameters.** Rate 1/2; systematic; expander of weight 7, one position from each of seven equal parts;
+//! convolution with 24 random coefficients and a last one that is always 1, run twice and wrapped around the
+//! end: the setting called `ExConv7x24` in the authors' library libOTe. The encoding of noise (e, f), both of
+//! the code's dimension, is e + Expand(Convolve(D·Convolve(f))).
 //!
-//! **Constants.** D is a diagonal matrix of public constants. Over GF(2) it is 1. Over GF(2^64) and GF(2^128) each
-//! row has a random constant of GF(2^64) other than 0. Without it all coefficients are 0 or 1, no bit of an element
-//! ever meets another one, and the code is as many codes over GF(2) as an element has bits, whose noise has one
-//! common support. Joint tests of these planes are cheaper than any single one ([`crate::lpn`] has the estimate, and
-//! `examples/lpn.rs` the experiment). With D only two planes are left, those of GF(2^128) over GF(2^64), and a joint test
-//! gains at most a factor of 2^64 on an advantage of 2^-t. So constants of GF(2^64) are enough for both fields; they
-//! cost two thirds of those of GF(2^128), and vectors over GF(2^64) stay in their field. Words of the dual code whose
-//! coefficients in the systematic half are 0 and 1 have arbitrary ones in the other half: planes of the one half
-//! are of use only to somebody who meets no noise at all in the other.
+//! **Constants.** D is a diagonal matrix of public constants. Over GF(2) it is 1. Over GF(2^64) and GF(2^128)
+//! each row has a random constant of GF(2^64) other than 0. Without it all coefficients are 0 or 1, the bits
+//! of an element never mix, and the code consists of as many codes over GF(2) as an element has bits, with
+//! one common noise support. Joint tests of these planes are cheaper than any single test ([`crate::lpn`] has
+//! the estimate, and `examples/lpn.rs` the experiment). With D only two planes are left, those of GF(2^128)
+//! over GF(2^64), and a joint test gains at most a factor of 2^64 on an advantage of 2^-t. So constants of
+//! GF(2^64) are enough for both fields; they cost two thirds of those of GF(2^128), and vectors over GF(2^64)
+//! stay in their field. Words of the dual code with coefficients 0 and 1 in the systematic half have
+//! arbitrary ones in the other half: planes of one half help only an attacker that meets no noise at all in
+//! the other.
 //!
 //! **Distance.** The convolution run twice and wrapped around keeps a word that the expander puts into a
-//! small region from staying light. libOTe counts on a relative distance of 0.15 ([`DISTANCE_PERCENT`]). That is an
-//! *estimate*, on which the security of every silent correlation rests; no proof covers these exact parameters. For
-//! comparison, 0.11 is the Gilbert-Varshamov distance of binary codes of this rate: lighter words do not exist in most
-//! codes. It does not mean that nobody finds a lighter word. Words that are 0 on long gaps of the parity half take
-//! 50 linear conditions per gap, and with four intervals and some 200 rows of the pinned code one of relative weight
-//! 0.1433 was found with constants (n = 1 118 208), one of 0.0802 for bits (n = 512 000). They do not break regular
-//! noise, since they cover whole blocks and each block has a noise position. **Security rests on noise in contiguous
-//! regular blocks; noise of any other shape must not be used with this code.** What such words do if they have a gap
-//! in every block is an attack of its own: [`crate::lpn::structured_words`].
+//! small region from staying light. libOTe assumes a relative distance of 0.15 ([`DISTANCE_PERCENT`]). That
+//! is an *estimate*, on which the security of every silent correlation rests; no proof covers these exact
+//! parameters. For comparison, 0.11 is the Gilbert-Varshamov distance of binary codes of this rate: lighter
+//! words do not exist in most codes. The estimate does not mean that nobody finds a lighter word. Words that
+//! are 0 on long gaps of the parity half take 50 linear conditions per gap, and with four intervals and some
+//! 200 rows of the pinned code one of relative weight 0.1433 was found with constants (n = 1 118 208), one of
+//! 0.0802 for bits (n = 512 000). They do not break regular noise, since they cover whole blocks and each
+//! block has a noise position. **Security rests on noise in contiguous regular blocks; noise of any other
+//! shape must not be used with this code.** Such words with a gap in every block are a separate attack:
+//! [`crate::lpn::structured_words`].
 //!
 //! Coefficients, constants and positions come from AES in counter mode under a fixed public key: one code for
-//! everybody, as the assumption has it.
+//! everybody, as in the assumption.
 
 use std::sync::LazyLock;
 
@@ -39,10 +41,10 @@ use vesica_kernels::binary::scale_groups;
 use vesica_kernels::code::{SLACK, convolve, expand};
 use vesica_primitives::block::{Block, Cipher};
 
-/// Relative weight of the words that the single test counts on, in percent: an estimate, see the module.
+/// Relative weight of the words assumed in the single test, in percent: an estimate, see the module.
 pub const DISTANCE_PERCENT: u64 = 15;
 
-/// Rows whose randomness is made at a time.
+/// Rows whose randomness is generated at a time.
 const PIECE: usize = 1 << 10;
 
 /// The generator of the code: domain and index to random bits.
@@ -57,7 +59,7 @@ fn random(domain: u128, first: usize, blocks: &mut [Block]) {
     GENERATOR.encrypt(blocks);
 }
 
-/// The field that a code's coefficients are from.
+/// The field of a code's coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coefficients {
     /// GF(2): no constants.
@@ -66,7 +68,7 @@ pub(crate) enum Coefficients {
     Words,
 }
 
-/// Multiplies rows number `first` …, an even one, by their constants.
+/// Multiplies rows number `first` …, an even number, by their constants.
 fn multiply_by_constants<const L: usize>(rows: &mut [[u64; L]], first: usize) {
     let mut blocks = [0; PIECE / 2];
     for (piece, rows) in rows.chunks_mut(PIECE).enumerate() {
@@ -103,7 +105,7 @@ pub(crate) fn convolve_twice<const L: usize>(rows: &mut [[u64; L]], coefficients
             coefficients.iter_mut().for_each(|c| *c >>= 8);
             convolve(Backend::Best, &mut rows[start..end + EXTRA], &coefficients);
         }
-        // What went beyond the end comes back at the start.
+        // What went beyond the end wraps around to the start.
         for i in 0..EXTRA {
             let beyond = std::mem::replace(&mut rows[n + i], [0; L]);
             for (row, word) in rows[i % n].iter_mut().zip(beyond) {

@@ -1,4 +1,4 @@
-//! The fields that vectors of a vector OLE come from.
+//! The fields of the vectors of a vector oblivious linear evaluation (VOLE).
 
 use vesica_primitives::block::Block;
 

@@ -1,6 +1,5 @@
-//! Correlations from a trusted third party that nobody has: for tests and benchmarks of what is built on
-//! them, never for a run between two parties. Both halves come from one call, in one process, and from a
-//! seed that is no secret.
+//! Correlations from an ideal trusted dealer: for tests and benchmarks of what is built on them, never for a
+//! run between two parties. Both halves come from one call in one process, and from a public seed.
 
 use std::marker::PhantomData;
 
@@ -18,7 +17,8 @@ use crate::ot_extension::{COLUMNS, Receiver, Security, Sender};
 use crate::shape::Shape;
 use crate::vole;
 
-/// Random oblivious transfers: both keys of each for the sender, the keys of the choices for the receiver.
+/// Random oblivious transfers (OTs): both keys of each for the sender, the keys of the choices for the
+/// receiver.
 pub fn random_transfers(
     seed: Block,
     choices: &Choices,
@@ -33,7 +33,7 @@ pub fn random_transfers(
     (pairs, picked)
 }
 
-/// Correlated oblivious transfers: q_i for the sender, q_i ⊕ x_i·`delta` for the receiver of choices x_i.
+/// Correlated OTs: q_i for the sender, q_i ⊕ x_i·`delta` for the receiver of choices x_i.
 pub fn correlated_transfers(
     seed: Block,
     delta: Block,
@@ -49,7 +49,7 @@ pub fn correlated_transfers(
     (q, t)
 }
 
-/// Both ends of an extension that starts from ideal base transfers.
+/// Both ends of an extension that starts from ideal base OTs.
 pub fn extension(
     session: &[u8; 32],
     security: Security,
@@ -67,7 +67,8 @@ pub fn extension(
     )
 }
 
-/// Both halves of a vector OLE of `length` entries, cut as the silent one is.
+/// Both halves of a vector oblivious linear evaluation (VOLE) of `length` entries, cut into chunks like the
+/// silent one.
 pub fn vole<F: Field>(seed: Block, delta: Block, length: usize) -> (VoleSender, VoleReceiver<F>) {
     let sender = VoleSender {
         seed,
@@ -81,7 +82,7 @@ pub fn vole<F: Field>(seed: Block, delta: Block, length: usize) -> (VoleSender, 
     (sender, receiver)
 }
 
-/// The sender's half of an ideal vector OLE.
+/// The sender's half of an ideal VOLE.
 #[derive(Clone, Copy)]
 pub struct VoleSender {
     seed: Block,
@@ -90,7 +91,7 @@ pub struct VoleSender {
 }
 
 impl VoleSender {
-    /// What a and b of a chunk are made from.
+    /// The generators of a and b of a chunk.
     fn generators(&self, chunk: usize) -> [Prg; 2] {
         let mut seeds = vec![0; 2 * self.shape.chunks];
         Prg::new(self.seed).fill(&mut seeds);
@@ -121,7 +122,7 @@ impl vole::UncheckedSender for VoleSender {
     }
 }
 
-/// The receiver's half of an ideal vector OLE, which knows everything.
+/// The receiver's half of an ideal VOLE; it contains Δ and b too.
 pub struct VoleReceiver<F> {
     both: VoleSender,
     field: PhantomData<F>,

@@ -1,4 +1,5 @@
-//! What two parties prepare before anything depends on items: oblivious transfers and vector OLE.
+//! What two parties prepare before anything depends on items: oblivious transfers (OTs) and vector oblivious
+//! linear evaluation (VOLE).
 #![forbid(unsafe_code)]
 
 pub mod base_ot;

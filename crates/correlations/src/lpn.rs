@@ -1,12 +1,14 @@
-//! How much noise dual LPN needs: the known attacks, and the least weight that all of them fail at.
+//! How much noise dual LPN needs: the known attacks, and the least weight at which all of them fail.
 //!
-//! The receiver's half of a silent correlation is a = H·e for the pinned code ([`crate::code`]), H being n × N with
-//! N = 2n, and e of weight t with one random element in each of t equal blocks. Whoever tells a from random values, or
-//! finds e, breaks the correlation. The peer may know *every* entry of a: it may know what a is added to.
+//! The receiver's half of a silent correlation is a = H·e for the pinned code ([`crate::code`]), where H is n
+//! × N with N = 2n, and e has weight t with one random element in each of t equal blocks. Whoever
+//! distinguishes a from random values, or finds e, breaks the correlation. The peer may know *every* entry of
+//! a, since it may know what a is added to.
 //!
 //! Each attack is a function from an instance to a lower bound on its cost in bit operations. Where an attack
-//! repeats a trial, a trial counts as little as it could cost, one operation per position of the noise. All numbers are
-//! [`Scaled`] and rounded down: both sides of a run compute the same weight. `examples/lpn.rs` prints the estimates.
+//! repeats a trial, a trial counts with the least that it could cost, one operation per noise position. All
+//! numbers are [`Scaled`] and rounded down: both sides of a run compute the same weight. `examples/lpn.rs`
+//! prints the estimates.
 
 use std::sync::OnceLock;
 
@@ -14,8 +16,8 @@ use vesica_primitives::scaled::{Round, Scaled};
 
 use crate::code::DISTANCE_PERCENT;
 
-/// Leaves of a tree of the longest chunk. A chunk's parity half, 16 or 32 bytes per entry, is what the code
-/// jumps about in; trees are used best where a chunk just fits.
+/// Leaves of a tree of the longest chunk. The code accesses a chunk's parity half, 16 or 32 bytes per entry,
+/// at random; trees are used best where a chunk just fits.
 pub(crate) const MAX_LEAVES: usize = 1 << 12;
 
 /// Entries of the shortest chunk: shorter vectors are cut from it, since the code's distance is an estimate
@@ -28,9 +30,9 @@ pub const KAPPA: i64 = 128;
 /// Dual LPN at rate 1/2 with regular noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Entries n of a.
+    /// Number n of entries of a.
     pub entries: usize,
-    /// Noise positions t, one in each of as many blocks.
+    /// Number t of noise positions, one in each of t blocks.
     pub weight: usize,
     /// Bits of a field element.
     pub field_bits: u32,
@@ -122,8 +124,9 @@ fn power(top: u64, bottom: u64, exponent: usize) -> Scaled {
     ratio(top, bottom).power(exponent as u64, Round::Down)
 }
 
-/// The advantage of the linear test with the lightest word of the dual code, 1 over it: the test misses the noise of
-/// a block with probability 1 − δ, or if noise is a bit has a bias of 1 − 2δ. Finding the word counts nothing.
+/// The inverse of the advantage of the linear test with the lightest word of the dual code: the test misses
+/// the noise of a block with probability 1 − δ, or has a bias of 1 − 2δ if noise is a bit. Finding the word
+/// is not counted.
 pub fn single_test(instance: &Instance) -> Scaled {
     let hits = match instance.field_bits {
         1 => 2 * instance.distance_percent,
@@ -132,25 +135,27 @@ pub fn single_test(instance: &Instance) -> Scaled {
     power(100, 100 - hits, instance.weight)
 }
 
-/// State bits of both passes of the convolution: what it costs a word to be 0 from a place on.
+/// State bits of both passes of the convolution: the number of conditions for a word to be 0 from a position
+/// on.
 const STATE: u128 = 2 * 25;
 
 /// Parts of an entry's cover: 2^-10.
 const PARTS: u128 = 1 << 10;
 
-/// A single test with a dual word made for regular noise and this code. A gap of zeros in its parity half costs as many
-/// linear conditions as the two passes have state bits, 50, whatever its length; one gap around a boundary
-/// serves both blocks there, so all t/2 blocks of that half have one for 25·t/2 conditions. Let the gaps leave a
-/// fraction r of each block. The rows whose 7 expander places all lie outside of the gaps are n·r^7; more of them
-/// than conditions have a combination that meets all. It is a word that covers r of each parity block, and of the
-/// systematic half only some 25·t/2 positions of n, which count nothing here. It misses the noise of a block with
-/// probability 1 − r, and over GF(2), where half of what it covers is 1, has the same bias. So the advantage is
-/// (1 − r)^(t/2), with n·r^7 = 25·t/2. In the pinned code such a word has, for t = 250 and n = 512000 over GF(2),
-/// the bias 2^-116.3, where this gives 2^-118.5.
+/// A single test with a dual word made for regular noise and this code. A gap of zeros in its parity half
+/// costs as many linear conditions as the two passes have state bits, 50, whatever its length; one gap around
+/// a boundary serves both blocks there, so all t/2 blocks of that half have one for 25·t/2 conditions. Let
+/// the gaps leave a fraction r of each block. The rows whose 7 expander positions all lie outside the gaps
+/// are n·r^7; if they are more than the conditions, some linear combination meets all of these. It is a word
+/// that covers r of each parity block, and of the systematic half only some 25·t/2 positions of n, which are
+/// not counted here. It misses the noise of a block with probability 1 − r, and over GF(2), where half of
+/// what it covers is 1, has the same bias. So the advantage is (1 − r)^(t/2), with n·r^7 = 25·t/2. In the
+/// pinned code such a word has, for t = 250 and n = 512000 over GF(2), the bias 2^-116.3, where this gives
+/// 2^-118.5.
 ///
-/// It is an estimate: the lightest of many such words, or gaps of other shapes, gain some bits. Equal gaps are best
-/// among those that all blocks have, since Σ log(1 − r_i) for a given Π r_i is largest there. For what is left the
-/// exponent counts nine tenths, five times what the experiment gained.
+/// It is an estimate: the lightest of many such words, or gaps of other shapes, gain some bits. Equal gaps
+/// are best among those that all blocks have, since Σ log(1 − r_i) for a given Π r_i is largest there. To
+/// allow for such gains, only nine tenths of the exponent count: five times what the experiment gained.
 pub fn structured_words(instance: &Instance) -> Scaled {
     let (n, t) = (instance.entries as u128, instance.weight as u128);
     // r rounded down to 2^-10; where the rows are too few for any gap, it is 1 − 2^-10.
@@ -167,14 +172,15 @@ pub fn structured_words(instance: &Instance) -> Scaled {
 /// all noise on these positions to 0; then the values have less than full rank. There are at most 2^b functionals on
 /// elements of b bits, and each maps the noise of a block to 0 with probability 1/2 + 2^-s/2.
 ///
-/// This is for a generic set of positions. With structured words the code without constants was told from random at
-/// full size, by one elimination of 7000 × 7000 and with constant advantage; with constants it was not.
+/// This is for a generic set of positions. With structured words the code without constants was distinguished
+/// from random at full size, by one elimination of 7000 × 7000 and with constant advantage; with constants it
+/// was not.
 pub fn joint_test(instance: &Instance) -> Scaled {
     if instance.field_bits == instance.coefficient_bits {
         // The only functional is the identity.
         return instance.repeated(instance.trial(), 1, 2);
     }
-    // A smaller subfield counts as the attack's advantage.
+    // A smaller subfield favours the attack.
     let bits = instance.coefficient_bits.min(32);
     let functionals = Scaled::power_of_two(-i64::from(instance.field_bits));
     let trials = power(2 << bits, (1 << bits) + 1, instance.weight).times(functionals, Round::Down);
@@ -183,8 +189,8 @@ pub fn joint_test(instance: &Instance) -> Scaled {
     trials.times(instance.trial(), Round::Down)
 }
 
-/// Half of each block free of noise, by luck: then e follows from linear equations. Over GF(2) each block's sum is
-/// known too, which saves one position in each.
+/// Half of each block is free of noise by chance: then e follows from linear equations. Over GF(2) each
+/// block's sum is known too, which saves one position in each.
 pub fn prange(instance: &Instance) -> Scaled {
     let (noisy, block) = information_set(instance);
     instance.repeated(instance.trial(), block - noisy, block)
@@ -203,8 +209,8 @@ fn information_set(instance: &Instance) -> (u64, u64) {
     )
 }
 
-/// Prange with 2j noise positions allowed in the information set, found by a collision between two lists, of j
-/// positions each. The other variants of information-set decoding gain by the same means; for noise of weight
+/// Prange with 2j noise positions allowed in the information set, found by a collision between two lists with
+/// j positions each. The other variants of information-set decoding gain in the same way; for noise of weight
 /// o(N), as here, all have Prange's exponent (Canto Torres and Sendrier, PQCrypto 2016).
 pub fn stern(instance: &Instance) -> Scaled {
     let (noisy, block) = information_set(instance);
@@ -234,20 +240,20 @@ pub fn stern(instance: &Instance) -> Scaled {
 /// The highest degree that [`algebraic`] computes.
 const DEGREE: usize = 6;
 
-/// Steps between no guessed positions and as many as make the rest linear.
+/// Number of steps from no guessed positions to as many as make the rest linear.
 const STEPS: usize = 64;
 
 /// Gröbner bases of the parity checks and the quadratic equations e_i·e_j = 0 within a block, after guessing
-/// positions without noise, as many in each block. The degree is that of the first coefficient of the Hilbert series
-/// that is not positive, linear algebra on the monomials of that degree in the variables that are left takes at
-/// least the square of their number, and degrees above 6 count as the next one.
+/// noise-free positions, the same number in each block. The degree is that of the first coefficient of the
+/// Hilbert series that is not positive. Linear algebra on the monomials of that degree in the remaining
+/// variables costs at least the square of their number. Degrees above 6 count as 7.
 pub fn algebraic(instance: &Instance) -> Scaled {
     let (weight, block) = (instance.weight as u64, instance.block());
     let guessable = weight * (block / 2);
     let mut least = None;
     let mut guessing = Scaled::power_of_two(0);
     for step in 1..=STEPS as u64 {
-        // A bound for all numbers of guesses from the step before up to this one.
+        // A bound for all numbers of guesses from the previous step up to this one.
         let zeros = guessable * step / STEPS as u64;
         let cost = guessing.times(solving(instance, zeros), Round::Down);
         if least.is_none_or(|least| cost.at_most(least)) {
@@ -263,7 +269,7 @@ pub fn algebraic(instance: &Instance) -> Scaled {
     least.expect("there are steps")
 }
 
-/// The least cost of solving for the noise once `zeros` positions are known to have none.
+/// The least cost of solving for the noise once `zeros` positions are known to be noise-free.
 fn solving(instance: &Instance, zeros: u64) -> Scaled {
     let (weight, block) = (instance.weight as i128, i128::from(instance.block()));
     let (each, more) = (i128::from(zeros) / weight, i128::from(zeros) % weight);
@@ -314,8 +320,8 @@ fn product(a: &Series, b: &Series) -> Series {
     std::array::from_fn(|degree| (0..=degree).map(|i| a[i] * b[degree - i]).sum())
 }
 
-/// The least even weight at which no attack takes fewer than 2^[`KAPPA`] operations, on the shortest and on the
-/// longest chunk that there is.
+/// The least even weight at which no attack takes fewer than 2^[`KAPPA`] operations, on the shortest and on
+/// the longest possible chunk.
 pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> usize {
     (2..)
         .step_by(2)
@@ -336,13 +342,12 @@ pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> 
         .expect("costs grow with the weight")
 }
 
-/// Bits of an element of the subfield that the pinned code's coefficients are from, for a field of 2^`bits`
-/// elements.
+/// Bits of an element of the subfield of the pinned code's coefficients, for a field of 2^`bits` elements.
 pub fn coefficient_bits(bits: u32) -> u32 {
     bits.min(64)
 }
 
-/// Noise positions of a chunk over a field of 2^`bits` elements, for the pinned code.
+/// Number of noise positions per chunk over a field of 2^`bits` elements, for the pinned code.
 pub fn noise_weight(bits: u32) -> usize {
     static WEIGHTS: [OnceLock<usize>; 8] = [const { OnceLock::new() }; 8];
     *WEIGHTS[bits.ilog2() as usize]

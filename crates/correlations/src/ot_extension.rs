@@ -1,54 +1,54 @@
-//! Oblivious-transfer extension: any number of transfers from 128 base transfers and symmetric cryptography.
+//! Oblivious-transfer (OT) extension: any number of OTs from 128 base OTs and symmetric cryptography.
 //!
 //! **Papers.** Y. Ishai, J. Kilian, K. Nissim, E. Petrank, *Extending Oblivious Transfers Efficiently*,
 //! CRYPTO 2003 (IKNP), with pseudorandom columns. For malicious parties the consistency check of L. Roy,
-//! *SoftSpokenOT*, CRYPTO 2022, for the repetition code, which mends that of M. Keller, E. Orsini,
-//! P. Scholl, CRYPTO 2015.
+//! *SoftSpokenOT*, CRYPTO 2022, for the repetition code, which repairs that of M. Keller, E. Orsini, P.
+//! Scholl, CRYPTO 2015.
 //!
-//! **Shape.** In the base transfers the roles are turned: the sender holds 128 secret bits s and one seed
-//! of each pair, the receiver holds all 128 pairs. The receiver expands each pair into two columns, one bit
-//! a transfer, keeps the first as t_j and sends their sum with the column of its choice bits x. The sender
-//! makes its columns q_j = t_j ⊕ s_j·x from that. Row by row this is q_i = t_i ⊕ x_i·Δ with Δ = s: the
-//! correlation that everything else here is made of. One flow, receiver to sender, in tiles of at most
-//! 1 MiB.
+//! **Shape.** In the base OTs the roles are reversed: the sender holds 128 secret bits s and one seed of each
+//! pair, the receiver holds all 128 pairs. The receiver expands each pair into two columns with one bit per
+//! OT, keeps the first as t_j and sends the sum of both and the column of its choice bits x. From that the
+//! sender makes its columns q_j = t_j ⊕ s_j·x. Row by row this is q_i = t_i ⊕ x_i·Δ with Δ = s: the
+//! correlation from which everything else here is made. There is one message flow, receiver to sender, in
+//! tiles of at most 1 MiB.
 //!
-//! **Adversary.** [`Security::SemiHonest`]: IKNP as it is, 16 bytes a transfer. A malicious receiver
-//! could learn Δ. [`Security::Malicious`]: every tile carries 128 more rows, which nobody uses, and the
-//! check below; 0.4 % more traffic on large batches. The base transfers withstand malicious peers in
-//! either case.
+//! **Adversary.** [`Security::SemiHonest`]: plain IKNP, 16 bytes per OT. A malicious receiver could learn Δ.
+//! [`Security::Malicious`]: every tile carries 128 more, unused rows and the check below; 0.4 % more traffic
+//! on large batches. The base OTs withstand malicious peers in either case.
 //!
-//! **The check.** A column is cut into pieces of 128 bits, elements of GF(2^128); h(v) = Σ χ_i·v_i + v_n
-//! with v_n the piece of the unused rows and random χ. The receiver sends h(x) and h(t_j) for all j; the
-//! sender wants h(q_j) = h(t_j) + s_j·h(x) in all 128 places.
+//! **The check.** A column is cut into pieces of 128 bits, elements of GF(2^128); h(v) = Σ χ_i·v_i + v_n with
+//! random χ, and v_n the piece of the unused rows. The receiver sends h(x) and h(t_j) for all j; the sender
+//! checks h(q_j) = h(t_j) + s_j·h(x) for all 128 columns.
 //!
-//! - *A malicious receiver.* The matrix fixes columns x_j, all equal if it is honest. With y for what it
-//!   sends in place of h(x), place j holds for both values of s_j only if h(x_j) = y; otherwise for one at
-//!   most, so the receiver has to guess s_j. Let J be the places that it does not guess. If all x_j for j
-//!   in J are equal, the receiver is as good as an honest one that uses this x, adds the guessed s_j times
-//!   (x_j − x) to its own t_j elsewhere, and was told 128 − |J| bits of s with probability 2^-(128−|J|),
-//!   being caught otherwise; that helps no more than guessing at Δ after the protocol.
-//!   If they are not all equal, at least |J| − 1 of the 8128 pairs of columns differ and have one hash,
-//!   which each does with probability 2^-128 at most, and the check passes with probability 2^-(128−|J|).
-//!   Now 2^-(128−|J|) / (|J| − 1) is at most 1/127, whatever |J| ≥ 2 is; so the probability to pass in this
-//!   way is at most 8128/127 · 2^-128 = 2^-122.
-//! - *The challenge.* χ is AES in counter mode under a hash of the session, the tile's place and the matrix
-//!   as sent, after which x_j is fixed (Fiat-Shamir). A receiver that tries N matrices gets away with
-//!   N · 2^-122. A coin of the sender's would make that 2^-122 outright, for a round trip a tile. The
-//!   session has to depend on the messages that fixed the seeds; [`Sender::setup`] sees to it.
+//! - *A malicious receiver.* The matrix fixes columns x_j, all equal if it is honest. Let y be what it sends
+//!   in place of h(x). Column j passes for both values of s_j only if h(x_j) = y; otherwise for one at most,
+//!   so the receiver has to guess s_j. Let J be the columns that it does not guess. If all x_j for j in J are
+//!   equal, the receiver is equivalent to an honest one that uses this x, adds the guessed s_j times (x_j −
+//!   x) to its own t_j elsewhere, and learns 128 − |J| bits of s with probability 2^-(128−|J|), being caught
+//!   otherwise. That helps no more than guessing at Δ after the protocol. If they are not all equal, at least
+//!   |J| − 1 of the 8128 pairs of columns differ and have the same hash, each with probability 2^-128 at
+//!   most, and the check passes with probability 2^-(128−|J|). Now 2^-(128−|J|) / (|J| − 1) is at most 1/127
+//!   for every |J| ≥ 2, so the probability of passing in this way is at most 8128/127 · 2^-128 = 2^-122.
+//! - *The challenge.* χ is AES in counter mode under a hash of the session, the tile's position and the
+//!   matrix as sent, which fixes x_j (Fiat-Shamir). A receiver that tries N matrices succeeds with
+//!   probability N · 2^-122. A coin from the sender would make that 2^-122 outright, for one round trip per
+//!   tile. The session has to depend on the messages that fixed the seeds; [`Sender::setup`] takes care of
+//!   that.
 //! - *A malicious sender* sends nothing. It learns h(x), which the unused piece of x hides completely, and
 //!   h(t_j), which it can compute from h(x), s and its own columns.
 //!
-//! **What it gives.** Endemic transfers (Masny and Rindal, CCS 2019), as from the base transfers: a
-//! malicious receiver may choose its t_i, and with trials influence its own keys; the other key of each
-//! transfer is random to it. For chosen messages that makes no difference.
+//! **What it gives.** Endemic OTs (Masny and Rindal, CCS 2019), like the base OTs: a malicious receiver may
+//! choose its t_i, and by trial influence its own keys; the other key of each OT is random to it. For chosen
+//! messages that makes no difference.
 //!
-//! **The hash.** Keys of random OTs are TMMO of Guo, Katz, Wang and Yu (S&P 2020) under one AES key per extension. Its
-//! bound for q OTs and p evaluations of AES is of the order p·q·2^-128: κ is 128 − log₂ q there, 108 for 2^20 OTs and 115
-//! for the 6552 that a silent vector OLE of 2^20 entries takes. A search that comes near the bound tests a
-//! guess at Δ against many OTs, each of which is a comparison of its own: the bit operations do not get fewer.
+//! **The hash.** Keys of random OTs are TMMO of Guo, Katz, Wang and Yu (S&P 2020) under one AES key per
+//! extension. Its bound for q OTs and p evaluations of AES is of the order p·q·2^-128: κ is 128 − log₂ q
+//! there, 108 for 2^20 OTs and 115 for the 6552 OTs of a silent vector OLE of 2^20 entries. A search that
+//! comes near the bound tests a guess at Δ against many OTs, each with a separate comparison, so it saves no
+//! bit operations.
 //!
-//! After an error an extension is dead: every later call returns the error again. A receiver that was
-//! caught with a guess at s gets no second one.
+//! After an error an extension is dead: every later call returns the error again. A receiver that was caught
+//! guessing at s gets no second guess.
 
 mod check;
 mod transfers;
@@ -68,7 +68,7 @@ use check::{CHECK_BYTES, Challenger};
 
 pub use transfers::OneOfN;
 
-/// Frames with the receiver's matrix, a tile each: 128 columns, one after the other.
+/// Frames with the receiver's matrix, one tile each: 128 columns, one after the other.
 pub const MATRIX: Kind = Kind {
     code: 42,
     name: "transfer matrix",
@@ -86,7 +86,7 @@ pub const MESSAGES: Kind = Kind {
     name: "masked messages",
 };
 
-/// Columns: base transfers that an extension starts from.
+/// Columns, and base OTs, of an extension.
 pub const COLUMNS: usize = 128;
 
 /// Pieces of 128 rows in a tile, unused ones included: the matrix of a tile fills one frame.
@@ -134,7 +134,7 @@ impl State {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// The place of the next `pieces` pieces, which are spoken for.
+    /// Reserves the next `pieces` pieces and returns their position.
     fn advance(&mut self, pieces: usize) -> u64 {
         let first = self.position;
         self.position += pieces as u64 * 128;
@@ -147,7 +147,7 @@ fn columns_a_task(pieces: usize) -> usize {
     (4096 / pieces).clamp(4, COLUMNS)
 }
 
-/// The sender of the extension, which was the receiver of the base transfers.
+/// The sender of the extension, which was the receiver of the base OTs.
 pub struct Sender {
     state: State,
     delta: Zeroizing<Block>,
@@ -155,9 +155,10 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender with secret bits `s` (bit j is the choice of base transfer j) and the seeds that they led to.
+    /// A sender with secret bits `s` (bit j is the choice in base OT j) and the seeds that they chose.
     ///
-    /// `session` is new for every extension of a run, and fixed after the messages that the seeds depend on.
+    /// `session` must be new for every extension of a run, and fixed after the messages that the seeds depend
+    /// on.
     pub fn new(session: &[u8; 32], security: Security, s: Block, seeds: &[Block; COLUMNS]) -> Self {
         Sender {
             state: State::new(session, security),
@@ -166,9 +167,9 @@ impl Sender {
         }
     }
 
-    /// Runs the base transfers and starts an extension; the peer calls [`Receiver::setup`].
+    /// Runs the base OTs and starts an extension; the peer calls [`Receiver::setup`].
     ///
-    /// `session` is new for every extension of a run and for every direction.
+    /// `session` must be new for every extension of a run and for every direction.
     pub fn setup(
         channel: &mut dyn Channel,
         session: &[u8; 32],
@@ -192,7 +193,7 @@ impl Sender {
         *self.delta
     }
 
-    /// The sender's half of `count` correlated transfers: q_i with q_i ⊕ x_i·Δ on the receiver's side.
+    /// The sender's half of `count` correlated OTs: q_i, where the receiver has q_i ⊕ x_i·Δ.
     ///
     /// Fails for good if the receiver cheats or the channel fails.
     pub fn correlated(
@@ -205,7 +206,7 @@ impl Sender {
         Ok(out)
     }
 
-    /// Hands the rows of `count` transfers to `sink`, tile by tile, each after its check; along with the
+    /// Passes the rows of `count` transfers to `sink`, tile by tile, each after its check, along with the
     /// hash of random transfers and the tweak of the first row.
     fn extend(
         &mut self,
@@ -287,7 +288,7 @@ impl Sender {
     }
 }
 
-/// The receiver of the extension, which was the sender of the base transfers.
+/// The receiver of the extension, which was the sender of the base OTs.
 pub struct Receiver {
     state: State,
     columns: Vec<[Prg; 2]>,
@@ -296,7 +297,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver with the seeds of the base transfers. On `session` see [`Sender::new`].
+    /// A receiver with the seeds of the base OTs. On `session` see [`Sender::new`].
     pub fn new(
         session: &[u8; 32],
         security: Security,
@@ -312,7 +313,7 @@ impl Receiver {
         }
     }
 
-    /// Runs the base transfers and starts an extension; the peer calls [`Sender::setup`].
+    /// Runs the base OTs and starts an extension; the peer calls [`Sender::setup`].
     pub fn setup(
         channel: &mut dyn Channel,
         session: &[u8; 32],
@@ -324,12 +325,12 @@ impl Receiver {
         Ok(Receiver::new(&session, security, &pairs[0], rng))
     }
 
-    /// That of [`Sender::matrices`].
+    /// The same digest as [`Sender::matrices`].
     pub(crate) fn matrices(&self) -> &[u8; 32] {
         self.state.challenger.matrices()
     }
 
-    /// The receiver's half of correlated transfers, one a choice: t_i, which is q_i ⊕ x_i·Δ.
+    /// The receiver's half of correlated OTs, one per choice: t_i = q_i ⊕ x_i·Δ.
     ///
     /// Fails for good if the channel fails.
     pub fn correlated(
@@ -342,7 +343,7 @@ impl Receiver {
         Ok(out)
     }
 
-    /// Hands the rows of all transfers to `sink`, tile by tile; see [`Sender::extend`].
+    /// Passes the rows of all transfers to `sink`, tile by tile; see [`Sender::extend`].
     fn extend(
         &mut self,
         channel: &mut dyn Channel,

@@ -2,20 +2,20 @@
 
 use crate::lpn::{MAX_LEAVES, MIN_CHUNK, noise_weight};
 
-/// How a correlation of a length is cut into chunks, blocks and trees: a function of length and field.
+/// How a correlation is cut into chunks, blocks and trees: a function of its length and field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries in all.
+    /// Total number of entries.
     pub length: usize,
-    /// Chunks of equal length, the last one cut.
+    /// Number of chunks, of equal length except the last one.
     pub chunks: usize,
     /// Entries of a chunk.
     pub chunk: usize,
-    /// Trees of a chunk: half of them for the parity half of the code.
+    /// Trees per chunk: half of them for the parity half of the code.
     pub trees: usize,
     /// Entries of a block: leaves of a tree that are used.
     pub block: usize,
-    /// Levels of a tree, so that it has at least as many leaves.
+    /// Levels of a tree: the least that give it at least `block` leaves.
     pub depth: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Long correlations from short messages: silent vector OLE over GF(2^64) and GF(2^128), and silent
-//! correlated oblivious transfer.
+//! Long correlations from short messages: silent vector oblivious linear evaluation (VOLE) over GF(2^64) and
+//! GF(2^128), and silent correlated oblivious transfer (OT).
 //!
 //! **Papers.** E. Boyle, G. Couteau, N. Gilboa, Y. Ishai, *Compressing Vector OLE*, CCS 2018, and with
 //! L. Kohl, P. Rindal and P. Scholl, *Efficient Two-Round OT Extension and Silent Non-Interactive Secure
@@ -10,33 +10,34 @@
 //! GF(2^128); a_i is a random element of the field, or for [`Bit`] a random bit, and Δ is odd then.
 //!
 //! **How.** Noise e of weight t, one position in each of t equal blocks, is shared as Δ·e = c' + b' with one
-//! punctured tree per block: the sender knows all leaves, the receiver all but the one at its position,
-//! which it gets with Δ·y added from one entry of a base vector OLE (for bits, y is 1
-//! and nothing is needed). Both then apply the code, which makes e look random and keeps the
-//! equation. Sums of tree levels travel by oblivious transfer, under an extension of 128 base OTs; 128
-//! more make the base vector OLE. Long vectors come in chunks, each with noise of its own under one Δ; the
-//! trees are grown again whenever a chunk is asked for, which costs little beside the code and bounds memory.
+//! punctured tree per block. The sender knows all leaves, the receiver all but the one at its noise position;
+//! it gets that one with Δ·y added, from one entry of a base VOLE (for bits, y is 1 and none is needed). Both
+//! then apply the code, which makes e look random and keeps the equation. Sums of tree levels are sent by OT,
+//! from an extension of 128 base OTs; 128 more make the base VOLE. Long vectors consist of chunks, each with
+//! its own noise, all under one Δ. The trees are grown again whenever a chunk is needed, which costs little
+//! compared with the code and bounds memory.
 //!
-//! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks, with the peer
-//! knowing every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least t that all of them fail at: 546 over GF(2^64) and
-//! GF(2^128), 300 over GF(2). Over large fields the linear test with a word of the relative weight δ = 0.15 decides;
-//! over bits, words made for regular noise do. Over a field of q elements the test's advantage is (1 − δ·q/(q−1))^t.
-//! That is stricter than the (1 − 2δ)^t that some implementations use for all fields: it takes about twice the trees.
-//! δ is an estimate, and words lighter than it are known ([`crate::code`]). They cover whole blocks, where regular
-//! noise always has a position. So security rests on noise in contiguous, regular blocks: no other shape of noise may be
-//! used with this code. t is fixed per chunk, and all chunks have one public code: a run of 2^28 entries, about 255
-//! chunks, has 8 bits less.
+//! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks,
+//! assuming that the peer knows every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least
+//! t at which all of them fail: 546 over GF(2^64) and GF(2^128), 300 over GF(2). Over large fields the linear
+//! test with a word of relative weight δ = 0.15 decides; over bits, words made for regular noise do. Over a
+//! field of q elements the test's advantage is (1 − δ·q/(q−1))^t. That is stricter than the (1 − 2δ)^t that
+//! some implementations use for all fields: it needs about twice as many trees. δ is an estimate, and lighter
+//! words are known ([`crate::code`]). They cover whole blocks, where regular noise always has a position. So
+//! security rests on noise in contiguous, regular blocks: no other shape of noise may be used with this code.
+//! t is fixed per chunk, and all chunks share one public code: a run of 2^28 entries, about 255 chunks, has 8
+//! bits of security less.
 //!
-//! **Adversary.** Semi-honest, or malicious: then the extension runs its own check, and one random linear
-//! combination of all leaves is compared before the halves are used. A receiver passes with wrong
-//! messages only if it has guessed a set that contains Δ, a sender only if it has guessed a set that
-//! contains the noise positions: 2^-c for c bits that it learns by it, and a wrong guess ends the run.
-//! The order is such that neither gains from an abort: the receiver commits to its value, the sender shows
-//! its own, the receiver compares and opens, the sender compares. No input has been used by then.
+//! **Adversary.** Semi-honest or malicious. If malicious, the extension runs its own check, and one random
+//! linear combination of all leaves is compared before the halves are used. A receiver passes with wrong
+//! messages only if it has guessed a set that contains Δ, a sender only if it has guessed a set that contains
+//! the noise positions: it learns c bits with probability 2^-c, and a wrong guess ends the run. The order is
+//! such that neither gains from an abort: the receiver commits to its value, the sender sends its own, the
+//! receiver compares and opens, the sender compares. No input has been used by then.
 //!
-//! **Security.** 2^128 evaluations of AES find a node of a tree, whose levels have keys of their own
-//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one AES key
-//! for all T·D OTs: the bound on it loses log₂(T·D) bits, 12.7 at 2^20 entries and 20.7 at 2^28
+//! **Security.** Finding a node of a tree takes 2^128 evaluations of AES, since each level has its own keys
+//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one
+//! AES key for all T·D OTs: the bound on it loses log₂(T·D) bits, 12.7 at 2^20 entries and 20.7 at 2^28
 //! ([`crate::ot_extension`]).
 //!
 //! **Deviation.** The challenge comes from a hash of the messages instead of a coin.
@@ -68,13 +69,13 @@ use crate::shape::Shape;
 use crate::tree::{Trees, mask};
 use crate::vole;
 
-/// Masked sums of the base vector OLE.
+/// Masked sums of the base VOLE.
 const BASE_SUMS: Kind = Kind {
     code: 48,
     name: "base VOLE sums",
 };
 
-/// Corrections of the base vector OLE.
+/// Corrections of the base VOLE.
 const BASE_CORRECTIONS: Kind = Kind {
     code: 49,
     name: "base VOLE corrections",
@@ -86,7 +87,7 @@ const TREES: Kind = Kind {
     name: "VOLE trees",
 };
 
-/// The receiver's combination of noise, and its commitment.
+/// The receiver's random linear combination of the noise, and its commitment.
 const COMBINATION: Kind = Kind {
     code: 51,
     name: "VOLE combination",
@@ -104,11 +105,11 @@ const OPENING: Kind = Kind {
     name: "VOLE opening",
 };
 
-/// What the receiver's half of a correlation is made of.
+/// The kind of elements in the receiver's half of a correlation.
 pub trait Noise: Send + Sync + 'static {
     /// Bits of an element.
     const BITS: u32;
-    /// Bits that count in a leaf.
+    /// Mask of the bits of a leaf that count.
     const LEAF: Block;
     /// Whether the value at a noise position is always 1.
     const BINARY: bool;
@@ -149,8 +150,8 @@ impl Sessions {
         }
     }
 
-    /// The same, depending on the receiver's key of the base OTs as well, which it cannot choose
-    /// by what follows from it.
+    /// The same sessions, depending also on the receiver's key of the base OTs, which it cannot choose
+    /// according to the resulting session.
     fn bound_to(&self, bound: &[u8; 32]) -> Self {
         let bound = self.oracle.hash(&[b"bound", bound]);
         Sessions {
@@ -175,7 +176,7 @@ impl Transcript {
         self.0.update(bytes);
     }
 
-    /// A seed of challenges for each chunk.
+    /// One challenge seed per chunk.
     fn challenges(&self, chunks: usize) -> Vec<Block> {
         let digest = *self.0.finalize().as_bytes();
         let (seed, _) = digest.split_at(16);
@@ -186,8 +187,8 @@ impl Transcript {
     }
 }
 
-/// Masks of the base vector OLE's entries: one for each tree unless the noise is binary, and in a
-/// malicious run one that hides the combination.
+/// Bit masks of the base VOLE's entries: one for each tree unless the noise is binary, and in a malicious run
+/// one for the entry that hides the combination.
 fn base_bits<N: Noise>(shape: &Shape, security: Security) -> Vec<Block> {
     let trees = if N::BINARY { 0 } else { shape.all_trees() };
     let mut bits = vec![Block::MAX >> (128 - N::BITS); trees];
@@ -201,7 +202,7 @@ fn blocks_of<const N: usize>(bytes: &[u8; N], first: usize) -> Block {
     Block::from_le_bytes(std::array::from_fn(|i| bytes[first + i]))
 }
 
-/// The field that the coefficients of the code are from.
+/// The field of the code's coefficients.
 fn coefficients<N: Noise>() -> Coefficients {
     if N::BINARY {
         Coefficients::Bits
@@ -210,7 +211,7 @@ fn coefficients<N: Noise>() -> Coefficients {
     }
 }
 
-/// Encodes one chunk of single blocks, whose trees `grow` makes, into `out`.
+/// Encodes one chunk of single blocks, with the trees that `grow` makes, into `out`.
 fn encode_blocks<N: Noise>(
     shape: &Shape,
     out: &mut [Block],
@@ -247,7 +248,7 @@ fn commitment(sessions: &Sessions, opening: &[u8; 48]) -> [u8; 32] {
     Oracle::new("vesica/1 silent commitment", &sessions.part("commitment")).hash(&[opening])
 }
 
-/// Of `entries` those for trees and the one for the check, with the bytes of a correction of each.
+/// Splits `entries` into those for trees and the one for the check, each with the bytes of a correction.
 fn base_parts<N: Noise>(entries: usize) -> [(usize, usize); 2] {
     // There is an even number of trees, and at most one entry for the check.
     let check = entries % 2;

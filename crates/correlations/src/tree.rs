@@ -1,15 +1,15 @@
-//! Puncturable pseudorandom functions as binary trees (Goldreich, Goldwasser and Micali 1986; punctured
-//! as in Boyle, Couteau, Gilboa and Ishai, CCS 2018): whoever has the root knows all leaves, whoever has one
-//! sum per level knows all but one, at a position that the sums do not tell.
+//! Puncturable pseudorandom functions as binary trees (Goldreich, Goldwasser and Micali 1986; punctured as in
+//! Boyle, Couteau, Gilboa and Ishai, CCS 2018): whoever has the root knows all leaves; whoever has one sum
+//! per level knows all but one, at the punctured point, which the sums do not reveal.
 //!
-//! A node s has the children π₀(s) ⊕ s and π₁(s) ⊕ s; π₀ and π₁ are AES under two public keys, which belong to the
-//! run, the tree and the level. In each level of a punctured tree one node is unknown and determines a known
-//! child, so that guesses at it can be tested. With keys of its own it takes 2^κ evaluations of AES to find; under
-//! one key pair for all trees each evaluation would test a guess at every level of every tree, and the search
-//! would be that many times shorter.
+//! A node s has the children π₀(s) ⊕ s and π₁(s) ⊕ s; π₀ and π₁ are AES under two public keys, which belong
+//! to the run, the tree and the level. In each level of a punctured tree one node is unknown and determines a
+//! known child, so guesses at it can be tested. With its own keys per level, finding it takes 2^κ evaluations
+//! of AES. Under one key pair for all trees each evaluation would test a guess at every level of every tree,
+//! and the search would be that many times shorter.
 //!
-//! Trees are always full. Were a right child left out somewhere, whoever asked for the sums on the way to it
-//! would know all leaves that there are.
+//! Trees are always full. If a right child were missing, whoever asked for the sums on the path to it would
+//! know all existing leaves.
 
 use vesica_primitives::block::{Block, Doubling};
 
@@ -39,8 +39,8 @@ impl Trees {
         1 << self.depth
     }
 
-    /// All leaves of tree number `tree`, which has this root; `sums`, if wanted, gets those of the left and right
-    /// nodes of each level below the root.
+    /// All leaves of tree number `tree`, which has this root; `sums`, if given, receives the sums of the left
+    /// and of the right nodes of each level below the root.
     pub(crate) fn expand(
         &self,
         tree: usize,
@@ -59,8 +59,8 @@ impl Trees {
         }
     }
 
-    /// All leaves of tree number `tree` but the one at `point`, which comes out as 0. `sums` are those of the
-    /// nodes on the other side than the path to the point, one per level.
+    /// All leaves of tree number `tree` but the one at `point`, which is set to 0. `sums` has one sum per
+    /// level: of the nodes on the side off the path to the point.
     ///
     /// Neither branches nor addresses depend on the point.
     pub(crate) fn expand_punctured(
@@ -75,11 +75,11 @@ impl Trees {
         leaves[0] = 0;
         for (level, sum) in sums.iter().enumerate() {
             let [left, right] = keys.children(level, &mut leaves[..2 << level]);
-            // The node on the path is 0 in place of what it is, and neither of its children is right.
+            // The node on the path is 0 instead of its true value, so both of its children are wrong.
             let on_path = point >> (self.depth - level - 1);
             let beside = on_path ^ 1;
             let on_right = mask(beside & 1, 1);
-            // The sum of the level's true nodes on that side, less the sum of what stands there now.
+            // The sum of the level's true nodes on that side, less the sum of the current ones.
             let missing = sum ^ left ^ (on_right & (left ^ right));
             for (i, node) in leaves[..2 << level].iter_mut().enumerate() {
                 *node = (*node & !mask(i, on_path)) ^ (mask(i, beside) & missing);

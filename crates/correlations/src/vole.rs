@@ -1,4 +1,4 @@
-//! What a protocol wants of a vector OLE whose setup ends while the protocol does other work: the
+//! The interface of a vector oblivious linear evaluation (VOLE) whose setup overlaps with other work: the
 //! silent one of [`crate::silent`], or the ideal one of [`crate::ideal`] in tests.
 //!
 //! The receiver holds a and c, the sender b and Δ, with c_i = Δ·a_i + b_i in GF(2^128).
@@ -14,8 +14,8 @@ pub trait UncheckedSender {
     /// How the correlation is cut into chunks.
     fn shape(&self) -> &Shape;
 
-    /// A hash of the setup that the receiver has contributed to after the session was fixed: the sender
-    /// cannot have chosen the session by it.
+    /// A hash of the setup, to which the receiver has contributed after the session was fixed: the sender
+    /// cannot have chosen the session according to it.
     fn session(&self) -> [u8; 32];
 
     /// Entries b of one chunk, for work ahead: nothing that depends on them may go out before
@@ -25,10 +25,10 @@ pub trait UncheckedSender {
     /// If `b` does not have the chunk's length.
     fn expand(&self, chunk: usize, b: &mut [Block]);
 
-    /// Ends the setup; Δ.
+    /// Ends the setup; returns Δ.
     ///
     /// # Errors
-    /// The channel's, and `PeerMisbehaved` for a receiver that does not pass a check.
+    /// The channel's, and `PeerMisbehaved` for a receiver that fails a check.
     fn finish(self, channel: &mut dyn Channel) -> Result<Block, Error>;
 }
 
@@ -37,13 +37,13 @@ pub trait WaitingReceiver<F> {
     /// The half when the setup has ended.
     type Receiver: Receiver<F>;
 
-    /// That of [`UncheckedSender::session`].
+    /// The same hash as [`UncheckedSender::session`].
     fn session(&self) -> [u8; 32];
 
     /// Ends the setup.
     ///
     /// # Errors
-    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
+    /// The channel's, and `PeerMisbehaved` for a sender that fails a check.
     fn finish(
         self,
         channel: &mut dyn Channel,
@@ -56,7 +56,7 @@ pub trait Receiver<F> {
     /// How the correlation is cut into chunks.
     fn shape(&self) -> &Shape;
 
-    /// Entries a and c of one chunk, each chunk to be used once.
+    /// Entries a and c of one chunk. Use each chunk only once.
     ///
     /// # Panics
     /// If `a` and `c` do not have the chunk's length.

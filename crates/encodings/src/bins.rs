@@ -1,6 +1,6 @@
 //! What a hash table puts into its bins.
 
-/// An item in a bin, and the number of the hash function that led it there.
+/// An item in a bin, and the number of the hash function that put it there.
 ///
 /// Protocols hash the function's number along with the item, so that an item whose functions
 /// agree cannot give two equal values (PRTY19, section 4.3).
@@ -8,7 +8,7 @@
 #[repr(transparent)]
 pub struct Entry(u32);
 
-/// Most items of a table: an entry has 30 bits for the item's number.
+/// Maximum number of items of a table: an entry has 30 bits for the item's number.
 pub(crate) const MAX_ITEMS: usize = 1 << 30;
 
 impl Entry {
@@ -17,7 +17,7 @@ impl Entry {
         Entry(item << 2 | function)
     }
 
-    /// The entry that [`Entry::code`] gives.
+    /// The entry with this [`Entry::code`].
     pub(crate) fn from_code(code: u32) -> Self {
         Entry(code)
     }
@@ -47,8 +47,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Lays out what `each` tells, entry by entry with its bin. It is called twice and tells the same
-    /// both times; within a bin entries keep its order.
+    /// Lays out the entries that `each` reports with their bins. It is called twice and must report the same
+    /// both times; within a bin entries keep that order.
     ///
     /// # Panics
     /// If there are 2^32 entries or more.
@@ -99,8 +99,8 @@ impl Bins {
         &self.entries
     }
 
-    /// Where the entries of a bin begin among all [`entries`](Bins::entries); of the bin behind the last,
-    /// their number.
+    /// Where the entries of a bin begin among all [`entries`](Bins::entries); for the number of bins, the
+    /// number of entries.
     ///
     /// # Panics
     /// If there is no such bin.
@@ -111,8 +111,8 @@ impl Bins {
         }
     }
 
-    /// The bin of an entry, by its place among all [`entries`](Bins::entries); of a place behind the last,
-    /// the number of bins.
+    /// The bin of an entry, given its position among all [`entries`](Bins::entries); for a position beyond
+    /// the last, the number of bins.
     pub fn bin_of(&self, place: usize) -> usize {
         self.ends.partition_point(|end| *end as usize <= place)
     }
@@ -128,8 +128,8 @@ impl Bins {
 
 /// Takes entries with their bins: first it counts them, then it puts them where they go.
 pub(crate) struct Collector {
-    /// Behind bin b, how many entries it has; then, at b, where its next entry goes, which ends up as where the
-    /// bin ends.
+    /// First, after bin b's own index, how many entries it has; then, at b, where its next entry goes, which
+    /// ends up as the end of the bin.
     ends: Vec<u32>,
     entries: Option<Vec<Entry>>,
 }

@@ -1,15 +1,14 @@
-//! Cuckoo hashing without a stash: every item in one of k bins, one item a bin at most (R. Pagh, F. F.
+//! Cuckoo hashing without a stash: every item in one of k bins, at most one item per bin (R. Pagh, F. F.
 //! Rodler, *Cuckoo Hashing*, ESA 2001; with more than two functions D. Fotakis and others, STACS 2003).
 //!
-//! Places are found by local search (M. Khosla, *Balls into Bins Made Faster*, ESA 2013): a
-//! bin has a label that is never more than the number of moves that would free it; an item takes the bin with
-//! the least label, and whoever was there looks for another. The search takes linear time where the
-//! table has room, needs no randomness, and ends without places only if there are none: whether it
-//! fails depends on the set of items and on the functions, not on any order or luck. See [`Parameters`] for
-//! how likely that is.
+//! Places are found by local search (M. Khosla, *Balls into Bins Made Faster*, ESA 2013): a bin has a label,
+//! a lower bound on the number of moves that would free it; an item takes the bin with the least label, and
+//! the item that was there looks for another. The search takes linear time if the table has room, needs no
+//! randomness, and fails only if there is no placement: failure depends on the set of items and on the
+//! functions, not on order or luck. See [`Parameters`] for how likely that is.
 //!
-//! An item's bins are different ones. So no item can have one value twice in a bin, whatever a
-//! protocol makes of the numbers of functions that an [`Entry`] tells.
+//! An item's bins are distinct. So no item can have the same value twice in a bin, however a protocol uses
+//! the function numbers in an [`Entry`].
 //!
 //! The order of work, and so time and memory accesses, depend on the keys.
 
@@ -23,16 +22,16 @@ use vesica_primitives::block::{Block, Cipher};
 use crate::EncodingFailed;
 use crate::bins::Entry;
 
-/// Most hash functions of a table.
+/// Maximum number of hash functions of a table.
 pub const MAX_HASHES: usize = 4;
 
 /// Keys hashed together.
 const HASHED: usize = 128;
 
-/// Items whose memory is asked for ahead.
+/// Items whose memory is prefetched.
 const AHEAD: usize = 24;
 
-/// Stands for no entry.
+/// The value for no entry.
 const EMPTY: u32 = u32::MAX;
 
 /// The hash functions of a table: what both sides of a protocol share.
@@ -58,8 +57,8 @@ impl Functions {
         self.parameters
     }
 
-    /// Writes the bins of key i to `out[i]`, in the order of the functions: different bins, the first
-    /// `hashes` of the array. The rest is 0.
+    /// Writes the bins of key i to `out[i]`, in the order of the functions: distinct bins in the first
+    /// `hashes` entries of the array. The rest is 0.
     ///
     /// # Panics
     /// If `keys` and `out` differ in length.
@@ -94,12 +93,11 @@ impl Functions {
     }
 }
 
-/// `K` different numbers below `bins`, from uniform numbers of 64 bits: the j-th among the bins that are
-/// left.
+/// `K` distinct numbers below `bins`, from uniform 64-bit numbers: the j-th selects among the remaining bins.
 #[inline(always)]
 fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MAX_HASHES] {
     let mut chosen = [0u32; MAX_HASHES];
-    // Those before, ascending.
+    // The previous ones, ascending.
     let mut taken = [u32::MAX; K];
     for j in 0..K {
         let left = bins - j as u64;
@@ -127,11 +125,11 @@ impl Table {
     /// Finds a place for every key.
     ///
     /// # Errors
-    /// [`EncodingFailed`] if there is none, because too many items have too few bins among them; more
-    /// than k equal keys are such items.
+    /// [`EncodingFailed`] if there is no placement, because some items have too few bins among them, such as
+    /// more than k equal keys.
     ///
     /// # Panics
-    /// If there are more keys than the functions' parameters say, or 2^30.
+    /// If there are more keys than the functions' parameters allow, or than 2^30.
     pub fn new(functions: &Functions, keys: &[Block]) -> Result<Self, EncodingFailed> {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
         let mut bins = vec![[0; MAX_HASHES]; keys.len()];
@@ -144,7 +142,7 @@ impl Table {
         Self::place(hashes, count, &bins)
     }
 
-    /// Finds a place for every item, the first `hashes` bins of which are given; an item's bins may
+    /// Finds a place for every item, given the bins of each in its first `hashes` entries; an item's bins may
     /// be equal. For functions other than [`Functions`].
     ///
     /// # Errors
@@ -191,16 +189,16 @@ impl Table {
     }
 }
 
-/// A bin while places are sought: its entry, and its label.
+/// A bin during the search: its entry, and its label.
 type State = [u32; 2];
 
 struct Search<'a, const K: usize> {
     bins: &'a [[u32; MAX_HASHES]],
     states: Vec<State>,
-    /// A label above this says that there is no way to an empty bin: the items on a shortest way are
-    /// different ones.
+    /// A label above this means that there is no path to an empty bin: the items on a shortest path are
+    /// distinct.
     most: u32,
-    /// Items that lost their places, or have had none yet.
+    /// Items that lost their places, or have none yet.
     waiting: Vec<u32>,
 }
 
@@ -234,7 +232,7 @@ impl<const K: usize> Search<'_, K> {
         Ok(Table { slots })
     }
 
-    /// Asks for the memory of an item's bins.
+    /// Prefetches an item's bins.
     #[inline(always)]
     fn ask(&self, bins: &[u32; MAX_HASHES]) {
         for bin in &bins[..K] {
@@ -242,11 +240,11 @@ impl<const K: usize> Search<'_, K> {
         }
     }
 
-    /// Puts an item into its bin with the least label; whoever was there waits.
+    /// Puts an item into its bin with the least label; the item that was there waits.
     ///
-    /// The label of a bin whose item could go elsewhere in m moves or more is at most m + 1: empty
-    /// bins have 0, an item that comes in sets its bin's label to one more than the least label of its
-    /// other bins, and labels only grow.
+    /// The label of a bin whose item needs at least m moves to go elsewhere is at most m + 1: empty bins have
+    /// 0, an arriving item sets its bin's label to one more than the least label of its other bins, and
+    /// labels only grow.
     #[inline(always)]
     fn step(&mut self, item: u32) -> Result<(), EncodingFailed> {
         let bins = &self.bins[item as usize];

@@ -1,4 +1,4 @@
-//! How a set becomes one message, and how it is spread over bins.
+//! Encoding a set as one message, and distributing it over bins.
 //!
 //! An oblivious key-value store ([`Okvs`], Garimella, Pinkas, Rosulek, Trieu and Yanai, CRYPTO 2021)
 //! hides which keys it was made from when its values are random: every slot of an encoding of random
@@ -19,7 +19,7 @@ pub use bins::{Bins, Entry};
 
 use vesica_primitives::block::{Block, Prg};
 
-/// Encoding failed, which distinct keys make happen with probability at most 2^-λ, or keys repeat.
+/// Encoding failed, which has probability at most 2^-λ for distinct keys, or keys repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the keys cannot be encoded: some are equal, or an event of negligible probability happened"
@@ -30,17 +30,17 @@ pub struct EncodingFailed;
 ///
 /// Keys are 128-bit strings that look uniform: hashes of salted items. A value is `W` words of 64 bits.
 pub trait Okvs: Sync {
-    /// Slots of an encoding: what goes over the wire is this many values.
+    /// Number of slots of an encoding: this many values go over the wire.
     fn size(&self) -> usize;
 
     /// An encoding under which each key has its value; slots that no key determines come from `filler`.
     /// The time depends on the keys, not on the values.
     ///
     /// # Errors
-    /// [`EncodingFailed`]; never tries again.
+    /// [`EncodingFailed`]; there is no retry.
     ///
     /// # Panics
-    /// If there is not one value a key, or there are more keys than the store was made for.
+    /// If there is not one value per key, or there are more keys than the OKVS was made for.
     fn encode<const W: usize>(
         &self,
         keys: &[Block],
@@ -48,9 +48,9 @@ pub trait Okvs: Sync {
         filler: &mut Prg,
     ) -> Result<Vec<[u64; W]>, EncodingFailed>;
 
-    /// Writes the value of key i to `out[i]`. The keys may be any, and any number.
+    /// Writes the value of key i to `out[i]`, for any number of any keys.
     ///
     /// # Panics
-    /// If `encoding` is not [`size`](Okvs::size) long, or `keys` and `out` differ in length.
+    /// If the length of `encoding` is not [`size`](Okvs::size), or `keys` and `out` differ in length.
     fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]);
 }

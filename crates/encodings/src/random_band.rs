@@ -1,13 +1,14 @@
-//! Random-band encodings: Bienstock, Patel, Seo and Yeo, *Near-Optimal Oblivious Key-Value Stores for
-//! Efficient PSI, PSU and Volume-Hiding Multi-Maps*, USENIX Security 2023; the linear systems are those
-//! of Dietzfelbinger and Walzer, ESA 2019.
+//! Random-band oblivious key-value stores (OKVS): Bienstock, Patel, Seo and Yeo, *Near-Optimal Oblivious
+//! Key-Value Stores for Efficient PSI, PSU and Volume-Hiding Multi-Maps*, USENIX Security 2023; the linear
+//! systems are those of Dietzfelbinger and Walzer, ESA 2019.
 //!
 //! A key's row is `width` random bits at a random start. Both come from four blocks of a public cipher
 //! keyed for the run, so keys must look uniform: the hashes of salted items. See [`Parameters`] for the
 //! probability that a system has no solution.
 //!
-//! More than [`BIN`] keys go into bins of one system each, by the same number that gives the start; an
-//! encoding is the bins' encodings in a row. This bounds memory and lets bins be encoded in parallel.
+//! More than [`BIN`] keys are split into bins of one system each, by the same number that gives the start; an
+//! encoding is the concatenation of the bins' encodings. This bounds memory and allows encoding bins in
+//! parallel.
 //!
 //! The order of work, and so time and memory accesses, depend on the keys. Rows and orders of keys are
 //! not wiped from memory.
@@ -32,14 +33,14 @@ const HASHED: usize = 64;
 /// Keys whose rows go to the kernels together.
 const BATCH: usize = 512;
 
-/// Keys placed by one job.
+/// Keys whose bands are placed by one job.
 const PLACED: usize = 1 << 14;
 
 /// Keys decoded by one job, if there are as many and unless the encoding is large: they and their
 /// values are accessed in the order of their bands, and this many stay in cache.
 const JOB: usize = 1 << 18;
 
-/// A random-band store for a number of keys.
+/// A random-band OKVS for a number of keys.
 pub struct RandomBand {
     backend: Backend,
     parameters: Parameters,
@@ -57,17 +58,17 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// The number, among those given, of the item at each place.
+    /// For each position, the index of its item among those given.
     pub fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// The numbers, for keeping.
+    /// The same numbers, by value.
     pub fn into_numbers(self) -> Vec<u32> {
         self.numbers
     }
 
-    /// The place of the first item of a word or of those behind it.
+    /// The position of the first item of this word or of a later one.
     fn begin(&self, word: usize) -> usize {
         match word {
             0 => 0,
@@ -77,12 +78,12 @@ impl Arrangement {
 }
 
 impl RandomBand {
-    /// The store for up to `items` keys, which fails with probability at most 2^-`lambda`.
+    /// The OKVS for up to `items` keys; encoding fails with probability at most 2^-`lambda`.
     pub fn new(items: usize, lambda: u32, session: &[u8; 32]) -> Self {
         Self::with_parameters(Parameters::new(items, lambda), session)
     }
 
-    /// The store with these parameters.
+    /// The OKVS with these parameters.
     pub fn with_parameters(parameters: Parameters, session: &[u8; 32]) -> Self {
         let width = parameters.width;
         RandomBand {
@@ -96,7 +97,7 @@ impl RandomBand {
         }
     }
 
-    /// The same store on a chosen version of the kernels.
+    /// The same OKVS on a chosen version of the kernels.
     pub fn with_backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
@@ -135,7 +136,7 @@ impl RandomBand {
         self.parameters
     }
 
-    /// Words of slots of a bin, the last of which may be incomplete.
+    /// Number of words of slots of a bin; the last word may be incomplete.
     fn words(&self) -> usize {
         self.parameters.columns.div_ceil(WORD)
     }
@@ -170,7 +171,7 @@ impl RandomBand {
             });
     }
 
-    /// The rows of keys, in the frame of the word in which each starts.
+    /// The rows of keys, relative to the word in which each starts.
     fn rows(&self, keys: &[Block], rows: &mut [Row]) {
         let mut blocks = [0; 4 * HASHED];
         for (keys, rows) in keys.chunks(HASHED).zip(rows.chunks_mut(HASHED)) {
@@ -225,14 +226,14 @@ impl RandomBand {
         Ok(())
     }
 
-    /// [`Okvs::encode`] of keys that are arranged, with their values at the same places.
+    /// [`Okvs::encode`] for arranged keys, with their values at the same positions.
     ///
     /// # Errors
     /// [`EncodingFailed`]
     ///
     /// # Panics
-    /// If there are not as many keys as were arranged, or not one value a key, or more keys than the store was
-    /// made for.
+    /// If there are not as many keys as were arranged, or not one value per key, or more keys than the OKVS
+    /// was made for.
     pub fn encode_arranged<const W: usize>(
         &self,
         arrangement: &Arrangement,
@@ -253,7 +254,7 @@ impl RandomBand {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut encoding = vec![[0; W]; self.size()];
-        // Memory that is touched again costs less than fresh memory: a thread keeps its system.
+        // Reused memory costs less than fresh memory, so a thread keeps its system.
         let system = || System::new(self.backend, columns);
         encoding
             .par_chunks_exact_mut(columns)
@@ -272,11 +273,11 @@ impl RandomBand {
         Ok(encoding)
     }
 
-    /// [`Okvs::decode`] of keys that are arranged: calls `take` with `out[i]` and the value of key i.
+    /// [`Okvs::decode`] for arranged keys: calls `take` with `out[i]` and the value of key i.
     ///
     /// # Panics
-    /// If `encoding` is not [`size`](Okvs::size) long, or there are not as many keys as were arranged, or not
-    /// as many places.
+    /// If the length of `encoding` is not [`size`](Okvs::size), or `keys` or `out` does not have as many
+    /// entries as were arranged.
     pub fn decode_arranged<const W: usize, T: Send>(
         &self,
         arrangement: &Arrangement,
@@ -290,7 +291,7 @@ impl RandomBand {
         assert_eq!(keys.len(), out.len(), "one value a key");
         let Parameters { bins, columns, .. } = self.parameters;
         let words = self.words();
-        // So many words of a bin that every thread has some.
+        // As many words of a bin as give every thread some.
         let piece = words.div_ceil(rayon::current_num_threads().div_ceil(bins));
         let mut jobs = Vec::new();
         for bin in 0..bins {
@@ -341,7 +342,7 @@ impl Okvs for RandomBand {
     fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {
         assert_eq!(encoding.len(), self.size(), "an encoding of this store");
         assert_eq!(keys.len(), out.len(), "one value a key");
-        // A job reads the whole encoding, so it wants about a key for four slots.
+        // A job reads the whole encoding, so it should have about one key per four slots.
         let job = keys
             .len()
             .div_ceil(rayon::current_num_threads())

@@ -11,10 +11,10 @@ const BATCH: usize = 512;
 
 /// The bins with all items, k entries per item; in each bin in the order of the items.
 ///
-/// There may be any number of keys, whatever the functions' parameters say of the other side's.
+/// There may be any number of keys: the functions' parameters bound only the other side's.
 ///
 /// # Panics
-/// If there are more than 2^30 keys, or as many as make 2^32 entries.
+/// If there are more than 2^30 keys, or 2^32 entries or more.
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     assert!(keys.len() < MAX_ITEMS, "at most 2^30 keys");
     let Parameters { hashes, bins, .. } = functions.parameters();
@@ -35,11 +35,11 @@ pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
 }
 
 /// A number of entries that the fullest bin of [`table`] exceeds with probability at most 2^-`lambda`, for
-/// protocols that fill bins up; the same on every machine (integers only).
+/// protocols that pad bins; the same on every machine (integers only).
 ///
 /// An item is in a given bin with probability p = k/β, independently of others. So a bin has more than L of n
-/// items with probability Σ_{i>L} C(n,i)·p^i·(1−p)^(n−i), at most the first of these terms over 1 − r, where r
-/// is the second's ratio to the first. The union over β bins has to be at most 2^-λ.
+/// items with probability Σ_{i>L} C(n,i)·p^i·(1−p)^(n−i), at most the first of these terms divided by 1 − r,
+/// where r is the ratio of the second to the first. The union bound over β bins must be at most 2^-λ.
 ///
 /// # Panics
 /// If `items` exceeds 2^30.

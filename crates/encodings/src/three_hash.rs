@@ -1,12 +1,12 @@
-//! Three-hash store: a key selects three slots of its bin and a short random combination of the bin's
-//! dense slots.
+//! Three-hash oblivious key-value store (OKVS): a key selects three slots of its bin and a short random
+//! linear combination of the bin's dense slots.
 //!
-//! Source: Raghuraman and Rindal, "Blazing Fast PSI from Improved OKVS and Subfield VOLE" (CCS 2022),
-//! RR22 below: rows of weight three, clusters small enough for the cache with separate binary dense
-//! columns, and triangulation by peeling. One step differs: the rows that peeling leaves over are solved
-//! exactly, by elimination over all their columns, where RR22 moves some of them into a gap that only
-//! the dense columns solve. So encoding fails only if the rows of a bin are linearly dependent or
-//! the bin overflows, and both have provable bounds, which the module `parameters` states.
+//! Source: Raghuraman and Rindal, "Blazing Fast PSI from Improved OKVS and Subfield VOLE" (CCS 2022), RR22
+//! below: rows of weight three, clusters small enough for the cache with separate binary dense columns, and
+//! triangulation by peeling. One step differs: the rows left after peeling are solved exactly, by elimination
+//! over all their columns, where RR22 moves some of them into a gap that only the dense columns solve. So
+//! encoding fails only if the rows of a bin are linearly dependent or the bin overflows; the module
+//! `parameters` states provable bounds on both.
 
 mod parameters;
 mod rest;
@@ -24,26 +24,26 @@ use parameters::Parameters;
 /// Keys hashed together.
 const BATCH: usize = 128;
 
-/// Keys that a thread sorts at least, so that threads are worth their while.
+/// Minimum number of keys for a thread to sort, so that threads pay off.
 const MIN_CHUNK: usize = 1 << 13;
 
-/// Keys of one chunk of a decoding that fall into each bin, about: enough for tables to pay off.
+/// Approximate number of keys per bin in one chunk of a decoding: enough for tables to pay off.
 const CHUNK_PER_BIN: usize = 1 << 12;
 
-/// Keys of one chunk of a decoding, at most, which bounds its memory.
+/// Maximum number of keys in one chunk of a decoding, which bounds its memory.
 const MAX_CHUNK: usize = 1 << 22;
 
 /// A bin is fetched as a whole when there is at least one key for this many slots.
 const FETCH: usize = 16;
 
-/// Cipher blocks that the row of a key is made of: one for the sparse part, two for the dense part.
+/// Cipher blocks per row of a key: one for the sparse part, two for the dense part.
 const BLOCKS: usize = 3;
 
-/// The store for a number of keys, with hash functions of one session.
+/// The OKVS for a number of keys, with hash functions of one session.
 ///
-/// Encoding takes variable time: it depends on the keys, not on the values. Beside the encoding it needs
-/// 12 bytes per key for λ = 40 (16 for 64, 24 for 128) and a copy of the values; decoding needs as much
-/// for at most 2^22 keys a thread.
+/// Encoding takes variable time: it depends on the keys, not on the values. Besides the encoding it needs 12
+/// bytes per key for λ = 40 (16 for 64, 24 for 128) and a copy of the values; decoding needs as much for at
+/// most 2^22 keys per thread.
 pub struct ThreeHash {
     items: usize,
     parameters: Parameters,
@@ -78,8 +78,8 @@ struct Chunk<const W: usize, const D: usize> {
     values: Vec<[u64; W]>,
 }
 
-/// All sums of each group of dense slots: eight slots a group for short values, four for long ones,
-/// so that the tables stay in the first-level cache.
+/// All sums of each group of dense slots: eight slots per group for short values, four for long ones, so that
+/// the tables stay in the L1 cache.
 struct Tables<const W: usize> {
     sums: Vec<[u64; W]>,
 }
@@ -126,9 +126,9 @@ fn xor<const W: usize>(a: &[u64; W], b: &[u64; W]) -> [u64; W] {
     std::array::from_fn(|i| a[i] ^ b[i])
 }
 
-/// Buffers of one bin's encoding, used again for the next.
+/// Buffers for one bin's encoding, reused for the next.
 struct Scratch<const W: usize> {
-    /// A slot's number of rows left (high half) and the XOR of their numbers (low half).
+    /// For each slot the number of its remaining rows (high half) and the XOR of their numbers (low half).
     cells: Vec<u32>,
     slots: Vec<[u16; 3]>,
     queue: Vec<u16>,
@@ -164,8 +164,8 @@ impl<const W: usize> Scratch<W> {
                 *cell = (*cell + (1 << 16)) ^ row as u32;
             }
         }
-        // A slot enters the queue when its number of rows becomes one: at most once. The spare place
-        // takes what is written without being kept.
+        // A slot enters the queue when its number of rows becomes one: at most once. The spare entry takes
+        // writes that are not kept.
         self.queue.clear();
         self.queue.resize(width + 1, 0);
         let queue = &mut self.queue[..];
@@ -203,9 +203,8 @@ impl<const W: usize> Scratch<W> {
 }
 
 impl ThreeHash {
-    /// The store of at most `items` keys whose encoding fails with probability at most 2^-λ. Both
-    /// parties get the same from the same arguments, on any machine. `session` binds the hash functions
-    /// to a run.
+    /// The OKVS for at most `items` keys whose encoding fails with probability at most 2^-λ. Both parties get
+    /// the same OKVS from the same arguments, on any machine. `session` binds the hash functions to a run.
     ///
     /// # Panics
     /// If λ is above 128, or `items` above 2^40.
@@ -222,7 +221,7 @@ impl ThreeHash {
         }
     }
 
-    /// Bins, which are encoded independently.
+    /// Number of bins, which are encoded independently.
     pub fn bins(&self) -> usize {
         self.parameters.bins
     }
@@ -232,7 +231,7 @@ impl ThreeHash {
     }
 
     /// Hashes keys and sorts what they select by bin; keys of a bin keep their order. Calls `placed` with
-    /// each key's index and its place.
+    /// each key's index and its position.
     fn sort<const D: usize>(
         &self,
         keys: &[Block],
@@ -461,7 +460,7 @@ impl Okvs for ThreeHash {
     }
 }
 
-/// Reads a bin in sequence, which brings it into the cache faster than gathering from it does.
+/// Reads a bin in sequence, which loads it into the cache faster than gathering from it.
 fn fetch<const W: usize>(slots: &[[u64; W]]) {
     let line = (64 / size_of::<[u64; W]>()).max(1);
     let sum = slots
@@ -471,15 +470,15 @@ fn fetch<const W: usize>(slots: &[[u64; W]]) {
     std::hint::black_box(sum);
 }
 
-/// A number below `bound` from 64 uniform bits; no number is likelier than another by more than a
-/// factor of 1 + bound/2^64.
+/// A number below `bound` from 64 uniform bits; no number is more likely than another by more than a factor
+/// of 1 + bound/2^64.
 #[inline]
 fn scale(bits: u64, bound: usize) -> usize {
     ((bits as u128 * bound as u128) >> 64) as usize
 }
 
-/// Three distinct slots below `bound` from 96 bits of a block: each choice is likely to a factor of
-/// 1 + 3·bound/2^32.
+/// Three distinct slots below `bound` from 96 bits of a block: all choices are equally likely up to a factor
+/// of 1 + 3·bound/2^32.
 #[inline]
 fn distinct(block: Block, bound: u32) -> [u16; 3] {
     let below = |shift: u32, bound: u32| {

@@ -1,15 +1,15 @@
 //! Two-choice hashing (PRTY19, section 4): every item in one of two bins, bins of nearly equal loads.
 //!
 //! The receiver's items go into m = ⌈n/λ⌉ bins, each to one of its two, such that no bin has more than a
-//! capacity of about ⌈n/m⌉ + 1 ([`Parameters`]); protocols fill the bins up to it. The sender has
-//! each of its items in both bins ([`both`]). The paper's algorithm 1 decides: all items go to
-//! their first bin, and then, in passes, each to the one of its bins that has fewer others. Where passes do
-//! not help any more, chains of moves lead from a bin that is too full to one that is not. So
-//! failure says that there is no such assignment at all.
+//! capacity of about ⌈n/m⌉ + 1 ([`Parameters`]); protocols pad the bins to it. The sender has each of its
+//! items in both bins ([`both`]). The assignment follows the paper's algorithm 1: all items go to their first
+//! bin, and then, in passes, each to the one of its bins that has fewer others. When passes no longer help,
+//! chains of moves lead from a bin that is too full to one that is not. So failure means that there is no
+//! such assignment.
 //!
-//! **Deviation.** An item's bins are different ones, unless there is only one bin. Without that, three bins
-//! would be too few: the items that have no choice would fill a bin too often. The number of the function is
-//! part of what protocols hash all the same (section 4.3): with one bin, both functions lead there.
+//! **Deviation.** An item's bins are distinct, unless there is only one bin. Otherwise three bins would be
+//! too few: items without a choice would overfill a bin too often. Protocols still hash the number of the
+//! function (section 4.3): with one bin, both functions lead there.
 //!
 //! The order of work, and so time and memory accesses, depend on the keys.
 
@@ -73,8 +73,8 @@ impl Functions {
     }
 }
 
-/// For each bin the items that could be there, two entries per item; in each bin in the order of the items. The
-/// sender's table. There may be any number of keys, whatever the parameters say of the other side's.
+/// For each bin the items that could be there, two entries per item; in each bin in the order of the items.
+/// The sender's table. There may be any number of keys: the parameters bound only the other side's.
 ///
 /// # Panics
 /// If there are more than 2^30 keys.
@@ -95,10 +95,10 @@ pub fn both(functions: &Functions, keys: &[Block]) -> Bins {
 /// in each bin in the order of the items. The receiver's table.
 ///
 /// # Errors
-/// [`EncodingFailed`] if no assignment keeps to the capacity.
+/// [`EncodingFailed`] if no assignment respects the capacity.
 ///
 /// # Panics
-/// If there are more keys than the functions' parameters say.
+/// If there are more keys than the functions' parameters allow.
 pub fn assign(functions: &Functions, keys: &[Block]) -> Result<Bins, EncodingFailed> {
     let Parameters {
         items,
@@ -153,7 +153,7 @@ impl Assignment {
         }
     }
 
-    /// Lines 3 and 4: each item goes where there are fewest, itself not counted.
+    /// Lines 3 and 4: each item goes to its bin with fewer items, itself not counted.
     fn pass(&mut self) {
         for (pair, choice) in self.pairs.iter().zip(&mut self.choices) {
             let here = pair[usize::from(*choice)] as usize;
@@ -165,7 +165,7 @@ impl Assignment {
         }
     }
 
-    /// Items beyond the capacity.
+    /// Number of items beyond the capacity.
     fn excess(&self, capacity: usize) -> usize {
         self.loads
             .iter()

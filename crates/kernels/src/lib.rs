@@ -1,10 +1,10 @@
-//! The arithmetic that decides how fast the engine is, and the only `unsafe` code.
+//! The arithmetic that determines the speed of the protocols, and the only `unsafe` code.
 //!
-//! Every kernel exists in a portable version, which defines its meaning, and in versions for wider
-//! machines. The choice is made at run time, once a whole batch; nothing depends on compile-time
-//! target features. [`memory`] holds the allocator of the command,
-//! [`process`] what else it needs of the system. [`backends`] tells what was chosen, and each kernel can be asked for its
-//! portable version, which is what the tests compare against.
+//! Every kernel exists in a portable version, which defines its meaning, and in versions for wider vector
+//! units. The choice is made at run time, once per batch; nothing depends on compile-time target features.
+//! [`memory`] has the command's allocator, [`process`] what else the command needs from the system.
+//! [`backends`] reports the choices. Each kernel can also be asked for its portable version, against which
+//! the tests compare.
 //!
 //! | module | portable | x86-64 |
 //! |---|---|---|
@@ -45,8 +45,8 @@ pub fn backends(backend: Backend) -> [(&'static str, &'static str); 8] {
     ]
 }
 
-/// Asks for the cache line of an element that will be needed soon; an index out of range does nothing
-/// useful and no harm.
+/// Prefetches the cache line of an element that will be needed soon; an index out of range is harmless and
+/// useless.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]

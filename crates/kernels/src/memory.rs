@@ -1,12 +1,12 @@
 //! An allocator that asks for huge pages where they pay.
 //!
-//! The first touch of a page of 4 KiB costs a microsecond or more on a virtual machine, and a run touches tens of
-//! thousands of them; random access to tens of megabytes misses the translation cache besides.
-//! Linux gives pages of 2 MiB to those who ask.
+//! The first touch of a page of 4 KiB costs a microsecond or more on a virtual machine, and a run touches
+//! tens of thousands of them; random access to tens of megabytes misses the translation cache besides. Linux
+//! gives pages of 2 MiB on request.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Allocations from this size on, in bytes, are mapped by themselves.
+/// Allocations of at least this size, in bytes, are mapped separately.
 #[cfg(target_os = "linux")]
 const LARGE: usize = 4 << 20;
 
@@ -14,8 +14,8 @@ const LARGE: usize = 4 << 20;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
 
-/// The system's allocator, save that large blocks are aligned to huge pages and ask for them. They are
-/// zero when fresh and go back to the system when freed.
+/// The system's allocator, except that large blocks are aligned to huge pages and request them. They are zero
+/// when fresh and return to the system when freed.
 pub struct HugePages;
 
 #[cfg(target_os = "linux")]
@@ -29,7 +29,7 @@ fn mapped(size: usize) -> Option<usize> {
     size.checked_next_multiple_of(64 << 10)
 }
 
-/// A fresh mapping of whole pages, zeroed and aligned to a huge page; null if there is none to be had.
+/// A fresh mapping of whole pages, zeroed and aligned to a huge page; null if there is no memory.
 #[cfg(target_os = "linux")]
 fn map(size: usize) -> *mut u8 {
     let Some((size, reserved)) = mapped(size).and_then(|s| Some((s, s.checked_add(HUGE)?))) else {

@@ -1,11 +1,11 @@
-//! What a command needs of its process and the standard library cannot do safely.
+//! What a command needs from its process that the standard library cannot do safely.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 /// Whether standard output was open when the process started.
 ///
-/// The runtime opens `/dev/null` in its place before `main`, so that writing to a closed standard
-/// output succeeds and goes nowhere; this was looked up before. `true` where it cannot be known.
+/// The runtime opens `/dev/null` in its place before `main`, so that writing to a closed standard output
+/// succeeds and goes nowhere; this is looked up earlier. `true` where it cannot be known.
 pub fn standard_output_was_open() -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,8 +1,8 @@
-//! A coin that both sides toss: the sender commits to its half before it sees the receiver's.
+//! A joint coin toss: the sender commits to its half before it sees the receiver's.
 //!
-//! The sender opens its half together with the coin, so that a receiver's half that was changed on its way ends the
-//! run. The receiver could toss any half, so that this concerns honest receivers only: without it two coins, and masks
-//! that never match, would pass for an empty intersection.
+//! The sender sends its opening together with the coin, so that a receiver's half altered on its way ends the
+//! run. This protects honest receivers only, as a dishonest one may send any half: without it, two different
+//! coins and masks that never match would pass for an empty intersection.
 
 use rand_core::CryptoRng;
 use vesica_primitives::oracle::Oracle;
@@ -14,7 +14,7 @@ pub const COMMITMENT: Kind = Kind {
     name: "coin commitment",
 };
 
-/// A half of the coin; the sender's with what hides it in the commitment, and the coin.
+/// A half of the coin; the sender's comes with the randomness of the commitment, and with the coin.
 pub const COIN: Kind = Kind {
     code: 55,
     name: "coin",
@@ -23,7 +23,7 @@ pub const COIN: Kind = Kind {
 /// A coin, or a half of it.
 pub type Coin = [u8; 16];
 
-/// Bytes of a half and of what hides it in the commitment.
+/// Bytes of a half and of the commitment's randomness.
 const OPENING: usize = 48;
 
 /// The sender's half of a coin, to which it has committed.
@@ -42,7 +42,7 @@ impl Committed {
         Ok(Committed(opening))
     }
 
-    /// Opens the commitment; gives the coin, of which the receiver has sent the half `theirs`.
+    /// Opens the commitment; returns the coin made with the receiver's half `theirs`.
     pub fn open(self, channel: &mut dyn Channel, theirs: Coin) -> Result<Coin, Error> {
         let coin = joined(theirs, &self.0);
         send_rows(channel, COIN, &[&self.0[..], &coin].concat(), OPENING + 16)?;
@@ -72,11 +72,11 @@ impl Sealed {
         Ok(Sealed(received(channel, COMMITMENT)?))
     }
 
-    /// Receives the opening; gives the coin, of which `own` is this side's half.
+    /// Receives the opening; returns the coin made with this side's half `own`.
     ///
     /// # Errors
-    /// The channel's; `PeerMisbehaved` if the opening is not what was committed to, or the coin not the sum of both
-    /// halves.
+    /// The channel's; `PeerMisbehaved` if the opening does not match the commitment, or the coin is not the
+    /// sum of both halves.
     pub fn opened(
         self,
         channel: &mut dyn Channel,
@@ -99,7 +99,7 @@ impl Sealed {
     }
 }
 
-/// The sum of a half and of another, which is the first part of an opening.
+/// The sum of a half and the other half, the first part of an opening.
 fn joined(mut coin: Coin, opening: &[u8]) -> Coin {
     coin.iter_mut().zip(opening).for_each(|(c, o)| *c ^= o);
     coin

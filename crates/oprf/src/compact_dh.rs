@@ -13,17 +13,18 @@
 //! a search during the run ([`overfit`]). The bound is lemma 10: at most 8·n + 4 for n = 2^10 unless it makes 2^107
 //! queries. One that declares fewer than two may hold two.
 //!
-//! **λ.** Two events share 2^-λ ([`EVENTS`]) in a semi-honest run: masks of different items collide, and hashes of 256
-//! bits do (H₁ of own items, or one on a reserved point). A malicious run has masks of 256 bits and the latter alone.
+//! **λ.** Two events share 2^-λ ([`EVENTS`]) in a semi-honest run: masks of different items collide, and
+//! hashes of 256 bits do (H₁ of own items, or one on a reserved point). A malicious run has masks of 256 bits
+//! and only the latter event.
 //!
 //! **Deviations.**
-//! - Π is keyed by the session, where the paper's implementation has one fixed key: a polynomial through too many points
-//!   cannot be prepared before the contract is agreed. During the run nothing prevents it.
+//! - Π is keyed by the session, where the paper's implementation has one fixed key: a polynomial through too
+//!   many points cannot be prepared before the contract is agreed. Nothing prevents it during the run.
 //! - Elligator is applied to points of the whole curve (see [`vesica_primitives::curve`]). The paper's
 //!   points of the prime-order subgroup are distinguishable from random strings and would hand the
 //!   receiver's set to the sender.
 //! - The polynomial has at least two coefficients; a receiver with fewer points adds random ones. With a
-//!   single coefficient it would be constant, every item of the sender's would be answered under one key
+//!   single coefficient it would be constant, the masks of all of the sender's items would be under one key
 //!   that the receiver knows, and the receiver could test any guess at the sender's set.
 //! - All variants place item y at H₁(y), not at y itself, so that items of any length are field elements.
 //! - All variants refuse a constant polynomial, not figure 4 alone.
@@ -33,7 +34,7 @@
 //!   different masks.
 //! - The semi-honest variants hash the same three, where the paper sends a hash of the secret alone: it
 //!   costs nothing and binds the mask to the run.
-//! - Coefficients belong to the X_j basis of [`vesica_primitives::polynomial`].
+//! - Coefficients are in the X_j basis of [`vesica_primitives::polynomial`].
 
 pub mod overfit;
 
@@ -76,7 +77,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Coefficients of the polynomial for `n` items.
+    /// Number of coefficients of the polynomial for `n` items.
     pub fn coefficients(self, n: usize) -> usize {
         let points = match self {
             Variant::Malicious | Variant::SemiHonest1 => n,
@@ -118,7 +119,7 @@ impl Oracles {
         }
     }
 
-    /// The key-agreement message that a value of the polynomial stands for.
+    /// The key-agreement message for a value of the polynomial.
     fn message(&self, value: &Element) -> [u8; 32] {
         let bytes = element_to_bytes(value);
         match &self.permutation {
@@ -198,7 +199,7 @@ impl Receiver {
             points.push(random());
             values.push(random());
         }
-        // Oracle outputs repeat, or meet the reserved points, with probability below 2^-190 for 2^32 items.
+        // Oracle outputs repeat, or equal reserved points, with probability below 2^-190 for 2^32 items.
         let polynomial = interpolate(&points, &values).expect("items are distinct");
         let receiver = Receiver {
             oracles,
@@ -243,7 +244,7 @@ impl Sender {
     /// Figure 4, steps 4 and 5: F of the sender's items, in order.
     ///
     /// # Panics
-    /// If an item meets the reserved points of the polynomial arithmetic (probability 2^-215 an item).
+    /// If an item equals a reserved point of the polynomial arithmetic (probability 2^-215 per item).
     pub fn masks(
         self,
         polynomial: &[Element],

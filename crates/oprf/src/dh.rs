@@ -7,16 +7,16 @@
 //!
 //! **What is revealed.** The number of blinded items tells the sender the receiver's set size.
 //!
-//! **λ.** Two events share 2^-λ ([`EVENTS`]): masks of different items collide; points of different items do, of
-//! which there are more than 2^250.
+//! **λ.** Two events share 2^-λ ([`EVENTS`]): masks of different items collide; points of different items
+//! collide, among more than 2^250 points.
 //!
 //! **Deviations.**
-//! - The receiver takes its own exponent off the sender's answer instead of putting it on the sender's
-//!   items: F(x) = H(x, h(x)^a). The number of multiplications and, for equal sizes, of bytes is that of
-//!   the original; the sender's items travel as short masks, and the protocol becomes an OPRF like the
-//!   others here.
-//! - h maps to half of the curve (RFC 9380, encode-to-curve). The simulator needs only to sample a point
-//!   with known exponent together with a string that maps to it, which inverse Elligator gives.
+//! - The receiver removes its own exponent from the sender's answer instead of applying it to the sender's
+//!   items: F(x) = H(x, h(x)^a). The number of multiplications and, for equal sizes, of bytes is that of the
+//!   original; the sender's items travel as short masks, and the protocol becomes an oblivious pseudorandom
+//!   function (OPRF) like the others here.
+//! - h maps to half of the curve (RFC 9380, encode-to-curve). The simulator only needs to sample a point with
+//!   known exponent together with a string that maps to it; inverse Elligator does that.
 //! - Points are u-coordinates, and exponents are multiples of 8, so that components of low order vanish.
 
 use rand_core::CryptoRng;
@@ -45,11 +45,11 @@ pub const EVENTS: u32 = 2;
 /// Points in one frame.
 const CHUNK: usize = 4096;
 
-/// Frames that the receiver sends ahead of the answers: keeps both sides busy and what is under way below
-/// the bounded queues of a channel.
+/// Frames that the receiver sends ahead of the answers: enough to keep both sides busy, and few enough to fit
+/// into the bounded queues of a channel.
 const AHEAD: usize = 8;
 
-/// h of each item: the domain names the run.
+/// h of each item, in a domain that names the run.
 fn points(session: &[u8; 32], items: &[Item]) -> Vec<[u8; 32]> {
     let domain = [
         b"vesica/1 dh curve25519_XMD:SHA-512_ELL2_NU_ ",
@@ -68,7 +68,7 @@ fn masks(session: &[u8; 32], items: &[Item], raised: &[[u8; 32]]) -> Vec<LongOut
         .collect()
 }
 
-/// The points of a frame, each the one encoding of a field element.
+/// The points of a frame, each a canonical field element.
 fn parse_points(kind: Kind, rows: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
     let (points, _) = rows.as_chunks::<32>();
     if points.iter().all(is_canonical) {
@@ -80,7 +80,7 @@ fn parse_points(kind: Kind, rows: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> 
     })
 }
 
-/// Refuses results that are the point at infinity: only a point of low order leads there.
+/// Refuses results that are the point at infinity: only a point of low order gives that.
 fn refuse_low_order(kind: Kind, results: &[[u8; 32]]) -> Result<(), Misbehaviour> {
     if results.contains(&[0; 32]) {
         return Err(Misbehaviour::BadValue {
@@ -108,8 +108,9 @@ impl Receiver {
         (Receiver { exponent }, blinded)
     }
 
-    /// h(y)^a from the answers to some items. Fails on encodings that are not canonical and on points of
-    /// low order; on the twist, where no honest answer lies, nothing more is at stake than on the curve.
+    /// h(y)^a from the answers to some items. Fails on encodings that are not canonical and on points of low
+    /// order. Points of the twist, where no honest answer lies, endanger nothing more than points of the
+    /// curve.
     pub fn unblind(&self, answers: &[u8]) -> Result<Vec<[u8; 32]>, Misbehaviour> {
         let unblinded = self.exponent.remove(&parse_points(ANSWERS, answers)?);
         refuse_low_order(ANSWERS, &unblinded)?;
@@ -117,7 +118,7 @@ impl Receiver {
     }
 }
 
-/// The sender with the key of the function.
+/// The sender, with the key a of F.
 pub struct Sender {
     exponent: Exponent,
 }

@@ -1,37 +1,39 @@
-//! A batched OPRF from a pseudorandom code over oblivious-transfer extension, one evaluation per bin of a cuckoo
-//! table: the baseline that later papers measure against.
+//! A batched oblivious pseudorandom function (OPRF) from a pseudorandom code over oblivious-transfer (OT)
+//! extension, with one evaluation per bin of a cuckoo table: the baseline that later papers measure against.
 //!
 //! **Paper.** V. Kolesnikov, R. Kumaresan, M. Rosulek, N. Trieu, *Efficient Batched Oblivious PRF with
 //! Applications to Private Set Intersection*, CCS 2016: BaRK-OPRF (figure 2) and the intersection over
 //! it (figure 8), without a stash.
 //!
-//! **Adversary.** Semi-honest. A receiver that deviates can put in code words of no item, and learn bits of the
-//! sender's secret from what matches.
+//! **Adversary.** Semi-honest. A receiver that deviates can use words that encode no item, and learn bits of
+//! the sender's secret from what matches.
 //!
-//! **What is revealed.** The sizes of both sets, which the contract tells anyway. The number of the bin
-//! and of the function under which an output was computed tell where the receiver has put an item, which
-//! depends on its other items: they stay with the receiver.
+//! **What is revealed.** The sizes of both sets, which the contract tells anyway. The numbers of the bin and
+//! of the hash function of an output show where the receiver has put an item, which depends on its other
+//! items: they stay with the receiver.
 //!
-//! **The figure.** C is a code of ℓ bits; β bins, each item of the receiver's in one of its three.
-//! 1. In ℓ base transfers with turned roles, the sender has secret bits s and one seed of each pair, the receiver
-//!    has all pairs. Their expansions are the columns of matrices of β rows: T and U on the
-//!    receiver's side, and on the sender's for column j that of T if s_j = 0, that of U if s_j = 1.
-//! 2. The receiver sends T ⊕ U ⊕ C(y) in the row of each bin, y being the bin's item. With it the sender
+//! **The figure.** C is a code of ℓ bits. There are β bins; each item of the receiver's is in one of its
+//! three.
+//! 1. In ℓ base OTs with reversed roles, the sender obtains secret bits s and one seed of each pair, the
+//!    receiver all pairs. The expanded seeds are the columns of matrices of β rows: T and U on the receiver's
+//!    side; the sender has column j of T if s_j = 0, of U if s_j = 1.
+//! 2. For each bin the receiver sends the row of T ⊕ U, plus C(y) for the bin's item y. With it the sender
 //!    makes its matrix Q: q_b = t_b ⊕ (s ∧ C(y)).
-//! 3. F(x) of bin b is H(q_b ⊕ (s ∧ C(x)), b, i), for each of the three bins of x, of function i. For x = y that is
-//!    H(t_b, b, i), which the receiver knows.
+//! 3. F(x) in bin b is H(q_b ⊕ (s ∧ C(x)), b, i), for each of the three bins of x, where i is the hash
+//!    function. For x = y that is H(t_b, b, i), which the receiver knows.
 //!
-//! For x ≠ y, what is hashed differs from t_b by s ∧ (C(x) ⊕ C(y)). Code words look random, so that all the
-//! sender's evaluations meet a distance of 128 or more, but with a small probability: [`width()`] of three times its
-//! number of items.
+//! For x ≠ y, the input of H differs from t_b by s ∧ (C(x) ⊕ C(y)). Code words look random, so all of the
+//! sender's evaluations meet a distance of 128 or more, except with a small probability, if ℓ is [`width()`]
+//! of three times its number of items.
 //!
-//! **λ.** Four events share 2^-λ ([`EVENTS`]): the receiver's items have no places in the table; some evaluation
-//! meets a distance below 128; masks of different items collide; halves of 128 bits of different items are equal.
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): the receiver's items cannot all be placed in the table; some
+//! evaluation meets a distance below 128; masks of different items collide; 128-bit halves of different items
+//! are equal.
 //!
-//! **Deviations.** An item's three bins are different ones, and the number of the function is hashed all the same
-//! (PRTY19, section 4.3). The table has no stash; see [`cuckoo::Parameters`] for what that takes.
-//! Empty bins have the code word 0 instead of a dummy item's: rows on the wire are uniform either way. ℓ is the
-//! least that the bound allows, in whole bytes, not a constant.
+//! **Deviations.** An item's three bins are distinct, and the number of the hash function is hashed all the
+//! same (PRTY19, section 4.3). The table has no stash; see [`cuckoo::Parameters`] for what that costs. Empty
+//! bins have the code word 0 instead of a dummy item's: rows on the wire are uniform either way. ℓ is not a
+//! constant but the least that the bound allows, in whole bytes.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -58,10 +60,10 @@ pub const ROWS: Kind = Kind {
 /// Events that share 2^-λ in a run.
 pub const EVENTS: u32 = 4;
 
-/// Hash functions, and outputs of each of the sender's items.
+/// Number of hash functions, and of outputs per item of the sender.
 pub const HASHES: usize = 3;
 
-/// Most pieces of 128 columns.
+/// Maximum number of pieces of 128 columns.
 const MAX_PIECES: usize = 5;
 
 /// Bins of one frame; a multiple of 128.
@@ -76,10 +78,10 @@ const TASK_COLUMNS: usize = 64;
 /// Bins or outputs that one task works on.
 const TASK: usize = 1 << 10;
 
-/// Items worked on together.
+/// Items processed together.
 const BATCH: usize = 128;
 
-/// Items whose memory is asked for ahead.
+/// Items whose memory is prefetched.
 const AHEAD: usize = 32;
 
 /// Bytes of a row: ℓ/8.
@@ -110,7 +112,7 @@ static SPEC: Spec = Spec {
     source: "Kolesnikov, Kumaresan, Rosulek and Trieu 2016",
     security: Security::SemiHonest,
     has_semi_honest_form: false,
-    // Some 200 bytes per item of the sender, who has three outputs for each.
+    // Some 200 bytes per item of the sender, which has three outputs for each.
     max_items: 1 << 26,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Kkrt>(receiver_size, sender_size))
@@ -127,8 +129,8 @@ fn output_oracle(params: &Params) -> Oracle {
 
 /// C: AES of the item's second half under as many public keys of the run as there are pieces.
 ///
-/// A code word of the paper's is a pseudorandom function of the item, whose key both know and which is
-/// picked after the items. The items here are hashed with a salt from both parties, drawn together with the key.
+/// The paper's code word is a pseudorandom function of the item; both sides know the key, which is drawn
+/// after the items. The items here are hashed with a salt from both parties, drawn together with the key.
 struct Code(Vec<Cipher>);
 
 impl Code {
@@ -173,7 +175,7 @@ impl Matrix {
         }
     }
 
-    /// Goes on to the next `count` rows, at most [`CHUNK`]; bits beyond the last column are 0.
+    /// Advances to the next `count` rows, at most [`CHUNK`]; bits beyond the last column are 0.
     fn next(&mut self, count: usize) {
         let blocks = count.div_ceil(128);
         self.columns
@@ -182,7 +184,7 @@ impl Matrix {
             .zip(self.generators.par_chunks_mut(128))
             .for_each(|((columns, rows), generators)| {
                 let columns = &mut columns[..128 * blocks];
-                // Where the chunk before had its columns, if it was longer.
+                // Clears leftovers of the previous chunk, if it was longer.
                 columns[generators.len() * blocks..].fill(0);
                 (&mut *generators, columns.par_chunks_mut(blocks))
                     .into_par_iter()
@@ -200,8 +202,8 @@ impl Matrix {
     }
 }
 
-/// What is hashed: a row, and the number of bin and function behind it. A row of up to 448 bits leaves room in 64
-/// bytes, which are one block of the hash.
+/// The input of H: a row, then the numbers of bin and function. With a row of up to 448 bits it fits into 64
+/// bytes, one block of the hash.
 #[inline(always)]
 fn input<const N: usize>(pieces: &[Block], bin: usize, function: usize) -> [u8; N] {
     let mut input = [0; N];
@@ -219,10 +221,10 @@ fn short(params: &Params) -> bool {
     row_bytes(params) <= 56
 }
 
-/// The protocol. The receiver has F of each item of the one bin where it stands, the sender of all its
-/// bins, those of the first bin first, as [`simple::table`] has them.
+/// The protocol. The receiver has F of each item for the one bin where it is, the sender for all its bins,
+/// those of the first bin first, in the order of [`simple::table`].
 ///
-/// `Resource` if the items have no places in the table.
+/// `Resource` if the items cannot all be placed in the table.
 pub struct Kkrt;
 
 impl Oprf for Kkrt {

@@ -1,8 +1,8 @@
-//! Oblivious pseudorandom functions with many points.
+//! Multi-point oblivious pseudorandom functions (OPRFs).
 //!
-//! One run gives the receiver F(y) for each of its items y, and lets the sender compute F(x) for each of
-//! its items x. F is fresh in every run. Neither side learns the other's items; what the receiver could
-//! learn from F(x) of items that it does not hold is nothing, because those look random.
+//! One run gives the receiver F(y) for each of its items y, and lets the sender compute F(x) for each of its
+//! items x. F is fresh in every run. Neither side learns the other's items; the receiver learns nothing from
+//! F(x) of items that it does not hold, because these values look random.
 //!
 //! | module | paper | adversary |
 //! |---|---|---|
@@ -26,8 +26,8 @@ use vesica_primitives::block::Block;
 use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
 
-/// What the parties of a run have agreed on: the only parameters of every protocol. What a module
-/// needs besides, it derives from them.
+/// What the parties of a run have agreed on: the only parameters of every protocol. A module derives
+/// everything else from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
     /// The adversary to withstand.
@@ -49,7 +49,7 @@ impl Params {
     }
 }
 
-/// What is known of a protocol without running it.
+/// What is known about a protocol without running it.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The name in commands and contracts: lower-case ASCII letters, digits and `-`.
@@ -61,18 +61,18 @@ pub struct Spec {
     /// Whether a protocol that withstands malicious adversaries has a cheaper form for peers that are
     /// trusted to follow it.
     pub has_semi_honest_form: bool,
-    /// Most items that either side may hold.
+    /// Maximum number of items that either side may hold.
     pub max_items: u64,
-    /// Most bits of statistical security for so many items of the receiver and of the sender, where there
-    /// is a limit.
+    /// Maximum bits of statistical security for the given numbers of items of the receiver and of the sender;
+    /// `None` if there is no limit.
     pub max_lambda: fn(u64, u64) -> Option<u32>,
-    /// Bytes of memory that a run takes on the side that needs more, about, for so many items of the
-    /// receiver and of the sender: items, masks and what the protocol works on, with one thread.
+    /// Approximate memory use of a run in bytes, on the side that needs more, for the given numbers of items
+    /// of the receiver and of the sender: items, masks and the protocol's working data, with one thread.
     pub working_bytes: fn(u64, u64) -> u64,
 }
 
 impl Spec {
-    /// The adversary that a run withstands whose parties ask for `asked`.
+    /// The adversary that a run withstands if its parties ask for `asked`.
     pub fn runs(&self, asked: Security) -> Security {
         match self.has_semi_honest_form {
             true => asked.min(self.security),
@@ -83,7 +83,7 @@ impl Spec {
 
 /// A multi-point OPRF.
 pub trait Oprf: Send + Sync {
-    /// Outputs for each of the sender's items.
+    /// Outputs per item of the sender.
     const OUTPUTS_PER_ITEM: usize = 1;
 
     /// Bits of an output: 128 for short ones, 256 for long ones.
@@ -95,17 +95,17 @@ pub trait Oprf: Send + Sync {
     /// What a receiver can compute before it knows its items or its peer. Consumed by one run.
     type Prepared: Send + 'static;
 
-    /// What is known of plain PSI by this OPRF.
+    /// The specification of plain PSI with this OPRF.
     fn spec(&self) -> &'static Spec;
 
     /// The receiver's offline phase for `items` items.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Self::Prepared;
 
-    /// Runs the receiver; F of its items.
+    /// Runs the receiver; returns F of its items.
     ///
     /// # Errors
-    /// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` where the
-    /// module says that a step can fail, which distinct items make happen with probability at most 2^-λ.
+    /// The channel's; `PeerMisbehaved` for a sender that fails a check; `Resource` where the module says that
+    /// a step can fail, which has probability at most 2^-λ for distinct items.
     ///
     /// # Panics
     /// If `items` or `prepared` do not fit `params`, or items repeat.
@@ -118,10 +118,10 @@ pub trait Oprf: Send + Sync {
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error>;
 
-    /// Runs the sender; F of its items, [`OUTPUTS_PER_ITEM`](Self::OUTPUTS_PER_ITEM) of each.
+    /// Runs the sender; returns F of its items, [`OUTPUTS_PER_ITEM`](Self::OUTPUTS_PER_ITEM) of each.
     ///
     /// # Errors
-    /// The channel's; `PeerMisbehaved` for a receiver that does not pass a check.
+    /// The channel's; `PeerMisbehaved` for a receiver that fails a check.
     ///
     /// # Panics
     /// If `items` does not fit `params`.
@@ -146,7 +146,7 @@ pub type Output = [u64; 2];
 /// F of all items, in an order that suits the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outputs {
-    /// 128 bits for each point, and the number, among the items given, of the item that each is of.
+    /// 128 bits per point, and for each the index of its item among the given items.
     Short {
         /// The outputs.
         values: Vec<Output>,
@@ -170,12 +170,12 @@ impl Outputs {
     }
 }
 
-/// The most bits of statistical security that outputs of 128 bits allow for sets of these sizes, of an
-/// OPRF with so many outputs for each of the sender's items.
+/// Maximum bits of statistical security that 128-bit outputs allow for sets of these sizes, in the OPRF `O`
+/// with its number of outputs per item of the sender.
 ///
-/// The halves of items that such an OPRF works on have 128 bits as well. Of all pairs in which outputs or
-/// halves of different items may collide, those of the receiver's own items included, each must do so with
-/// half of one event's share at most.
+/// The halves of items that such an OPRF works on have 128 bits as well. The outputs of different items, and
+/// likewise their halves, may each collide with probability at most half of one event's share, over all
+/// pairs, those of the receiver's own items included.
 fn max_lambda_of_short<O: Oprf>(receiver_size: u64, sender_size: u64) -> u32 {
     let receiver = u128::from(receiver_size.max(1));
     let outputs = u128::from(sender_size.max(1)) * O::OUTPUTS_PER_ITEM as u128;
@@ -196,10 +196,10 @@ pub fn output(hash: &[u8; 32]) -> Output {
     [u64::from_be_bytes(a), u64::from_be_bytes(b)]
 }
 
-/// `items` times `each`, or as much as there can be.
+/// `items` times `each`, saturating.
 fn bytes(items: u64, each: u64) -> u64 {
     items.saturating_mul(each)
 }
 
-/// Keys from which on a receiver's linear system grows no further: those of one bin of its OKVS.
+/// Number of keys beyond which a receiver's linear system grows no further: the keys of one bin of its OKVS.
 const MAX_SYSTEM: u64 = (1 << 20) + (1 << 18);

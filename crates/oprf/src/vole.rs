@@ -1,35 +1,37 @@
-//! A multi-point OPRF from vector OLE and one oblivious key-value store: the engine's default.
+//! A multi-point oblivious pseudorandom function (OPRF) from vector oblivious linear evaluation (VOLE) and
+//! one oblivious key-value store (OKVS): the default.
 //!
 //! **Papers.** P. Rindal, P. Schoppmann, *VOLE-PSI: Fast OPRF and Circuit-PSI from Vector-OLE*, EUROCRYPT
 //! 2021 (RS21), figure of the malicious OPRF; S. Raghuraman, P. Rindal, *Blazing Fast PSI from Improved
 //! OKVS and Subfield VOLE*, CCS 2022 (RR22), for the subfield form.
 //!
-//! **Adversary.** Malicious: vector OLE over GF(2^128) whose setup withstands malicious peers, outputs of
-//! 128 bits, and a coin that both sides toss and that enters every output. Semi-honest: no checks and no
-//! coin; the vector a and the encoding over GF(2^64) where that is wide enough, else over GF(2^128).
+//! **Adversary.** Malicious: VOLE over GF(2^128) whose setup withstands malicious peers, outputs of 128 bits,
+//! and a joint coin that enters every output. Semi-honest: no checks and no coin; the vector a and the
+//! encoding over GF(2^64) where that is wide enough, else over GF(2^128).
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway. A malicious receiver can
 //! encode more than n items: an encoding of m slots can hold n′ ≥ m of its own choosing, which RS21 bounds
-//! through the random oracle behind the encoded values, and Han, Kim and Son (ASIACRYPT 2024)
-//! show how to exceed n by choosing items that suit the encoding. Rows and values here come from items that
-//! are hashed with a salt of both sides, so that this search starts only once the run has begun. See
-//! `docs/protocols/vole.md`.
+//! through the random oracle behind the encoded values. Han, Kim and Son (ASIACRYPT 2024) show how to exceed
+//! n by choosing items that suit the encoding. Rows and values here come from items hashed with a salt from
+//! both sides, so this search can start only once the run has begun. See `docs/protocols/vole.md`.
 //!
-//! **λ.** Four events share 2^-λ ([`EVENTS`]): the items cannot be encoded; Decode(P, x) is H(x) for an item x of
-//! the sender's that the receiver does not have, n_s·2^-64 or n_s·2^-128; masks of different items collide; and, as
-//! one event, halves of 128 bits of different items are equal or a check of a malicious run lets a wrong message
-//! through, which has a probability of at most 2^-116 per trial, of up to 2^28 items ([`MAX_LAMBDA`]).
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): the items cannot be encoded; Decode(P, x) is H(x) for an item
+//! x of the sender's that the receiver does not have, n_s·2^-64 or n_s·2^-128; masks of different items
+//! collide; and, as one event, 128-bit halves of different items are equal or a check of a malicious run lets
+//! a wrong message through, with a probability of at most 2^-116 per trial for up to 2^28 items
+//! ([`MAX_LAMBDA`]).
 //!
 //! **The figure.** With C = Δ·A + B, the receiver holding A and C:
 //! 1. The sender commits to its half w_s of the coin.
 //! 2. The receiver encodes y ↦ H(y) as P, and sends its half w_r and A + P.
-//! 3. The sender opens w_s, and says w = w_r ⊕ w_s. With K = B + Δ·(A + P), F(x) = H′(w, Decode(K, x) − Δ·H(x), x).
+//! 3. The sender opens w_s, and sends w = w_r ⊕ w_s too. With K = B + Δ·(A + P), F(x) = H′(w, Decode(K, x) −
+//!    Δ·H(x), x).
 //! 4. The receiver has the same value as Decode(C, y), since encodings are linear.
 //!
-//! **Deviations.** The salted item is a random oracle's output: its first half is the key of the
-//! store and its second half is H, where the paper hashes twice. The store's rows also
-//! depend on the receiver's first message, in the place of the paper's r: a sender cannot look for a
-//! session in which a set that it guesses fails to be encoded. The store is the random band of [`vesica_encodings`].
+//! **Deviations.** The salted item is a random oracle's output: its first half is the key of the OKVS and its
+//! second half is H, where the paper hashes twice. The OKVS's rows also depend on the receiver's first
+//! message, which takes the place of the paper's r: a sender cannot search for a session in which a guessed
+//! set fails to encode. The OKVS is the random band of [`vesica_encodings`].
 
 use std::borrow::Cow;
 
@@ -63,31 +65,32 @@ pub const ENCODING: Kind = Kind {
 /// Events that share 2^-λ in a run.
 pub const EVENTS: u32 = 4;
 
-/// The most bits of statistical security. The checks of a malicious run take half of one event's share: 2^-122 for
-/// each tile of the OT extension, of which 2^28 items take 26, and 2^-127 for the trees.
+/// Maximum bits of statistical security. The checks of a malicious run take half of one event's share: 2^-122
+/// for each tile of the oblivious-transfer (OT) extension (26 tiles for 2^28 items), and 2^-127 for the
+/// trees.
 pub const MAX_LAMBDA: u32 = 112;
 
-/// Items whose values are worked on together.
+/// Items whose values are processed together.
 const BATCH: usize = 1 << 10;
 
-/// Items whose memory is asked for ahead.
+/// Items whose memory is prefetched.
 const AHEAD: usize = 16;
 
-/// Slots of A + P that go out together: half a frame of the wider field.
+/// Slots of A + P that are sent together: half a frame of the wider field.
 const SLOTS: usize = 1 << 15;
 
-/// Whether the values that are encoded may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
+/// Whether the encoded values may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
 pub fn is_narrow(params: &Params) -> bool {
     let log = params.sender_size.max(1).next_power_of_two().ilog2();
     params.security == Security::SemiHonest && log + params.lambda_each(EVENTS) <= 64
 }
 
-/// The OKVS of a run that went on to `session`, which its rows depend on.
+/// The OKVS of a run after the setup; its rows depend on the setup's `session`.
 fn okvs(params: &Params, session: &[u8; 32]) -> RandomBand {
     RandomBand::new(params.receiver_size, params.lambda_each(EVENTS), session)
 }
 
-/// Slots of the OKVS, whatever its rows are.
+/// Number of slots of the OKVS, for any rows.
 fn slots(params: &Params) -> usize {
     Parameters::new(params.receiver_size, params.lambda_each(EVENTS)).size()
 }
@@ -112,8 +115,8 @@ static SPEC: Spec = Spec {
     working_bytes,
 };
 
-/// 110 bytes per item of the receiver and 90 for those of one linear system, of which every further thread has
-/// its own; on the other side 90 bytes per item of the sender and 26 per item of the receiver. Measured by
+/// The receiver: 110 bytes per item, and 90 more for each item of one linear system (every further thread has
+/// its own system). The sender: 90 bytes per item, and 26 per item of the receiver. Measured with
 /// `vesica bench` at 2^20 to 2^24 items, rounded up.
 fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
     let system = bytes(receiver_size.min(MAX_SYSTEM), 90);
@@ -122,7 +125,7 @@ fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
     receiver.max(sender)
 }
 
-/// Items in the order that suits the store.
+/// Items in the order that suits the OKVS.
 struct Arranged {
     arrangement: Arrangement,
     keys: Vec<Block>,
@@ -151,7 +154,7 @@ impl Arranged {
         }
     }
 
-    /// H′ of every item: of the coin, the value that was decoded, and the item.
+    /// H′ for every item: of the coin, the decoded value, and the item.
     fn outputs(self, oracle: &Oracle, coin: &Coin, mut decoded: Vec<Output>) -> Outputs {
         let coin = Block::from_le_bytes(*coin);
         decoded
@@ -183,10 +186,10 @@ impl Arranged {
     }
 }
 
-/// A field whose elements are values of a store.
+/// A field whose elements are values of an OKVS.
 trait Value<const W: usize>: Field {
     fn to_words(self) -> [u64; W];
-    /// The words of the elements that the lowest bits of `blocks` are.
+    /// The words of the elements in the lowest bits of `blocks`.
     fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; W]]>;
     /// `out[i] += factor·x[i]`.
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]);
@@ -295,7 +298,7 @@ impl Oprf for Vole {
     }
 }
 
-/// Runs the receiver on a vector OLE whose setup `begin` starts.
+/// Runs the receiver on a VOLE whose setup `begin` starts.
 fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,
@@ -371,7 +374,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     Ok(items.outputs(&output_oracle(params), &coin, decoded))
 }
 
-/// Runs the sender on a vector OLE whose setup `begin` starts.
+/// Runs the sender on a VOLE whose setup `begin` starts.
 fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     channel: &mut dyn Channel,
     params: &Params,

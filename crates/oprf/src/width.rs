@@ -1,22 +1,22 @@
-//! How many columns a sparse or pseudorandom-code OT extension needs.
+//! The number of columns of a sparse or pseudorandom-code oblivious-transfer extension.
 
 use vesica_primitives::scaled::{Round, Scaled};
 
-/// Bits of computational security, and the Hamming weight that the extension's hash asks for.
+/// Bits of computational security, and the Hamming weight that the extension's hash needs.
 const KAPPA: u64 = 128;
 
-/// The least ℓ, but for rounding, with n·Σ_{i<κ} C(ℓ,i) / 2^ℓ ≤ 2^-λ, κ being 128, for n `evaluations` of the sender's:
-/// PRTY19, Proposition 2.
+/// The least ℓ, up to rounding, with n·Σ_{i<κ} C(ℓ,i) / 2^ℓ ≤ 2^-λ for κ = 128 and n `evaluations` of the
+/// sender's: PRTY19, Proposition 2.
 ///
 /// Each of the sender's evaluations meets a random string of ℓ bits, which has fewer than κ ones with
-/// probability Σ_{i<κ} C(ℓ,i) / 2^ℓ; with κ ones or more, its output is hidden by as many bits of the sender's
-/// secret. In PRTY19's spot-low n is the sender's number of items, in spot-fast twice that; in
-/// [`kkrt`](crate::kkrt) three times that, whose code words have this distance by the same reckoning.
+/// probability Σ_{i<κ} C(ℓ,i) / 2^ℓ; with κ ones or more, its output is hidden by as many bits of the
+/// sender's secret. In PRTY19's spot-low n is the sender's number of items, in spot-fast twice that; in
+/// [`kkrt`](crate::kkrt) three times that: its code words have this distance by the same argument.
 ///
-/// The numbers are rounded up, the same on every machine: ℓ is never too small.
+/// The computation rounds up, in the same way on every machine: ℓ is never too small.
 ///
 /// # Panics
-/// If `lambda` is 0, for which ℓ would say nothing.
+/// If `lambda` is 0, for which ℓ would mean nothing.
 pub fn width(evaluations: u64, lambda: u32) -> usize {
     assert!(lambda > 0);
     let target = Scaled::power_of_two(-i64::from(lambda));

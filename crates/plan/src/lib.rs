@@ -1,7 +1,7 @@
-//! Which protocols there are, and which one a run takes whose parties leave it open.
+//! The registry of protocols, and the choice of one when the parties leave it open.
 //!
-//! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write
-//! its module and put a line into `PROTOCOLS`.
+//! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write its
+//! module and add a line to `PROTOCOLS`.
 #![forbid(unsafe_code)]
 
 use vesica_oprf::compact_dh::{CompactDh, Variant};
@@ -24,7 +24,7 @@ static PROTOCOLS: [&dyn Protocol; 9] = [
     &MaskExchange(Sparse::<Store>::new()),
 ];
 
-/// What two parties choose from by default.
+/// The registry that two parties choose from by default.
 static STANDARD: Registry = Registry {
     protocols: &PROTOCOLS,
 };
@@ -41,7 +41,7 @@ impl Registry {
         &STANDARD
     }
 
-    /// Any protocols, each with a name of its own.
+    /// A registry of any protocols with distinct names.
     ///
     /// # Panics
     /// If two have the same name, or one is called `auto` or has a name that does not fit a contract: at most 64
@@ -69,9 +69,9 @@ impl Registry {
         self.protocols.iter().find(named).copied()
     }
 
-    /// The protocol that two sides run who leave the choice to the rule: `compact-dh` for small
-    /// sets, where the fixed cost of VOLE's correlations would be most of a run, and `vole` for all others; where
-    /// that does not reveal what is asked for, the first that does.
+    /// The protocol that runs if both sides leave the choice open: `compact-dh` for small sets, where the
+    /// fixed cost of VOLE's correlations would dominate, and `vole` for all others; if that does not reveal
+    /// what is asked for, the first protocol that does.
     pub fn auto(
         &self,
         reveal: Reveal,
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Items of both sides together up to which `compact-dh` is taken.
+/// Maximum number of items of both sides together for which `compact-dh` is chosen.
 ///
 /// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items per side, at
 /// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.

@@ -1,7 +1,7 @@
-//! 128-bit blocks and what AES makes of them: a pseudorandom generator and a hash that hides correlations.
+//! 128-bit blocks, and two primitives from AES: a pseudorandom generator and a correlation-robust hash.
 //!
-//! A [`Block`] is sixteen bytes, least significant first. As an element of GF(2^128) it is c0 + c1·u in
-//! the tower of [`vesica_kernels::binary`], c0 being the low 64 bits.
+//! A [`Block`] is sixteen bytes, least significant first. As an element of GF(2^128) it is c0 + c1·u in the
+//! tower of [`vesica_kernels::binary`], where c0 is the low 64 bits.
 
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// A 128-bit string.
 pub type Block = u128;
 
-/// Blocks worked on together: enough to fill the widest pipeline, few enough for the nearest cache.
+/// Blocks processed together: enough to fill the widest pipeline, few enough for the L1 cache.
 const BATCH: usize = 128;
 
 /// AES-128 under one key.
@@ -24,7 +24,7 @@ impl Cipher {
         Cipher(Key::new(key))
     }
 
-    /// A public key that depends on the run and on what it is for: nothing computed before the run
+    /// AES under a public key that depends on the run and on the purpose: nothing computed before the run
     /// helps against it.
     pub fn public(label: &'static str, session: &[u8; 32]) -> Self {
         let key = blake3::derive_key(label, session);
@@ -48,9 +48,9 @@ impl Cipher {
 /// The doubling generators of all trees of one purpose in one run. A node p has the children π₀(p) ⊕ p and
 /// π₁(p) ⊕ p, where π₀ and π₁ are AES under two public keys.
 ///
-/// Every level of every tree has a key pair of its own, the encryptions of (tree, level, side) under a key that
-/// depends on the run. These are all different, so that no evaluation of AES tests guesses at two nodes: whoever
-/// looks for the one unknown node of a level gains nothing from the number of levels and trees.
+/// Every level of every tree has its own key pair, the encryptions of (tree, level, side) under a key that
+/// depends on the run. These keys are all different, so no evaluation of AES tests guesses at two nodes:
+/// whoever searches for the one unknown node of a level gains nothing from the number of levels and trees.
 #[derive(Clone)]
 pub struct Doubling(Cipher);
 
@@ -63,8 +63,8 @@ impl Doubling {
         Doubling(Cipher::public(label, session))
     }
 
-    /// The key pairs of the levels of tree number `tree`, from the root down; level number i is that of the
-    /// children of depth i + 1.
+    /// The key pairs of the levels of tree number `tree`, from the root down; level i has the children at
+    /// depth i + 1.
     pub fn levels(&self, tree: u64, depth: usize) -> LevelKeys {
         let mut keys: Vec<[Block; 2]> = (0..depth as Block)
             .map(|level| [0, 1].map(|side| Block::from(tree) << 64 | level << 1 | side))
@@ -82,8 +82,8 @@ impl Doubling {
 }
 
 impl LevelKeys {
-    /// Replaces the nodes that are the first half of `nodes`, those of depth `level`, by their children, left and
-    /// right in turn. Returns the sums of the left and of the right children.
+    /// Replaces the first half of `nodes`, the nodes of depth `level`, by their children, left and right in
+    /// turn. Returns the sums of the left and of the right children.
     ///
     /// # Panics
     /// If the number of blocks is odd or there is no such level.
@@ -100,7 +100,7 @@ pub struct Prg {
 }
 
 impl Prg {
-    /// The generator of a seed, which must be secret for its output to be.
+    /// The generator of a seed; the output is only as secret as the seed.
     pub fn new(seed: Block) -> Self {
         Prg {
             cipher: Cipher::new(seed),
@@ -108,7 +108,7 @@ impl Prg {
         }
     }
 
-    /// A generator of a fresh seed.
+    /// A generator with a fresh seed.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut seed = Zeroizing::new([0; 16]);
         rng.fill_bytes(seed.as_mut());

@@ -1,12 +1,12 @@
 //! Key agreement on Curve25519 in which one side's public keys look like random strings, and hashing to
 //! the curve.
 //!
-//! **Encoded keys.** Elligator encodes about half of all points of the curve as strings that are uniform,
-//! but only if the point itself is uniform on the *whole* curve, of order 8ℓ. A point of the subgroup of
-//! order ℓ betrays itself: whoever decodes the string can test membership, which random strings pass one
-//! time in eight. So keys are multiples of a base point of full order, k·(B + L) with L of order 8 and k
-//! uniform modulo 8ℓ; the coordinate sign and the two unused bits are random. The other side's secret is
-//! a multiple of 8, which takes the component of low order away, and so is 8·k on this side.
+//! **Encoded keys.** Elligator encodes about half of all points of the curve as strings that are uniform, but
+//! only if the point itself is uniform on the *whole* curve, of order 8ℓ. A point of the subgroup of order ℓ
+//! is recognisable: whoever decodes the string can test membership, which random strings pass one time in
+//! eight. So keys are multiples of a base point of full order, k·(B + L) with L of order 8 and k uniform
+//! modulo 8ℓ; the coordinate sign and the two unused bits are random. The other side's secret is a multiple
+//! of 8, which removes the component of low order, and so is 8·k on this side.
 
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use rand_core::CryptoRng;
@@ -22,14 +22,14 @@ const FULL_ORDER_BASE: Bytes32 = [
     0x1f, 0xdc, 0xe9, 0x26, 0xba, 0x98, 0x04, 0xa2, 0x9e, 0x8d, 0x13, 0x7e, 0xc6, 0x7f, 0x25, 0x33,
 ];
 
-/// Scalars tried at a time when making encoded keys; bounds the memory that secrets take while in use.
+/// Scalars tried at a time when making encoded keys; bounds the memory for secrets in use.
 const BATCH: usize = 4096;
 
 /// Why a public key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.problem())]
 pub enum BadPoint {
-    /// Not the one encoding of a field element.
+    /// Not the canonical encoding of a field element.
     NotCanonical,
     /// A point of the quadratic twist.
     NotOnCurve,
@@ -59,10 +59,10 @@ fn times_eight(s: &Scalar) -> Zeroizing<Bytes32> {
     shifted
 }
 
-/// Key pairs (8·k, Elligator(k·(B + L))), made before items or peer are known, each used once.
+/// Key pairs (8·k, Elligator(k·(B + L))), made before items or peer are known. Use each once.
 pub struct EncodedKeys {
     secrets: Zeroizing<Vec<Bytes32>>,
-    /// No secrets by themselves, but what they are combined with may be.
+    /// Not secret by themselves, but what they are combined with may be.
     representatives: Zeroizing<Vec<Bytes32>>,
 }
 
@@ -73,7 +73,7 @@ impl EncodedKeys {
         let mut secrets = Zeroizing::new(Vec::with_capacity(count));
         let mut representatives = Zeroizing::new(Vec::with_capacity(count));
         while representatives.len() < count {
-            // A little more than twice the need, so that one more round is rare.
+            // A little more than twice as many as needed, so that another round is rare.
             let missing = count - representatives.len();
             let tries = (2 * missing + missing / 8 + 16).min(BATCH);
             let mut scalars = Zeroizing::new(vec![[0u8; 32]; tries]);
@@ -122,7 +122,7 @@ impl EncodedKeys {
         &self.representatives
     }
 
-    /// The secrets agreed with the owner of `public`, one a pair.
+    /// The secrets agreed with the owner of `public`, one per pair.
     ///
     /// Fails if `public` is not a point of the curve of order above 8.
     pub fn agree(&self, public: &Bytes32) -> Result<Zeroizing<Vec<Bytes32>>, BadPoint> {
@@ -208,19 +208,19 @@ impl Exponent {
         }
     }
 
-    /// u(8·e·P) for each point P: of order ℓ, whatever P was; 0 exactly if P had low order.
+    /// u(8·e·P) for each point P: of order ℓ for every P, or 0 exactly if P had low order.
     pub fn raise(&self, points: &[Bytes32]) -> Vec<Bytes32> {
         raise(&times_eight(&self.scalar), points)
     }
 
-    /// u(64·e·P): what the other party's [`Exponent::raise`] of points raised by `raise` comes to, less its exponent.
+    /// u(64·e·P): the result of both parties' [`Exponent::raise`], without the other party's exponent.
     pub fn raise_twice_cleared(&self, points: &[Bytes32]) -> Vec<Bytes32> {
         let eight_times = Zeroizing::new(*self.scalar * Scalar::from(8u8));
         raise(&times_eight(&eight_times), points)
     }
 
-    /// u(e⁻¹·P) for points of order ℓ; components of low order are taken away, so that 0 results exactly
-    /// if P had low order.
+    /// u(e⁻¹·P) for points of order ℓ; components of low order are removed, so that 0 results exactly if P
+    /// had low order.
     pub fn remove(&self, points: &[Bytes32]) -> Vec<Bytes32> {
         let eight_times = Zeroizing::new(*self.scalar * Scalar::from(8u8));
         let inverse = Zeroizing::new(eight_times.invert());
@@ -234,13 +234,13 @@ fn raise(scalar: &Bytes32, points: &[Bytes32]) -> Vec<Bytes32> {
     out
 }
 
-/// Whether a received u-coordinate is the one encoding of a field element.
+/// Whether a received u-coordinate is the canonical encoding of a field element.
 pub fn is_canonical(u: &Bytes32) -> bool {
     kernel::is_canonical(u)
 }
 
-/// Maps each message to the curve as the suites `curve25519_XMD:SHA-512_ELL2_NU_` of RFC 9380 do, save
-/// for the last step: the cofactor is left for the multiplication by 8·e that follows anyway.
+/// Maps each message to the curve as the suite `curve25519_XMD:SHA-512_ELL2_NU_` of RFC 9380 does, except for
+/// the last step: the cofactor is left to the multiplication by 8·e that follows anyway.
 ///
 /// # Panics
 /// If `domain` is empty or longer than 255 bytes.

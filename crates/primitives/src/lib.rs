@@ -3,12 +3,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`block`] | 128-bit blocks, AES as generator and as hash |
-//! | [`curve`] | Curve25519 keys whose public half looks like a random string, and hashing to the curve |
+//! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 under a key of the run, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
-//! | [`scaled`] | numbers for parameter functions, rounded to one side |
-//! | [`security`] | whom a run withstands, and how its events share 2^-λ |
+//! | [`scaled`] | numbers with directed rounding, for parameter functions |
+//! | [`security`] | the adversary of a run, and how its events share 2^-λ |
 #![forbid(unsafe_code)]
 
 pub mod block;

@@ -29,8 +29,8 @@ impl Oracle {
         *blake3::keyed_hash(&self.key, &buffer[..length]).as_bytes()
     }
 
-    /// `out[i]` becomes what [`Oracle::hash`] gives for `inputs[i]`, many times faster on a wide machine.
-    /// An input is at most 128 bytes.
+    /// `out[i]` becomes the [`Oracle::hash`] of `inputs[i]`, many times faster on machines with wide vector
+    /// units. An input is at most 128 bytes.
     ///
     /// # Panics
     /// If there are not as many inputs as outputs.

@@ -19,7 +19,7 @@ const ROUNDS: usize = 14;
 const SHIFTS: [usize; 4] = [0, 1, 3, 4];
 
 /// For each byte in front of the AES rounds, the byte of the state that goes there. AES shifts row r of a
-/// half by r; what is missing to [`SHIFTS`] is done here.
+/// half by r; this does the rest of [`SHIFTS`].
 const BEFORE_ROUND: [usize; 32] = byte_order(true);
 
 /// The same for the inverse rounds, which shift the other way.
@@ -164,7 +164,7 @@ fn substitute(word: [u8; 4]) -> [u8; 4] {
 
 /// Π of one run: Rijndael-256 under a public key that is a hash of the run's session.
 ///
-/// Nothing computed before the session is known helps to find inputs or outputs of a wanted form.
+/// Nothing computed before the session is known helps to find inputs or outputs of a desired form.
 pub struct IdealPermutation(Rijndael256);
 
 impl IdealPermutation {

@@ -1,8 +1,8 @@
-//! Sums and products of whole numbers, rounded to one side: what parameter functions compare, the same on every
-//! machine.
+//! Sums and products of whole numbers with directed rounding, for parameter functions that must agree on
+//! every machine.
 //!
-//! An operation that rounds up gives at least, and one that rounds down at most, the exact result for
-//! operands that are themselves on that side; each is off by a factor of 1 ± 2^-63 at most.
+//! If the operands are themselves rounded up, an operation that rounds up gives at least the exact result;
+//! likewise at most, when rounding down. Each operation is off by a factor of 1 ± 2^-63 at most.
 
 /// `mantissa`·2^`exponent`; the mantissa's top bit is set unless it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Scaled {
     exponent: i64,
 }
 
-/// Which way a result that does not fit 64 bits is moved.
+/// Which way a result that does not fit 64 bits is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// To a larger one.

@@ -1,4 +1,4 @@
-//! Whom a run withstands, and how its events share the statistical error.
+//! The adversary of a run, and how the events of a run share the statistical error.
 
 /// What an adversary may do.
 #[derive(
@@ -6,9 +6,9 @@
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Security {
-    /// Follows the protocol and looks at what it sees.
+    /// Follows the protocol and examines what it sees.
     SemiHonest,
-    /// Does anything.
+    /// May do anything.
     Malicious,
 }
 
@@ -22,8 +22,8 @@ impl Security {
     }
 }
 
-/// λ + ⌈log₂ `events`⌉: if each of `events` events has a probability of at most 2^-result, all together have one of
-/// at most 2^-`lambda`. What promises 2^-λ of several things goes through this.
+/// λ + ⌈log₂ `events`⌉: if each of `events` events has a probability of at most 2^-result, then any of them
+/// happens with probability at most 2^-`lambda`. Everything that promises 2^-λ for several events uses this.
 pub fn lambda_each(lambda: u32, events: u32) -> u32 {
     lambda + events.next_power_of_two().ilog2()
 }

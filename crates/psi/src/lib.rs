@@ -1,8 +1,9 @@
-//! What a protocol is, and plain private set intersection: a multi-point OPRF, then compare masks.
+//! What a protocol is, and plain private set intersection: a multi-point oblivious pseudorandom function
+//! (OPRF) followed by a comparison of masks.
 //!
-//! A [`Protocol`] runs between two parties whose contract is agreed. The receiver learns what the
-//! [`Task`] says; the sender learns nothing but sizes, unless both learn the matches. [`MaskExchange`]
-//! makes a protocol of every [`Oprf`].
+//! A [`Protocol`] runs between two parties whose contract is agreed. The receiver learns what the [`Task`]
+//! says; the sender learns nothing but sizes, unless both learn the matches. [`MaskExchange`] turns every
+//! [`Oprf`] into a protocol.
 #![forbid(unsafe_code)]
 
 pub mod masks;
@@ -21,7 +22,7 @@ pub use masks::MaskExchange;
 pub struct Task {
     /// What the receiver learns.
     pub reveal: Reveal,
-    /// Whether the receiver tells the sender.
+    /// Whether the receiver tells the sender the result.
     pub both: bool,
 }
 
@@ -32,7 +33,7 @@ pub struct Task {
 pub enum Reveal {
     /// Which of its own items the sender also holds.
     Matches,
-    /// How many.
+    /// How many of its items the sender also holds.
     Size,
 }
 
@@ -53,7 +54,7 @@ impl Reveal {
         }
     }
 
-    /// What has this code, if anything does.
+    /// The variant with this code, if there is one.
     pub fn from_code(code: u8) -> Option<Reveal> {
         [Reveal::Matches, Reveal::Size]
             .into_iter()
@@ -86,13 +87,13 @@ impl<'a> Input<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Nothing: it may not know.
+    /// Nothing: this party does not learn the result.
     Nothing,
     /// For each of its items, in order, whether the peer also holds it.
     Matches(Vec<bool>),
     /// A number, such as the size of the intersection.
     Value(i128),
-    /// Fewer than so many items match, and nothing else.
+    /// Fewer items match than this number; nothing else is learnt.
     Below(u64),
 }
 
@@ -100,7 +101,7 @@ pub enum Output {
 pub struct Prepared(Box<dyn Any + Send>);
 
 impl Prepared {
-    /// Wraps what a protocol takes back by [`Prepared::take`].
+    /// Wraps what the protocol gets back from [`Prepared::take`].
     pub fn new<T: Send + 'static>(prepared: T) -> Prepared {
         Prepared(Box::new(prepared))
     }
@@ -116,24 +117,24 @@ impl Prepared {
 
 /// A protocol between a receiver and a sender.
 pub trait Protocol: Send + Sync {
-    /// What is known of it without running it.
+    /// What is known about it without running it.
     fn spec(&self) -> &'static Spec;
 
-    /// What a receiver can learn by it.
+    /// What a receiver can learn with it.
     fn reveals(&self) -> &'static [Reveal];
 
     /// The receiver's offline phase for `items` items. Needs no peer.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared;
 
-    /// Runs the receiver. What is left to do after the sender's last message takes time that does not
-    /// depend on the result, unless both learn it.
+    /// Runs the receiver. The work after the sender's last message takes time that does not depend on the
+    /// result, unless both learn it.
     ///
     /// # Errors
-    /// The channel's; `PeerMisbehaved` for a sender that does not pass a check; `Resource` for what this
-    /// side cannot do.
+    /// The channel's; `PeerMisbehaved` for a sender that fails a check; `Resource` for what this side cannot
+    /// do.
     ///
     /// # Panics
-    /// If `input` or `prepared` do not fit `params`, items repeat, or `task` is not one for it.
+    /// If `input` or `prepared` do not fit `params`, items repeat, or the protocol does not support `task`.
     fn receive(
         &self,
         channel: &mut dyn Channel,
@@ -144,14 +145,14 @@ pub trait Protocol: Send + Sync {
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error>;
 
-    /// Runs the sender. Where both learn the result, it has it from the receiver, and nothing makes a
+    /// Runs the sender. Where both learn the result, the receiver tells the sender, and nothing makes a
     /// dishonest receiver tell the truth.
     ///
     /// # Errors
     /// As [`Protocol::receive`].
     ///
     /// # Panics
-    /// If `input` does not fit `params`, or `task` is not one for it.
+    /// If `input` does not fit `params`, or the protocol does not support `task`.
     fn send(
         &self,
         channel: &mut dyn Channel,
@@ -168,8 +169,8 @@ impl std::fmt::Debug for dyn Protocol {
     }
 }
 
-/// The indices of the items that matched, ascending. Takes time that depends on them: not to be
-/// called before the last message to a peer that may not know their number.
+/// The indices of the items that matched, ascending. The time depends on them: do not call this before the
+/// last message to a peer that must not learn their number.
 pub fn indices_vartime(matched: &[bool]) -> Vec<u32> {
     let indices = (0..).zip(matched).filter(|(_, matched)| **matched);
     indices.map(|(index, _)| index).collect()

@@ -1,9 +1,9 @@
 //! Agreeing on the contract and deriving the session.
 //!
-//! First hellos, which each side compares by itself. Then, only once they fit, commitments to nonces
-//! with the digest of the contract as it stands on either side, and the nonces ([`crate::nonces`]).
-//! The session is a hash of both hellos, contract, roles, nonces and fingerprints, and salts every
-//! item: nothing can be prepared before the contract is agreed, and neither side chooses the session.
+//! Each side sends a hello and compares both. Only if they fit, the sides exchange commitments to nonces,
+//! each with the digest of its contract, and then the nonces ([`crate::nonces`]). The session is a hash of
+//! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
+//! before the contract is agreed, and neither side chooses the session.
 
 use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
 use vesica_wire::{Channel, Error as WireError, Kind};
@@ -32,16 +32,16 @@ pub struct Agreement {
     pub contract: Contract,
     /// The protocol.
     pub protocol: &'static dyn Protocol,
-    /// What it needs of the contract; `session` is the salt of the items. In a run of several
-    /// buckets the sizes are those of each bucket, and each has a session of its own.
+    /// The protocol's parameters from the contract; `session` is the salt of the items. In a run of several
+    /// buckets the sizes are those of each bucket, and each bucket has a session of its own.
     pub params: Params,
-    /// What it is to find out.
+    /// What the run is to find out.
     pub task: Task,
     /// Distinct items of the peer.
     pub peer_items: u64,
     /// Where the run begins.
     pub begin: Begin,
-    /// What is finished at the beginning: nothing, or what an earlier run has.
+    /// What is finished at the beginning: nothing, or the buckets of an earlier run.
     pub state: State,
 }
 
@@ -61,12 +61,11 @@ impl Agreement {
     }
 }
 
-/// Compares contracts with the peer and derives the session both ways. `items` is the number of
-/// this side's distinct items, `kept` what it has of an earlier run; the fingerprints are `None` over
-/// plaintext.
+/// Compares contracts with the peer and derives the session both ways. `items` is the number of this side's
+/// distinct items, `kept` what it has kept of an earlier run; the fingerprints are `None` over plaintext.
 ///
-/// Nothing derived from an item is sent. Fails with `Usage` for a job that cannot be, else with
-/// `Run`, and then the peer has been told.
+/// Nothing derived from an item is sent. Fails with `Usage` for an impossible job, else with `Run`, and then
+/// the peer has been told.
 pub fn agree(
     channel: &mut dyn Channel,
     job: &Job,
@@ -106,7 +105,7 @@ fn exchange(
     };
     let ours_encoded = ours.encode();
     channel.send(HELLO, ours_encoded.clone())?;
-    // An abort overtakes what is queued; the peer must read this first, to find the field itself.
+    // An abort overtakes what is queued; the peer must read the hello first, to find the field itself.
     channel.flush()?;
     let theirs_encoded = channel.recv(HELLO, MAX_HELLO)?;
     let theirs = Hello::decode(&theirs_encoded)?;
@@ -128,7 +127,7 @@ fn exchange(
     }
     let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
-        // The values of the buckets would tell more than that of the whole.
+        // The values per bucket would reveal more than the value of the whole.
         return Err(WireError::Resource(format!(
             "the {} of sets that do not fit into memory cannot be computed",
             contract.reveal
@@ -202,7 +201,7 @@ fn exchange(
     })
 }
 
-/// Hash of all that was said so far: of the contract, and of the receiver's and the sender's hello.
+/// Hash of everything agreed so far: the contract, and the receiver's and the sender's hello.
 fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 hellos and contract v1");
     hasher.update(&contract.digest());
@@ -225,7 +224,7 @@ fn offer(kept: &Kept) -> Resume {
     }
 }
 
-/// The name of a run depends on what both sides of it know and on its contract: two sides that say the
+/// The name of a run depends on what only its two sides know and on its contract: two sides that send the
 /// same name have kept the same run.
 fn name(state: &State) -> [u8; 32] {
     let mut name = blake3::Hasher::new_keyed(&state.origin);
@@ -234,8 +233,8 @@ fn name(state: &State) -> [u8; 32] {
     *name.finalize().as_bytes()
 }
 
-/// Where the run begins, and the contract that says so. Both sides come to the same bucket, since both
-/// know what each of them has said.
+/// Where the run begins, and the contract that says so. Both sides compute the same bucket, since both know
+/// both hellos.
 fn begin(
     contract: &mut Contract,
     spec: &Spec,
@@ -265,8 +264,8 @@ fn begin(
     Ok(begin)
 }
 
-/// The last message: the receiver tells the sender that its protocol completed, and the sender
-/// waits for that. What the receiver does with the result afterwards is its own business.
+/// The last message: the receiver tells the sender that its protocol completed, and the sender waits for
+/// that. What the receiver does with the result afterwards does not concern the sender.
 ///
 /// Fails as [`Channel::recv`] does, and when the message is not empty.
 pub fn confirm_done(channel: &mut dyn Channel, role: Role) -> Result<(), WireError> {

@@ -1,27 +1,27 @@
 //! Sets that do not fit into memory, cut into buckets that do.
 //!
-//! Both sides put an item into the bucket that a salted hash names, so that equal items meet, and
-//! run the protocol once per bucket. The salt comes from both nonces: nobody prepares items that all
-//! fall into one bucket. How full a bucket is would tell something about a set, so each side fills
-//! every bucket up with random strings to the one size that [`capacity`] gives.
+//! A salted hash decides the bucket of each item on both sides, so that equal items meet, and the protocol
+//! runs once per bucket. The salt comes from both nonces, so nobody can prepare items that all fall into one
+//! bucket. How full a bucket is would reveal something about a set, so each side pads every bucket with
+//! random strings to the one size that [`capacity`] computes.
 
 use vesica_primitives::scaled::{Round, Scaled};
 use vesica_psi::{Item, Spec, lambda_each};
 
-/// Most buckets of a run.
+/// Maximum number of buckets of a run.
 pub const MAX_BUCKETS: u32 = 1 << 10;
 
-/// Runs over which a bucket that overflows is as improbable as λ says, a power of two.
+/// Number of runs over which together the overflow of a bucket is as improbable as λ says; a power of two.
 ///
-/// A peer that opens its nonce last can hang up after it has seen where the items of a set that it
-/// guesses would fall, and wait for this side's user to start again.
+/// A peer that opens its nonce last can hang up once it knows where the items of a guessed set would fall,
+/// and wait for this side's user to start again.
 pub const ATTEMPTS: u32 = 1 << 10;
 
-/// Items of both sides together that a bucket must be worth: with fewer, padding would be most of
-/// the work, and a peer with little memory could make it all of the work.
+/// Minimum number of items of both sides together in a bucket: with fewer, padding would be most of the work,
+/// and a peer with little memory could make it all of the work.
 const MIN_ITEMS: u64 = 256;
 
-/// How a run is cut; the same on both sides.
+/// How a run is cut into buckets; the same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
     /// Number of buckets, a power of two.
@@ -32,9 +32,8 @@ pub struct Split {
     pub sender: u64,
 }
 
-/// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no
-/// number does. Of 2^-λ, a quarter is for the buckets of each side that overflow, and half for the
-/// protocol in all of them.
+/// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no number does.
+/// Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
 pub fn split(
     spec: &Spec,
     receiver_size: u64,
@@ -54,7 +53,7 @@ pub fn split(
         .find(|split| (spec.working_bytes)(split.receiver, split.sender) <= memory)
 }
 
-/// Bits of statistical security of the run over each of `buckets` buckets, of a run that has `lambda`.
+/// Bits of statistical security of the run over each of `buckets` buckets, in a run with `lambda` bits.
 pub(crate) fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
     match buckets {
         1 => lambda,
@@ -62,17 +61,17 @@ pub(crate) fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
     }
 }
 
-/// Items that each of `buckets` buckets is filled up to, so that of [`ATTEMPTS`] runs one in which
-/// some bucket of `items` items gets more has probability at most 2^-`lambda`.
+/// Number of items to which each of `buckets` buckets is padded. The probability that, in any of [`ATTEMPTS`]
+/// runs, some bucket of `items` items gets more is at most 2^-`lambda`.
 ///
-/// A bucket's load is binomial with p = 1/buckets and mean μ = items·p. It is c or more with probability
-/// at most (μ/c)^c · ((items − μ)/(items − c))^(items − c), for c > μ (Hoeffding 1963, theorem 1, equation
-/// 2.1). A union bound over buckets and attempts leads to the smallest c for which that is at most
-/// 2^-λ / (buckets·attempts), and c − 1 items are the most. The bound is computed in whole numbers and
-/// rounded up: the result is the same on every machine, and never too small.
+/// A bucket's load is binomial with p = 1/buckets and mean μ = items·p. It is c or more with probability at
+/// most (μ/c)^c · ((items − μ)/(items − c))^(items − c), for c > μ (Hoeffding 1963, theorem 1, equation 2.1).
+/// A union bound over buckets and attempts gives the smallest c for which that is at most 2^-λ /
+/// (buckets·attempts); the result is c − 1. The bound is computed in integers and rounded up: the result is
+/// the same on every machine, and never too small.
 pub fn capacity(items: u64, buckets: u32, lambda: u32) -> u64 {
-    // What follows does not overflow below 2^48. No run is as large, and no bucket holds more than
-    // everything.
+    // What follows does not overflow below 2^48. No run is that large, and no bucket holds more than all
+    // items.
     if buckets <= 1 || items == 0 || items >= 1 << 48 {
         return items;
     }
@@ -112,7 +111,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// By a salt that both sides have agreed on; `buckets` is a power of two.
+    /// From a salt that both sides have agreed on; `buckets` is a power of two.
     pub(crate) fn new(salt: [u8; 32], buckets: u32) -> Assignment {
         assert!(buckets.is_power_of_two() && buckets <= MAX_BUCKETS);
         Assignment { salt, buckets }
@@ -123,8 +122,8 @@ impl Assignment {
         self.buckets
     }
 
-    /// The bucket of the key with this digest: the first bits of its keyed BLAKE3. Takes variable
-    /// time in the number of buckets alone.
+    /// The bucket of the key with this digest: the first bits of its keyed BLAKE3. The time varies with the
+    /// number of buckets only.
     pub fn bucket(&self, digest: &[u8; 32]) -> u32 {
         if self.buckets == 1 {
             return 0;
@@ -144,8 +143,8 @@ pub(crate) fn bucket_session(session: &[u8; 32], bucket: u32) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// Fills a bucket up to `size` items with uniform strings of 256 bits, which are no item of either
-/// side; `false` if there are more already.
+/// Pads a bucket to `size` items with uniform 256-bit strings, which are no item of either side; `false` if
+/// it has more already.
 pub(crate) fn pad(items: &mut Vec<Item>, size: usize, rng: &mut dyn rand_core::CryptoRng) -> bool {
     let fits = items.len() <= size;
     items.reserve_exact(size.saturating_sub(items.len()));

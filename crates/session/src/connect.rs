@@ -1,10 +1,10 @@
 //! Making the connection: who listens, who connects, and over what.
 //!
-//! Either role of the job may listen. A listening side waits past whoever is not its peer
-//! ([`crate::Listener`]). A connecting side tries again and again, and stops early only for what waiting
-//! cannot mend: a listener that has proved another identity than the pinned one, the pinned listener
-//! refusing ours, or a service that is not this program. Only a listener that has proved its key can refuse
-//! ours; an alert from anybody else is a failed attempt like any other.
+//! Either role of the job may listen. A listening side turns away everyone but its peer and goes on waiting
+//! ([`crate::Listener`]). A connecting side retries, and stops early only for what waiting cannot fix: a
+//! listener that has proved another identity than the pinned one, the pinned listener refusing ours, or a
+//! service that is not this program. Only a listener that has proved its key can refuse ours; an alert from
+//! anybody else is a failed attempt like any other.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -28,8 +28,8 @@ const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`],
 /// attempts until the wait is over for [`Endpoint::Connect`].
 ///
-/// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not fit, with
-/// [`Error::Connect`] when the address is bad, taken, another program's or nobody's, and when
+/// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not match, with
+/// [`Error::Connect`] when the address is bad, taken, used by another program or by nobody, and when
 /// interrupted.
 pub fn connect(
     endpoint: &Endpoint,
@@ -55,7 +55,7 @@ fn dial(
         let problem = match attempt(address, &wait)? {
             Attempt::Hopeless(problem) => return Err(fail(problem)),
             Attempt::Failed(problem) => problem,
-            // What went wrong before says more than that time has run out.
+            // The last failure says more than that time has run out.
             Attempt::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
             Attempt::Open(stream) => match secure(stream, transport, &wait, options) {
                 Ok((stream, tls)) => {
@@ -136,10 +136,10 @@ enum Attempt {
     GivenUp,
 }
 
-/// Tries every address that the name stands for, once.
+/// Tries every address of the name once.
 ///
-/// Name lookups and connects cannot be interrupted, so that a thread of their own makes them; when
-/// it is left alone, it ends with its own time limit.
+/// Name lookups and connects cannot be interrupted, so a separate thread makes them; an abandoned one ends at
+/// its own time limit.
 fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
     let (result, outcome) = mpsc::channel();
     let name = address.to_owned();
@@ -148,7 +148,7 @@ fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
     std::thread::Builder::new()
         .name("vesica-connect".into())
         .spawn(move || {
-            // Nobody waits any longer: nothing to be done about it.
+            // If nobody waits any longer, there is nothing to do.
             let _ = result.send(try_addresses(&name, limit));
         })
         .map_err(|e| WireError::Resource(format!("no thread to be had: {e}")))?;

@@ -1,4 +1,4 @@
-//! A connection to the peer, and how it is to be made.
+//! A connection to the peer, and how to make it.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use crate::{Fingerprint, Identity, tls_stream};
 pub enum Endpoint {
     /// Waits on this address (`host:port`; port 0 picks a free one).
     Listen(String),
-    /// Connects to this address (`host:port`), again and again until the wait is over.
+    /// Connects to this address (`host:port`), retrying until the wait is over.
     Connect(String),
 }
 
@@ -28,20 +28,20 @@ pub enum Transport<'a> {
     Tls {
         /// Our key.
         identity: &'a Identity,
-        /// The only peer that is let in.
+        /// The pinned peer; no other is accepted.
         peer: Fingerprint,
     },
-    /// No encryption and nobody checked. For benchmarks on one machine only.
+    /// No encryption and no authentication. For benchmarks on one machine only.
     PlaintextForBenchmarksOnly,
 }
 
 /// How to connect and how long to wait.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Longest wait for the peer to come, counted from when this side is `ready`.
+    /// Longest wait for the peer to connect, counted from when this side is `ready`.
     pub wait: Duration,
-    /// Longest silence of the peer in a run. A peer that works says every second that it is alive, so
-    /// that this need not cover its longest computation; at least a few seconds make sense.
+    /// Longest silence of the peer in a run. A working peer says every second that it is alive, so this need
+    /// not cover its longest computation; use at least a few seconds.
     pub timeout: Duration,
     /// Whether this side is ready itself.
     pub ready: Readiness,
@@ -54,7 +54,8 @@ pub struct ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// Two minutes each, ready from the start, nobody who hears, a flag of its own, no emulated link.
+    /// Two minutes each, ready from the start, no listener for refusals, its own interrupt flag, no emulated
+    /// link.
     fn default() -> Self {
         ConnectOptions {
             wait: Duration::from_secs(120),
@@ -75,7 +76,7 @@ pub struct Connection {
     pub local: Option<Fingerprint>,
     /// The peer's fingerprint; `None` over plaintext.
     pub peer: Option<Fingerprint>,
-    /// Connections that were turned away before the peer came: the first 16 wrong identities, and the
+    /// Connections that were turned away before the peer connected: the first 16 wrong identities, and the
     /// first 16 others.
     pub refused: Vec<Refused>,
 }
@@ -128,8 +129,8 @@ impl Connection {
 
 /// Whether this side is ready for its peer. Clones share one state.
 ///
-/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may be met
-/// while a table is still read, however long that takes.
+/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may connect
+/// while a table is still being read, however long that takes.
 #[derive(Clone, Debug)]
 pub struct Readiness(pub(crate) Arc<OnceLock<Instant>>);
 
@@ -163,7 +164,7 @@ pub struct Refused {
     pub from: SocketAddr,
     /// The identity that it proved, where that was the reason.
     pub identity: Option<Fingerprint>,
-    /// Why, in words for people.
+    /// Why, in words for the user.
     pub reason: String,
 }
 
@@ -173,8 +174,8 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Hears of connections that a listener turns away, as they are, on the thread that waits. Of a flood
-/// it hears only the first ones, as [`crate::Connection::refused`] lists them.
+/// Called for connections that a listener turns away, when it does so, on the waiting thread. Of a flood only
+/// the first ones are reported, as [`crate::Connection::refused`] lists them.
 #[derive(Clone, Default)]
 pub struct OnRefused(pub(crate) Option<Arc<Hear>>);
 

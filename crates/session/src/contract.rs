@@ -1,9 +1,9 @@
-//! The contract: the job as each side understands it, and what both sign up to.
+//! The contract: the job as each side understands it, and what both agree to.
 //!
-//! Each side says in its [`Hello`] what it wants; each compares both hellos by itself and comes to
-//! the same [`Contract`] or to the same first field that differs. The version of the handshake is
-//! raised whenever a value is added to one of the types here, so that an unknown value never comes
-//! from an honest peer of the same version.
+//! Each side says in its [`Hello`] what it wants. Each compares both hellos by itself and arrives at the same
+//! [`Contract`], or at the same first field that differs. The version of the handshake is raised whenever a
+//! value is added to one of the types here, so that an unknown value never comes from an honest peer of the
+//! same version.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ use crate::codec::{Reader, bad, put_name};
 pub const VERSION: u16 = 5;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
-/// Most key columns of a job.
+/// Maximum number of key columns of a job.
 pub const MAX_KEY_COLUMNS: usize = 64;
 /// Longest name of a normalisation, in bytes.
 pub const MAX_NORMALIZATION: usize = 128;
 /// Computational security of everything here, in bits.
 pub const KAPPA: u32 = 128;
 
-/// Stands in [`Hello::memory`] for no limit.
+/// The value of [`Hello::memory`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;
 
 const MAGIC: [u8; 4] = *b"vs1h";
@@ -148,9 +148,9 @@ pub struct Hello {
     pub normalization: Vec<String>,
     /// Distinct items of this side.
     pub items: u64,
-    /// Most bytes that a run over one bucket may take on this side; [`NO_LIMIT`] if any number.
+    /// Maximum bytes of memory for a run over one bucket on this side; [`NO_LIMIT`] if there is no limit.
     pub memory: u64,
-    /// What this side can go on after.
+    /// The earlier run that this side can resume.
     pub resume: Resume,
 }
 
@@ -159,12 +159,12 @@ pub struct Hello {
 pub enum Resume {
     /// It has kept nothing.
     Nothing,
-    /// It has kept something, but its set is another one now.
+    /// It has kept something, but its set has changed.
     OfAnotherSet,
-    /// It can go on with the very same set. A dishonest side gains no more by saying so than by
+    /// It can resume with the very same set. By falsely saying so, a dishonest side gains no more than by
     /// bringing another set to any other run.
     After {
-        /// Which run: a hash that only its two parties can make.
+        /// Which run: a hash that only its two parties can compute.
         run: [u8; 32],
         /// Buckets that it has finished, at least one.
         buckets: u32,
@@ -176,7 +176,7 @@ pub enum Resume {
 pub enum Begin {
     /// With the first bucket; this side has kept nothing of an earlier run.
     Afresh,
-    /// After so many buckets, which both sides have finished before.
+    /// After this many buckets, which both sides have finished before.
     After(u32),
     /// With the first bucket, although this side has kept something.
     Over(StartOver),
@@ -194,7 +194,7 @@ pub enum StartOver {
     PeerKeptNothing,
     /// The peer has kept another run.
     OtherRun,
-    /// The contract is another one.
+    /// The contract has changed.
     OtherContract,
     /// A bucket of the earlier run no longer fits into the memory of one of the sides.
     Memory,
@@ -242,7 +242,7 @@ pub struct Contract {
     pub receiver_size: u64,
     /// Distinct items of the sender.
     pub sender_size: u64,
-    /// Most bytes that a run over one bucket may take on either side; `None` is no limit.
+    /// Maximum bytes of memory for a run over one bucket on either side; `None` is no limit.
     pub memory: Option<u64>,
     /// Buckets into which both sides divide their items, 1 if they do not; a power of two.
     pub buckets: u32,
@@ -257,8 +257,8 @@ pub struct Contract {
 }
 
 impl Hello {
-    /// The bytes on the wire: magic, version, then each field; numbers little endian, names with
-    /// their length before them in one byte.
+    /// The bytes on the wire: magic, version, then each field; numbers little endian, names preceded by their
+    /// length in one byte.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&MAGIC);
@@ -289,8 +289,8 @@ impl Hello {
     /// Reads what a peer sent: at most [`MAX_HELLO`] bytes, every value in its range, nothing
     /// after the last.
     ///
-    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for a peer of another version, of
-    /// whose hello nothing more is read.
+    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for a peer of another version; nothing more of
+    /// its hello is read then.
     pub fn decode(bytes: &[u8]) -> Result<Hello, WireError> {
         if bytes.len() > MAX_HELLO {
             return Err(bad("hello", "too long"));
@@ -446,7 +446,7 @@ impl Contract {
         blake3::derive_key("vesica 2026-11 contract v5", &out)
     }
 
-    /// The same without what may differ between a run and one that goes on after it.
+    /// The contract without what may differ between a run and one that resumes it.
     pub(crate) fn of_all_runs(&self) -> Contract {
         Contract {
             memory: None,
@@ -456,9 +456,9 @@ impl Contract {
         }
     }
 
-    /// Divides the run into as many buckets as its memory asks for.
+    /// Divides the run into as many buckets as its memory requires.
     ///
-    /// Fails with `Resource` where no number is enough.
+    /// Fails with `Resource` if no number is enough.
     pub(crate) fn divide(&mut self, spec: &Spec) -> Result<(), WireError> {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         let sizes = (self.receiver_size, self.sender_size);

@@ -9,11 +9,11 @@ use crate::Fingerprint;
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The caller's, who asked for something that cannot be.
+    /// The caller's: it asked for something impossible.
     Usage,
-    /// The network's, or that of a peer which went away.
+    /// The network's, or the peer's, which went away.
     Network,
-    /// The peer's, which misbehaved or is somebody else.
+    /// The peer's: it misbehaved, or is not the pinned peer.
     Peer,
     /// Nobody's: the two sides want different jobs.
     Contract,
@@ -36,7 +36,7 @@ impl From<Blame> for ErrorClass {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller asked for something that cannot be.
+    /// The caller asked for something impossible.
     #[error("{0}")]
     Usage(String),
     /// An identity file that cannot be read, written or understood.
@@ -70,8 +70,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is. When the peer gave up, that follows what the peer blamed, from our side: a peer
-    /// that blames *its* peer for misbehaving blames us, which is misbehaviour as well.
+    /// Whose fault it is. When the peer gave up, this translates what the peer blamed to our side: a peer
+    /// that blames *its* peer for misbehaving blames us, which counts as misbehaviour as well.
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,

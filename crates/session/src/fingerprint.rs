@@ -1,4 +1,4 @@
-//! Fingerprints: what a person pins a peer by.
+//! Fingerprints, by which a person pins a peer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 /// Fingerprint of an identity's public key, written `vs1:` and 56 characters of lower-case base32.
 ///
-/// It is 32 bytes of BLAKE3 (domain separated) over the key's SubjectPublicKeyInfo. The text ends
-/// in 24 bits of checksum, so that a mistyped fingerprint is told from one of another peer.
+/// It is 32 bytes of BLAKE3 (domain separated) over the key's SubjectPublicKeyInfo. The text ends in 24 bits
+/// of checksum, so that a mistyped fingerprint is not mistaken for another peer's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 

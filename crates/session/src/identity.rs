@@ -21,8 +21,8 @@ const PEM_LABEL: &str = "PRIVATE KEY";
 /// Longest identity file that is read, in bytes; a real one has about 120.
 const MAX_FILE: u64 = 4096;
 
-/// A party's long-term key pair. Its secret is never shown, and the copy in here is wiped when
-/// dropped; the TLS library holds one of its own to sign with, which it does not wipe.
+/// A party's long-term key pair. Its secret is never shown, and the copy in here is wiped when dropped; the
+/// TLS library holds its own copy to sign with, which it does not wipe.
 pub struct Identity {
     pem: Zeroizing<String>,
     key: Arc<dyn SigningKey>,
@@ -45,7 +45,7 @@ fn resource(problem: String) -> Error {
 impl Identity {
     /// Makes a fresh identity from the operating system's randomness.
     ///
-    /// Fails with [`Error::Run`], a resource, when the operating system has none to give.
+    /// Fails with [`Error::Run`], a resource error, when the operating system has no randomness.
     pub fn generate() -> Result<Identity, Error> {
         let mut seed = Zeroizing::new([0u8; 32]);
         getrandom::fill(seed.as_mut())
@@ -98,8 +98,8 @@ impl Identity {
 
     /// Writes the identity to a new file that only its owner may read (mode 0600).
     ///
-    /// Fails with [`Error::IdentityFile`], and with [`Error::Run`], a resource, on a full disk; a file
-    /// that exists is never overwritten.
+    /// Fails with [`Error::IdentityFile`], and with [`Error::Run`], a resource error, on a full disk; an
+    /// existing file is never overwritten.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let fail = |e: std::io::Error| {
             let problem = match e.kind() {
@@ -133,13 +133,13 @@ impl Identity {
             })
     }
 
-    /// What peers pin this identity by.
+    /// The fingerprint by which peers pin this identity.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of_public_key(self.public_key.as_ref())
     }
 
-    /// A key that only holders of this identity can make, for what this side keeps for itself.
-    /// `context` is unique to the purpose.
+    /// A 32-byte key that only holders of this identity can derive, for data that this side keeps for itself.
+    /// `context` must be unique to the purpose.
     pub fn derive_key(&self, context: &str) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(blake3::derive_key(context, self.pem.as_bytes()))
     }

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use vesica_psi::Item;
 
-/// Items that one thread salts at a time.
+/// Number of items that one thread salts at a time.
 const CHUNK: usize = 1 << 13;
 
 /// Turns canonical 32-byte digests of keys into the items of this session, in the same order.
@@ -24,8 +24,8 @@ pub fn salt_items(session: &[u8; 32], digests: &[[u8; 32]]) -> Vec<Item> {
 
 /// Whether no digest comes twice.
 ///
-/// Digests are hashes, so that the first eight bytes of each, sorted, nearly always say so; the
-/// whole digests are copied and sorted only when they do not.
+/// Digests are hashes, so the first eight bytes of each, sorted, nearly always suffice; the whole digests are
+/// copied and sorted only when they do not.
 pub(crate) fn all_distinct(digests: &[[u8; 32]]) -> bool {
     fn distinct<T: Ord>(mut values: Vec<T>) -> bool {
         values.sort_unstable();

@@ -11,7 +11,7 @@ use crate::{Error, Learns, ProtocolRequest, Role};
 pub struct Job {
     /// Our part.
     pub role: Role,
-    /// The protocols that there are.
+    /// The protocols to choose from.
     pub registry: Registry,
     /// The protocol.
     pub protocol: ProtocolRequest,
@@ -26,10 +26,10 @@ pub struct Job {
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
-    /// Most items that the peer may bring.
+    /// Maximum number of items that the peer may bring.
     pub max_peer_items: u64,
-    /// Most bytes that the run over one bucket may take on this side, about; `None` is no limit.
-    /// With more than fits, both sides run the protocol in several buckets.
+    /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
+    /// limit. With more than fits, both sides run the protocol in several buckets.
     pub memory: Option<u64>,
 }
 
@@ -51,14 +51,14 @@ impl Job {
         }
     }
 
-    /// Checks what can be checked without a peer; [`run`](crate::run()) does it as well. Call it before reading
-    /// tables or connecting.
+    /// Checks what can be checked without a peer; [`run`](crate::run()) does so as well. Call it before
+    /// reading tables or connecting.
     ///
     /// Fails with [`Error::Usage`].
     pub fn check(&self) -> Result<(), Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
         let protocol = match &self.protocol {
-            // Which one depends on the sizes, and whether there is one does not.
+            // Which one depends on the sizes; whether there is one does not.
             ProtocolRequest::Auto => self.registry.auto(self.reveal, 0, 0),
             ProtocolRequest::Named(name) => {
                 let Some(protocol) = self.registry.get(name) else {

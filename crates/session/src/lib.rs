@@ -1,5 +1,5 @@
-//! From a connection to a result: identities, TLS, the contract that both sides sign up to, the
-//! job itself and its report.
+//! From a connection to a result: identities, TLS, the contract that both sides agree to, the job itself and
+//! its report.
 //!
 //! 1. [`connect()`] makes a connection to the one peer whose [`Fingerprint`] is pinned.
 //! 2. [`agree()`] compares contracts; a difference ends the run on both sides, before anything
@@ -7,9 +7,9 @@
 //! 3. The session that both sides derive salts the items ([`salt_items`]), and the protocol runs.
 //! 4. [`confirm_done`] tells the sender that the receiver has its result.
 //!
-//! [`run`] does 2 to 4. [`run_set`] does so for a [`KeySet`] that need not be in memory: sets that do
-//! not fit go through the protocol in buckets, and a run that failed can go on where it stopped. Every
-//! [`Error`] knows whose fault it is.
+//! [`run`] does 2 to 4. [`run_set`] does so for a [`KeySet`] that need not be in memory: sets that do not fit
+//! go through the protocol in buckets, and a failed run can resume where it stopped. Every [`Error`] says
+//! whose fault it is.
 #![forbid(unsafe_code)]
 
 mod agree;

@@ -1,12 +1,12 @@
 //! The side that waits on an address.
 //!
-//! Anybody can reach a port. Whoever does not prove to be the pinned peer is turned away and noted, and
-//! the wait goes on: port scanners, other programs, half-open connections, other identities, and peers
-//! that say they expect another identity than ours, which anybody can say in seven bytes.
+//! Anybody can reach a port. Whoever does not prove to be the pinned peer is turned away and noted, and the
+//! wait goes on. That includes port scanners, other programs, half-open connections, other identities, and
+//! peers that say they expect another identity than ours, which anybody can say in seven bytes.
 //!
-//! Up to [`MAX_HANDSHAKES`] handshakes run at once, on one thread, so that sockets which say nothing do
-//! not use up the wait. When there are more, the oldest that has said nothing yet makes room, then the
-//! oldest that has taken a second without coming to its end. The first to come to its end wins.
+//! Up to [`MAX_HANDSHAKES`] handshakes run at once, on one thread, so that silent sockets do not use up the
+//! wait. When there are more, the oldest one without any message makes room, then the oldest that has taken a
+//! second without finishing. The first to finish wins.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,19 +18,19 @@ use crate::tls::{Failure, Handshake, Leaving, Side, Step};
 use crate::wait::{Visitors, Wait};
 use crate::{ConnectOptions, Connection, Error, Fingerprint, Identity, Refused, Transport};
 
-/// Most handshakes at once, and most failed ones whose alert is on its way. Each takes one socket and
-/// about 100 KiB at most.
+/// Maximum number of handshakes at once, and of failed ones whose alert is still being sent. Each takes one
+/// socket and about 100 KiB at most.
 const MAX_HANDSHAKES: usize = 32;
 /// Longest time that one handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Time that a handshake which has begun is left alone while others come.
+/// Time for which a handshake that has begun is not dropped in favour of new ones.
 const GRACE: Duration = Duration::from_secs(1);
-/// Sleep of a thread that has handshakes to go on with.
+/// Sleep between two looks at the running handshakes.
 const TICK: Duration = Duration::from_millis(1);
 
 /// A bound address on which one peer is awaited.
 ///
-/// Peers may connect from the moment that it is bound; they are answered once it accepts.
+/// Peers may connect as soon as it is bound; they are answered once it accepts.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -76,7 +76,7 @@ impl Listener {
         loop {
             wait.check_interrupt()?;
             let mut moved = false;
-            // However fast they come, those who are in get their turn.
+            // However fast new ones come, those who are in get their turn.
             for _ in 0..MAX_HANDSHAKES {
                 if !lobby.has_room() {
                     break;
@@ -114,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// A connection that has come, if one has.
+    /// The next incoming connection, if there is one.
     fn next(&self, lobby: &mut Lobby<'_>) -> Option<(TcpStream, SocketAddr)> {
         loop {
             match self.socket.accept() {
@@ -172,12 +172,12 @@ struct Guest {
     handshake: Handshake,
 }
 
-/// Everybody who has connected and is not known yet, oldest first.
+/// All connections whose identity is not proved yet, oldest first.
 struct Lobby<'a> {
     guests: Vec<Guest>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
-    /// Why a connection could last not be taken.
+    /// The last reason why a connection could not be accepted.
     trouble: Option<io::Error>,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Lobby<'a> {
         }
     }
 
-    /// Whoever makes room for the next, if the lobby is full.
+    /// The guest that makes room for the next, if the lobby is full.
     fn least_worthy(&self) -> Option<usize> {
         let silent = |guest: &Guest| !guest.handshake.has_begun();
         let slow = |guest: &Guest| guest.since.elapsed() >= GRACE;
@@ -233,7 +233,7 @@ impl<'a> Lobby<'a> {
                     since: Instant::now(),
                     handshake,
                 };
-                // What has come already counts before the next guest is let in.
+                // Process what has already arrived before the next guest is let in.
                 match guest.handshake.step() {
                     Ok(_) => self.guests.push(guest),
                     Err(failure) => self.dismiss(guest, &failure),
@@ -243,7 +243,7 @@ impl<'a> Lobby<'a> {
         }
     }
 
-    /// Goes on with everybody; gives the guest who has proved to be the peer.
+    /// Advances every handshake; returns the guest that has proved to be the peer.
     fn step(&mut self, moved: &mut bool) -> Option<Guest> {
         let mut index = 0;
         while let Some(guest) = self.guests.get_mut(index) {

@@ -1,22 +1,22 @@
 //! The session: what both sides derive from the agreed contract and a nonce of each.
 //!
-//! 1. Each side sends the digest of the contract as it stands there, and a commitment to its nonce.
+//! 1. Each side sends the digest of its contract, and a commitment to its nonce.
 //! 2. Only once the digests are equal does it open the commitment.
 //! 3. The session is a hash of the contract and, for the receiver and then for the sender, of nonce and
 //!    fingerprint.
 //!
-//! A commitment is a hash of role, contract and nonce. A nonce has 256 random bits, so that the hash
-//! hides it, and collision resistance binds. With the role in it nobody can pass off the peer's
-//! commitment as its own.
+//! A commitment is a hash of role, contract and nonce. It hides the nonce, which has 256 random bits, and is
+//! binding by collision resistance. Because it contains the role, nobody can pass off the peer's commitment
+//! as its own.
 //!
-//! **What is left to the last to open.** A side that waits for the other's nonce before it opens knows the
-//! session first. It cannot choose another nonce, but it can hang up if it does not like the session: one
-//! in which a bucket overflows, or in which a set that it guesses cannot be encoded. So a peer that hangs
-//! up A times has A + 1 attempts at every event that is bounded by 2^-λ. Attempts are not free: nothing
-//! here tries again by itself. Whatever fails after the connection is made ends the run with an error, on
-//! both sides, and each attempt is a run that this side's user has started again and whose failure the
-//! user has seen. The size of buckets allows for 2^10 attempts ([`crate::ATTEMPTS`]); all other
-//! statistical bounds are for each attempt, so that A of them sum up to at most A·2^-λ.
+//! **What the last to open can still do.** A side that waits for the other's nonce before it opens knows the
+//! session first. It cannot choose another nonce, but it can hang up unless the session has a property that
+//! it wants: that a bucket overflows, or that a guessed set cannot be encoded. So a peer that hangs up A
+//! times has A + 1 attempts at every event that is bounded by 2^-λ. Attempts are not free: nothing here
+//! retries by itself. Whatever fails after the connection is made ends the run with an error, on both sides,
+//! and each attempt is a run that this side's user has started again after seeing a failure. The size of
+//! buckets allows for 2^10 attempts ([`crate::ATTEMPTS`]); all other statistical bounds are per attempt, so
+//! that A attempts sum up to at most A·2^-λ.
 
 use vesica_wire::{Channel, Error, Kind, Misbehaviour};
 
@@ -64,8 +64,8 @@ fn derive(
 
 /// Commits, opens and derives the session, with `nonce` as this side's.
 ///
-/// Fails with `ContractDiffers` if the peer has another contract, with `PeerMisbehaved` if it opens
-/// something else than it has committed to, and as the channel does.
+/// Fails with `ContractDiffers` if the peer has another contract, with `PeerMisbehaved` if its opening does
+/// not match its commitment, and as the channel does.
 pub(crate) fn session(
     channel: &mut dyn Channel,
     role: Role,

@@ -1,4 +1,4 @@
-//! What is said about a finished run.
+//! The report of a finished run.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use vesica_wire::PhaseTraffic;
 
 use crate::{Contract, Fingerprint, Learns, Role, State};
 
-/// A finished run, as `--report` writes it. The caller fills what only whoever read the table knows:
+/// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -33,20 +33,20 @@ pub struct Report {
     pub rows_written: Option<u64>,
     /// Distinct items of the peer.
     pub peer_items: u64,
-    /// Items in common; `None` on a side that may not know.
+    /// Items in common; `None` on a side that does not learn it.
     pub matches: Option<u64>,
     /// The value that was revealed to this side; `None` if none was.
     pub value: Option<i128>,
-    /// Fewer items than this match, and nothing more is known; `None` if a value or matches are.
+    /// Fewer items than this match, and nothing more is known; `None` if a value or the matches are known.
     pub below: Option<u64>,
-    /// Bytes handed to the peer, framing included and TLS not.
+    /// Bytes sent to the peer, including framing but not TLS.
     pub bytes_sent: u64,
-    /// Bytes taken from the peer, framing included and TLS not.
+    /// Bytes received from the peer, including framing but not TLS.
     pub bytes_received: u64,
     /// Seconds from the open connection to the result; zero if an earlier run computed it.
     pub seconds: f64,
-    /// When an earlier run computed the result, of which this one only wrote the rows; `None` if it
-    /// is of this run. Written as RFC 3339 does.
+    /// When an earlier run computed the result, if this one only wrote its rows; else `None`. Written as in
+    /// RFC 3339.
     #[serde(serialize_with = "optional_time")]
     pub computed: Option<SystemTime>,
     /// Traffic and time of each phase, in order.
@@ -67,7 +67,7 @@ fn optional_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::O
 }
 
 impl Report {
-    /// The report of a run that has come to this end; no table has been read for it yet.
+    /// The report of a run that ended in this state, without the table's figures.
     pub(crate) fn of(state: &State, role: Role) -> Report {
         let contract = state.contract.clone();
         let knows = role == Role::Receiver || contract.learns == Learns::Both;
@@ -100,7 +100,7 @@ impl Report {
         }
     }
 
-    /// The report of a result that an earlier run with `peer` has found and not written.
+    /// The report of a result that an earlier run with `peer` found but did not write.
     pub fn of_earlier(
         state: &State,
         role: Role,

@@ -21,28 +21,28 @@ use crate::{
 /// The result of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Indices into this side's digests that the peer also holds, ascending; `None` on a side that
-    /// may not know. A sender has them from the receiver, who can lie.
+    /// Indices of this side's digests that the peer also holds, ascending; `None` on a side that does not
+    /// learn them. The receiver tells a sender, and can lie.
     pub matches: Option<Vec<u32>>,
-    /// The report; what is said of a table is zero until the caller fills it.
+    /// The report; the table's figures are zero until the caller fills them in.
     pub report: Report,
 }
 
-/// Hears how a run goes on. Called on the thread that runs the job; every method does nothing unless it is
-/// overridden.
+/// Receives the progress of a run. Called on the thread that runs the job; every method does nothing unless it
+/// is overridden.
 pub trait Progress: Send {
     /// A phase begins.
     fn phase(&mut self, name: &'static str) {
         let _ = name;
     }
 
-    /// The contract is agreed: where the run begins, and how many buckets there are.
+    /// The contract is agreed: after how many buckets the run begins, and how many there are.
     fn begin(&mut self, begin: Begin, buckets: u32) {
         let _ = (begin, buckets);
     }
 
-    /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of
-    /// several buckets; it does not begin with the first where it goes on after an earlier one.
+    /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of several
+    /// buckets; a resumed run does not begin with the first.
     fn bucket(&mut self, number: u32, of: u32) {
         let _ = (number, of);
     }
@@ -52,14 +52,14 @@ pub trait Progress: Send {
         let _ = (sent, received);
     }
 
-    /// Of the `total` items of the phase's current step, `done` are done. Another total, or fewer
-    /// done than before, means that another step has begun.
+    /// Of the `total` items of the phase's current step, `done` are done. Another total, or a smaller `done`,
+    /// means that another step has begun.
     fn step(&mut self, done: u64, total: u64) {
         let _ = (done, total);
     }
 }
 
-/// Tells nobody.
+/// Ignores all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 
@@ -67,11 +67,10 @@ impl Progress for NoProgress {}
 
 /// Runs the job: contract, protocol, confirmation, report.
 ///
-/// `digests` are the canonical 32-byte digests of this side's distinct keys, each once; the
-/// session's salt is applied here. On failure the peer is told why, and never about items.
+/// `digests` are the canonical 32-byte digests of this side's distinct keys, each once; the session's salt is
+/// applied here. On failure the peer is told why, but never anything about items.
 ///
-/// Fails with [`Error::Usage`] for a job that cannot be and for digests that repeat, else with
-/// [`Error::Run`].
+/// Fails with [`Error::Usage`] for an impossible job and for digests that repeat, else with [`Error::Run`].
 pub fn run(
     mut connection: Connection,
     job: &Job,
@@ -107,7 +106,7 @@ pub fn run_over(
 
 /// Runs the job on a set that need not be in memory. Its matches go back into the set.
 ///
-/// Fails with [`Error::Usage`] for a job that cannot be, else with [`Error::Run`].
+/// Fails with [`Error::Usage`] for an impossible job, else with [`Error::Run`].
 pub fn run_set(
     mut connection: Connection,
     job: &Job,
@@ -161,7 +160,8 @@ pub fn run_set_over(
     })
 }
 
-/// Every bucket, and the confirmation; returns the state at the end, and what the last bucket's run led to.
+/// Runs every bucket, and the confirmation; returns the state at the end, and the output of the last bucket's
+/// run.
 fn protocol(
     channel: &mut Watched<'_>,
     role: Role,
@@ -192,7 +192,7 @@ fn protocol(
     Ok((state, value))
 }
 
-/// How many there are, in time that does not depend on it.
+/// The number of matches, in time that does not depend on it.
 fn count(matched: &[bool]) -> u64 {
     matched.iter().map(|matched| u64::from(*matched)).sum()
 }
@@ -203,14 +203,14 @@ const BUCKET: Kind = Kind {
     name: "bucket",
 };
 
-/// Runs the protocol over the keys of one bucket, over a channel of its own: what this side may know of its
-/// digests, in time that does not depend on it, if the peer may not know. Buckets share nothing that is
-/// random or derived from a session, so that they may run one after another or at once, wherever the
+/// Runs the protocol over the keys of one bucket, over a channel of its own. Returns what this side learns
+/// about its digests; the time does not depend on that, unless the peer learns it too. Buckets share nothing
+/// that is random or derived from a session, so they may run one after another or at once, wherever the
 /// [`Agreement`] is.
 ///
-/// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are filled up here to what the
-/// contract says. Each bucket is to be run once: another attempt needs another agreement, or a dishonest peer
-/// could prepare for it. A failure is told to the peer.
+/// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are padded here to the size
+/// in the contract. Run each bucket once: another attempt needs another agreement, or a dishonest peer could
+/// prepare for it. A failure is reported to the peer.
 ///
 /// # Errors
 /// Usage: no such bucket, one that an earlier run has finished, or digests that repeat or are too few. Run: the
@@ -247,8 +247,8 @@ pub fn run_bucket(
     Ok(output.inspect_err(|error| channel.abort(error))?)
 }
 
-/// The protocol over the keys of one bucket, as [`run_bucket`] runs it, of two sides that have come to it
-/// together.
+/// The protocol over the keys of one bucket, as [`run_bucket`] runs it, once both sides have reached that
+/// bucket.
 fn one_bucket(
     channel: &mut dyn Channel,
     role: Role,
@@ -266,7 +266,7 @@ fn one_bucket(
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
-        // How many there are is nobody's business.
+        // The number is not for the peer.
         return Err(WireError::Resource(
             "too many items fell into one bucket; run again".into(),
         ));
@@ -281,7 +281,7 @@ fn one_bucket(
         Role::Sender => protocol.send(channel, &params, task, input, &mut rng)?,
     };
     if let Output::Matches(matched) = &mut output {
-        // What fills a bucket is nobody's item, whatever the peer says of it.
+        // Padding is nobody's item, whatever the peer says of it.
         matched.truncate(own);
     }
     Ok(output)
@@ -296,7 +296,7 @@ fn fresh_rng() -> Result<ChaCha20Rng, WireError> {
     Ok(ChaCha20Rng::from_seed(*seed))
 }
 
-/// A channel that tells a [`Progress`] what goes through it.
+/// A channel that reports its traffic to a [`Progress`].
 struct Watched<'a> {
     channel: &'a mut dyn Channel,
     progress: &'a mut dyn Progress,

@@ -1,4 +1,4 @@
-//! The set that a run works on: whole, or bucket by bucket from wherever it is kept.
+//! The set that a run works on: all at once, or bucket by bucket from wherever it is kept.
 
 use std::borrow::Cow;
 
@@ -7,18 +7,18 @@ use vesica_wire::Error as WireError;
 
 use crate::{Assignment, Contract};
 
-/// How far a run has come, kept by a [`KeySet`] so that another run can go on after it.
+/// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
 ///
-/// Nothing in it is worth anything for the protocol: randomness, correlations and sessions are
-/// fresh in every run. `origin` names the run that assigned items to buckets.
+/// It contains nothing that the protocol could use: randomness, correlations and sessions are fresh in every
+/// run. `origin` names the run that assigned items to buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The contract of the last run.
     pub contract: Contract,
-    /// Session of the first run of all that went on after one another.
+    /// Session of the first in the chain of resumed runs.
     pub origin: [u8; 32],
-    /// For each finished bucket, from the first on, how many matches it had; zero on a side that
-    /// may not know.
+    /// For each finished bucket, from the first on, how many matches it had; zero on a side that does not
+    /// learn them.
     pub found: Vec<u64>,
 }
 
@@ -40,16 +40,16 @@ pub enum Kept {
     /// Nothing.
     #[default]
     Nothing,
-    /// Something that is worth nothing any more, because this side's set is another one now.
+    /// Something that is useless now, because this side's set has changed.
     OfAnotherSet,
-    /// How far it came with the very same set.
+    /// Its progress with the very same set.
     State(Box<State>),
 }
 
 /// One side's distinct keys, as 32-byte digests, and where its matches go.
 ///
-/// A failure is told to the peer as a limit of this side. The peer sees when a call returns: apart
-/// from failures, none may take time that depends on what matched.
+/// A failure is reported to the peer as a limit of this side. The peer sees when a call returns: apart from
+/// failures, no call may take time that depends on what matched.
 pub trait KeySet: Send {
     /// How many keys there are.
     fn items(&self) -> u64;
@@ -59,22 +59,22 @@ pub trait KeySet: Send {
         Kept::Nothing
     }
 
-    /// Puts the keys into buckets. The run begins after the first `state.finished()` of them; what
-    /// was found in all others is forgotten.
+    /// Puts the keys into buckets. The run begins after the first `state.finished()` buckets; results from
+    /// all others are forgotten.
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 
     /// The digests in a bucket. No digest comes twice.
     fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError>;
 
-    /// The run of the bucket that was loaded last is over. For each of its digests takes whether the
-    /// peer also has it, if this side may know. What is kept is on the disk when this returns.
+    /// Called when the run of the last loaded bucket is over. `matched` says for each of its digests whether
+    /// the peer also has it, if this side learns that. What is kept is on disk when this returns.
     fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError>;
 }
 
 /// Digests in memory, put into buckets by their indices.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBuckets {
-    /// For each bucket the indices of its digests; empty as long as there is one bucket.
+    /// For each bucket the indices of its digests; empty if there is one bucket.
     buckets: Vec<Vec<u32>>,
     current: usize,
 }
@@ -101,17 +101,17 @@ impl MemoryBuckets {
         }
     }
 
-    /// The indices of the digests that were loaded last; `None` if those are all, in order.
+    /// The indices of the last loaded digests; `None` if those are all, in order.
     pub fn current(&self) -> Option<&[u32]> {
         self.buckets.get(self.current).map(Vec::as_slice)
     }
 }
 
-/// A set in memory, of which nothing is kept.
+/// A set in memory, of which nothing is kept after the run.
 pub(crate) struct Slice<'a> {
     digests: &'a [[u8; 32]],
     buckets: MemoryBuckets,
-    /// For each digest whether it matched, once this side knows of any.
+    /// For each digest whether it matched, once this side knows.
     pub(crate) matched: Option<Vec<bool>>,
 }
 

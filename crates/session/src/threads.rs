@@ -6,13 +6,13 @@ use vesica_wire::Error as WireError;
 
 use crate::Error;
 
-/// Bytes of stack of each thread: what main threads have.
+/// Stack of each thread in bytes: as much as main threads have.
 const STACK: usize = 8 << 20;
 
-/// Runs `f` on a pool of so many threads, on which whatever it computes in parallel stays. `None` is
-/// as many as this machine runs at once.
+/// Runs `f` on a pool of this many threads, to which its parallel work is confined. `None` is as many as this
+/// machine runs at once.
 ///
-/// Fails with a resource error when there are no threads to be had.
+/// Fails with a resource error when no threads can be created.
 pub fn with_threads<T: Send>(
     threads: Option<NonZeroUsize>,
     f: impl FnOnce() -> T + Send,

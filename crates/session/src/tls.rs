@@ -1,8 +1,8 @@
 //! TLS 1.3 with raw public keys (RFC 7250), both of them pinned.
 //!
-//! There are no certificates, no resumption, no early data and no key log. A peer first has to
-//! prove that it holds the key that it shows; then the key's fingerprint is compared with the
-//! pinned one, still within the handshake, so that an unknown peer never gets to send a byte.
+//! There are no certificates, no resumption, no early data and no key log. A peer first has to prove that it
+//! holds the key that it shows. Then the key's fingerprint is compared with the pinned one, still within the
+//! handshake, so that an unknown peer can never send a byte of the job.
 
 use std::fmt;
 use std::io;
@@ -29,8 +29,8 @@ use vesica_wire::{Interrupt, POLL};
 use crate::{Fingerprint, Identity};
 
 const ALPN: &[u8] = b"vesica/1";
-/// What a listener sends once it has let the peer in; a connecting side waits for it, so that
-/// being refused is a failure of connecting and not of the job.
+/// What a listener sends once it has accepted the peer. A connecting side waits for it, so that a refusal is
+/// a failure to connect and not a failure of the job.
 const WELCOME: u8 = 1;
 
 /// Which side of TLS a party is.
@@ -47,15 +47,15 @@ pub(crate) enum Failure {
     WrongPeer(Fingerprint),
     /// The pinned peer, having proved its key, said that ours is not the one it pinned.
     Refused,
-    /// Somebody unknown broke off with this alert.
+    /// An unauthenticated peer broke off with this alert.
     Alert(AlertDescription),
-    /// What came is not this program's TLS.
+    /// The data received are not this program's TLS.
     Foreign(String),
     /// The connection ended before the handshake did.
     Gone(String),
     /// The handshake took too long.
     TimedOut,
-    /// A listener had too many handshakes to do, and this one had come to nothing yet.
+    /// A listener had too many handshakes to do, and this one had not got anywhere yet.
     CrowdedOut,
     Interrupted,
 }
@@ -78,18 +78,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How far a handshake has come.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Something came and was worked on.
+    /// Something arrived and was processed.
     Moved,
-    /// Nothing more can be done until the peer says something.
+    /// Nothing more can be done until the peer sends something.
     Waiting,
     /// Both sides have proved their keys.
     Done,
 }
 
-/// A handshake under way. Whether a step waits for the peer is a matter of the stream's mode.
+/// A handshake under way. Whether a step blocks depends on the stream's mode.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     stream: TcpStream,
@@ -156,7 +156,7 @@ impl Handshake {
         }
     }
 
-    /// What comes behind the handshake: the listener's welcome. Whether it is sent or has come.
+    /// Sends or receives the listener's welcome after the handshake; returns whether that is done.
     fn end(&mut self) -> Result<bool, Failure> {
         let gone = |e: io::Error| Failure::Gone(e.to_string());
         if self.side == Side::Listener {
@@ -175,7 +175,7 @@ impl Handshake {
         }
     }
 
-    /// Sends what is due; whether all of it is gone.
+    /// Sends what is due; returns whether everything has been sent.
     fn flush(&mut self) -> Result<bool, Failure> {
         while self.tls.wants_write() {
             match retry(self.tls.write_tls(&mut &self.stream)) {
@@ -187,8 +187,8 @@ impl Handshake {
         Ok(true)
     }
 
-    /// An alert proves something only where the peer has proved its key: to a connecting side whose
-    /// part of the handshake is done. Anybody on the way can send any other.
+    /// An alert proves something only if the peer has proved its key: to a connecting side whose part of the
+    /// handshake is done. Any other alert may come from anybody on the path.
     fn explain(&self, error: TlsError) -> Failure {
         let proven = self.side == Side::Connector && !self.tls.is_handshaking();
         match error {
@@ -215,8 +215,8 @@ impl Handshake {
     }
 }
 
-/// A failed handshake whose alert is on its way. The peer gets a moment to read it: closing at once
-/// could reset the connection under the alert.
+/// A failed handshake whose alert is being sent. The peer gets a moment to read it: closing at once could
+/// reset the connection before that.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     stream: TcpStream,
@@ -226,7 +226,7 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// Goes on with it; whether there is nothing left to do.
+    /// Continues; returns whether nothing is left to do.
     pub(crate) fn step(&mut self) -> bool {
         if Instant::now() >= self.until {
             return true;
@@ -244,7 +244,7 @@ impl Leaving {
     }
 }
 
-/// Runs a whole handshake by `deadline`, in the mode that [`Handshake::finish`] leaves a stream in.
+/// Runs a whole handshake before `deadline`, in the mode in which [`Handshake::finish`] leaves a stream.
 pub(crate) fn handshake(
     stream: TcpStream,
     side: Side,
@@ -271,7 +271,7 @@ pub(crate) fn handshake(
     Err(failure)
 }
 
-/// Short timeouts, so that deadlines and the interrupt are looked at often.
+/// Sets short timeouts, so that deadlines and the interrupt are checked often.
 fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -279,7 +279,7 @@ fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(POLL))
 }
 
-/// `None` for an attempt that may be made again.
+/// `None` for an attempt that may be retried.
 fn retry<T>(attempt: io::Result<T>) -> io::Result<Option<T>> {
     match attempt {
         Ok(value) => Ok(Some(value)),
@@ -292,7 +292,7 @@ fn retry<T>(attempt: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// What must hold of a finished handshake, whatever the verifiers did.
+/// Checks what must hold after a handshake, whatever the verifiers did.
 fn check_end(tls: &rustls::Connection, pin: &Pin) -> Result<(), Failure> {
     if tls.alpn_protocol() != Some(ALPN) {
         return Err(Failure::Foreign("another application protocol".into()));
@@ -365,11 +365,11 @@ fn raw_key(identity: &Identity) -> Arc<CertifiedKey> {
     ))
 }
 
-/// Lets in the holder of one key.
+/// Accepts the holder of one key only.
 #[derive(Debug)]
 struct Pin {
     expected: Fingerprint,
-    /// The fingerprint of the proven key that was not let in.
+    /// The fingerprint of the proven key that was refused.
     refused: OnceLock<Fingerprint>,
     algorithms: WebPkiSupportedAlgorithms,
 }

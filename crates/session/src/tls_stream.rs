@@ -1,8 +1,8 @@
 //! One TLS connection as two byte halves.
 //!
-//! Both halves share the connection's keys behind a lock that is held for encrypting and
-//! decrypting only. The socket is read by the reading half and written by the writing half, outside
-//! the lock, so that neither direction waits for the other.
+//! Both halves share the connection's keys behind a lock that is held only while encrypting and decrypting.
+//! The socket is read by the reading half and written by the writing half, outside the lock, so that neither
+//! direction waits for the other.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -58,7 +58,7 @@ pub(crate) struct TlsReader {
 }
 
 impl TlsReader {
-    /// Decrypts what has come into `buf`. `None`: all of it is used up and gave nothing.
+    /// Decrypts what has arrived into `buf`. `None`: all of it is used up and yielded nothing.
     fn decrypt(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut tls = lock(&self.tls);
         let mut filled = 0;
@@ -93,7 +93,7 @@ impl ReadHalf for TlsReader {
         }
         let count = self.stream.read(&mut self.incoming)?;
         if count == 0 {
-            // Not even TLS said goodbye.
+            // Closed without the closing alert of TLS.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         (self.start, self.end) = (0, count);
@@ -173,7 +173,7 @@ impl WriteHalf for TlsWriter {
     }
 
     fn close(&mut self) {
-        // As well as it goes: a peer that is gone has no use for a goodbye.
+        // Best effort: a peer that is gone has no use for a closing alert.
         let _ = self.collect(|tls| {
             tls.send_close_notify();
             Ok(())

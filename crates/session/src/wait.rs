@@ -1,11 +1,11 @@
-//! How long a side waits for its peer to come, and whom it turns away meanwhile.
+//! How long a side waits for its peer to connect, and whom it turns away meanwhile.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::{ConnectOptions, Error, Fingerprint, OnRefused, Refused};
 
-/// Most turned-away connections of either kind (wrong identities, others) that are remembered.
+/// Maximum number of turned-away connections of either kind (wrong identities, others) to remember.
 const MAX_REFUSED: usize = 16;
 
 /// One wait for a peer.
@@ -32,7 +32,7 @@ impl<'a> Wait<'a> {
         self.deadline().is_some_and(|at| Instant::now() >= at)
     }
 
-    /// `most` from now, or the end of the wait if that is sooner.
+    /// The instant `most` from now, or the end of the wait if that is sooner.
     pub(crate) fn within(&self, most: Duration) -> Instant {
         let at = Instant::now() + most;
         self.deadline().map_or(at, |deadline| deadline.min(at))
@@ -43,7 +43,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Who was turned away: bounded, whoever comes and however often.
+/// Who was turned away; bounded in size, however many connect.
 pub(crate) struct Visitors<'a> {
     hear: &'a OnRefused,
     /// Wrong identities, each once, the first [`MAX_REFUSED`].

@@ -85,7 +85,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Of what nobody else can reach.
+    /// The stamp of data that nobody else can reach.
     pub(crate) const PRIVATE: Stamp = Stamp {
         length: 0,
         modified: None,

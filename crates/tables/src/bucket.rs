@@ -3,7 +3,7 @@
 /// Fewest digests of a stream that are gathered at once, whatever the memory: 2 MiB of them.
 pub(crate) const MIN_GATHERED: usize = 1 << 16;
 
-/// Gathers the distinct ones of many digests: all of them, or the smallest.
+/// Gathers the distinct digests among many: all of them, or the smallest.
 pub(crate) struct Distinct {
     digests: Vec<[u8; 32]>,
     /// Length at which repetitions are dropped again.
@@ -14,7 +14,7 @@ pub(crate) struct Distinct {
 }
 
 impl Distinct {
-    /// Keeps at least the `most / 2` smallest, and at most `most`, or all of fewer.
+    /// Keeps at least the `most / 2` smallest and at most `most`, or all if there are fewer.
     pub(crate) fn new(most: usize) -> Distinct {
         Distinct {
             digests: Vec::new(),
@@ -34,7 +34,7 @@ impl Distinct {
     }
 
     fn compact(&mut self) {
-        // Those of the last time are in order already, which this sort makes use of.
+        // Those of the last time are in order already, which this sort exploits.
         self.digests.sort();
         self.digests.dedup();
         if self.digests.len() > self.most / 2 && self.compact_at == self.most {
@@ -85,9 +85,8 @@ impl Bucket {
     }
 }
 
-/// Where digests with the same leading bits start in an ascending list: digests are random, so that
-/// few of them share their place, and a search takes two misses of the cache rather than one for
-/// each halving.
+/// Where digests with the same leading bits start in an ascending list. Digests are random, so few of them
+/// share an entry, and a search costs two cache misses rather than one per halving.
 #[derive(Clone, Debug, Default)]
 struct Index {
     /// The leading eight bytes of the first digest.
@@ -105,7 +104,7 @@ impl Index {
         };
         let first = leading(first);
         let span = leading(last) - first;
-        // One place for each digest, about.
+        // About one entry per digest.
         let span_bits = u64::BITS - span.leading_zeros();
         let shift = span_bits.saturating_sub(digests.len().ilog2());
         let places = (span >> shift) as usize + 1;
@@ -123,7 +122,7 @@ impl Index {
         }
     }
 
-    /// Among which digests a digest is if it is there.
+    /// The range in which a digest is if it is present.
     fn range(&self, digest: &[u8; 32]) -> std::ops::Range<usize> {
         let place = leading(digest)
             .checked_sub(self.first)

@@ -1,4 +1,4 @@
-//! A dry run: what a run would see of a table, and what in its keys may surprise.
+//! A dry run: what a run would see of a table, and surprises in its keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::value::{Canonical, Row, Value, Verdict};
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;
 
-/// What a run would see of a table. No value of the table is in it, only counts and row
-/// numbers. Serialises to JSON; `Display` is for people and takes several lines.
+/// What a run would see of a table. It contains no value of the table, only counts and row numbers.
+/// Serialises to JSON; `Display` is for people and takes several lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     /// What the table is called.
@@ -77,7 +77,7 @@ pub struct ColumnCheck {
     pub unusual_uuids: Finding,
 }
 
-/// How many values something is true of, and the first few rows.
+/// How many values have a property, and the first few rows with one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How many.

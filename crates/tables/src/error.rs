@@ -40,8 +40,7 @@ pub struct Place {
     pub column: Option<String>,
 }
 
-/// What went wrong. The variants carry what a program would want to know; `Display` of
-/// [`Error`] is what a person wants to know.
+/// What went wrong. The variants carry fields for programs; `Display` of [`Error`] is for people.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -62,7 +61,7 @@ pub enum ErrorKind {
     },
     /// Several columns have the name that was asked for.
     AmbiguousColumn,
-    /// A row has another number of fields than the header.
+    /// A row has a different number of fields from the header.
     Ragged {
         /// Fields in the header.
         expected: usize,
@@ -123,7 +122,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error at no place yet.
+    /// An error without a place yet.
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Error(Box::new(Inner {
             place: Place::default(),

@@ -88,8 +88,8 @@ impl KeySpec {
         &self.columns
     }
 
-    /// What the contract says of the key: one profile id a column, in order. Names of columns
-    /// are not part of it; they are nobody else's business and may differ.
+    /// What the contract says about the key: one profile id per column, in order. Column names are not part
+    /// of it; they stay private and may differ.
     pub fn normalization(&self) -> Vec<String> {
         self.columns
             .iter()

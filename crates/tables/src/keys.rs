@@ -1,4 +1,4 @@
-//! The first pass: rows become items.
+//! The first pass: from rows to items.
 
 use hashbrown::HashTable;
 
@@ -24,8 +24,8 @@ pub struct Counts {
     pub changed: u64,
 }
 
-/// The keys of a table: what the protocol works on, and the way back to the rows. Takes
-/// 32 bytes per item and 4 per row.
+/// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item and
+/// 4 bytes per row.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     digests: Vec<[u8; 32]>,
@@ -34,7 +34,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Stands in [`Keys::row_items`] for a row that has no item and never matches.
+    /// The entry of [`Keys::row_items`] for a row that has no item and never matches.
     pub const NO_ITEM: u32 = u32::MAX;
 
     /// The 32-byte digests of the distinct keys, in order of first appearance.
@@ -56,7 +56,7 @@ impl Keys {
     /// [`Keys::rows_of`] takes.
     ///
     /// # Errors
-    /// Usage: an index that is no item's.
+    /// Usage: an index out of range.
     pub fn matched(&self, items: impl IntoIterator<Item = usize>) -> Result<Vec<bool>> {
         let mut matched = vec![false; self.digests.len()];
         for item in items {
@@ -79,10 +79,10 @@ impl Keys {
     /// of the distinct ones that `items` lists. `matched` has one entry for each of them, in that
     /// order. Rows of other items, and rows without one, stay as they are.
     ///
-    /// The time depends on this side's table and on `items` alone, and not on what matched.
+    /// The time depends only on this side's table and on `items`, not on what matched.
     ///
     /// # Panics
-    /// If `matched` is of another length, `items` names no item, or `rows` is of another table.
+    /// If `matched` has another length, `items` has an index out of range, or `rows` is of another table.
     pub fn mark(&self, items: Option<&[u32]>, matched: &[bool], rows: &mut RowSet) {
         let Some(items) = items else {
             assert_eq!(matched.len(), self.digests.len(), "one entry per item");
@@ -212,7 +212,7 @@ impl Collector {
         self.seen.find(hash(tag), same).map(|s| s.item)
     }
 
-    /// Bytes of memory that the keys so far take, about.
+    /// Approximate memory use of the keys so far, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         // A digest and a slot in a table that is half full at worst.
         4 * self.keys.row_items.len() as u64 + (32 + 18) * self.keys.digests.len() as u64

@@ -1,4 +1,4 @@
-//! Rows become items, and matching items become rows again.
+//! From rows to items, and from matching items back to rows.
 //!
 //! A run reads its table twice. The first pass ([`read_keys`]) keeps a 32-byte digest of every
 //! distinct key and, for every row, which key it has; nothing else of the table is held in
@@ -46,10 +46,10 @@
 //! | null, an absent JSON field, an empty text, and what normalises to nothing | blank: never matches |
 //! | floating-point numbers, lists, structs, maps, JSON objects and arrays | refused |
 //!
-//! So an integer column matches CSV text that is written as integers are, and a timestamp at
-//! midnight is not a date. White space around a text counts under `exact`; [`check()`] tells of
-//! it, and of leading zeros. A key of several columns is blank if any of its values is, and
-//! invalid if any is invalid under its profile; neither matches, and both are counted.
+//! So an integer column matches CSV text that is written in the same way, and a timestamp at midnight is not
+//! a date. White space around a text counts under `exact`; [`check()`] reports it, and leading zeros. A key
+//! of several columns is blank if any of its values is, and invalid if any is invalid under its profile;
+//! neither matches, and both are counted.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Result files that appear whole or not at all.
+//! Result files that appear complete or not at all.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::sniff;
 use crate::source::Source;
 use crate::whole::WholeFile;
 
-/// A result that is in its place only after [`Output::commit`]. Dropped before, it leaves nothing.
+/// A result that appears under its name only after [`Output::commit`]. Dropped before, it leaves nothing.
 #[derive(Debug)]
 pub struct Output {
     name: String,
@@ -27,9 +27,9 @@ enum Target {
 }
 
 impl Output {
-    /// Opens the output, to be done before the protocol runs so that a path that cannot be
-    /// written is known then. `-` is standard output. The format is that of `source`; text is
-    /// compressed if the name ends in `.gz`.
+    /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
+    /// early. `-` is standard output. The format is that of `source`; text is compressed if the name ends in
+    /// `.gz`.
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
@@ -129,8 +129,8 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)>
     Ok((WholeFile::create(path).map_err(unwritable)?, gzip))
 }
 
-/// Refuses a name that says something else than what will be in the file. A name that says nothing,
-/// such as `out.dat`, does for every format.
+/// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,
+/// works for every format.
 fn check_name(name: &str, source: &Source) -> Result<()> {
     let format = source.format();
     let hint = format!("name the output .{format}");

@@ -1,15 +1,13 @@
-//! Normalisation profiles: the agreed ways in which differently written values are the same.
+//! Normalisation profiles: the agreed rules by which differently written values are the same.
 //!
-//! A profile maps a text to a canonical text, finds it blank, or finds it invalid. Canonical
-//! texts are fixed points: normalising one again changes nothing. Both parties must map equal
-//! inputs to equal bytes, so a profile has a version ([`Profile::id`]) that is part of the
-//! contract, and any change to what it yields is a new version. The Unicode data are those of
-//! ICU4X, the numbering plans those of libphonenumber, both compiled in; nothing depends on the
-//! locale, the clock or the network.
+//! A profile maps a text to a canonical text, finds it blank, or finds it invalid. Canonical texts are fixed
+//! points: normalising one again changes nothing. Both parties must map equal inputs to equal bytes, so a
+//! profile has a version ([`Profile::id`]) that is part of the contract, and any change to its results is a
+//! new version. The Unicode data are those of ICU4X, the numbering plans those of libphonenumber, both
+//! compiled in; nothing depends on the locale, the clock or the network.
 //!
-//! Known answers, with invalid inputs among them, are in `vectors/normalization.json` and
-//! `vectors/phone.json`. `scripts/compare_profiles.py` compares the profiles with implementations
-//! in another language.
+//! Known answers, including invalid inputs, are in `vectors/normalization.json` and `vectors/phone.json`.
+//! `scripts/compare_profiles.py` compares the profiles with implementations in another language.
 
 #[cfg(feature = "phone")]
 mod phone;
@@ -38,9 +36,9 @@ pub enum Profile {
     /// part are kept, because only some providers ignore them.
     #[cfg(feature = "unicode")]
     Email,
-    /// A phone number in E.164 form, such as `+442079460000`, as libphonenumber reads it. Numbers
-    /// without a country code are read as dialled in the region; extensions are dropped. A number
-    /// that the numbering plans compiled in do not have is invalid.
+    /// A phone number in E.164 form, such as `+442079460000`, as libphonenumber reads it. Numbers without a
+    /// country code are read as dialled in the region; extensions are dropped. A number that is not in the
+    /// compiled-in numbering plans is invalid.
     #[cfg(feature = "phone")]
     Phone(Region),
     /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
@@ -52,7 +50,7 @@ pub use phone::Region;
 #[cfg(feature = "unicode")]
 pub(crate) use unicode::is_nfc;
 
-/// Whether a text is in NFC already; without Unicode's data nobody can say, and every text passes.
+/// Whether a text is in NFC already; without Unicode's data this is unknown, and every text passes.
 #[cfg(not(feature = "unicode"))]
 pub(crate) fn is_nfc(_: &str) -> bool {
     true
@@ -103,7 +101,7 @@ impl Profile {
     }
 }
 
-/// A profile that this build does without.
+/// The error for a profile that this build leaves out.
 #[cfg(not(all(feature = "phone", feature = "unicode")))]
 fn left_out(name: &str, feature: &str) -> Error {
     Error::usage(

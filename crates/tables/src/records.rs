@@ -1,9 +1,8 @@
 //! The records of delimited text.
 //!
-//! A record ends at a line feed outside quotes; a carriage return before it belongs to the
-//! terminator. Lines without a quote, which is nearly all of them, are split directly; the
-//! others go through csv-core. Blank lines are skipped. The bytes of each record stay at hand,
-//! so that the second pass can copy them unchanged.
+//! A record ends at a line feed outside quotes; a carriage return before it belongs to the terminator. Lines
+//! without a quote, which is nearly all of them, are split directly; the others go through csv-core. Blank
+//! lines are skipped. The bytes of each record are kept, so that the second pass can copy them unchanged.
 
 use std::io::Read;
 
@@ -26,7 +25,7 @@ pub(crate) struct Records<R> {
 /// Where the present record is.
 #[derive(Default)]
 struct Record {
-    /// Length of its bytes, terminator included; they are the last that were consumed.
+    /// Length of its bytes, terminator included; they are the last bytes consumed.
     raw: usize,
     /// Line on which it starts.
     line: u64,

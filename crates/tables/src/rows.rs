@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Which rows of a table are chosen. Takes one bit per row.
+/// Which rows of a table are chosen, in one bit per row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowSet {
     /// Row `r` is bit `r % 64` of word `r / 64`; bits beyond the last row are zero.
@@ -70,7 +70,7 @@ impl RowSet {
     /// Reads what [`RowSet::to_bytes`] made of a set of `rows` rows.
     ///
     /// # Errors
-    /// Data: bytes of another length, or a bit that is no row's.
+    /// Data: bytes of another length, or a bit beyond the last row.
     pub fn from_bytes(rows: u64, bytes: &[u8]) -> Result<RowSet> {
         let damaged = || {
             Error::new(ErrorKind::Corrupt {

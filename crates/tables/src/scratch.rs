@@ -1,13 +1,12 @@
 //! Temporary files that nobody else can read.
 //!
-//! A [`Scratch`] has no name, so that a killed process leaves nothing, and holds ciphertext only: its
-//! keys are nowhere but in this process's memory, and wiped when it is dropped. Each block carries a
-//! tag, so that a disk that gives back other bytes is noticed. That costs one more hash of each block
-//! and 32 bytes on the disk.
+//! A [`Scratch`] has no name, so that a killed process leaves nothing, and contains only ciphertext: its keys
+//! exist only in this process's memory and are wiped when it is dropped. Each block carries a tag, so that
+//! bytes changed on disk are detected. That costs one more hash of each block and 32 bytes on disk.
 //!
-//! The keystream is the XOF of keyed BLAKE3, one byte for each byte of the file. No place of the file
-//! is written twice, so no byte of the keystream is used twice. The tag is keyed BLAKE3 of the
-//! block's ciphertext and place.
+//! The keystream is the XOF of keyed BLAKE3, one byte for each byte of the file. No position of the file is
+//! written twice, so no byte of the keystream is used twice. The tag is keyed BLAKE3 of the block's
+//! ciphertext and position.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,7 +23,7 @@ const TAG: usize = OUT_LEN;
 /// Blocks of bytes in an unnamed file, encrypted and authenticated.
 pub(crate) struct Scratch {
     file: Mutex<File>,
-    /// Of the keystream.
+    /// The key of the keystream.
     cipher_key: Zeroizing<[u8; 32]>,
     tag_key: Zeroizing<[u8; 32]>,
     end: u64,
@@ -53,7 +52,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Writes a block at the end, and gives its place. `block` is ciphertext afterwards.
+    /// Writes a block at the end, and returns its position. `block` is ciphertext afterwards.
     pub(crate) fn append(&mut self, block: &mut Vec<u8>) -> io::Result<u64> {
         let place = self.end;
         self.encrypt(place, block);
@@ -155,7 +154,7 @@ impl ScratchFile {
         self.length
     }
 
-    /// Reads one of the blocks; none of its bytes if it is beyond the last.
+    /// Reads one of the blocks; `block` is empty if it is beyond the last.
     fn block(&self, number: u64, block: &mut Vec<u8>) -> io::Result<()> {
         let start = number.saturating_mul(BLOCK as u64);
         let length = self.length.saturating_sub(start).min(BLOCK as u64) as usize;
@@ -168,7 +167,7 @@ impl ScratchFile {
     }
 }
 
-/// A place in a [`ScratchFile`].
+/// A position in a [`ScratchFile`].
 #[derive(Clone)]
 pub(crate) struct ScratchReader {
     file: Arc<ScratchFile>,

@@ -58,8 +58,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// A writer that remembers why it failed. The Parquet and Arrow writers wrap the error of the
-/// writer beneath them in text, and a full disk must stay tellable from damaged data.
+/// A writer that remembers why it failed. The Parquet and Arrow writers wrap the error of the writer beneath
+/// them in text, and a full disk must not be mistaken for damaged data.
 pub(crate) struct Watched<'a> {
     out: &'a mut (dyn Write + Send),
     failure: Failure,

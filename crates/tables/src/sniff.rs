@@ -27,7 +27,7 @@ pub(crate) struct Found {
     pub(crate) whole: bool,
 }
 
-/// What `input`, called `name`, is, if it is not `asked` for as something.
+/// The format of `input`, called `name`, unless a format was `asked` for.
 pub(crate) fn sniff(
     mut input: Handle,
     name: &str,

@@ -36,14 +36,14 @@ pub struct SourceOptions {
     /// The delimiter of CSV, one ASCII byte. Otherwise a tab if the name ends in `.tsv`, or
     /// whichever of comma, semicolon, tab and bar fits the first rows best.
     pub delimiter: Option<u8>,
-    /// How often the table will be read. Text that comes through a pipe and is read once is not
-    /// copied; whatever else comes through a pipe is.
+    /// How often the table will be read. Text that comes through a pipe and is read once is not copied; any
+    /// other piped input is.
     pub passes: Passes,
-    /// Whether a table without rows is one too, and a JSON Lines file without any line; otherwise
-    /// reading it is an error.
+    /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
+    /// is an error.
     pub allow_no_rows: bool,
-    /// Directory of that copy, which is encrypted and has no name. Otherwise the system's directory
-    /// for temporary files, which is `TMPDIR` if that is set.
+    /// Directory for the copy of piped input, which is encrypted and has no name. Otherwise the system's
+    /// directory for temporary files, which is `TMPDIR` if that is set.
     pub scratch: Option<PathBuf>,
 }
 
@@ -97,8 +97,8 @@ impl Source {
     /// A table from a reader. `name` is what errors call it; its extension counts as that of a file
     /// does.
     ///
-    /// Text that is read once is read as it comes. Otherwise the reader is copied to an encrypted
-    /// file without a name: for a second pass, and because Parquet and Arrow are read out of order.
+    /// Text that is read once is read as it arrives. Otherwise the reader is copied to an encrypted file
+    /// without a name: for a second pass, and because Parquet and Arrow are read out of order.
     ///
     /// # Errors
     /// As [`Source::open`].
@@ -145,8 +145,8 @@ impl Source {
         Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
     }
 
-    /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it. Batches from
-    /// outside of Rust are to be validated before: nothing here looks for offsets and dictionary keys out of range.
+    /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it. Validate
+    /// batches from outside Rust first: nothing here checks for offsets and dictionary keys out of range.
     ///
     /// # Errors
     /// Usage: a batch of another schema.

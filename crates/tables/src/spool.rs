@@ -1,12 +1,12 @@
-//! Keys of tables that do not fit into memory, kept on disk while a run lasts.
+//! Keys of tables that do not fit into memory, kept on disk for the duration of a run.
 //!
-//! Only digests and row numbers go to the disk, never rows, and they go into a [`Scratch`] file:
-//! encrypted, without a name. Whoever gets hold of the disk cannot test guesses.
+//! Only digests and row numbers go to disk, never rows, and they go into a [`Scratch`] file: encrypted,
+//! without a name. Whoever gets hold of the disk cannot test guesses.
 //!
-//! A [`Spool`] is a number of streams of records, each a digest and a row. All rows of a key are in
-//! one stream: by the first byte of the digest at first, and after [`Spool::split`] as the caller
-//! says. A stream is never held in memory, since one key may have every row: what is loaded are its
-//! distinct digests, and its records are read again where the rows matter.
+//! A [`Spool`] has several streams of records, each a digest and a row number. All rows of a key are in one
+//! stream: at first the one of the digest's first byte, and after [`Spool::split`] the one that the caller
+//! chooses. A stream is never held in memory, since one key may have every row: only its distinct digests are
+//! loaded, and its records are read again where the rows matter.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl KeyStore {
         }
     }
 
-    /// The keys that most rows have, at most `most` of them, each of two rows at least.
+    /// The keys with the most rows, at most `most` of them, each with two rows or more.
     pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
         let mut top = Top {
             most,
@@ -166,12 +166,12 @@ impl RowKeys {
     }
 }
 
-/// First pass: reads the key columns of every row, into memory as long as the keys take at most
-/// `memory` bytes there, and else into an unnamed file in `directory`, 36 bytes per row.
+/// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
+/// or else into an unnamed file in `directory`, 36 bytes per row.
 ///
 /// # Errors
-/// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can
-/// be made. Resource: more than 2³² − 1 rows, or a full disk.
+/// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can be
+/// created. Resource: more than 2³² − 1 rows, or a full disk.
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
@@ -220,7 +220,7 @@ impl Sink for KeySink<'_> {
     }
 }
 
-/// Gathers items in memory, and on disk once they take too much of it.
+/// Gathers items in memory, and on disk once they take too much memory.
 pub(crate) struct StoreBuilder<'a> {
     memory: u64,
     directory: &'a Path,
@@ -364,7 +364,7 @@ pub struct Spool {
     streams: Streams,
     counts: Counts,
     identity: [u8; 32],
-    /// Bytes for the digests of a partition, about.
+    /// Approximate bytes of memory for the digests of a partition.
     memory: u64,
 }
 
@@ -395,8 +395,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The distinct keys of one bucket. Takes memory for these alone, some 36 bytes each and at most
-    /// three times that while it loads; it does not matter how many rows have them.
+    /// The distinct keys of one bucket. Uses memory for these only, some 36 bytes each and at most three
+    /// times that while it loads, however many rows have them.
     ///
     /// # Errors
     /// Resource: the file cannot be read back.
@@ -412,12 +412,12 @@ impl Spool {
         Ok(Bucket::new(bucket, distinct.finish()))
     }
 
-    /// Chooses the rows of a bucket whose key matched, and no others of it: reads the bucket's
-    /// records again, and [sets](RowSet::set) the row of each as `matched`, which has one entry for
-    /// each of [`Bucket::digests`], says of its key.
+    /// Chooses exactly the rows of a bucket whose key matched: reads the bucket's records again, and
+    /// [sets](RowSet::set) the row of each to the entry of its key in `matched`, which has one entry for each
+    /// of [`Bucket::digests`].
     ///
-    /// The time depends on this side's table alone: whatever matched, the same records are read, the
-    /// same searches done and the same words of `rows` written.
+    /// The time depends only on this side's table: whatever matched, it reads the same records, does the same
+    /// searches and writes the same words of `rows`.
     ///
     /// # Errors
     /// Resource: the file cannot be read back.
@@ -434,8 +434,8 @@ impl Spool {
         })
     }
 
-    /// Passes on the distinct keys of a stream in ascending parts, as many at a time as memory is
-    /// for. Each part reads the whole stream.
+    /// Passes on the distinct keys of a stream in ascending parts, as many at a time as fit into memory. Each
+    /// part reads the whole stream.
     fn parts(&self, stream: usize, mut each: impl FnMut(&Bucket) -> Result<()>) -> Result<()> {
         // A digest, its place in the index, and as much again to grow.
         let most = usize::try_from(self.memory / 128).unwrap_or(usize::MAX);

@@ -15,9 +15,9 @@ const CHUNK: usize = 448 * RECORD;
 #[derive(Debug)]
 pub(crate) struct Streams {
     scratch: Scratch,
-    /// What has not been written of each stream.
+    /// What has not been written yet of each stream.
     pending: Vec<Vec<u8>>,
-    /// Place and length of each stream's chunks.
+    /// Position and length of each stream's chunks.
     chunks: Vec<Vec<(u64, u32)>>,
 }
 

@@ -32,7 +32,7 @@ impl<R: Read> Buffer<R> {
         }
     }
 
-    /// What is there.
+    /// What has been read and not consumed.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -82,7 +82,7 @@ impl<R: Read> Buffer<R> {
         }
     }
 
-    /// Length of a byte-order mark at the present place.
+    /// Length of a byte-order mark at the current position.
     pub(crate) fn byte_order_mark(&mut self) -> Result<usize> {
         while self.pending().len() < BYTE_ORDER_MARK.len() {
             if !self.more()? {

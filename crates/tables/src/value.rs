@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// What one value came to.
+/// The result for one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The canonical bytes were appended; `changed` if they differ from the value's own text.
@@ -120,7 +120,7 @@ pub(crate) trait Row {
     fn value(&self, column: usize) -> Value<'_>;
 }
 
-/// What a row's key came to.
+/// The result for a row's key.
 pub(crate) enum Item {
     Digest { digest: [u8; 32], changed: bool },
     Blank,
@@ -130,10 +130,10 @@ pub(crate) enum Item {
 /// How many rows are hashed at once; many short keys together take a fraction of the time.
 const BATCH: usize = 64;
 
-/// So many bytes of keys are hashed even if they are of fewer rows.
+/// This many bytes of keys are hashed even if they come from fewer rows.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Turns rows into items, one buffer for all of them.
+/// Turns rows into items, with one buffer for all of them.
 pub(crate) struct Canonical<'k> {
     key: &'k KeySpec,
     context_key: [u8; 32],
@@ -146,7 +146,7 @@ pub(crate) struct Canonical<'k> {
 
 /// A row whose item is not known yet.
 enum Pending {
-    /// The end of its bytes; they start where those of the row before end.
+    /// The end of its bytes; they start where those of the previous row end.
     Key {
         end: usize,
         changed: bool,
@@ -166,9 +166,9 @@ impl<'k> Canonical<'k> {
         }
     }
 
-    /// Adds a row, and tells whether it is time to [`Canonical::drain`]. A blank value anywhere
-    /// makes the whole key blank, as a null does in a join; otherwise an invalid one makes it
-    /// invalid. `each` hears of every column.
+    /// Adds a row, and tells whether it is time to [`Canonical::drain`]. A blank value anywhere makes the
+    /// whole key blank, as a null does in a join; otherwise an invalid one makes it invalid. `each` is called
+    /// for every column.
     pub(crate) fn add<R: Row>(
         &mut self,
         row: &R,

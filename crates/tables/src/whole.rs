@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files that appear complete or not at all.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Seek, Write};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, TempPath};
 
-/// A file that is written beside its place and renamed once it is complete. Dropped before, it leaves
-/// nothing; nor does a process that is killed, where the system has files without a name, but for the
-/// moment in which another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are written directly, and never
-/// replaced.
+/// A file that is written beside its destination and renamed once it is complete. Dropped before, it leaves
+/// nothing. Nor does a killed process where the system supports unnamed files, except in the moment in which
+/// another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are
+/// written directly and never replaced.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -22,7 +22,7 @@ struct Place {
     path: PathBuf,
     /// The private name, if the file has one already.
     private: Option<TempPath>,
-    /// Those of a file that is to be replaced.
+    /// The permissions of a file that is to be replaced.
     permissions: Option<Permissions>,
 }
 
@@ -76,7 +76,7 @@ impl WholeFile {
         file.sync_all()?;
         let private = match place.private {
             Some(private) => private,
-            // Where nothing is to be replaced, no other name than its own is ever there.
+            // If nothing is to be replaced, the file never has any name but its own.
             None if unnamed::link(&file, &place.path).is_ok() => {
                 sync_directory(directory);
                 return Ok(());
@@ -97,13 +97,13 @@ impl WholeFile {
     }
 }
 
-/// A new name is safe once the directory is on the disk. Not every file system can do this, and the file
+/// Makes a new name durable by synchronising the directory. Not every file system can do this, and the file
 /// is complete either way.
 fn sync_directory(directory: &Path) {
     let _ = File::open(directory).and_then(|d| d.sync_all());
 }
 
-/// A new file with a private name, by which whatever a kill leaves behind is recognised.
+/// A new file with a private name, by which leftovers of a killed process are recognised.
 fn named(directory: &Path) -> io::Result<(File, Option<TempPath>)> {
     // On Unix only its owner may read a fresh temporary file.
     let (file, path) = private_names().tempfile_in(directory)?.into_parts();
@@ -146,7 +146,7 @@ mod unnamed {
         through_proc(&file).exists().then_some(file)
     }
 
-    /// Gives it a name that nothing has yet.
+    /// Gives it a name that is not in use yet.
     pub(super) fn link(file: &File, path: &Path) -> io::Result<()> {
         let flags = AtFlags::AT_SYMLINK_FOLLOW;
         linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)

@@ -1,4 +1,4 @@
-//! The second pass: matching items become rows again.
+//! The second pass: from matching items back to rows.
 
 use std::io::Write;
 
@@ -13,8 +13,8 @@ use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
 use crate::source::Source;
 
-/// Second pass: writes the chosen rows, with all columns and in the order of the input, and returns
-/// how many rows those are. The file is in place only after [`Output::commit`].
+/// Second pass: writes the chosen rows, with all columns and in the order of the input, and returns their
+/// number. The file appears under its name only after [`Output::commit`].
 ///
 /// # Errors
 /// Data: the input changed since the first pass. Resource: the output cannot be written.

@@ -3,13 +3,13 @@
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The caller's, who asked for something that cannot be.
+    /// The caller's: it asked for something impossible.
     Usage,
     /// The input data's.
     Data,
-    /// The network's, or that of a peer which went away.
+    /// The network's, or the peer's, which went away.
     Network,
-    /// The peer's, which misbehaved or is somebody else.
+    /// The peer's: it misbehaved, or is not the pinned peer.
     Peer,
     /// Nobody's: the two sides want different jobs.
     Contract,
@@ -54,7 +54,7 @@ impl Error {
         }
     }
 
-    /// One line of what to do about it, where that helps.
+    /// One line that says what to do about it, where something helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Table(error) => error.hint(),

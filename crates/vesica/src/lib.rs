@@ -4,8 +4,7 @@
 //! sender's table also has; the sender learns how many distinct keys the receiver has, and
 //! nothing else. Everything runs over TLS between two identities that pin each other.
 //!
-//! One side receives, the other sends; either may listen. This is the whole of the receiver's
-//! program:
+//! One side receives, the other sends; either may listen. This is a complete program for the receiver:
 //!
 //! ```no_run
 //! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Source, SourceOptions, receive_table};
@@ -24,15 +23,15 @@
 //! }
 //! ```
 //!
-//! The sender's program ends in [`send_table`] instead, and may say [`Endpoint::Listen`].
-//! Both return the [`Report`] of the run; both fail with an [`Error`] that knows whose fault it is
-//! and, where something helps, what to do.
+//! The sender's program calls [`send_table`] instead, and may use [`Endpoint::Listen`]. Both return the
+//! [`Report`] of the run; both fail with an [`Error`] that says whose fault it is and, where something helps,
+//! what to do.
 //!
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
-//! the matching rows back by [`receive_rows`] and [`select_rows`].
+//! the matching rows back from [`receive_rows`] and [`select_rows`].
 //!
-//! Features, all on by default: `parquet` reads and writes Parquet, `phone` has the profile of phone numbers,
-//! `unicode` those of texts and e-mail addresses.
+//! Features, all on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
+//! phone numbers, `unicode` those for text and e-mail addresses.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use vesica_session::{Connection, Endpoint, NoProgress, Progress};
 use vesica_tables::Counts;
 
-/// Hears how a job goes on, in this order; of the run between the two parties it hears as [`Progress`]. Called
-/// on the thread that runs the job; every method does nothing unless it is overridden.
+/// Receives the progress of a job, in the order of these methods, and as [`Progress`] that of the run between
+/// the parties. Called on the thread that runs the job; every method does nothing unless it is overridden.
 pub trait Observer: Progress {
     /// The keys of the table have been read.
     fn read(&mut self, counts: &Counts) {
@@ -24,18 +24,18 @@ pub trait Observer: Progress {
         let _ = endpoint;
     }
 
-    /// The peer is there and is who it should be.
+    /// The peer is connected and is the pinned one.
     fn connected(&mut self, connection: &Connection) {
         let _ = connection;
     }
 
-    /// An earlier run found the whole answer at this time and did not write its rows, which this one
-    /// does without the peer.
+    /// An earlier run found the whole answer at this time but did not write its rows. This run writes them
+    /// without the peer.
     fn answered(&mut self, computed: SystemTime) {
         let _ = computed;
     }
 
-    /// Something that the user should know, and that does not end the run.
+    /// Something that the user should know but that does not end the run.
     fn warning(&mut self, text: &str) {
         let _ = text;
     }
@@ -43,7 +43,7 @@ pub trait Observer: Progress {
     /// The protocol is over and this side begins to write the matching rows.
     fn writing(&mut self) {}
 
-    /// The result is in its place and holds this many rows.
+    /// The result is complete under its name and has this many rows.
     fn wrote(&mut self, rows: u64) {
         let _ = rows;
     }

@@ -1,4 +1,4 @@
-//! The job itself: rows become items, items become matches, matches become rows again.
+//! The job itself: from rows to items, from items to matches, and from matches back to rows.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,17 @@ pub struct Terms {
     pub protocol: ProtocolRequest,
     /// The weakest security that this side accepts.
     pub security: Security,
-    /// Statistical security in bits, 40 to 128.
+    /// Statistical security λ in bits, 40 to 128.
     pub lambda: u32,
-    /// Most distinct keys that the peer may bring.
+    /// The most distinct keys that the peer may bring.
     pub max_peer_items: u64,
-    /// Whether the sender learns the matches too. It has them from the receiver, who can lie about
-    /// them.
+    /// Whether the sender learns the matches too. The receiver tells it, and can lie.
     pub both: bool,
 }
 
 impl Default for Terms {
-    /// Automatic protocol, malicious security, λ = 40, at most 2^28 keys of the peer, matches for the
-    /// receiver alone.
+    /// Automatic protocol, malicious security, λ = 40, at most 2^28 keys of the peer, only the receiver
+    /// learns the matches.
     fn default() -> Self {
         let usual = Job::new(Role::Receiver, Vec::new());
         Terms {
@@ -49,8 +48,7 @@ impl Terms {
     /// Checks what can be checked without a table or a peer; every run does it as well.
     ///
     /// # Errors
-    /// Usage: a protocol that is weaker than the security that is asked for, or a number out of
-    /// range.
+    /// Usage: a protocol weaker than the requested security, or a number out of range.
     pub fn check(&self) -> Result<(), Error> {
         Ok(self
             .job(Role::Receiver, vec!["exact/1".to_owned()])
@@ -73,25 +71,25 @@ impl Terms {
     }
 }
 
-/// What a run may use of this machine. The peer's may differ; the side with less memory decides in
-/// how many buckets both run.
+/// What a run may use of this machine. The peer's may differ; the side with less memory determines the number
+/// of buckets of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Most bytes for sets and what a protocol makes of them, about; the program itself takes some
-    /// tens of megabytes more. What does not fit is worked on in buckets, and keys are kept in an
+    /// Memory for sets and the protocol's work on them, in bytes, approximately; the program itself takes
+    /// some tens of megabytes more. Larger sets are processed in buckets, and their keys are kept in an
     /// unnamed, encrypted file. `None` is no limit.
     pub memory: Option<u64>,
     /// Threads to compute on; `None` is as many as this machine runs at once.
     pub threads: Option<NonZeroUsize>,
-    /// A directory for what another run can go on from if this one fails, and for keys that do not fit
-    /// into memory: finished buckets, and an answer whose rows are not in their place yet. It is made
-    /// if it is not there, belongs to this user alone, is used by one run at a time, and is gone once
-    /// the result is in its place.
+    /// A directory for the state from which another run can resume if this one fails (finished buckets, and
+    /// an answer whose rows are not written yet), and for keys that do not fit into memory. It is created if
+    /// missing, belongs to this user alone, serves one run at a time, and is removed once the result is in
+    /// its place.
     pub work_dir: Option<PathBuf>,
 }
 
 impl Resources {
-    /// Bytes of keys in memory: a quarter of all, as the run of a bucket takes half.
+    /// Bytes for keys in memory: a quarter of the limit, as the run of a bucket takes half.
     fn for_keys(&self) -> u64 {
         self.memory.map_or(u64::MAX, |memory| memory / 4)
     }
@@ -104,36 +102,35 @@ impl Resources {
 /// Where the matching rows go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Destination<'a> {
-    /// Nowhere: this side may not know them.
+    /// Nowhere: this side does not learn them.
     Nowhere,
-    /// To whoever called.
+    /// To the caller.
     Caller,
     /// To a file; `-` is standard output.
     File(&'a Path),
 }
 
-/// One side of a job: who we are, who the peer is, where it is met, and on which terms.
+/// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
 #[derive(Clone, Debug)]
 pub struct Party<'a> {
     /// Our key.
     pub identity: &'a Identity,
-    /// The only peer that is let in.
+    /// The pinned peer; no other is accepted.
     pub peer: Fingerprint,
     /// Whether we listen or connect; independent of who receives.
     pub endpoint: Endpoint,
-    /// How long to wait, and the flag that ends everything.
+    /// How long to wait, and the flag that interrupts everything.
     pub connect: ConnectOptions,
-    /// What we ask of the run.
+    /// The terms of the run.
     pub terms: Terms,
-    /// What it may use.
+    /// What the run may use of this machine.
     pub resources: Resources,
-    /// Whether a table without a usable key takes part, and matches nothing; otherwise it is an
-    /// error.
+    /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
 }
 
 impl<'a> Party<'a> {
-    /// A party on the usual terms, with the usual patience of two minutes.
+    /// A party with default terms and default timeouts of two minutes.
     pub fn new(identity: &'a Identity, peer: Fingerprint, endpoint: Endpoint) -> Party<'a> {
         Party {
             identity,
@@ -216,8 +213,8 @@ impl<'a> Party<'a> {
         })
     }
 
-    /// First pass, while the peer is met. The wait for the peer counts from when the table is read; a
-    /// peer that is there before is told by heartbeats that this side is at work.
+    /// First pass, while the peer connects. The wait for the peer counts from when the table is read;
+    /// heartbeats tell a peer that is there before that this side is at work.
     fn read_and_meet(
         &self,
         read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
@@ -272,7 +269,7 @@ impl<'a> Party<'a> {
         self.run(Role::Sender, source, key, result, observer)
     }
 
-    /// Everything that a side does, from its table to its rows.
+    /// The whole job of a side, from its table to its rows.
     fn run(
         &self,
         role: Role,
@@ -309,8 +306,8 @@ impl<'a> Party<'a> {
         let answered = left.is_some_and(|left| left.head.is_answer());
         let mut keys = None;
         if answered && result != Destination::Nowhere {
-            // Nobody is met unless the table has changed, and no port is open: when it closes would say
-            // how long writing took, and so how many rows matched.
+            // Do not connect unless the table has changed, and open no port: the time when it closes would
+            // say how long writing took, and so how many rows matched.
             let mut stored = self.read(job.role, source, key, &directory, work.take(), observer)?;
             if let Some((state, computed)) = stored.answer() {
                 observer.answered(computed);
@@ -333,7 +330,7 @@ impl<'a> Party<'a> {
         self.write(source, file, keys, report, observer)
     }
 
-    /// Second pass, if there is a file to write: the matching rows, and what the report says of the table.
+    /// Second pass, if there is a file to write: the matching rows, and the report's figures about the table.
     fn write(
         &self,
         source: &Source,
@@ -376,7 +373,7 @@ impl<'a> Party<'a> {
     }
 }
 
-/// The job in words, by which a run is known again.
+/// The job in words, by which an earlier run is recognised.
 fn words(job: &Job) -> String {
     format!(
         "{} {} {} {} {} {} {}",
@@ -410,10 +407,10 @@ impl Received {
         &self.report
     }
 
-    /// The rows are safe: nothing is kept of the run any longer.
+    /// Says that the rows are safe, and removes what was kept of the run.
     ///
     /// # Errors
-    /// Resource: what is kept cannot be removed, and another run would take it for its answer.
+    /// Resource: the kept answer cannot be removed, and another run would take it for its own.
     pub fn finish(self) -> Result<Report, Error> {
         self.keys.finish()?;
         Ok(self.report)
@@ -427,8 +424,8 @@ impl Received {
 /// met, and appears under its name only once it is complete.
 ///
 /// # Errors
-/// Any [`Error`]; no output file is left then. A peer that was met has been told, unless its part was
-/// already complete: writing the rows is this side's own business.
+/// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already
+/// complete: writing the rows concerns this side alone.
 pub fn receive_table(
     party: &Party<'_>,
     source: &Source,
@@ -442,9 +439,9 @@ pub fn receive_table(
         .finish()
 }
 
-/// Runs the receiver as [`receive_table`] does, and returns the rows of `source` whose key the peer's
-/// table also has, in the place of writing them. [`select_rows`](crate::select_rows) makes record batches of
-/// them, and [`write_rows`](crate::write_rows) a file; both read `source` once more.
+/// Runs the receiver as [`receive_table`] does, but returns the rows of `source` whose key the peer's table
+/// also has instead of writing them. [`select_rows`](crate::select_rows) makes record batches of them, and
+/// [`write_rows`](crate::write_rows) a file; both read `source` once more.
 ///
 /// # Errors
 /// As [`receive_table`].
@@ -457,11 +454,11 @@ pub fn receive_rows(
     party.run(Role::Receiver, source, key, Destination::Caller, observer)
 }
 
-/// Runs the sender: meets the peer and helps it to find the rows that both have. The peer learns
-/// which of its own keys are in `source`, and how many distinct keys that holds.
+/// Runs the sender: meets the peer and lets it find the rows that both have. The peer learns which of its own
+/// keys are in `source`, and how many distinct keys `source` has.
 ///
 /// # Errors
-/// Any [`Error`]; a peer that was met has been told.
+/// Any [`Error`]; a connected peer has been told.
 pub fn send_table(
     party: &Party<'_>,
     source: &Source,
@@ -474,13 +471,13 @@ pub fn send_table(
         .finish()
 }
 
-/// Runs the sender where both sides learn the matches ([`Terms::both`]), and writes to `output` the
-/// rows of `source` whose key the receiver says that it also has, as [`receive_table`] does.
+/// Runs the sender where both sides learn the matches ([`Terms::both`]), and writes to `output` the rows of
+/// `source` whose key the receiver claims to have too, as [`receive_table`] does.
 ///
 /// A dishonest receiver can lie about the matches.
 ///
 /// # Errors
-/// As [`receive_table`]; usage where the terms are that the receiver alone learns.
+/// As [`receive_table`]; usage if under the terms only the receiver learns the matches.
 pub fn send_table_to(
     party: &Party<'_>,
     source: &Source,
@@ -494,7 +491,7 @@ pub fn send_table_to(
         .finish()
 }
 
-/// Runs the sender as [`send_table_to`] does, and returns the rows in the place of writing them.
+/// Runs the sender as [`send_table_to`] does, but returns the rows instead of writing them.
 ///
 /// # Errors
 /// As [`send_table_to`].

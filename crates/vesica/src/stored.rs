@@ -1,4 +1,4 @@
-//! The keys of a table as a run takes them, and the rows that they lead back to.
+//! The keys of a table in the form that a run uses, and the way back from them to rows.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use vesica_wire::Error as WireError;
 use crate::Error;
 use crate::work_dir::{Head, Journal, WorkDir};
 
-/// The keys of a table, its matching rows, and what is kept of them.
+/// The keys of a table, its matching rows, and what a work directory keeps of them.
 pub(crate) struct Stored {
     place: Place,
     counts: Counts,
     identity: [u8; 32],
-    /// Where spools are written.
+    /// The directory for files of keys.
     directory: PathBuf,
-    /// The rows that matched in the finished buckets; of the others it says nothing.
+    /// The rows that matched in the finished buckets.
     matched: RowSet,
     keeps: Option<Keeps>,
 }
@@ -29,13 +29,13 @@ enum Place {
     Disk { spool: Spool, current: Bucket },
 }
 
-/// Where another run goes on.
+/// The state from which another run can resume.
 struct Keeps {
     work: WorkDir,
     role: Role,
     /// What an earlier run left, until this one begins.
     left: Option<Journal>,
-    /// What the journal says of the whole answer, once this run has found it.
+    /// What the journal says about the whole answer, once this run has found it.
     answer: Option<Head>,
     /// Why the whole answer could not be kept, if it could not.
     failed: Option<WireError>,
@@ -67,7 +67,7 @@ impl Stored {
         &self.counts
     }
 
-    /// Goes on from what an earlier run left in `work`, and keeps there how far this one comes.
+    /// Resumes from what an earlier run left in `work`, and records the progress of this one there.
     pub(crate) fn keep_in(&mut self, work: WorkDir, role: Role, left: Option<Journal>) {
         self.keeps = Some(Keeps {
             work,
@@ -78,15 +78,15 @@ impl Stored {
         });
     }
 
-    /// What an earlier run left, if it was about the very same keys.
+    /// What an earlier run left, if its keys were exactly the same.
     fn left(&self) -> Option<&Journal> {
         let keeps = self.keeps.as_ref()?;
         let input = keeps.work.keys().input(&self.identity);
         keeps.left.as_ref().filter(|left| left.head.input == input)
     }
 
-    /// The whole answer, if an earlier run has found it and only did not write its rows: its state,
-    /// and when it was found.
+    /// The whole answer, if an earlier run found it but did not write its rows: its state, and when it was
+    /// found.
     pub(crate) fn answer(&mut self) -> Option<(State, SystemTime)> {
         self.left().filter(|left| left.head.is_answer())?;
         let left = self.keeps.as_mut()?.left.take()?;
@@ -99,8 +99,8 @@ impl Stored {
         &self.matched
     }
 
-    /// Both sides have finished; from now on this one needs no peer for its rows. Says why the answer
-    /// could not be kept, if it could not.
+    /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
+    /// the answer could not be kept, if so.
     pub(crate) fn confirmed(&mut self) -> Option<WireError> {
         let keeps = self.keeps.as_mut()?;
         if keeps.failed.is_none()
@@ -122,7 +122,7 @@ impl Stored {
     }
 }
 
-/// Tells the peer of a limit of this side, and not of its files.
+/// Tells the peer that this side hit a limit, without naming its files.
 fn limit(e: vesica_tables::Error) -> WireError {
     WireError::Resource(format!("{e}"))
 }

@@ -1,11 +1,11 @@
-//! The directory in which a run keeps what another can go on from.
+//! The directory in which a run keeps the state that another can resume.
 //!
-//! It holds a journal and a lock. The journal says which job it is of, how far it came and which
-//! rows matched so far; no key and nothing that a guess could be tested with is in it. It is replaced
-//! as a whole, and on the disk before the run goes on, so that even a killed process leaves one that
-//! is complete. It ends in a tag under a key that only this side's identity can make: what was
-//! spoilt, or written by another, is not read. Both files are removed once the result is in its
-//! place, and before if there is nothing to go on from.
+//! It holds a journal and a lock. The journal says which job it belongs to, how far it came and which rows
+//! matched so far; it contains no key and nothing against which a guess could be tested. It is replaced as a
+//! whole, and is on disk before the run continues, so that even a killed process leaves a complete one. It
+//! ends in a tag under a key that only this side's identity can derive: a journal that is damaged, or written
+//! by another, is not read. Both files are removed once the result is in its place, and earlier if there is
+//! nothing to resume.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -28,7 +28,7 @@ const MAGIC: &[u8; 8] = b"vesicaj3";
 const MAX_HEAD: usize = 128 << 10;
 const TAG: usize = 32;
 
-/// Which run a journal is of. No other run may use its directory.
+/// Which run a journal belongs to. No other run may use its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     /// The peer's fingerprint.
@@ -37,7 +37,7 @@ pub(crate) struct Owner {
     pub(crate) terms: String,
 }
 
-/// How far a run came.
+/// How far a run got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) head: Head,
@@ -54,15 +54,14 @@ pub(crate) struct Head {
     pub(crate) state: State,
     /// When it was written.
     pub(crate) written: SystemTime,
-    /// Whether this side needs no peer for its rows: a receiver from when it has found them all, a
-    /// sender only from when the receiver has confirmed it. Until then the two go on together, or
-    /// neither does.
+    /// Whether this side needs no peer for its rows: a receiver once it has found them all, a sender only
+    /// once the receiver has confirmed. Until then the two resume together, or neither does.
     pub(crate) confirmed: bool,
     /// Rows of the table.
     pub(crate) rows: u64,
 }
 
-/// The keys that an identity has for its journals.
+/// The keys that an identity derives for its journals.
 pub(crate) struct Keys {
     tag: Zeroizing<[u8; 32]>,
     input: Zeroizing<[u8; 32]>,
@@ -76,7 +75,7 @@ impl Keys {
         }
     }
 
-    /// What a journal says of an input: without the identity nobody can test a guess at it.
+    /// The hash by which a journal identifies an input: without the identity nobody can test a guess at it.
     pub(crate) fn input(&self, identity: &[u8; 32]) -> [u8; 32] {
         *blake3::keyed_hash(&self.input, identity).as_bytes()
     }
@@ -87,15 +86,15 @@ impl Keys {
 }
 
 impl Head {
-    /// Whether the answer is whole and only its rows are not in their place.
+    /// Whether the answer is complete and only its rows are not written yet.
     pub(crate) fn is_answer(&self) -> bool {
         self.state.is_complete() && self.confirmed
     }
 }
 
 impl Journal {
-    /// Magic; the head as JSON behind its length in four bytes, little endian; one bit per row; the
-    /// tag of all that.
+    /// Magic; the length of the head in four bytes, little endian; the head as JSON; one bit per row; the tag
+    /// of all that.
     fn encode(head: &Head, matched: &RowSet, keys: &Keys) -> io::Result<Vec<u8>> {
         let head = serde_json::to_vec(head)?;
         let mut out = MAGIC.to_vec();
@@ -124,24 +123,23 @@ impl Journal {
     }
 }
 
-/// A directory that this run alone uses.
+/// A directory that only this run uses.
 pub(crate) struct WorkDir {
     path: PathBuf,
     keys: Keys,
     owner: Owner,
-    /// Held as long as the run lasts.
+    /// Held for the duration of the run.
     lock: Option<File>,
     /// Whether there is a journal to keep.
     kept: bool,
 }
 
 impl WorkDir {
-    /// Makes the directory, for this user only, or takes one over that holds nothing but what a run
-    /// left; with what was left of the same run.
+    /// Creates the directory, for this user only, or takes over one that holds nothing but what a run left.
+    /// Returns also what the same run left.
     ///
-    /// Fails with exit code 2 for a directory that cannot be made, is a link, is in use, holds other
-    /// files or may be changed by other users, for what a run of somebody else left, and for a damaged
-    /// journal.
+    /// Fails with exit code 2 for a directory that cannot be created, is a link, is in use, holds other files
+    /// or may be changed by other users, for what another identity's run left, and for a damaged journal.
     pub(crate) fn open(
         path: &Path,
         keys: Keys,
@@ -250,7 +248,7 @@ impl WorkDir {
         Ok(())
     }
 
-    /// Nothing is to be gone on from any longer.
+    /// Removes the journal: there is nothing to resume any longer.
     ///
     /// Fails with exit code 7 if the journal stays: another run would take its answer for its own.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
@@ -271,7 +269,7 @@ impl WorkDir {
     }
 }
 
-/// Removes the journal from a directory, and has that on the disk.
+/// Removes the journal from a directory, and synchronises the directory.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path.join(JOURNAL)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -287,15 +285,15 @@ impl Drop for WorkDir {
         if self.kept {
             return;
         }
-        // As well as it can: what stays is empty.
+        // Best effort: what stays is empty.
         let _ = fs::remove_file(self.path.join(LOCK));
         self.lock = None;
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Makes a work directory, for this user only, unless there is one; every run with one does it as
-/// well. To be called where something is to go there before.
+/// Creates a work directory, for this user only, unless there is one. Every run with a work directory does
+/// this itself; call it if something must be written there before.
 ///
 /// # Errors
 /// Usage: a directory that cannot be made, is a link, or may be changed by other users.
@@ -322,10 +320,10 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why this directory is no place for what only this user may write, if it is none. In one that
-/// passes, nobody else can plant a link or replace a file, nor put another directory in its place:
-/// the directories above it belong to the user or to the system, and others can write to them only
-/// where they cannot move what is not theirs (the sticky bit).
+/// Why this directory is unsafe for files that only this user may write, if it is. In a safe one nobody else
+/// can plant a link or replace a file, nor put another directory in its place: the directories above it
+/// belong to the user or to the system, and others can write to them only where they cannot move the files of
+/// others (the sticky bit).
 #[cfg(unix)]
 fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
     use std::os::unix::fs::MetadataExt;
@@ -355,8 +353,8 @@ fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(why.to_owned()))
 }
 
-/// Why this directory is no place for what only this user may write, if it is none; who else may
-/// write to it is not known on this system.
+/// Why this directory is unsafe for files that only this user may write, if it is; who else may write to it
+/// is not known on this system.
 #[cfg(not(unix))]
 fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
     let there = path.symlink_metadata()?;
@@ -386,7 +384,7 @@ fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// Files that this makes are for this user only, and what it opens is no link.
+/// Options that create files for this user only and follow no link.
 fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Reading ahead of the frames that are asked for, to hear whether the peer is alive.
+//! Reading ahead of the caller, to hear whether the peer is alive.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,13 +7,13 @@ use std::time::Instant;
 use crate::ReadHalf;
 use crate::half::may_retry;
 
-/// Most bytes that are read ahead. More than a peer's queue and the sockets usually hold, so that
-/// heartbeats behind all these are heard.
+/// Maximum bytes to read ahead. More than a peer's queue and the sockets usually hold, so that heartbeats
+/// after all these are heard.
 const MAX_AHEAD: usize = 16 << 20;
 /// Bytes read at once.
 const PIECE: usize = 64 << 10;
 
-/// A reading half that can be listened to before anybody wants its bytes.
+/// A reading half that can be listened to before its bytes are needed.
 pub(crate) struct Ahead<R> {
     half: R,
     bytes: VecDeque<u8>,
@@ -27,8 +27,8 @@ impl<R: ReadHalf> Ahead<R> {
         }
     }
 
-    /// Waits for bytes as [`ReadHalf::read`] does and keeps them for later: whether any came; `None`,
-    /// without waiting, if that cannot be told any more.
+    /// Waits for bytes as [`ReadHalf::read`] does and keeps them for later. Returns whether any came, or
+    /// `None` without waiting if it can no longer tell.
     pub(crate) fn listen(&mut self) -> Option<bool> {
         if self.bytes.len() >= MAX_AHEAD {
             return None;

@@ -19,7 +19,7 @@ pub enum Blame {
 /// What a peer did that no honest peer does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misbehaviour {
-    /// A frame of another kind than the protocol's next one.
+    /// A frame of a different kind from the one expected.
     #[error("expected {expected}, the peer sent frame kind {got}")]
     UnexpectedFrame {
         /// Name of the frame that was due.
@@ -37,7 +37,7 @@ pub enum Misbehaviour {
         /// Allowed length in bytes.
         max: u64,
     },
-    /// A frame that is not as long as the protocol says.
+    /// A frame whose length is not the protocol's.
     #[error("{what} has a length of {bytes} bytes, which the protocol does not allow")]
     WrongLength {
         /// Name of the frame.
@@ -68,7 +68,7 @@ pub enum Error {
     /// The peer was silent for this long: neither data nor a heartbeat.
     #[error("nothing heard from the peer for {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The peer was alive but sent or took nothing else for this long.
+    /// The peer was alive but sent or received nothing else for this long.
     #[error("the peer is alive, but the run has not moved for {} seconds", .0.as_secs_f32())]
     Stalled(Duration),
     /// The peer gave up and said why.
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Who has to act on it. What the peer gave up for is blamed on whom the peer blames.
+    /// Who has to act on it. If the peer gave up, that is whom the peer blames.
     pub fn blame(&self) -> Blame {
         match self {
             Error::Connection(_)

@@ -1,4 +1,4 @@
-//! Frames: a kind, a length, a payload; and the two kinds that this crate sends of itself.
+//! Frames: a kind, a length, a payload; and the two kinds that this crate itself sends.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(crate) fn header(kind: Kind, payload_len: usize) -> [u8; HEADER_BYTES] {
     [kind.code, a, b, c, d]
 }
 
-/// The payload of an abort that tells `why`; `None` when the peer knows already or is gone.
+/// The payload of an abort that says `why`; `None` when the peer knows already or is gone.
 pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
     let reason = match why {
         Error::PeerAborted { .. } | Error::Closed | Error::Connection(_) => return None,
@@ -56,7 +56,7 @@ pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
     Some(payload)
 }
 
-/// What a peer's abort says. A code that we do not know blames the network.
+/// Decodes a peer's abort. An unknown code blames the network.
 fn decode_abort(payload: &[u8]) -> Error {
     let (blame, reason) = payload.split_first().unwrap_or((&0, &[]));
     Error::PeerAborted {
@@ -87,8 +87,7 @@ fn printable(text: &str) -> String {
 
 /// Reads frames from a byte half; heartbeats between them are taken as signs of life.
 ///
-/// The first error is final: every later call returns it again, since the stream is then out of
-/// step.
+/// The first error is final: every later call returns it again, since the stream is then out of sync.
 pub struct FrameReader<R> {
     half: Ahead<R>,
     timeout: Duration,
@@ -117,7 +116,7 @@ impl<R: ReadHalf> FrameReader<R> {
 
     /// Takes the payload of the next frame, which must be of `kind` and hold at most `max` bytes.
     ///
-    /// No memory is taken for a payload before its length has been found allowed. Fails as
+    /// No memory is allocated for a payload before its length has been checked. Fails as
     /// [`crate::Channel::recv`] does.
     pub fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
         if let Some(error) = &self.dead {
@@ -198,7 +197,7 @@ impl<R: ReadHalf> FrameReader<R> {
         }
     }
 
-    /// Looks for an abort behind whatever else the peer has sent, until `until`.
+    /// Looks for an abort after whatever else the peer has sent, until `until`.
     ///
     /// For a sender that finds the connection broken: the reason may be waiting to be read.
     pub(crate) fn find_abort(&mut self, until: Instant) -> Option<Error> {
@@ -261,8 +260,8 @@ fn check_len(what: &'static str, len: usize, max: usize) -> Result<(), Error> {
 
 /// How long one operation has waited.
 ///
-/// Two clocks run. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so
-/// that slow links are let be and peers that drip single bytes are not.
+/// Two clocks run. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so that
+/// slow links are tolerated and peers that drip single bytes are not.
 pub(crate) struct Waiting {
     timeout: Duration,
     patience: Duration,
@@ -270,9 +269,9 @@ pub(crate) struct Waiting {
     heard: Instant,
     /// When the operation began, or last moved.
     moved: Instant,
-    /// Bytes moved since.
+    /// Bytes moved since then.
     bytes: usize,
-    /// Nothing moves the end, not even the user's wish to stop.
+    /// Whether the end is fixed, so that not even an interrupt changes it.
     hurried: bool,
 }
 
@@ -307,12 +306,12 @@ impl Waiting {
         }
     }
 
-    /// The peer has shown that it is alive.
+    /// Records that the peer has shown that it is alive.
     pub(crate) fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// Whether the peer has not been heard for a good part of what is allowed.
+    /// Whether the peer has not been heard for a good part of the timeout.
     pub(crate) fn is_quiet(&self) -> bool {
         self.heard.elapsed() >= self.timeout / 4
     }

@@ -15,18 +15,16 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Frames over a pair of byte halves.
 ///
-/// Sending moves the payload to a writer thread by way of a bounded queue; receiving happens on
-/// the caller's thread. So both parties may send at once. If both send more than the queue and the
-/// sockets hold and neither receives, both block, and the deadline ends the run.
+/// Sending passes the payload to a writer thread through a bounded queue; receiving happens on the caller's
+/// thread. So both parties may send at once. If both send more than the queue and the sockets hold and
+/// neither receives, both block until the deadline ends the run.
 ///
-/// From its creation to its end the channel sends heartbeats on the writer thread, on a timer that
-/// depends on nothing that the caller computes. Where frames are on their way there is none: they say
-/// as much. A wait ends when the peer has been silent for the timeout, whatever this side waits for: a
-/// frame, or room to send one.
+/// From its creation to its end the channel sends heartbeats on the writer thread, on a timer that does not
+/// depend on the caller's work. While frames are being sent there are no heartbeats: frames serve as well. A
+/// wait, for a frame or for room to send one, ends when the peer has been silent for the timeout.
 ///
 /// Dropping the channel writes what is queued, for at most 1.5 seconds, and ends the stream; call
-/// [`Channel::flush`] before to be sure. It then waits half a second at most until the peer has ended
-/// its own.
+/// [`Channel::flush`] before to be sure. It then waits at most half a second for the peer to end its own.
 pub struct FramedChannel {
     reader: FrameReader<Box<dyn ReadHalf>>,
     writer: Writer,
@@ -55,7 +53,7 @@ impl FramedChannel {
         self.meter.totals()
     }
 
-    /// Why writing failed: what the peer says about it, if it has said anything.
+    /// Why writing failed: the peer's abort, if it has sent one.
     fn explain(&mut self, failure: Error) -> Error {
         if !matches!(failure, Error::Closed | Error::Connection(_)) {
             return failure;
@@ -112,9 +110,8 @@ impl Channel for FramedChannel {
     /// Tells the peer why, drops whatever else was queued and ends the stream; takes at most about
     /// 1.7 seconds.
     ///
-    /// Until the peer ends the stream as well, what it sends is read and thrown away: a peer that
-    /// is blocked in a send gets on to where it reads why, and closing does not reset the
-    /// connection under the abort.
+    /// Until the peer ends the stream as well, what it sends is read and discarded: so a peer that is blocked
+    /// in a send gets to read the reason, and closing does not reset the connection before the abort arrives.
     fn abort(&mut self, why: &Error) {
         if self.ended.is_some() {
             return;

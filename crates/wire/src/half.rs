@@ -12,17 +12,17 @@ pub trait ReadHalf: Send {
     /// [`io::ErrorKind::TimedOut`], upon which the caller may try again.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Discards what still comes, until the peer ends the stream as well or until `until`. Called
-    /// before the stream is closed, after the writing half was.
+    /// Discards what still arrives, until the peer ends the stream as well or until `until`. Called after the
+    /// writing half is closed and before the stream is.
     ///
-    /// Does nothing by default. A socket has to: closed with unread bytes, it resets the connection,
-    /// and what the peer has not received yet is lost.
+    /// Does nothing by default. Sockets need it: a socket closed with unread bytes resets the connection, and
+    /// what the peer has not received yet is lost.
     fn finish(&mut self, until: Instant) {
         let _ = until;
     }
 }
 
-/// What [`ReadHalf::finish`] does for a socket, by way of `read`.
+/// Implements [`ReadHalf::finish`] for a socket, with `read`.
 pub fn discard(until: Instant, mut read: impl FnMut() -> io::Result<usize>) {
     while Instant::now() < until {
         match read() {
@@ -46,7 +46,7 @@ pub trait WriteHalf: Send {
     /// [`WriteHalf::write`] does.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Ends the stream, as well as it can within about [`crate::POLL`].
+    /// Ends the stream, on a best-effort basis within about [`crate::POLL`].
     fn close(&mut self);
 }
 

@@ -1,4 +1,4 @@
-//! The user's wish to stop, visible to every blocking call.
+//! The user's request to stop, visible to every blocking call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Longest time that a blocking call sleeps before it looks at its [`Interrupt`] and its deadline.
+/// Longest time that a blocking call sleeps before it checks its [`Interrupt`] and its deadline.
 pub const POLL: Duration = Duration::from_millis(100);
 
 /// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
@@ -27,7 +27,7 @@ impl Interrupt {
         Self::default()
     }
 
-    /// Another flag, which is raised by itself or with this one.
+    /// A new flag, which is raised on its own or together with this one.
     #[must_use]
     pub fn child(&self) -> Interrupt {
         Interrupt(Arc::new(Flag {

@@ -3,9 +3,9 @@
 //! Protocol code sees only [`Channel`]. It blocks, it is full duplex, every wait has a deadline, and
 //! nothing that a peer sends makes it allocate more than the caller allowed.
 //!
-//! An open channel sends heartbeats, so that its peer can tell long work from a dead peer: a wait
-//! fails after [`ChannelOptions::timeout`] of silence. Heartbeats are no messages: they are not counted
-//! as traffic, and no caller sees one.
+//! An open channel sends heartbeats, so that its peer can tell long work from a dead peer: a wait fails after
+//! [`ChannelOptions::timeout`] of silence. Heartbeats are not messages: they are not counted as traffic, and
+//! callers never see them.
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -33,10 +33,10 @@ pub use options::ChannelOptions;
 pub use tamper::{Spoil, Tamper};
 pub use tcp::{TcpReader, TcpWriter, tcp_halves};
 
-/// Largest payload of one frame, in bytes. Longer messages travel as several frames of one kind.
+/// Largest payload of one frame, in bytes. Longer messages are sent as several frames of one kind.
 pub const MAX_FRAME: usize = 1 << 20;
 
-/// What a frame holds. The code travels, the name is for errors.
+/// What a frame holds. The code is sent; the name is for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Byte on the wire. 0 to 15 are reserved for this crate, 16 to 31 for the handshake.
@@ -50,9 +50,9 @@ pub struct Kind {
 pub struct PhaseTraffic {
     /// Name given to [`Channel::begin_phase`].
     pub phase: String,
-    /// Bytes handed to the peer, framing included, in bytes.
+    /// Bytes sent to the peer, framing included.
     pub bytes_sent: u64,
-    /// Bytes taken from the peer, framing included, in bytes.
+    /// Bytes received from the peer, framing included.
     pub bytes_received: u64,
     /// Wall-clock time spent in the phase, in seconds.
     pub seconds: f64,
@@ -72,8 +72,8 @@ pub trait Channel: Send {
     /// Starts a phase: later traffic and time are counted under `name`.
     fn begin_phase(&mut self, name: &'static str);
 
-    /// Tells whoever watches that `done` of `total` items of the running phase's current step are
-    /// done. Never travels.
+    /// Reports locally that `done` of `total` items of the running phase's current step are done. Nothing is
+    /// sent.
     fn progress(&mut self, done: u64, total: u64) {
         let _ = (done, total);
     }
@@ -81,7 +81,7 @@ pub trait Channel: Send {
     /// Traffic of every phase so far, in order.
     fn traffic(&self) -> Vec<PhaseTraffic>;
 
-    /// Tells the peer why this side gives up, as well as it can; the channel is useless afterwards.
+    /// Tells the peer, on a best-effort basis, why this side gives up; the channel is unusable afterwards.
     fn abort(&mut self, why: &Error);
 }
 
@@ -116,7 +116,7 @@ impl<C: Channel + ?Sized> Channel for &mut C {
 }
 
 /// Sends `rows` (a whole number of rows of `row_len` bytes) as frames of one kind, each holding whole rows;
-/// tells the progress in rows.
+/// reports progress in rows.
 pub fn send_rows(
     channel: &mut dyn Channel,
     kind: Kind,
@@ -134,8 +134,8 @@ pub fn send_rows(
     Ok(())
 }
 
-/// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], handing each frame's rows to `sink`;
-/// tells the progress in rows.
+/// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], passing each frame's rows to
+/// `sink`; reports progress in rows.
 pub fn recv_rows(
     channel: &mut dyn Channel,
     kind: Kind,
@@ -148,8 +148,8 @@ pub fn recv_rows(
     while left > 0 {
         let most = left.min(MAX_FRAME / row_len);
         let frame = channel.recv(kind, most * row_len)?;
-        // Exactly the frames of `send_rows`: a peer that sends a row at a time, each just before the
-        // deadline, would hold this side for ever.
+        // Exactly the frames of `send_rows`: a peer that sends one row at a time, each just before the
+        // deadline, could hold this side for ever.
         if frame.len() != most * row_len {
             return Err(Misbehaviour::WrongLength {
                 what: kind.name,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// Bandwidth and latency of one direction of a connection, as benchmarks emulate them.
 ///
-/// Each party shapes what it sends: bytes leave at `bits_per_second` and arrive half of `rtt`
-/// later. Frames are pipelined, so latency is paid once for a burst and not once a frame. What is
-/// shaped is the frames; TLS records add about 0.2 % that is not slowed down.
+/// Each party shapes what it sends: bytes leave at `bits_per_second` and arrive half of `rtt` later. Frames
+/// are pipelined, so latency is paid once per burst and not once per frame. Only frames are shaped; TLS
+/// records add about 0.2 % that is not slowed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Bits that leave each second; `None` for no limit.
@@ -16,11 +16,11 @@ pub struct Link {
 }
 
 impl Link {
-    /// No shaping at all: whatever the machine's loopback or network does.
+    /// No shaping: as fast as the machine's loopback or network.
     pub const LAN: Link = Link::new(None, 0);
 
-    /// The links that have a name: `lan`, `100mbps` and `10mbps` (no latency added),
-    /// `50mbps-80ms`, `1mbps-80ms` (80 ms there and back).
+    /// The named links: `lan`, `100mbps` and `10mbps` (no latency added), `50mbps-80ms`, `1mbps-80ms` (80 ms
+    /// there and back).
     pub const NAMED: [(&'static str, Link); 5] = [
         ("lan", Link::LAN),
         ("100mbps", Link::new(Some(100_000_000), 0)),
@@ -50,7 +50,7 @@ impl Link {
         self.bits_per_second.is_some() || !self.rtt.is_zero()
     }
 
-    /// Bytes that leave in one go: what the link sends in 20 ms, within 1 and 64 KiB.
+    /// Bytes sent in one go: what the link sends in 20 ms, between 1 and 64 KiB.
     pub(crate) fn piece(&self) -> usize {
         match self.bits_per_second {
             Some(rate) => usize::try_from(rate / 400)

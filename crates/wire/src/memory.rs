@@ -9,12 +9,12 @@ use crate::{ChannelOptions, FramedChannel, POLL, ReadHalf, WriteHalf};
 /// Bytes that each direction holds before writing blocks.
 const CAPACITY: usize = 256 << 10;
 
-/// Two channels that are each other's peer, with default options.
+/// Two connected channels, with default options.
 pub fn memory_pair() -> (FramedChannel, FramedChannel) {
     memory_pair_with(ChannelOptions::default(), ChannelOptions::default())
 }
 
-/// Two channels that are each other's peer.
+/// Two connected channels.
 pub fn memory_pair_with(
     first: ChannelOptions,
     second: ChannelOptions,

@@ -15,7 +15,7 @@ struct Phase {
     time: Duration,
 }
 
-/// Bytes and time of each phase. A phase that is begun again goes on counting where it stopped.
+/// Bytes and time of each phase. A phase that begins again continues its earlier counts.
 #[derive(Debug)]
 pub(crate) struct Meter {
     phases: Vec<Phase>,

@@ -7,14 +7,13 @@ use crate::{Interrupt, Link};
 /// How a [`FramedChannel`](crate::FramedChannel) behaves.
 #[derive(Clone, Debug)]
 pub struct ChannelOptions {
-    /// Longest silence of the peer while this side waits for it; some multiple of the peer's
-    /// `heartbeat`. A transfer that moves at least 64 KiB within this time goes on for as long as it
-    /// takes.
+    /// Longest silence of the peer while this side waits for it; some multiple of the peer's `heartbeat`. A
+    /// transfer that moves at least 64 KiB within this time may go on for as long as it takes.
     pub timeout: Duration,
-    /// Longest wait for a peer that is alive but neither sends nor takes anything.
+    /// Longest wait for a peer that is alive but neither sends nor receives anything.
     ///
-    /// The peer's longest computation between two messages has to fit. A peer that lies about being
-    /// alive, or that waits for something this side never sent, is left after this time.
+    /// The peer's longest computation between two messages has to fit into it. A peer that only claims to be
+    /// alive, or that waits for something this side never sent, is given up after this time.
     pub patience: Duration,
     /// Time between two heartbeats of this side while it has nothing else to send.
     pub heartbeat: Duration,

@@ -1,4 +1,4 @@
-//! A channel that spoils one of the frames it sends, to test what the peer makes of it.
+//! A channel that corrupts one of the frames it sends, to test how the peer reacts.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ pub enum Spoil {
     /// Bit `n` of the payload is inverted, counted from the lowest bit of the first byte, modulo
     /// the payload's length in bits.
     FlipBit(usize),
-    /// So many bytes are cut from the payload's end.
+    /// This many bytes are cut from the payload's end.
     Truncate(usize),
     /// These bytes are added to the payload.
     Extend(Vec<u8>),
-    /// The payload is another one.
+    /// The payload is replaced by this one.
     Replace(Vec<u8>),
-    /// The payload is that of the frame before, when there is one.
+    /// The payload is that of the previous frame, if there is one.
     ReplayPrevious,
     /// The frame goes out twice.
     Duplicate,
@@ -26,7 +26,7 @@ pub enum Spoil {
     Swallow,
     /// Neither the frame nor any after it goes out; the connection stays open.
     Stall,
-    /// The frame goes out so much later, and what follows it too.
+    /// The frame is sent this much later, and so is everything after it.
     Delay(Duration),
     /// The frame goes out after the next one.
     SwapWithNext,
@@ -34,7 +34,7 @@ pub enum Spoil {
     Close,
 }
 
-/// A channel that hands everything on, except that it spoils the frame of one index.
+/// A channel that passes everything on, except that it corrupts the frame with one index.
 pub struct Tamper<C> {
     inner: Option<C>,
     target: usize,
@@ -47,7 +47,7 @@ pub struct Tamper<C> {
 }
 
 impl<C: Channel> Tamper<C> {
-    /// Spoils frame number `target` (the first is 0) of those that are sent through `inner`.
+    /// Corrupts frame number `target` (the first is 0) of those sent through `inner`.
     pub fn new(inner: C, target: usize, spoil: Spoil) -> Self {
         Tamper {
             inner: Some(inner),
@@ -60,12 +60,12 @@ impl<C: Channel> Tamper<C> {
         }
     }
 
-    /// Frames sent so far, the spoilt one included.
+    /// Number of frames sent so far, the corrupted one included.
     pub fn frames(&self) -> usize {
         self.sent
     }
 
-    /// Whether a frame was changed, held back, delayed or doubled so far.
+    /// Whether a frame has been changed, held back, delayed or duplicated so far.
     pub fn struck(&self) -> bool {
         self.struck
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::{POLL, ReadHalf, WriteHalf, discard};
 
-/// Splits a TCP connection, with Nagle's delay off and short timeouts on both halves.
+/// Splits a TCP connection, with Nagle's algorithm disabled and short timeouts on both halves.
 ///
 /// Fails when the operating system refuses the options or a second handle.
 pub fn tcp_halves(stream: TcpStream) -> io::Result<(TcpReader, TcpWriter)> {

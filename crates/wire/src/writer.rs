@@ -11,9 +11,9 @@ use crate::{ChannelOptions, Error, Kind, Link, POLL, WriteHalf};
 
 /// Payloads below this are copied together into one write, in bytes.
 const SMALL: usize = 16 << 10;
-/// Most bytes of small frames in one write.
+/// Maximum bytes of small frames in one write.
 const COALESCED: usize = 64 << 10;
-/// Most bytes handed to the half in one write.
+/// Maximum bytes passed to the half in one write.
 const PIECE: usize = 256 << 10;
 
 struct Frame {
@@ -39,9 +39,9 @@ impl Frame {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Frame>,
-    /// Bytes in the queue and in the writer's hands.
+    /// Bytes in the queue and being written.
     pending: usize,
-    /// Whether bytes of frames were written that the half has not handed on.
+    /// Whether bytes of frames were written that the half has not flushed.
     unflushed: bool,
     /// Bytes of frames written since the start.
     written: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. Should the operating system have none to give, every send fails.
+    /// Starts the thread. If the operating system cannot create one, every send fails.
     pub(crate) fn start(half: Box<dyn WriteHalf>, options: ChannelOptions) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::default()),
@@ -116,8 +116,8 @@ impl Writer {
         }
     }
 
-    /// Queues a frame; waits while the queue is full. `listen` tells whether the peer says anything,
-    /// and `None`, without waiting, if it cannot.
+    /// Queues a frame; waits while the queue is full. `listen` returns whether the peer says anything, or
+    /// `None` without waiting if it cannot tell.
     pub(crate) fn push(
         &self,
         kind: Kind,
@@ -135,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until everything queued is with the operating system.
+    /// Waits until everything queued has been handed to the operating system.
     pub(crate) fn flush(&self, listen: impl FnMut() -> Option<bool>) -> Result<(), Error> {
         self.wait_until(|state| state.pending == 0 && !state.unflushed, listen)
             .map(drop)
@@ -162,7 +162,7 @@ impl Writer {
             waiting.check(&self.options.interrupt)?;
             let mut heard = None;
             if waiting.is_quiet() {
-                // A peer that takes nothing may be dead, or may compute and say that it is alive.
+                // A peer that receives nothing may be dead, or may be computing and sending heartbeats.
                 drop(state);
                 heard = listen();
                 state = self.shared.lock();
@@ -177,8 +177,8 @@ impl Writer {
         }
     }
 
-    /// Forgets what is queued, sends `last` if there is one and ends the stream; the thread stops
-    /// by `stop_at` at the latest.
+    /// Drops what is queued, sends `last` if there is one and ends the stream; the thread stops by `stop_at`
+    /// at the latest.
     pub(crate) fn close_with(&self, last: Option<Vec<u8>>, stop_at: Instant) {
         let mut state = self.shared.lock();
         let dropped: usize = state.queue.drain(..).map(|frame| frame.len()).sum();
@@ -215,14 +215,14 @@ struct Pump {
     shared: Arc<Shared>,
     half: Box<dyn WriteHalf>,
     link: Link,
-    /// When the emulated link has sent what it was given.
+    /// When the emulated link will have sent what it has been given.
     departure: Instant,
     scratch: Vec<u8>,
     /// Time between two heartbeats.
     heartbeat: Duration,
     /// When the next heartbeat is due; `None` once one has failed.
     next_heartbeat: Option<Instant>,
-    /// Whether a heartbeat was written that the half has not handed on.
+    /// Whether a heartbeat was written that the half has not flushed.
     unflushed: bool,
 }
 
@@ -289,7 +289,7 @@ impl Pump {
                 Some(next) if now < next => state = self.shared.wait(state, next - now),
                 Some(_) => {
                     drop(state);
-                    // A connection that takes no heartbeat takes nothing else; but as long as there is
+                    // A connection that takes no heartbeat takes nothing else either; but while there is
                     // nothing to send, that is no failure. The peer may have ended its stream.
                     self.next_heartbeat = self.beat().ok().map(|()| now + self.heartbeat);
                     state = self.shared.lock();
@@ -298,7 +298,7 @@ impl Pump {
         }
     }
 
-    /// Sends a heartbeat, unless the half takes nothing: then bytes are on their way that say as much.
+    /// Sends a heartbeat, unless the half takes nothing: then bytes are on their way that serve as well.
     fn beat(&mut self) -> Result<(), Error> {
         let frame = header(HEARTBEAT, 0);
         if self.link.is_shaped() {
@@ -339,9 +339,9 @@ impl Pump {
 
     /// Writes a frame as an emulated link would deliver it.
     ///
-    /// Bytes leave one after another, no earlier than the frame was queued, and are held back
-    /// for half of the round-trip time more. Since the clock starts when a frame is queued and not
-    /// when the one before it has been delivered, frames in flight overlap.
+    /// Bytes leave one after another, no earlier than the frame was queued, and are held back for another
+    /// half of the round-trip time. Since the clock starts when a frame is queued and not when the previous
+    /// one has been delivered, frames in flight overlap.
     fn write_shaped(&mut self, frame: &Frame) -> Result<(), Error> {
         let piece = self.link.piece();
         for part in std::iter::once(&frame.header[..]).chain(frame.payload.chunks(piece)) {
@@ -378,7 +378,7 @@ impl Pump {
             state.pending -= count;
             state.unflushed = true;
             self.shared.changed.notify_all();
-            // Also when the peer does take bytes, a few at a time.
+            // Also if the peer does receive bytes, a few at a time.
             if !bytes.is_empty() && state.must_stop() {
                 return Err(Error::Closed);
             }
@@ -386,8 +386,8 @@ impl Pump {
         Ok(())
     }
 
-    /// Tries until it works or the channel is being closed. How long that may take is for whoever
-    /// waits for the queue to say: while nobody does, the peer may as well compute.
+    /// Retries until it works or the channel is being closed. Whoever waits for the queue limits the time:
+    /// while nobody waits, the peer may be computing.
     fn retry<T>(
         &mut self,
         mut attempt: impl FnMut(&mut dyn WriteHalf) -> std::io::Result<T>,

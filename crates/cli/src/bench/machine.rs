@@ -19,8 +19,8 @@ pub(super) fn describe() -> String {
     format!("{model}, {cores} cores, {os} {arch}")
 }
 
-/// Fixed-key AES-128 encryptions a second on one core, in batches of 256 blocks: what absolute
-/// times of other machines are compared by. The median of several measurements.
+/// Fixed-key AES-128 encryptions per second on one core, in batches of 256 blocks: a yardstick for comparing
+/// absolute times between machines. The median of several measurements.
 pub(super) fn aes_blocks_per_second() -> u64 {
     const BATCH: usize = 256;
     const SAMPLES: usize = 15;
@@ -41,7 +41,7 @@ pub(super) fn aes_blocks_per_second() -> u64 {
     speeds[SAMPLES / 2]
 }
 
-/// Most memory that this process has held at once, in bytes; `None` where nobody tells.
+/// Peak memory of this process, in bytes; `None` where the system does not tell.
 #[cfg(target_os = "linux")]
 pub(super) fn peak_memory_bytes() -> Option<u64> {
     // Not getrusage: its maximum outlives exec, so that a small child of a large parent looks large.
@@ -51,7 +51,7 @@ pub(super) fn peak_memory_bytes() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Most memory that this process has held at once, in bytes; `None` where nobody tells.
+/// Peak memory of this process, in bytes; `None` where the system does not tell.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(super) fn peak_memory_bytes() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -64,7 +64,7 @@ pub(super) fn peak_memory_bytes() -> Option<u64> {
     u64::try_from(most).ok().map(|most| most * unit)
 }
 
-/// Most memory that this process has held at once, in bytes; `None` where nobody tells.
+/// Peak memory of this process, in bytes; `None` where the system does not tell.
 #[cfg(not(unix))]
 pub(super) fn peak_memory_bytes() -> Option<u64> {
     None

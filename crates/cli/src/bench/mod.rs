@@ -1,9 +1,9 @@
 //! `vesica bench`: a protocol between two parties on this machine, measured.
 //!
-//! The parent starts two children and talks to each over its standard input and output, a JSON
-//! object per line ([`talk`]); where asked, the parties are two pinned threads of this process instead
-//! ([`threads`]). For every run the sender listens, the receiver connects, both agree
-//! on a contract, and from there to the result is what counts.
+//! The parent starts two children and talks to each over its standard input and output, a JSON object per
+//! line ([`talk`]); where asked, the parties are two pinned threads of this process instead ([`threads`]).
+//! For every run the sender listens, the receiver connects, and both agree on a contract; the time from there
+//! to the result counts.
 
 mod inputs;
 mod machine;
@@ -113,7 +113,7 @@ fn measure(
     )
 }
 
-/// Measures `count` runs, after one that warms up: page faults, kernels chosen, frequencies up.
+/// Measures `count` runs after one that warms up page tables, kernel selection and clock frequencies.
 fn repeat(
     count: u32,
     mut one_run: impl FnMut() -> Result<(Done, Done), Failure>,

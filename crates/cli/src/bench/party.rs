@@ -1,5 +1,5 @@
-//! One party of a benchmark: a child process that stays up over all runs, so that its peak of
-//! memory means something.
+//! One party of a benchmark: a child process that lives through all runs, so that its peak memory means
+//! something.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
@@ -20,7 +20,7 @@ use crate::failure::{Failure, NETWORK, RESOURCE};
 /// A benchmark may compute for long, and both parties are known to be alive.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Does what the parent says, until it says no more.
+/// Obeys the parent until its input ends.
 pub(crate) fn run() -> Result<(), Failure> {
     let orders = listen_to_parent();
     match serve(&orders) {
@@ -61,8 +61,8 @@ fn serve(orders: &Receiver<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the parent's lines on a thread of its own: should the parent vanish in the middle of a
-/// run, this process must not go on for nobody.
+/// Reads the parent's lines on a thread of its own: should the parent vanish in the middle of a run, this
+/// process must not run on without it.
 fn listen_to_parent() -> Receiver<String> {
     let (to, from) = channel();
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn say(what: &Say) -> Result<(), Failure> {
         .map_err(|e| Failure::new(RESOURCE, format!("the benchmark's parent is gone: {e}")))
 }
 
-/// Where a party meets the other.
+/// Where the two parties meet.
 pub(super) enum Place {
     Listen(Listener),
     Connect(String),

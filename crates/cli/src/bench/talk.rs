@@ -46,7 +46,7 @@ pub(super) enum Order {
 /// A line from a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Say {
-    /// Its first line, before it is told anything.
+    /// Its first line, sent before any order.
     Here {
         fingerprint: String,
     },
@@ -66,18 +66,18 @@ pub(super) enum Say {
 pub(super) struct Done {
     /// From the agreed contract to the result.
     pub(super) total: f64,
-    /// What of it needs neither items nor the peer.
+    /// The part of it that needs neither items nor the peer.
     pub(super) offline: f64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) phases: Vec<PhaseTraffic>,
-    /// Items in common; the sender does not know.
+    /// Items in common; `None` for the sender, which does not know.
     pub(super) matches: Option<u64>,
-    /// Most memory that the process has held so far; `None` where the system does not tell.
+    /// Peak memory of the process so far, in bytes; `None` where the system does not tell.
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
-/// A child process that is one party. Dropped, it is ended.
+/// A child process that is one party. Dropping it ends the process.
 pub(super) struct Child {
     process: std::process::Child,
     to: Option<ChildStdin>,
@@ -85,7 +85,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts a party; gives its fingerprint as well.
+    /// Starts a party; returns its fingerprint as well.
     pub(super) fn start() -> Result<(Child, String), Failure> {
         let cannot = |e: std::io::Error| {
             Failure::new(
@@ -149,7 +149,7 @@ pub(super) fn write_line(to: &mut impl Write, what: &impl Serialize) -> std::io:
     to.flush()
 }
 
-/// The next line; `None` when there is none or it says nothing that we know.
+/// The next line; `None` at the end or for a line that cannot be parsed.
 pub(super) fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
     let mut line = String::new();
     from.read_line(&mut line).ok()?;

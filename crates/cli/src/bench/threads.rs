@@ -28,7 +28,7 @@ impl Party {
     }
 }
 
-/// The two parties, who know each other.
+/// The two parties, each with the other's fingerprint.
 pub(super) struct Pair {
     receiver: Party,
     sender: Party,

@@ -1,4 +1,4 @@
-//! The consistency check of a tile; its argument stands in the parent module.
+//! The consistency check of a tile; the parent module has the security argument.
 
 use rayon::prelude::*;
 use vesica_kernels::Backend;
@@ -12,7 +12,7 @@ use super::{CHECK, COLUMNS, all_ones_if, columns_a_task};
 /// Bytes of the receiver's hashes: of its choices, then of its columns.
 pub(super) const CHECK_BYTES: usize = (1 + COLUMNS) * 16;
 
-/// Makes challenges, and a digest of all matrices that they are for.
+/// Makes challenges, and a digest of all matrices that they cover.
 pub(super) struct Challenger {
     key: [u8; 32],
     matrices: [u8; 32],
@@ -31,7 +31,7 @@ impl Challenger {
         &self.matrices
     }
 
-    /// The challenge of the tile whose first row is number `first`, of so many pieces a column.
+    /// The challenge of the tile whose first row is number `first`, with `pieces` pieces per column.
     pub(super) fn challenge(&mut self, first: u64, matrix: &[u8], pieces: usize) -> Challenge {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&first.to_le_bytes()).update(matrix);

@@ -1,13 +1,13 @@
-//! Random, chosen and 1-of-N transfers from correlated ones.
+//! Random, chosen-message and 1-of-N oblivious transfers (OTs) from correlated ones.
 //!
 //! - *Random:* hashing the rows breaks the correlation; the keys are H(q_i) and H(q_i ⊕ Δ). H is
 //!   tweakable and withstands rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang, Y. Yu,
 //!   *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
 //! - *Chosen:* the keys mask the messages, stretched where a message is longer than a key.
-//! - *1-of-N:* log₂N random transfers whose choices are the bits of the index (M. Naor, B. Pinkas,
-//!   *Oblivious Transfer and Polynomial Evaluation*, STOC 1999). The key of index v is a hash of the sum
-//!   of the keys that the bits of v pick, with v in the tweak: for every v but its own, the receiver lacks
-//!   at least one summand, a random string of the sender's.
+//! - *1-of-N:* log₂N random OTs whose choices are the bits of the index (M. Naor, B. Pinkas, *Oblivious
+//!   Transfer and Polynomial Evaluation*, STOC 1999). The key of index v is a hash of the sum of the keys
+//!   that the bits of v select, with v in the tweak. For every v but its own, the receiver lacks at least one
+//!   summand, a random string of the sender's.
 
 use rayon::prelude::*;
 use vesica_primitives::block::{Block, CorrelationRobust, Prg};
@@ -17,11 +17,11 @@ use zeroize::Zeroizing;
 use super::{MESSAGES, Receiver, Sender, all_ones_if};
 use crate::choices::Choices;
 
-/// Rows hashed by one task: they stay in the first cache.
+/// Rows hashed by one task: they stay in the L1 cache.
 const ROWS: usize = 512;
 
 impl Sender {
-    /// `count` random transfers: both keys of each. Fails as [`Sender::correlated`] does.
+    /// `count` random OTs: both keys of each. Fails as [`Sender::correlated`] does.
     pub fn random(
         &mut self,
         channel: &mut dyn Channel,
@@ -38,8 +38,8 @@ impl Sender {
         Ok(keys)
     }
 
-    /// Transfers of chosen messages of `length` bytes: `messages` holds both messages of each transfer,
-    /// one after the other. Fails as [`Sender::correlated`] does.
+    /// OTs of chosen messages of `length` bytes: `messages` holds both messages of each OT, one after the
+    /// other. Fails as [`Sender::correlated`] does.
     ///
     /// # Panics
     /// If `length` is 0 or a pair of messages exceeds a frame, or `messages` is not whole pairs.
@@ -66,7 +66,7 @@ impl Sender {
         Ok(())
     }
 
-    /// `count` transfers of one out of 2^`log` random keys. Fails as [`Sender::correlated`] does.
+    /// `count` OTs of one out of 2^`log` random keys. Fails as [`Sender::correlated`] does.
     ///
     /// # Panics
     /// If `log` is not between 1 and 8.
@@ -89,7 +89,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Random transfers, one a choice: the key of the choice. Fails as [`Receiver::correlated`] does.
+    /// Random OTs, one per choice: the key of each choice. Fails as [`Receiver::correlated`] does.
     pub fn random(
         &mut self,
         channel: &mut dyn Channel,
@@ -105,9 +105,9 @@ impl Receiver {
         Ok(keys)
     }
 
-    /// The messages of `length` bytes that the choices pick, one after the other.
+    /// The messages of `length` bytes that the choices select, one after the other.
     ///
-    /// Fails for good if the channel fails or the sender's messages are not as long as they should be.
+    /// Fails for good if the channel fails or the sender's messages have the wrong length.
     ///
     /// # Panics
     /// If `length` is 0 or a pair of messages exceeds a frame.
@@ -137,8 +137,8 @@ impl Receiver {
         Ok(messages)
     }
 
-    /// The keys of transfers of one out of 2^`log`, each at the receiver's index. Fails as
-    /// [`Receiver::correlated`] does.
+    /// The keys of OTs of one out of 2^`log`, each at the receiver's index. Fails as [`Receiver::correlated`]
+    /// does.
     ///
     /// # Panics
     /// If `log` is not between 1 and 8, or an index is out of range.
@@ -166,7 +166,7 @@ impl Receiver {
     }
 }
 
-/// The sender's half of 1-of-N transfers. Keys are derived when they are asked for.
+/// The sender's half of 1-of-N OTs. Keys are derived on demand.
 pub struct OneOfN {
     hash: CorrelationRobust,
     first: u64,
@@ -203,7 +203,7 @@ impl OneOfN {
     /// All keys of transfer `i`, in the order of their indices.
     ///
     /// # Panics
-    /// If there is no such transfer, or `keys` has not room for exactly N.
+    /// If there is no such transfer, or `keys` does not have exactly N entries.
     pub fn keys(&self, i: usize, keys: &mut [Block]) {
         assert_eq!(keys.len(), 1 << self.log);
         let levels = self.levels(i);
@@ -228,8 +228,8 @@ fn levels(log: u32) -> usize {
     log as usize
 }
 
-/// The tweak of key `index` of transfer `i` in a batch that began at row `first`. A batch takes more rows
-/// than it has transfers, so that no two share one.
+/// The tweak of key `index` of transfer `i` in a batch that began at row `first`. A batch uses more rows than
+/// it has transfers, so no two share a tweak.
 fn tweak(first: u64, i: usize, index: usize) -> u128 {
     (u128::from(first) + i as u128) << 8 | index as u128
 }

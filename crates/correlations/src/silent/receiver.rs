@@ -6,7 +6,7 @@ use super::*;
 struct Punctured {
     /// The position of the noise.
     point: usize,
-    /// Sums of the nodes beside the path to the point, one per level.
+    /// One sum per level: of the nodes on the side off the path to the point.
     sums: Vec<Block>,
     /// y, the noise at the point.
     noise: Block,
@@ -32,7 +32,7 @@ pub struct WaitingReceiver<N> {
     /// A digest of the matrices of the extension.
     matrices: [u8; 32],
     base: base_vole::Receiver,
-    /// The entries that hide the combination, if there is a check.
+    /// The entries that hide the linear combination, if there is a check.
     hidden_by: Option<(Block, Block)>,
     points: Zeroizing<Vec<usize>>,
     pads: Zeroizing<Vec<Block>>,
@@ -115,7 +115,7 @@ impl<N: Noise> Receiver<N> {
     /// Runs the setup for `length` entries; the peer calls [`Sender::setup`].
     ///
     /// # Errors
-    /// The channel's, and `PeerMisbehaved` for a sender that does not pass a check.
+    /// The channel's, and `PeerMisbehaved` for a sender that fails a check.
     pub fn setup(
         channel: &mut dyn Channel,
         session: &[u8; 32],
@@ -126,8 +126,8 @@ impl<N: Noise> Receiver<N> {
         Self::begin(channel, session, security, length, rng)?.finish(channel, rng)
     }
 
-    /// The setup up to the point where the sender has work to do, so that the receiver may do some of
-    /// its own; [`WaitingReceiver::finish`] goes on.
+    /// The setup up to the point where the sender has work to do, so that the receiver can work meanwhile;
+    /// [`WaitingReceiver::finish`] continues it.
     ///
     /// # Errors
     /// As [`Receiver::setup`].
@@ -233,7 +233,7 @@ impl<N: Noise> Receiver<N> {
         send_rows(channel, OPENING, &opening, 48)
     }
 
-    /// How the correlation is cut.
+    /// How the correlation is cut into chunks.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -282,7 +282,7 @@ impl<F: Field> vole::Receiver<F> for Receiver<F> {
 }
 
 impl<F: Field> Receiver<F> {
-    /// Entries a and c of one chunk. Every chunk can be made any number of times, and must be used once.
+    /// Entries a and c of one chunk. A chunk can be expanded any number of times, but must be used only once.
     ///
     /// # Panics
     /// If `a` and `c` do not have the chunk's length.
@@ -329,8 +329,8 @@ impl<F: Field> Receiver<F> {
 }
 
 impl Receiver<Bit> {
-    /// Entries c of one chunk, the lowest bit of each being a. Every chunk can be made any number of
-    /// times, and must be used once.
+    /// Entries c of one chunk; the lowest bit of each is a. A chunk can be expanded any number of times, but
+    /// must be used only once.
     ///
     /// # Panics
     /// If `c` does not have the chunk's length.
@@ -342,7 +342,7 @@ impl Receiver<Bit> {
     }
 }
 
-/// Sends the receiver's message of the base vector OLE.
+/// Sends the receiver's message of the base VOLE.
 fn send_base<N: Noise>(
     channel: &mut dyn Channel,
     message: &Message,
@@ -368,7 +368,7 @@ fn send_base<N: Noise>(
     Ok(())
 }
 
-/// For each level of each tree, the side beside the path to its point: 1 for the right one.
+/// For each level of each tree, the side off the path to its point: 1 for the right one.
 fn choices(points: &[usize], depth: usize) -> Choices {
     let count = points.len() * depth;
     let mut blocks = Zeroizing::new(vec![0; count.div_ceil(128)]);

@@ -15,7 +15,7 @@ impl<N: Noise> Sender<N> {
     /// Runs the setup for `length` entries; the peer calls [`Receiver::setup`].
     ///
     /// # Errors
-    /// The channel's, and `PeerMisbehaved` for a receiver that does not pass a check.
+    /// The channel's, and `PeerMisbehaved` for a receiver that fails a check.
     pub fn setup(
         channel: &mut dyn Channel,
         session: &[u8; 32],
@@ -26,7 +26,7 @@ impl<N: Noise> Sender<N> {
         Self::begin(channel, session, security, length, rng)?.finish(channel)
     }
 
-    /// The setup without the check, which [`UncheckedSender::finish`] is.
+    /// The setup without the check; [`UncheckedSender::finish`] does the check.
     ///
     /// # Errors
     /// As [`Sender::setup`].
@@ -47,7 +47,7 @@ impl<N: Noise> Sender<N> {
         let (s, mut delta) = (secret(), secret());
         *delta |= Block::from(N::BINARY);
         let bits = base_bits::<N>(&shape, security);
-        // Base transfers: for the extension, then for the base vector OLE.
+        // Base OTs: for the extension, then for the base VOLE.
         let chosen = Zeroizing::new(vec![*s, base_vole::choices(*delta)]);
         let chosen = Choices::from_blocks(chosen, COLUMNS + base_vole::TRANSFERS);
         let (keys, bound) =
@@ -58,7 +58,7 @@ impl<N: Noise> Sender<N> {
         let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
         let mut extension =
             ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension[0]);
-        // Base vector OLE.
+        // Base VOLE.
         let message = receive_base::<N>(channel, &bits, &mut transcript)?;
         let b = base_vole::sender(
             &sessions.part("base VOLE"),
@@ -172,7 +172,7 @@ impl<N: Noise> Sender<N> {
         Ok(())
     }
 
-    /// How the correlation is cut.
+    /// How the correlation is cut into chunks.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -190,7 +190,7 @@ impl<N: Noise> Sender<N> {
         }
     }
 
-    /// Entries b of one chunk. Every chunk can be made any number of times, and must be used once.
+    /// Entries b of one chunk. A chunk can be expanded any number of times, but must be used only once.
     ///
     /// # Panics
     /// If `b` does not have the chunk's length.
@@ -209,7 +209,7 @@ pub struct UncheckedSender<N> {
     transcript: Transcript,
     /// A digest of the receiver's matrices of the extension.
     pub(super) matrices: [u8; 32],
-    /// The entry that hides the combination, if there is a check.
+    /// The entry that hides the linear combination, if there is a check.
     hidden_by: Option<Block>,
 }
 
@@ -247,7 +247,7 @@ impl<F: Field> vole::UncheckedSender for UncheckedSender<F> {
     }
 }
 
-/// Receives the receiver's message of the base vector OLE.
+/// Receives the receiver's message of the base VOLE.
 fn receive_base<N: Noise>(
     channel: &mut dyn Channel,
     bits: &[Block],

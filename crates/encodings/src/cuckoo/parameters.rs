@@ -3,21 +3,21 @@
 use crate::bins::MAX_ITEMS;
 use vesica_primitives::scaled::{Round, Scaled};
 
-/// What the number of bins is made of, for one number of functions.
+/// The terms of the number of bins, for one number of functions.
 struct Rule {
-    /// Bins for a hundred items, at least: those of the literature.
+    /// Minimum bins per hundred items: those of the literature.
     published: u64,
-    /// Bins for a thousand items that keep large sets of items from being crowded.
+    /// Bins per thousand items that keep large sets of items from being crowded.
     crowds: u64,
-    /// Bins more for a hundred bits of λ.
+    /// Additional bins per hundred bits of λ.
     bits: u64,
-    /// Bins more.
+    /// Additional bins.
     extra: u64,
-    /// Bits by which the fewest items that can be crowded are kept rarer than 2^-λ.
+    /// Bits by which the smallest possible crowd is kept rarer than 2^-λ.
     spare: u32,
 }
 
-/// Of two, three and four functions.
+/// The rules for two, three and four functions.
 const RULES: [Rule; 3] = [
     Rule {
         published: 400,
@@ -46,13 +46,13 @@ const RULES: [Rule; 3] = [
 /// functions and λ, the same on every machine (integers only).
 ///
 /// # Failure
-/// The functions give each item k different bins, all sets of k equally likely. Items have places if and
-/// only if no s of them have fewer than s bins among them (Hall), and [`Table::place`](super::Table::place)
-/// finds places whenever there are any. So the probability of failure is that of a *crowd*: s items
-/// whose bins are s − d, with d > 0. Take the largest d, and for it the smallest s. Then every one of the
-/// s − d bins is met at least twice (without an item that alone meets a bin, the others would be a smaller
-/// crowd with the same d), and each of the other n − s items has a bin elsewhere (with it, d would be
-/// larger). So, with β bins, b = s − d and (x)_k = x(x−1)…(x−k+1),
+/// The functions give each item k distinct bins, all sets of k equally likely. A placement exists if and only
+/// if no s items have fewer than s bins among them (Hall), and [`Table::place`](super::Table::place) finds a
+/// placement whenever there is one. So the probability of failure is that of a *crowd*: s items with only s −
+/// d bins among them, d > 0. Take the largest d, and for it the smallest s. Then every one of the s − d bins
+/// is used at least twice (without an item that is alone in using a bin, the others would be a smaller crowd
+/// with the same d), and each of the other n − s items has a bin elsewhere (with it, d would be larger). So,
+/// with β bins, b = s − d and (x)_k = x(x−1)…(x−k+1),
 ///
 ///   P\[failure\] ≤ Σ_{s,d} C(n,s)·C(β,b) · W(ks,b)/(β)_k^s · (1 − (b)_k/(β)_k)^(n−s),
 ///
@@ -60,33 +60,33 @@ const RULES: [Rule; 3] = [
 /// each or more, which is at most (ks)!·(e^z − 1 − z)^b / z^(ks) for every z > 0.
 ///
 /// The sum has a bump at either end. At s = k + 1, d = 1 it is C(n,k+1) / C(β,k)^k, items that all have the
-/// same k bins: for small n this decides, and it is why a multiple of n bins is not enough there. At s of the
-/// order of n it falls by a factor for each bin more, once there are 1.23·n bins for k = 3, or 1.08·n for
-/// k = 4. The number of bins is the largest of
+/// same k bins: for small n this decides, and is why a multiple of n bins is not enough there. At s of the
+/// order of n it falls by a factor with each additional bin, once there are 1.23·n bins for k = 3, or 1.08·n
+/// for k = 4. The number of bins is the largest of
 ///
 /// - the least β that makes the first term 2^-(λ+1), or 2^-(λ+5) for k = 2, where the terms fall slowly;
 /// - 1.23·n + 1.05·λ + 8 for k = 3, 1.085·n + 0.8·λ + 8 for k = 4, 4·n + 8 for k = 2;
-/// - the bins that the literature takes for large n: 1.27·n for k = 3, 1.09·n for k = 4 (B. Pinkas,
-///   T. Schneider, M. Zohner, *Scalable Private Set Intersection Based on OT Extension*, ACM TOPS 2018,
-///   extrapolated from experiments at reduced λ, as PSTY19, KBM23 and CGS22 take them; their functions may
+/// - the number that the literature uses for large n: 1.27·n for k = 3, 1.09·n for k = 4 (B. Pinkas, T.
+///   Schneider, M. Zohner, *Scalable Private Set Intersection Based on OT Extension*, ACM TOPS 2018,
+///   extrapolated from experiments at reduced λ, and used by PSTY19, KBM23 and CGS22; their functions may
 ///   agree on an item, which ours never do).
 ///
-/// Tests sum the bound: it is at most 2^-λ for n up to 2^20 and λ up to 128 wherever they look. The published
-/// numbers alone would not do for small sets: the bound for 1.27·n bins and k = 3 is 2^-19 at n = 2^9, 2^-39
-/// at 2^10 and 2^-55 at 2^11, and for functions that may agree, two items with one bin alone fail with
-/// probability n²/(2·β⁵), 2^-33 at n = 2^10. The bound is ours and nobody else has checked it; the
-/// tests compare it to simulations at λ = 10 and less, where it is up to a thousand times too large for middle n,
-/// and exact where k + 1 items decide.
+/// Tests sum the bound: it is at most 2^-λ at every point that they check, for n up to 2^20 and λ up to 128.
+/// The published numbers alone would not suffice for small sets: the bound for 1.27·n bins and k = 3 is 2^-19
+/// at n = 2^9, 2^-39 at 2^10 and 2^-55 at 2^11, and for functions that may agree, two items with only one bin
+/// fail with probability n²/(2·β⁵), 2^-33 at n = 2^10. The bound is ours and nobody else has checked it; the
+/// tests compare it to simulations at λ = 10 and less, where it is up to a thousand times too large for
+/// middle n, and exact where k + 1 items decide.
 ///
-/// Two functions without a stash are not economical: failure falls with 1/n only, so that
-/// λ = 40 takes 68 bins an item at n = 2^20.
+/// Two functions without a stash are not economical: failure falls only with 1/n, so that λ = 40 takes 68
+/// bins per item at n = 2^20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Items, at most.
+    /// Maximum number of items.
     pub items: usize,
-    /// Hash functions: bins that an item may be in.
+    /// Number of hash functions: of bins that an item may be in.
     pub hashes: usize,
-    /// Bins.
+    /// Number of bins.
     pub bins: usize,
 }
 
@@ -94,14 +94,14 @@ impl Parameters {
     /// For `items` items and `hashes` functions, with a probability of failure of at most 2^-`lambda`.
     ///
     /// # Panics
-    /// If `hashes` is not 2, 3 or 4, `lambda` exceeds 128, `items` 2^30, or the number of bins 2^32,
-    /// which only two functions can make it do.
+    /// If `hashes` is not 2, 3 or 4, `lambda` exceeds 128, `items` 2^30, or the number of bins 2^32, which is
+    /// possible only with two functions.
     pub fn new(items: usize, hashes: usize, lambda: u32) -> Self {
         assert!((2..=4).contains(&hashes), "two to four functions");
         assert!(lambda <= 128, "at most 128 bits of statistical security");
         assert!(items <= MAX_ITEMS, "at most 2^30 items");
         if items <= hashes {
-            // Nobody can be crowded who has as many bins as there are items.
+            // There is no crowd if every item has as many bins as there are items.
             return Self::with_bins(items, hashes, hashes);
         }
         let rule = &RULES[hashes - 2];
@@ -116,7 +116,7 @@ impl Parameters {
         Self::with_bins(items, hashes, bins as usize)
     }
 
-    /// As many bins as the caller likes: the probability of failure is the caller's business.
+    /// Any number of bins; the caller is responsible for the probability of failure.
     ///
     /// # Panics
     /// If `hashes` is not 2, 3 or 4, or there are fewer bins than functions, or more than 2^32.

@@ -1,19 +1,19 @@
-//! How many columns a random-band system needs.
+//! The number of columns of a random-band system.
 
 use vesica_primitives::security::lambda_each;
 
-/// The most keys that one system is made for on average; more go into bins.
+/// Maximum average number of keys per system; more keys are split into bins.
 pub const BIN: usize = (1 << 20) + (1 << 18);
 
-/// Columns of a band, unless there are not so many columns.
+/// Columns of a band, or all columns if there are fewer.
 const WIDTH: usize = 448;
 
 /// Bits of statistical security of the columns of [`TABLE`].
 const LAMBDAS: [u32; 6] = [8, 40, 64, 96, 128, 160];
 
 /// Keys, and columns such that a band of [`WIDTH`] fails with probability at most 2^-λ for each of
-/// [`LAMBDAS`]. A test derives it again. Where a dense system would do (n + λ ≤ 448) or n + λ + 8 is more than
-/// enough, the entry is n + λ + 8. Two entries meet where one bound takes over from the other.
+/// [`LAMBDAS`]. A test derives the table again. Where a dense system suffices (n + λ ≤ 448) or n + λ + 8 is
+/// more than enough, the entry is n + λ + 8. Two entries meet where one bound takes over from the other.
 const TABLE: [(u64, [u64; 6]); 33] = [
     (256, [272, 304, 328, 360, 392, 424]),
     (320, [336, 368, 392, 424, 456, 488]),
@@ -56,44 +56,43 @@ const TABLE: [(u64, [u64; 6]); 33] = [
     ),
 ];
 
-/// Columns more than the table says.
+/// Columns added to the table's.
 const MARGIN: u64 = 4;
 
 /// The shape of a random-band encoding: a function of the number of keys and of λ, the same on every
 /// machine (integers only).
 ///
 /// # Failure
-/// Take the rows by their starts. A row is dependent on those before it with probability 2^(Q−w), where Q
-/// is the dimension of the earlier rows' combinations that vanish before the row's start: in the
-/// row's band they span Q of w dimensions, and its bits are uniform. When the start moves by one column, the
-/// combinations that have a 1 there go: Q falls by one, unless all Q dimensions have a 0 there, which has
+/// Take the rows by their starts. A row is dependent on those before it with probability 2^(Q−w), where Q is
+/// the dimension of the earlier rows' linear combinations that vanish before the row's start: in the row's
+/// band they span Q of w dimensions, and its bits are uniform. When the start moves by one column, the
+/// combinations with a 1 there drop out: Q falls by one, unless all Q dimensions have a 0 there, which has
 /// probability 2^-Q as long as nothing has failed. Every row adds one. So Q is a Markov chain, and
 ///
 ///   P\[failure\] ≤ Σ over rows of E\[min(1, 2^(Q−w))\].
 ///
 /// - n + λ ≤ 448: one start, w = m = n + λ, a dense system: the sum is below 2^(n−w) = 2^-λ.
-/// - Else w = 448. Let the number of rows be Poisson of mean μ, so that the numbers of rows that start at each
-///   column are independent. Failure grows with the rows, so P_n\[failure\] is at most
-///   P_μ\[failure\] / P_μ\[at least n rows\] for every μ; the table takes the best μ. Up to 2^13 keys,
-///   P_μ\[failure\] is the sum above, computed step by step from Q = 0; for more it is the number of
-///   starts times the stationary expectation, which is an upper bound because Q grows stochastically
-///   with its start.
-/// - Between entries of the table, columns are interpolated linearly in n and in λ, because they are
-///   convex in both as far as computed; four more make up for the rounding of the entries. Tests
-///   check points between entries.
+/// - Else w = 448. Let the number of rows be Poisson of mean μ, so that the numbers of rows that start at
+///   each column are independent. Failure grows with the rows, so P_n\[failure\] is at most P_μ\[failure\] /
+///   P_μ\[at least n rows\] for every μ; the table uses the best μ. Up to 2^13 keys, P_μ\[failure\] is the
+///   sum above, computed step by step from Q = 0; for more it is the number of starts times the stationary
+///   expectation, which is an upper bound because Q grows stochastically with its start.
+/// - Between entries of the table, columns are interpolated linearly in n and in λ, because they are convex
+///   in both as far as computed; four more compensate for the rounding of the entries. Tests check points
+///   between entries.
 /// - More than [`BIN`] keys go to b bins. A bin gets more than n/b + δ keys with probability at most
 ///   exp(−δ² / (2·(n/b + δ/3))) (Bernstein). That and the failure of its system are two events per bin, which
 ///   share 2^-λ.
 ///
-/// Experiments of Bienstock and others at m = 1.1·n give λ a slope of 0.2751 a bit of width; the bound's is
-/// 0.2795 there.
+/// In experiments of Bienstock and others at m = 1.1·n, λ has a slope of 0.2751 per bit of width; the bound's
+/// is 0.2795 there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Keys, at most.
+    /// Maximum number of keys.
     pub items: usize,
-    /// Systems that the keys are distributed to.
+    /// Number of systems over which the keys are distributed.
     pub bins: usize,
-    /// Columns of a system.
+    /// Columns per system.
     pub columns: usize,
     /// Columns of a band, at most 448.
     pub width: usize,
@@ -128,12 +127,12 @@ impl Parameters {
         }
     }
 
-    /// Columns at which a band may start.
+    /// Number of columns at which a band may start.
     pub fn starts(&self) -> usize {
         self.columns - self.width + 1
     }
 
-    /// Slots of an encoding.
+    /// Number of slots of an encoding.
     pub fn size(&self) -> usize {
         self.bins * self.columns
     }

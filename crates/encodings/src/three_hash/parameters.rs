@@ -1,10 +1,10 @@
-//! How large a store must be.
+//! How large a three-hash oblivious key-value store (OKVS) must be.
 //!
 //! *Failure.* Let a bin hold n keys and have s sparse and d dense slots. Peeling and elimination find an
-//! encoding whenever the n rows are linearly independent. Rows are dependent iff some non-empty set of
-//! them sums to zero; the dense parts of a set do so with probability 2^-d, independently of the sparse
-//! parts. So dependence has probability at most E(n, s)·2^-d, E being the expected number of
-//! non-empty sets whose sparse parts sum to zero. By the characters of GF(2)^s,
+//! encoding whenever the n rows are linearly independent. Rows are dependent iff some non-empty set of them
+//! sums to zero; the dense parts of a set do so with probability 2^-d, independently of the sparse parts. So
+//! dependence has probability at most E(n, s)·2^-d, where E is the expected number of non-empty sets whose
+//! sparse parts sum to zero. By the characters of GF(2)^s,
 //!
 //! ```text
 //! E(n, s) = 2^-s · Σ_j C(s, j) · (1 + K_j)^n − 1
@@ -12,27 +12,27 @@
 //! ```
 //!
 //! A test evaluates this and finds E ≤ 2^-[`margin`] for the parameters below. It grows with n, so the
-//! fullest bin is the worst. It is small as long as s/n stays above about 1.1, the threshold of
-//! random systems with three variables an equation; almost all of it comes from pairs of equal rows.
+//! fullest bin is the worst. It is small as long as s/n stays above about 1.1, the threshold of random
+//! systems with three variables per equation; almost all of it comes from pairs of equal rows.
 //!
 //! *Bins.* The number of keys in a bin exceeds its mean μ by more than δ with probability at most
 //! exp(−δ²/(2μ + 2δ/3)) (Bernstein). Overflow of any bin and dependence in any bin get half of 2^-λ each.
 //!
-//! *Time.* Peeling alone must almost always do, for eliminating a large rest takes seconds. RR22, section
-//! 3.2, measures when it does: with s = e·n it leaves more than a few rows over with probability about
-//! 2^-t for t = a·(e − 1.223) − 9.2, log₂ a = 0.555·log₂ n + 2.336 (weight three; the exponents with three
-//! digits are those of the authors' implementation). Our simulations agree (see the tests). Stores have
-//! t = 40 for all bins together, and e = 1.35 at most: below 3000 keys, where that gives less, elimination
-//! is quick. Sparse slots are counted for the load that all bins stay below with the same probability,
-//! whatever λ is: failure does not depend on this.
+//! *Time.* Peeling alone must almost always suffice, since eliminating many remaining rows takes seconds.
+//! RR22, section 3.2, measures when it does: with s = e·n more than a few rows remain with probability about
+//! 2^-t for t = a·(e − 1.223) − 9.2, log₂ a = 0.555·log₂ n + 2.336 (weight three; the three-digit exponents
+//! are those of the authors' implementation). Our simulations agree (see the tests). OKVSs here have t = 40
+//! for all bins together, and e = 1.35 at most: below 3000 keys, where that gives a smaller t, elimination is
+//! quick. Sparse slots are computed for the load that all bins stay below with the same probability, for
+//! every λ: failure does not depend on this.
 
 use vesica_primitives::security::lambda_each;
 
-/// Keys a bin, on average, at most: a bin's working set should stay in the second-level cache, and
-/// slots must have 16-bit numbers.
+/// Maximum average number of keys per bin: a bin's working set should stay in the L2 cache, and slots must
+/// have 16-bit numbers.
 const BIN: usize = 1 << 15;
 
-/// Peeling leaves many rows of some bin over with probability about 2^-SLOW.
+/// Many rows of some bin remain after peeling with probability about 2^-SLOW.
 const SLOW: u32 = 40;
 
 /// 1.223, where peeling begins to work, in units of 2^-20.
@@ -51,7 +51,7 @@ const EXTRA: usize = 8;
 /// ln 2, in units of 2^-16, rounded up.
 const LN_2: u64 = 45_427;
 
-/// The shape of a store.
+/// The shape of an OKVS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parameters {
     pub(super) bins: usize,
@@ -89,7 +89,7 @@ impl Parameters {
         self.sparse + self.dense
     }
 
-    /// Ones for the dense slots that there are.
+    /// A mask with ones for the existing dense slots.
     pub(super) fn mask<const D: usize>(&self) -> [u16; D] {
         std::array::from_fn(|word| {
             let kept = self.dense.saturating_sub(16 * word).min(16);
@@ -98,7 +98,7 @@ impl Parameters {
     }
 }
 
-/// The bits by which dependence is less likely than 2^-d where a bin holds at most `load` keys.
+/// Number of bits by which dependence is less likely than 2^-d if a bin holds at most `load` keys.
 pub(super) fn margin(load: usize) -> u32 {
     load.ilog2().saturating_sub(2).max(4)
 }
@@ -113,7 +113,7 @@ pub(super) fn max_load(items: usize, bins: usize, bits: u64) -> usize {
     items.min((mean + slack) as usize)
 }
 
-/// Sparse slots per key, in units of 2^-20, with which peeling does but for a probability of 2^-bits.
+/// Sparse slots per key, in units of 2^-20, with which peeling suffices except with probability 2^-bits.
 pub(super) fn expansion(load: usize, bits: u64) -> u64 {
     let log = load.ilog2();
     if log < FIRST_LOG {

@@ -1,10 +1,10 @@
-//! What peeling leaves over: rows each of whose slots another of them uses too.
+//! The rows left after peeling: each of their slots is used by another of them too.
 
 use super::{Chunk, xor};
 use crate::EncodingFailed;
 
-/// Gives values to slots of `out` so that the rows that are not in `order` have their values, by
-/// elimination over all their sparse slots and the dense slots. Slots that they leave free keep theirs.
+/// Sets slots of `out` so that the rows that are not in `order` have their values, by elimination over all
+/// their sparse slots and the dense slots. Free slots keep their values.
 pub(super) fn solve<const W: usize, const D: usize>(
     sparse: usize,
     chunks: &[Chunk<W, D>],

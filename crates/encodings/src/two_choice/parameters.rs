@@ -1,4 +1,4 @@
-//! How many bins a two-choice table has, and how full they get.
+//! The number of bins of a two-choice table, and their capacity.
 
 use crate::bins::MAX_ITEMS;
 
@@ -6,24 +6,23 @@ use crate::bins::MAX_ITEMS;
 /// (integers only).
 ///
 /// # Failure
-/// There are m = ⌈n/λ⌉ bins for n items. Each item has two different ones, all pairs equally likely. By Hall's
+/// There are m = ⌈n/λ⌉ bins for n items. Each item has two distinct ones, all pairs equally likely. By Hall's
 /// theorem an assignment within capacity c exists if and only if, for every set of t bins, at most t·c items
-/// have both of theirs among these t, so
+/// have both of their bins among these t, so
 ///
 ///   P\[failure\] ≤ Σ_{1<t<m} C(m,t) · P\[Bin(n, t(t−1)/(m(m−1))) > t·c\].
 ///
 /// PRTY19 gives c = ⌈n/m⌉ + 1, with a probability of failure of O(1/m)^(n/m) (P. Sanders, S. Egner, J. Korst,
 /// *Fast Concurrent Access to Parallel Disks*, SODA 2000). The sum is 2^-68 for λ = 40 and m = 28, and falls
 /// with m; but it is only 2^-33 for m = 7. So from three bins to λ/2 the capacity is higher by ⌊λ/14⌋. Tests
-/// sum the bound for all n up to λ² and for larger ones here and there. It is ours and nobody else has
-/// checked it.
+/// sum the bound for all n up to λ² and for some larger n. The bound is ours and nobody else has checked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Items, at most.
+    /// Maximum number of items.
     pub items: usize,
-    /// Bins.
+    /// Number of bins.
     pub bins: usize,
-    /// Most items of a bin.
+    /// Maximum number of items of a bin.
     pub capacity: usize,
 }
 
@@ -51,8 +50,7 @@ impl Parameters {
         }
     }
 
-    /// As many bins of any capacity as the caller likes: the probability of failure is the caller's
-    /// business.
+    /// Any number of bins of any capacity; the caller is responsible for the probability of failure.
     ///
     /// # Panics
     /// If there is no bin.

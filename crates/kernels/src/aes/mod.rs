@@ -1,5 +1,5 @@
-//! AES-128 (FIPS 197) of many blocks under one key, and what is made of it block by block: π(x) ⊕ x,
-//! and the children of the nodes of a tree; and one bit of few blocks under many keys.
+//! AES-128 (FIPS 197) of many blocks under one key, and functions of it block by block: π(x) ⊕ x, and the
+//! children of the nodes of a tree; also one bit of a few blocks under many keys.
 //!
 //! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
 //! blocks; the portable version is that of the `aes` crate.
@@ -26,8 +26,8 @@ impl Key {
         key
     }
 
-    /// Expands several keys. Each key's rounds depend on each other, so that some four keys take little longer
-    /// than one.
+    /// Expands several keys. The rounds of one key depend on each other, so about four keys together take
+    /// little longer than one.
     #[inline]
     pub fn expand<const N: usize>(keys: [u128; N]) -> [Self; N] {
         #[allow(unused_mut)]
@@ -89,7 +89,7 @@ pub fn encrypt(backend: Backend, key: &Key, blocks: &mut [u128]) {
     dispatch!(backend, encrypt(key, blocks))
 }
 
-/// π(x) ⊕ x for every block x in place, π being encryption under the key.
+/// π(x) ⊕ x for every block x in place, where π is encryption under the key.
 pub fn feed_forward(backend: Backend, key: &Key, blocks: &mut [u128]) {
     dispatch!(backend, feed_forward(key, blocks))
 }

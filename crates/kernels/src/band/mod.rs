@@ -1,14 +1,14 @@
-//! Systems of linear equations over GF(2) whose rows are bands: what random-band encodings solve.
+//! Systems of linear equations over GF(2) whose rows are bands, as random-band encodings solve them.
 //!
 //! Columns are cut into words of 64. A [`Row`] is given in a frame of 512 columns that begins at a word:
 //! bit i of word j is column 64·(frame + j) + i. Unknowns ("slots") are `W` words of 64 bits, and so are
 //! right sides.
 //!
 //! [`System`] brings equations into echelon form word by word. A row whose bits in the current word all
-//! cancel is carried into the next one, so a row always sits in the frame of its first set bit. If every
-//! band is at most 448 wide, a row ends at most 448 columns after its first bit, whatever was added to
-//! it, and the frame suffices: a row that is added begins no later and ends, by induction, less than 448
-//! columns after its own first bit.
+//! cancel is carried into the next one, so a row is always in the frame of its first set bit. If every band
+//! is at most 448 wide, a row ends at most 448 columns after its first bit, whatever rows were added to it,
+//! and the frame suffices: a row that is added begins no later and ends, by induction, less than 448 columns
+//! after its own first bit.
 //!
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
 //! four slots, so that a row of 512 columns takes 128 additions. With GFNI, eight slots and one byte of all of
@@ -81,7 +81,7 @@ pub struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// Room for equations of so many columns, some 72 + 8·W bytes per column.
+    /// Memory for equations of `columns` columns, some 72 + 8·W bytes per column.
     pub fn new(backend: Backend, columns: usize) -> Self {
         let padded = columns.next_multiple_of(WORD);
         System {
@@ -99,9 +99,9 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Begins with no equations. `free` are the values of the columns that will have no pivot: one for
-    /// each column more than there will be equations. If they do not suffice, fewer equations than given
-    /// are independent.
+    /// Begins with no equations. `free` has the values of the columns that will have no pivot: one for each
+    /// column in excess of the number of equations. If they do not suffice, the given equations are
+    /// dependent.
     pub fn begin(&mut self, free: Vec<[u64; W]>) {
         self.block.lead = [0; WORD];
         self.carried.clear();
@@ -115,7 +115,7 @@ impl<const W: usize> System<W> {
     /// either.
     ///
     /// # Errors
-    /// [`Singular`]; the equations are then of no further use.
+    /// [`Singular`]; the equations cannot be used any further then.
     ///
     /// # Panics
     /// If the slices differ in length, or a frame has passed.
@@ -270,7 +270,7 @@ fn back_substitute<const W: usize>(backend: Backend, rows: &[Row], slots: &mut [
 }
 
 /// `out[i]` becomes the XOR of the slots that `rows[i]`, in the frame of word `frames[i]`, selects; slots
-/// beyond the end count as 0. Fastest if equal frames are neighbours and frames ascend.
+/// beyond the end count as 0. Fastest if frames ascend.
 ///
 /// # Panics
 /// If `frames`, `rows` and `out` differ in length.

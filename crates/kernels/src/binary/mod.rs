@@ -4,10 +4,9 @@
 //! - GF(2^128) is GF(2^64)\[u\] modulo u² + x·u + 1.
 //! - GF(2^256) is GF(2^128)\[w\] modulo w² + (x²·u)·w + 1.
 //!
-//! Both extensions are irreducible because the trace of the inverse of the middle coefficient is 1.
-//! An [`Element`] (c0, c1, c2, c3) is c0 + c1·u + (c2 + c3·u)·w. Multiplying it by an element of
-//! GF(2^64) is four small products, which is what makes the tower suit transforms whose points lie in
-//! GF(2^64).
+//! Both extensions are irreducible because the trace of the inverse of the middle coefficient is 1. An
+//! [`Element`] (c0, c1, c2, c3) is c0 + c1·u + (c2 + c3·u)·w. Multiplying it by an element of GF(2^64) is
+//! four small products, so the tower suits transforms whose points lie in GF(2^64).
 //!
 //! The transforms are those of Lin, Chung and Han (FOCS 2014) over the Cantor basis β_0 = 1,
 //! β_i = β_{i+1}² + β_{i+1}: with s_i the monic polynomial whose roots are the span of

@@ -1,9 +1,9 @@
-//! BLAKE3 of many short inputs at once, one input a lane.
+//! BLAKE3 of many short inputs at once, one input per lane.
 //!
-//! From "BLAKE3: one function, fast everywhere" by O'Connor, Aumasson, Neves and Wilcox-O'Hearn
-//! (version 2021-11), sections 2.1 to 2.4. An input of at most 128 bytes is a single chunk of one or
-//! two blocks, whose last compression is also the root's, so that no tree is needed; one input at a
-//! time leaves most of a wide machine idle.
+//! From "BLAKE3: one function, fast everywhere" by O'Connor, Aumasson, Neves and Wilcox-O'Hearn (version
+//! 2021-11), sections 2.1 to 2.4. An input of at most 128 bytes is a single chunk of one or two blocks, whose
+//! last compression is also the root's, so no tree is needed. One input at a time would leave most of a wide
+//! vector unit idle.
 //!
 //! Takes the same time for all inputs of the same lengths.
 
@@ -35,8 +35,8 @@ pub fn backend_name(backend: Backend) -> &'static str {
     "portable"
 }
 
-/// `out[i]` becomes the keyed hash of the `i`-th input of `length` bytes; the inputs stand in `inputs`
-/// one after the other.
+/// `out[i]` becomes the keyed hash of the `i`-th input of `length` bytes; the inputs are concatenated in
+/// `inputs`.
 ///
 /// # Panics
 /// If `inputs` is not `length` bytes for each output, or `length` exceeds [`MAX_INPUT`].

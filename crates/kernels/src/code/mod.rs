@@ -1,12 +1,12 @@
 //! The two halves of an expand-convolute code (Raghuraman, Rindal and Tanguy, CRYPTO 2023) on rows of
 //! several words, over GF(2).
 //!
-//! A row is `L` words of 64 bits, two or four; vectors that are encoded together stand in one row,
-//! so that each random access fetches all of them.
+//! A row is `L` words of 64 bits, two or four; vectors that are encoded together share rows, so that each
+//! random access fetches all of them.
 //!
 //! - [`convolve`]: row i is added to row i + 1 + j wherever bit j of its coefficients is set, j below
-//!   [`STATE`], and always to row i + 1 + [`STATE`]; rows in ascending order, so that what a row
-//!   receives it passes on.
+//!   [`STATE`], and always to row i + 1 + [`STATE`]; rows in ascending order, so that a row passes on what it
+//!   has received.
 //! - [`expand`]: to each output row, [`WEIGHT`] rows are added, one from each of as many equal parts of
 //!   the input.
 
@@ -66,7 +66,7 @@ fn convolve_portable<const L: usize>(rows: &mut [[u64; L]], coefficients: &[u32]
     }
 }
 
-/// Rows whose addresses are fetched ahead.
+/// Rows that are prefetched.
 const AHEAD: usize = 16;
 
 /// `out[i] += Σ_j input[start_j + ⌊random[i][j]·length_j / 2^32⌋]`, part j being the rows from

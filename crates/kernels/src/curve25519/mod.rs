@@ -45,7 +45,7 @@ use field::Lanes;
 /// 32 bytes, little-endian: a u-coordinate, a scalar, or an Elligator representative.
 pub type Bytes32 = [u8; 32];
 
-/// Points taken through one pass of shared inversions.
+/// Points that share a pass of batched inversions.
 const CHUNK: usize = 256;
 
 macro_rules! dispatch {
@@ -108,9 +108,9 @@ pub fn multiply_by_one_scalar(
 
 /// Multiplies `base` by each scalar and encodes the products by inverse Elligator 2.
 ///
-/// `v_is_negative[i]` (0 or 1) picks which of ±v the point has. Where the product has a
-/// representative, `found[i]` becomes 1 and `out[i]` holds the one in 0 ..= (p − 1)/2; elsewhere
-/// `found[i]` is 0. About half of all points have one.
+/// `v_is_negative[i]` (0 or 1) selects the sign of the point's v. Where the product has a representative,
+/// `found[i]` becomes 1 and `out[i]` holds the one in 0 ..= (p − 1)/2; elsewhere `found[i]` is 0. About half
+/// of all points have one.
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -156,7 +156,7 @@ pub fn is_on_curve(u: &Bytes32) -> bool {
     ops::is_zero_or_one(ops::quadratic_character(right_side)) == 1
 }
 
-/// Whether `bytes` is the one encoding of a field element: below p, bit 255 clear.
+/// Whether `bytes` is the canonical encoding of a field element: below p, bit 255 clear.
 pub fn is_canonical(bytes: &Bytes32) -> bool {
     let canonical = portable::Field::load(&[*bytes]).to_bytes();
     canonical[0] == *bytes

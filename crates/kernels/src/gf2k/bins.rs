@@ -3,14 +3,13 @@
 use super::Field;
 use super::ops::{self, Arithmetic, MAX_LANES, load_padded, store_part};
 
-/// Values at every point, each of its own polynomial: powers and products of points are shared by them.
+/// Values per point, one for each polynomial; the polynomials share powers and products of points.
 pub const SLICES: usize = 4;
 
 /// Points of bins whose inversions share one chain.
 const BATCH: usize = 1 << 10;
 
-/// Element number i of each of several bins that follow one another; the last bin stands in for those
-/// that are missing.
+/// Element number i of each of several successive bins; the last bin stands in for missing ones.
 #[inline(always)]
 fn load_across<A: Arithmetic>(from: &[u128], size: usize, i: usize) -> A::Vector {
     let last = from.len() - size;

@@ -1,4 +1,4 @@
-//! Which polynomial each field is taken modulo.
+//! The modulus of each field.
 
 /// Exponents of the terms between x^k and 1, for k from 65: G. Seroussi, Table of Low-Weight Binary
 /// Irreducible Polynomials, HPL-98-135. The least weight, then the least exponents from the top.

@@ -1,4 +1,4 @@
-//! The basis of the transforms, and what is evaluated in it.
+//! The basis of the transforms, and evaluation in it.
 
 use super::Field;
 use crate::Backend;

@@ -1,4 +1,4 @@
-//! Transposition of a bit matrix of 128 columns, as oblivious-transfer extensions need it.
+//! Transposition of a bit matrix with 128 columns, for oblivious-transfer extensions.
 //!
 //! Each party of an extension expands 128 seeds into 128 long columns, and uses the matrix row by
 //! row: one row is one 128-bit value.

@@ -1,35 +1,37 @@
 //! How many more items than it declares a malicious receiver can hold.
 //!
-//! A polynomial of n coefficients passes through n chosen points. To make it pass through n + e, with item i at
-//! the fixed place x_i = H₁(item), a receiver needs values v_i with e linear equations over GF(2^256), the
-//! divided differences of degree n and above. It knows as many candidates for each v_i as it likes: Π⁻¹ of any
-//! key-agreement message whose secret it knows.
+//! A polynomial of n coefficients passes through n chosen points. To make it pass through n + e, with item i
+//! at the fixed point x_i = H₁(item), a receiver needs values v_i that satisfy e linear equations over
+//! GF(2^256), the divided differences of degree n and above. It can make any number of candidates for each
+//! v_i: Π⁻¹ of any key-agreement message whose secret it knows.
 //!
-//! The field has characteristic 2, so these are 256·e equations over GF(2). With two candidates per place,
-//! v_i = a_i + s_i·d_i, they are linear in the n + e bits s_i, and Gaussian elimination solves them once
-//! n + e ≥ 256·e: M. Bellare, D. Micciancio, EUROCRYPT 1997, on hashes that are sums. So **n declared points mean
+//! The field has characteristic 2, so these are 256·e equations over GF(2). With two candidates per point,
+//! v_i = a_i + s_i·d_i, they are linear in the n + e bits s_i, and Gaussian elimination solves them once n +
+//! e ≥ 256·e: M. Bellare, D. Micciancio, EUROCRYPT 1997, on hashes that are sums. So **n declared points mean
 //! n + ⌊n/255⌋** ([`free_points`]). RT21 conjectures after lemma 10 that no receiver finds more points than
 //! coefficients cheaply; over GF(2^256) that is false for n ≥ 255.
 //!
-//! [`search_bits`] is what the best search known to us costs, [`points_bound`] what no search can exceed. The table
-//! in `docs/protocols/compact-dh.md` is checked against both. Π and H₁ are keyed by the session. That prevents none of
-//! this; it only means that nothing can be prepared before the contract is agreed.
+//! [`search_bits`] is the cost of the best search known to us, [`points_bound`] a bound on what any search
+//! can find. The table in `docs/protocols/compact-dh.md` is checked against both. Π and H₁ are keyed by the
+//! session. That prevents none of this; it only means that nothing can be prepared before the contract is
+//! agreed.
 
 /// Bits of a polynomial's value.
 const FIELD_BITS: u32 = 256;
 
-/// Points beyond n that a polynomial of n coefficients is made to fit by linear algebra alone: the most e with
-/// n + e ≥ 256·e.
+/// Number of points beyond n that a polynomial of n coefficients can be made to fit by linear algebra alone:
+/// the largest e with n + e ≥ 256·e.
 pub fn free_points(n: u64) -> u64 {
     n / u64::from(FIELD_BITS - 1)
 }
 
-/// log₂ of the candidates that it takes to fit n + `extra` points: 2^k places with a list of candidates each, the others
-/// with two. Linear algebra uses up an equation for each of the others; the generalised birthday search (D. Wagner,
-/// CRYPTO 2002) solves the rest with 2^(rest/(k + 1)) candidates per list. The best k counts:
-/// min k + (256·`extra` − (n + `extra`) + 2^k)/(k + 1). 0 stands for linear algebra alone.
+/// log₂ of the number of candidates needed to fit n + `extra` points: 2^k points have a list of candidates
+/// each, the others two candidates. Linear algebra solves one equation for each of the others; the
+/// generalised birthday search (D. Wagner, CRYPTO 2002) solves the rest with 2^(rest/(k + 1)) candidates per
+/// list. The result is for the best k: min k + (256·`extra` − (n + `extra`) + 2^k)/(k + 1). 0 means that
+/// linear algebra suffices.
 ///
-/// An estimate of an attack, and so no lower bound on the work.
+/// It estimates the cost of one attack, and is no lower bound on the work.
 pub fn search_bits(n: u64, extra: u64) -> f64 {
     if extra <= free_points(n) {
         return 0.0;
@@ -43,9 +45,9 @@ pub fn search_bits(n: u64, extra: u64) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// The most points n′ that some polynomial of n coefficients fits with probability at least 2^-`chance`, among the
-/// results of 2^`queries` queries: RT21, lemma 10, (q²·n)^n′ / 2^(256·(n′ − n)) ≥ 2^-`chance`. `None` if
-/// the lemma bounds nothing.
+/// The largest number of points n′ that some polynomial of n coefficients fits with probability at least
+/// 2^-`chance`, among the results of 2^`queries` queries: RT21, lemma 10, (q²·n)^n′ / 2^(256·(n′ − n)) ≥
+/// 2^-`chance`. `None` if the lemma bounds nothing.
 pub fn points_bound(n: u64, queries: u32, chance: u32) -> Option<u64> {
     let log = n.max(1).next_power_of_two().ilog2();
     let left = FIELD_BITS.checked_sub(2 * queries + log)?;

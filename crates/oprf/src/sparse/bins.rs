@@ -1,9 +1,9 @@
 //! The rows in a polynomial per bin: `spot-fast`.
 //!
-//! Each of the receiver's items goes into one of two bins, so that none has more than the capacity (PRTY19,
-//! algorithm 1: [`two_choice`]), and random points fill the bins up. The sender has a point for each of an item's
-//! two bins. A point is the item with the number of the function in place of its lowest bit: an item whose
-//! functions agree has two points all the same (section 4.3).
+//! Each of the receiver's items goes into one of two bins, so that no bin exceeds the capacity (PRTY19,
+//! algorithm 1: [`two_choice`]), and random points pad the bins. The sender has a point for each of an item's
+//! two bins. A point is the item with the number of the hash function in place of its lowest bit, so an item
+//! whose functions agree still has two points (section 4.3).
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -25,7 +25,7 @@ pub const BINS: Kind = Kind {
     name: "bin polynomials",
 };
 
-/// Bins that are worked on together; their coefficients go out slice by slice.
+/// Bins that are processed together; their coefficients are sent slice by slice.
 const GROUP: usize = 1 << 10;
 
 /// Points that are evaluated together, at most.
@@ -73,7 +73,7 @@ impl Bins {
         }
     }
 
-    /// The groups of bins, as the first bin and the one behind the last.
+    /// The groups of bins, as the first bin and the end (exclusive).
     fn groups(&self) -> impl Iterator<Item = (usize, usize)> {
         let all = match self.capacity() {
             0 => 0,

@@ -1,44 +1,48 @@
-//! Multi-point OPRFs from sparse OT extension: one idea, and three ways to write its message.
+//! Multi-point oblivious pseudorandom functions (OPRFs) from sparse oblivious-transfer (OT) extension: one
+//! idea, and three ways to encode its message.
 //!
 //! **Papers.** B. Pinkas, M. Rosulek, N. Trieu, A. Yanai, *SpOT-Light: Lightweight Private Set Intersection from
 //! Sparse OT Extension*, CRYPTO 2019 (PRTY19): figure 5 as `spot-low`, figure 7 as `spot-fast`; and
 //! *Faster Than Ever: A New Lightweight PSI and Its Variants* (LTSXQ26), figure 14, as `sparse-okvs`, at the
 //! width of PRTY19.
 //!
-//! **Adversary.** Semi-honest. `spot-low` withstands a sender that deviates, if F is a random
-//! oracle (PRTY19, theorem 2): see `docs/protocols/sparse.md` for what its simulator asks for. None of them
-//! withstands a receiver that deviates.
+//! **Adversary.** Semi-honest. `spot-low` withstands a sender that deviates, if F is a random oracle (PRTY19,
+//! theorem 2): see `docs/protocols/sparse.md` for what its simulator needs. None of the three withstands a
+//! receiver that deviates.
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway.
 //!
-//! **The figure.** An OT extension's matrix has a row for every string, and only the rows of the receiver's
+//! **The figure.** The OT extension's matrix has a row for every string, but only the rows of the receiver's
 //! items are ever written down.
-//! 1. In ℓ base transfers with turned roles, the sender has secret bits s and one key q_i of each pair, the
-//!    receiver has all pairs (t_i, u_i). The receiver then sends a salt, with which all keys are hashed.
+//! 1. In ℓ base OTs with reversed roles, the sender obtains secret bits s and one key q_i of each pair, the
+//!    receiver all pairs (t_i, u_i). The receiver then sends a salt, with which all keys are hashed.
 //! 2. Row y of the matrices is T(y) = F(t_1, y) ‖ … ‖ F(t_ℓ, y), U(y) likewise, and R(y) = T(y) ⊕ U(y).
 //! 3. The receiver sends one message P that gives R(y) at each of its points y, and nothing meaningful
 //!    elsewhere: [`Message`].
 //! 4. The sender has row x of Q, with Q(x) = T(x) ⊕ (s ∧ R(x)). The output is H(Q(x) ⊕ (s ∧ P(x))), which
 //!    is H(T(x)) where P(x) = R(x).
 //!
-//! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. Its ones are how many bits of s hide the output:
-//! at least 128 for all the sender's points, but with a small probability, if ℓ is [`width`](crate::width::width) of their number.
-//! `docs/narrow-masks.md` shows what a narrower matrix gives away.
+//! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. One bit of s hides the output for each of its
+//! ones. These are at least 128 for all of the sender's points, except with a small probability, if ℓ is
+//! [`width`](crate::width::width) of their number. `docs/narrow-masks.md` shows what a narrower matrix gives
+//! away.
 //!
-//! **λ.** Four events share 2^-λ ([`EVENTS`]): P does not exist (the store has no encoding, or two-choice bins
-//! overflow; a polynomial always exists); some point of the sender's meets fewer than 128 ones; masks of different
-//! items collide; points of different items are equal, or lie where a polynomial's transforms have theirs.
+//! **λ.** Four events share 2^-λ ([`EVENTS`]): P does not exist (the oblivious key-value store has no
+//! encoding, or two-choice bins overflow; a polynomial always exists); some point of the sender's meets fewer
+//! than 128 ones; masks of different items collide; points of different items are equal, or equal to a point
+//! of a polynomial's transforms.
 //!
 //! | protocol | P | points of an item |
 //! |---|---|---|
 //! | `spot-low` | a polynomial through all points, in four slices | 1 |
-//! | `spot-fast` | a polynomial per bin, two-choice hashing | 2 for the sender: one a function, appended to the item |
-//! | `sparse-okvs` | an oblivious key-value store | 1 |
+//! | `spot-fast` | a polynomial per bin, two-choice hashing | 2 for the sender: one per hash function, whose number is appended to the item |
+//! | `sparse-okvs` | an oblivious key-value store (OKVS) | 1 |
 //!
-//! **Deviations.** The salt: the base transfers are endemic, so that their chooser could try functions until
-//! the keys that it gets suit it, and the paper's are uniform. F is a bit of AES under the key, of the item's first 128 bits, which are a salted hash's.
-//! Polynomials are over GF(2^k) instead of a prime field, k being a quarter of ℓ rounded up: uniform strings
-//! are uniform elements exactly. H is BLAKE3, keyed for the run, of all ℓ bits.
+//! **Deviations.** The salt: the base OTs are endemic, so their chooser could try functions until it gets
+//! keys that suit it, while the paper's keys are uniform. F is a bit of AES under the key, applied to the
+//! first 128 bits of the item, a salted hash. Polynomials are over GF(2^k) instead of a prime field, k being
+//! a quarter of ℓ rounded up: uniform strings are uniform elements exactly. H is BLAKE3, keyed for the run,
+//! of all ℓ bits.
 
 mod bins;
 pub mod rows;
@@ -76,8 +80,8 @@ pub const MAX_COLUMNS: usize = 512;
 /// Events that share 2^-λ in a run.
 pub const EVENTS: u32 = 4;
 
-/// The most bits of statistical security: for up to 2^27 points of the sender's the matrix is no wider than
-/// [`MAX_COLUMNS`].
+/// Maximum bits of statistical security: up to it, and for up to 2^27 points of the sender's, the matrix is
+/// no wider than [`MAX_COLUMNS`].
 pub const MAX_LAMBDA: u32 = 68;
 
 /// ℓ of a run in which the sender has `points` points per item.
@@ -91,7 +95,7 @@ pub fn output_oracle(params: &Params) -> Oracle {
     Oracle::new("vesica/1 sparse output", &params.session)
 }
 
-/// From the keys of base OTs to those of F.
+/// Turns the keys of the base OTs into those of F.
 fn salt_keys(params: &Params, salt: &[u8; 16], keys: &mut [Block]) {
     let oracle = Oracle::new("vesica/1 sparse key", &params.session);
     for key in keys {
@@ -105,21 +109,21 @@ fn salt_keys(params: &Params, salt: &[u8; 16], keys: &mut [Block]) {
 pub struct Points<L> {
     /// The points, each an input of F.
     pub points: Vec<Block>,
-    /// The number of the item that each is of.
+    /// For each point the number of its item.
     pub numbers: Vec<u32>,
-    /// Where each stands in the message.
+    /// Where each point is in the message.
     pub layout: L,
 }
 
-/// A way to write rows into one message: step 3 on the receiver's side and step 4 on the sender's.
+/// A way to encode rows in one message: step 3 on the receiver's side and step 4 on the sender's.
 pub trait Message: Sync {
     /// Points of each of the sender's items.
     const POINTS: usize;
 
-    /// What is known of plain PSI with this message.
+    /// The specification of plain PSI with this message.
     fn spec() -> &'static Spec;
 
-    /// What a message knows of where points stand in it.
+    /// Where points are in the message.
     type Layout;
 
     /// The message of a run, with a matrix of at least `width` columns.
@@ -128,13 +132,13 @@ pub trait Message: Sync {
     /// Columns of the matrix, at most [`MAX_COLUMNS`].
     fn columns(&self) -> usize;
 
-    /// The receiver's points, one an item.
+    /// The receiver's points, one per item.
     ///
     /// # Errors
     /// `Resource` with a probability of at most 2^-λ for distinct items.
     fn receiver_points(&self, items: &[Item]) -> Result<Points<Self::Layout>, Error>;
 
-    /// The sender's points, [`POINTS`](Self::POINTS) an item.
+    /// The sender's points, [`POINTS`](Self::POINTS) per item.
     fn sender_points(&self, items: &[Item]) -> Points<Self::Layout>;
 
     /// Writes and sends the message that has `rows[i]` at point i. Bits beyond the columns are 0.
@@ -178,7 +182,7 @@ pub fn receiver_keys(
     Ok(pairs)
 }
 
-/// Step 1 on the sender's side: the key of each column that s has chosen.
+/// Step 1 on the sender's side: the key of each column that s chooses.
 fn sender_keys(
     channel: &mut dyn Channel,
     params: &Params,
@@ -196,7 +200,7 @@ fn sender_keys(
     Ok(keys)
 }
 
-/// A sparse extension that writes its message in the way `M`, with F for its rows.
+/// A sparse extension with the message encoding `M` and the bit function `F`.
 pub struct Sparse<M, F = AesBit> {
     width: fn(&Params) -> usize,
     parts: PhantomData<fn() -> (M, F)>,
@@ -208,8 +212,8 @@ impl<M: Message, F: BitFunction> Sparse<M, F> {
         Sparse::unsafe_width(|params| width(params, M::POINTS))
     }
 
-    /// With a matrix of at least so many columns: fewer than [`width`] leak the sender's set. For
-    /// measurements with random items alone.
+    /// With a matrix of at least `width` columns. Fewer than [`width()`] leak the sender's set: only for
+    /// measurements with random items.
     #[doc(hidden)]
     pub const fn unsafe_width(width: fn(&Params) -> usize) -> Self {
         let parts = PhantomData;

@@ -21,7 +21,7 @@ pub trait BitFunction: Sized + Sync {
     /// With one key per column, at most [`MAX_COLUMNS`].
     fn new(keys: impl ExactSizeIterator<Item = Block>) -> Self;
 
-    /// The columns of the rows of these points; those beyond the last key are left as they are.
+    /// Fills in the columns of the rows of these points; columns beyond the last key stay unchanged.
     fn fill(&self, points: &[Block; BITS], columns: &mut [Block; MAX_COLUMNS]);
 }
 
@@ -40,7 +40,7 @@ impl BitFunction for AesBit {
     }
 }
 
-/// Room to make rows in, wiped after use.
+/// A work buffer for rows, wiped after use.
 struct Scratch {
     columns: [[Block; MAX_COLUMNS]; 2],
     pieces: [Block; BITS],
@@ -74,7 +74,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A full batch, with zeros behind the last point.
+/// A full batch, padded with zeros after the last point.
 fn batch(points: &[Block]) -> [Block; BITS] {
     let mut batch = [0; BITS];
     batch[..points.len()].copy_from_slice(points);

@@ -1,9 +1,9 @@
 //! The rows in one polynomial, cut into slices: `spot-low`.
 //!
-//! **Slice and stream** (PRTY19, section 5.2): slice j of the rows has a polynomial of its own over a field that
-//! is a quarter as wide, which goes out as soon as it is known, so that the sender evaluates one slice while the
-//! receiver interpolates the next. **Tree reuse**: what depends on the points alone, the subproduct tree above
-//! all, is made once for all slices, on either side.
+//! **Slice and stream** (PRTY19, section 5.2): slice j of the rows has its own polynomial over a field that
+//! is a quarter as wide. It is sent as soon as it is known, so that the sender evaluates one slice while the
+//! receiver interpolates the next. **Tree reuse**: what depends only on the points, above all the subproduct
+//! tree, is computed once for all slices, on either side.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -49,15 +49,15 @@ impl Slices {
         }
     }
 
-    /// The points as elements of the field, of as many bits that a side's own points differ, and avoid
-    /// those of the transform, but with probability 2^-λ.
+    /// The points as elements of the field. They have enough bits that a side's own points differ, and avoid
+    /// those of the transform, except with probability 2^-λ.
     fn elements(&self, points: &Points<()>) -> Vec<u128> {
         let mask = u128::MAX >> (128 - self.bits);
         points.points.iter().map(|point| point & mask).collect()
     }
 }
 
-/// Two points of a set that fall together, or one on a point of a transform.
+/// The error for two equal points of a set, or one on a point of a transform.
 pub(super) fn unlucky(error: vesica_primitives::polynomial::Error) -> Error {
     Error::Resource(error.to_string())
 }

@@ -11,13 +11,13 @@ use super::rows::Row;
 use super::{EVENTS, MAX_COLUMNS, Message, Points};
 use crate::{Item, MAX_SYSTEM, Params, Spec, bytes, halves, sparse};
 
-/// Frames with slots of the store.
+/// Frames with slots of the OKVS.
 pub const STORE: Kind = Kind {
     code: 61,
     name: "store",
 };
 
-/// Slots that go out together.
+/// Slots that are sent together.
 const SLOTS: usize = 1 << 13;
 
 static SPEC: Spec = sparse::spec::<Store>(

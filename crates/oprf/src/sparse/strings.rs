@@ -5,7 +5,7 @@ use super::rows::Row;
 /// Slices of a row.
 pub(super) const SLICES: usize = 4;
 
-/// Strings that go over the wire together, in as many bytes as a string has bits.
+/// Strings that are sent together, in as many bytes as a string has bits.
 pub(super) const GROUP: usize = 8;
 
 /// Bits of a slice of a row of at least `width` bits; there are fields from 65 bits on.
@@ -24,7 +24,7 @@ pub(super) fn slice_of(row: &Row, slice: usize, bits: usize) -> u128 {
     string & u128::MAX >> (128 - bits)
 }
 
-/// Adds `s` ∧ `string` to the row, the string standing where [`slice_of`] finds slice number `slice`.
+/// Adds `s` ∧ `string` to the row, with the string at slice number `slice` ([`slice_of`]).
 pub(super) fn add_slice(row: &mut Row, s: &Row, slice: usize, bits: usize, string: u128) {
     let first = slice * bits;
     let (word, shift) = (first / 64, first % 64);
@@ -39,7 +39,7 @@ pub(super) fn add_slice(row: &mut Row, s: &Row, slice: usize, bits: usize, strin
     }
 }
 
-/// The bytes of strings of `bits` bits, lowest bit first; groups are filled up with zeros.
+/// The bytes of strings of `bits` bits, lowest bit first; groups are padded with zeros.
 pub(super) fn pack(strings: &[u128], bits: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(strings.len().div_ceil(GROUP) * bits);
     for group in strings.chunks(GROUP) {

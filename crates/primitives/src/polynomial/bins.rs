@@ -1,23 +1,23 @@
 //! Small polynomials in bulk over GF(2^k): one for each bin and slice.
 //!
-//! A bin has some forty points; at each, [`SLICES`] values belong to as many polynomials, which share all
-//! that depends on the points alone. Coefficients are those of 1, x, x², …: at these sizes the quadratic
-//! algorithms are the fastest, and there is no use for transforms. Bins go to the threads of the current
-//! rayon pool.
+//! A bin has some forty points. Each has [`SLICES`] values, one per polynomial; the polynomials share
+//! everything that depends only on the points. Coefficients are those of 1, x, x², …: at these sizes
+//! quadratic algorithms are the fastest, and transforms do not help. Bins are distributed over the threads of
+//! the current rayon pool.
 
 use super::Error;
 use rayon::prelude::*;
 use vesica_kernels::Backend;
 pub use vesica_kernels::gf2k::{Field, SLICES};
 
-/// Points that a thread takes at a time, about.
+/// Approximate number of points that a thread takes at a time.
 const CHUNK: usize = 1 << 12;
 
 /// The coefficients of the polynomials of degree below `size` through the points of each bin.
 ///
-/// Bin b has points number b·`size` to (b + 1)·`size` − 1; their values are at the same places in each
-/// slice, and so are the coefficients of its polynomials, lowest first, in each slice of the result. Fails
-/// if a bin has two equal points.
+/// Bin b has points number b·`size` to (b + 1)·`size` − 1; their values are at the same indices in each
+/// slice, and so are the coefficients of its polynomials, lowest first, in each slice of the result. Fails if
+/// a bin has two equal points.
 ///
 /// # Panics
 /// If `size` is 0 or does not divide the number of points, or the slices differ in length from the points.
@@ -43,9 +43,9 @@ pub fn interpolate(
 }
 
 /// The values at `points[i]` of the polynomials of bin `bins[i]`, whose coefficients are laid out as
-/// [`interpolate`] leaves them. Fast if points of a bin are neighbours.
+/// [`interpolate`] leaves them. Fast if points of a bin are adjacent.
 ///
-/// Addresses and time depend on `bins`, and on nothing else but sizes.
+/// Addresses and time depend only on `bins` and on sizes.
 ///
 /// # Panics
 /// If there is no such bin, `size` is 0, or there are not as many bins as points.

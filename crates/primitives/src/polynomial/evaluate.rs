@@ -5,11 +5,11 @@ use super::tree::{self, Keep, Scratch, Tree, add_all};
 use super::{Error, LOG_LEAF, log_ceil};
 use rayon::prelude::*;
 
-/// Batches of at most 2^this points go to different threads; larger ones one after the other, each to all
-/// threads.
+/// Batches of at most 2^this points go to different threads; larger ones are processed one after the other,
+/// each by all threads.
 const LOG_SHARED: u32 = 12;
 
-/// The points of an evaluation, and what depends on them alone.
+/// The points of an evaluation, and what depends only on them.
 pub struct Evaluator<'a, F: Field> {
     field: &'a F,
     coefficients: usize,
@@ -20,7 +20,7 @@ pub struct Evaluator<'a, F: Field> {
 /// Points that share a tree.
 struct Batch<E> {
     points: Vec<E>,
-    /// Blocks of so many coefficients go down the tree; with none, evaluation is direct.
+    /// Blocks of 2^`log` coefficients go down the tree; `None` means direct evaluation.
     log: Option<u32>,
     /// The products of S_k over the levels of the tree above the leaves.
     weights: Vec<E>,
@@ -34,9 +34,9 @@ struct Batch<E> {
 }
 
 impl<'a, F: Field> Evaluator<'a, F> {
-    /// For polynomials of up to so many coefficients. Takes 2·m·log₂ b elements of memory for m points, where
-    /// b, the points that share a tree, is the least power of two that is not below the number of
-    /// coefficients, the number of points or 2^[`Field::LOG_BATCH`].
+    /// For polynomials of up to `coefficients` coefficients. Takes 2·m·log₂ b elements of memory for m
+    /// points, where b, the points that share a tree, is the least power of two that is not below the number
+    /// of coefficients, the number of points or 2^[`Field::LOG_BATCH`].
     pub fn new(field: &'a F, points: &[F::Element], coefficients: usize) -> Result<Self, Error> {
         let batches = split::<F>(points, coefficients);
         let new = |batch: &&[F::Element]| Batch::new(field, batch, coefficients);
@@ -111,7 +111,7 @@ fn split<F: Field>(mut points: &[F::Element], coefficients: usize) -> Vec<&[F::E
     while !points.is_empty() {
         let log = log_batch::<F>(points.len(), coefficients);
         let size = match log {
-            // Whatever is evaluated directly needs no tree; threads take it in parts.
+            // Direct evaluation needs no tree; threads take it in parts.
             None => 1 << LOG_SHARED,
             Some(log) => 1 << log,
         };
@@ -187,7 +187,7 @@ impl<E: Copy + Send + Sync> Batch<E> {
             }
             waiting.push(values);
         }
-        // What still waits are lower halves, one for each set bit of the number of blocks.
+        // Lower halves still wait, one for each set bit of the number of blocks.
         let Some(mut values) = waiting.pop() else {
             return vec![F::ZERO; self.points.len()];
         };

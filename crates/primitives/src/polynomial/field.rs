@@ -1,4 +1,4 @@
-//! What the algorithms need of a field, and the fields that have it.
+//! What the algorithms need from a field, and the fields that provide it.
 
 use vesica_kernels::Backend;
 use vesica_kernels::binary::{self, cantor_element};
@@ -70,7 +70,7 @@ pub struct Tower {
 }
 
 impl Tower {
-    /// For up to 2^`log` points and coefficients a tree; takes 2^(`log` + 2) bytes.
+    /// For up to 2^`log` points and coefficients per tree; takes 2^(`log` + 2) bytes.
     pub fn new(log: u32) -> Self {
         Tower {
             transform: binary::Transform::new(log),
@@ -171,7 +171,7 @@ pub struct Gf2k {
 }
 
 impl Gf2k {
-    /// The field of 2^`bits` elements; takes 50 KiB, so it wants to be shared.
+    /// The field of 2^`bits` elements; takes 50 KiB, so share it.
     ///
     /// # Panics
     /// If `bits` is not from 65 to 128.

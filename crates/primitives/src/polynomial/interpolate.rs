@@ -4,7 +4,7 @@ use super::field::Field;
 use super::tree::{self, Keep, Scratch, Tree};
 use super::{Error, LOG_LEAF};
 
-/// The points of an interpolation, and what depends on them alone.
+/// The points of an interpolation, and what depends only on them.
 pub struct Interpolator<'a, F: Field> {
     field: &'a F,
     /// 1/M′(x_i).
@@ -15,7 +15,7 @@ pub struct Interpolator<'a, F: Field> {
 }
 
 impl<'a, F: Field> Interpolator<'a, F> {
-    /// Takes 2·n·⌈log₂ n⌉ elements of memory for n points, and for the time of the call 6·n more.
+    /// Takes 2·n·⌈log₂ n⌉ elements of memory for n points, and 6·n more during the call.
     pub fn new(field: &'a F, points: &[F::Element]) -> Result<Self, Error> {
         if points.is_empty() {
             return Ok(Interpolator {

@@ -3,24 +3,24 @@
 //! A polynomial is the vector of its coefficients of X_0, X_1, …, the basis of [`Field`], in which additive
 //! transforms need no conversion. X_0 is 1 and every other X_j has degree j, so degrees, constants and
 //! uniform polynomials look as in the monomial basis. The fields are [`Tower`], GF(2^256), and [`Gf2k`],
-//! GF(2^k) for k from 65 to 128. [`bins`] has polynomials of some forty coefficients each, which need other
-//! methods.
+//! GF(2^k) for k from 65 to 128. [`bins`] handles polynomials of some forty coefficients each, which need
+//! other methods.
 //!
-//! Evaluation goes down a subproduct tree. A node of level k stands for 2^k points and holds
-//! M = Π (x − x_i). Going from a parent to a child needs P mod M; instead of a division this takes a
-//! Montgomery step: with S = ŝ_k + ŝ_k(α), which vanishes on the coset α + V_k, the quotient
-//! (P − T·M)/S, for T = P/M on that coset, is P/S modulo M and has degree below 2^k. On the coset
-//! α + β_k + V_k the value of S is 1, which makes the quotient one subtraction there. What remains at a
-//! leaf is the value over Π S_k(x_i), and that product is put back at the end. In the X_j basis,
-//! reduction modulo S is one addition, so a child costs four transforms of size 2^k and no power series.
+//! Evaluation goes down a subproduct tree. A node of level k covers 2^k points and holds M = Π (x − x_i).
+//! Going from a parent to a child needs P mod M; instead of a division this takes a Montgomery step: with S =
+//! ŝ_k + ŝ_k(α), which vanishes on the coset α + V_k, the quotient (P − T·M)/S, for T = P/M on that coset, is
+//! P/S modulo M and has degree below 2^k. On the coset α + β_k + V_k the value of S is 1, which makes the
+//! quotient one subtraction there. At a leaf, what remains is the value divided by Π S_k(x_i), and that
+//! product is multiplied back at the end. In the X_j basis, reduction modulo S is one addition, so a child
+//! costs four transforms of size 2^k and no power series.
 //!
 //! Interpolation is the usual Σ y_i/M′(x_i) · M/(x − x_i) up the same tree; the derivative of ŝ_i is
 //! constant, which makes M′ a sum of shifted coefficients.
 //!
-//! A tree serves any number of polynomials: [`Evaluator`] and [`Interpolator`] keep what depends on the
-//! points alone. It takes two elements for each point and level, so 40·n·16 bytes over GF(2^k) for
-//! n = 2^20 points, and works within a few times 16·n bytes more. Nodes of a level go to the threads of the
-//! current rayon pool. All access patterns depend on sizes alone.
+//! A tree serves any number of polynomials: [`Evaluator`] and [`Interpolator`] keep what depends only on the
+//! points. It takes two elements per point and level, so 40·n·16 bytes over GF(2^k) for n = 2^20 points, and
+//! needs a few times 16·n bytes more to work. Nodes of a level are distributed over the threads of the
+//! current rayon pool. All access patterns depend only on sizes.
 //!
 //! ```
 //! use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
@@ -53,14 +53,14 @@ const COSET: u64 = 1 << 40;
 /// level skipped saves an inversion.
 const LOG_LEAF: u32 = 4;
 
-/// Why points cannot be worked with.
+/// Why points cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Two points are equal.
     #[error("interpolation points are not distinct")]
     RepeatedPoint,
-    /// A point lies among the transform's own: for a tree of up to 2^m points in α + V_{m−1}, which a
-    /// uniform point of GF(2^k) does with probability 2^(m−1−k).
+    /// A point is among the transform's own points: α + V_{m−1} for a tree of up to 2^m points. A uniform
+    /// point of GF(2^k) is there with probability 2^(m−1−k).
     #[error("a point lies on the transform's own points")]
     ReservedPoint,
 }

@@ -5,14 +5,14 @@ use super::{COSET, LOG_LEAF, log_ceil};
 use rayon::prelude::*;
 use std::sync::Mutex;
 
-/// Neighbouring nodes are worked on together, up to so many bytes: they stay in cache through all steps of
+/// Neighbouring nodes are processed together, up to this many bytes: they stay in cache through all steps of
 /// a level, and different threads take different ones.
 const CHUNK_BYTES: usize = 1 << 17;
 
-/// The subproduct tree of n points, by the values of its nodes.
+/// The subproduct tree of n points, given by the values of its nodes.
 ///
-/// Level k has one block of 2^k elements a node, for an even number of nodes that covers the points;
-/// nodes beyond the last point are the polynomial 1.
+/// Level k has one block of 2^k elements per node, for an even number of nodes that covers the points; nodes
+/// beyond the last point are the polynomial 1.
 pub(super) struct Tree<E> {
     pub(super) log: u32,
     /// Per level k below the root, the values of M on α + V_k.
@@ -23,13 +23,13 @@ pub(super) struct Tree<E> {
     pub(super) root: Vec<E>,
 }
 
-/// Elements of level k that are worked on together: whole pairs of nodes.
+/// Elements of level k that are processed together: whole pairs of nodes.
 fn chunk_size<E>(k: u32) -> usize {
     (CHUNK_BYTES / size_of::<E>()).max(2 << k)
 }
 
-/// Buffers that the steps of one call share: to get fresh memory from the system takes longer than many a
-/// step.
+/// Buffers that the steps of one call share: getting fresh memory from the system takes longer than many
+/// steps.
 pub(super) struct Scratch<E>(Mutex<Vec<Vec<E>>>);
 
 impl<E: Copy> Scratch<E> {
@@ -42,7 +42,7 @@ impl<E: Copy> Scratch<E> {
         let buffers = || self.0.lock().expect("no step panics with the lock");
         let mut buffer = buffers().pop().unwrap_or_default();
         if buffer.len() < len {
-            // What it held is of no use.
+            // The old contents are not needed.
             buffer.clear();
             buffer.resize(len, fill);
         }
@@ -110,8 +110,8 @@ impl<E: Copy + Send + Sync> Tree<E> {
     }
 }
 
-/// From the nodes of level k, less the leading terms of those that are full, to their values on both cosets
-/// and, if wanted, to the nodes of level k + 1, likewise.
+/// From the nodes of level k, without the leading terms of full nodes, to their values on both cosets and, if
+/// wanted, to the nodes of level k + 1 in the same form.
 fn rise<F: Field>(
     field: &F,
     k: u32,

@@ -1,9 +1,8 @@
 //! Ascending numbers as bits: Rice codes of their differences.
 //!
-//! A difference d is written as its quotient by 2^k in unary (so many zeros, then a one) and its
-//! remainder in k bits. A quotient of [`LONG`] or more is written as [`LONG`] zeros and d in full,
-//! so that no number takes more than [`LONG`] bits beyond its own. Bits fill bytes from the
-//! lowest.
+//! A difference d is written as its quotient by 2^k in unary (that many zeros, then a one) and its remainder
+//! in k bits. A quotient of [`LONG`] or more is written as [`LONG`] zeros and d in full, so that no number
+//! takes more than [`LONG`] bits beyond its own length. Bits fill bytes from the lowest.
 
 use vesica_wire::{MAX_FRAME, Misbehaviour};
 
@@ -11,7 +10,7 @@ use vesica_wire::{MAX_FRAME, Misbehaviour};
 /// difference in 2^22 or fewer gets there.
 pub(super) const LONG: u32 = 32;
 
-/// Zero bytes behind a frame, so that every field can be read with one load.
+/// Zero bytes appended to a frame, so that every field can be read with one load.
 const PADDING: usize = 64;
 
 const OUT_OF_RANGE: &str = "a number out of range";
@@ -19,15 +18,15 @@ const OUT_OF_RANGE: &str = "a number out of range";
 /// Bits to write.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// Whole bytes that are written.
+    /// Number of whole bytes written.
     at: usize,
-    /// Bits behind them, fewer than 8.
+    /// The bits after them, fewer than 8.
     word: u64,
     filled: u32,
 }
 
 impl Writer {
-    /// A writer with room for so many bytes before it has to grow.
+    /// A writer with room for `bytes` bytes before it has to grow.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Writer {
             bytes: vec![0; bytes],
@@ -37,7 +36,7 @@ impl Writer {
         }
     }
 
-    /// Appends the `bits` ≤ 64 bits of `value`, which has no others.
+    /// Appends the lowest `bits` ≤ 64 bits of `value`; its other bits are zero.
     #[inline]
     pub(super) fn put(&mut self, value: u64, bits: u32) {
         debug_assert!(bits <= 64 && (bits == 64 || value >> bits == 0));
@@ -49,8 +48,8 @@ impl Writer {
         }
     }
 
-    /// Of at most 56 bits. Writes a word and keeps the bytes that are full: how many those are is a
-    /// matter of chance that no branch should depend on.
+    /// [`Self::put`] for at most 56 bits. Writes a word and keeps the full bytes: their number is random, so
+    /// no branch should depend on it.
     #[inline]
     fn put_short(&mut self, value: u64, bits: u32) {
         self.word |= value << self.filled;
@@ -70,7 +69,7 @@ impl Writer {
         self.bytes.resize(2 * self.bytes.len() + 64, 0);
     }
 
-    /// The bytes; the last one is filled up with zero bits.
+    /// The bytes; the last one is padded with zero bits.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.put_short(0, self.filled.wrapping_neg() % 8);
         self.bytes.truncate(self.at);
@@ -78,7 +77,7 @@ impl Writer {
     }
 }
 
-/// A frame of bits to read. Behind its end come zeros; [`Reader::check`] tells that it was passed.
+/// A frame of bits to read. Reads past its end yield zeros; [`Reader::check`] detects them.
 pub(super) struct Reader {
     what: &'static str,
     bytes: Vec<u8>,
@@ -127,7 +126,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Fails unless all has been taken but the zero bits that fill up the last byte.
+    /// Fails unless everything has been taken except the zero bits that pad the last byte.
     pub(super) fn finish(&mut self) -> Result<(), Misbehaviour> {
         self.check()?;
         let rest = self.end - self.at;
@@ -140,7 +139,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The error for a value that has this problem.
+    /// The error for a value with this problem.
     #[cold]
     pub(super) fn bad(&self, problem: &'static str) -> Misbehaviour {
         Misbehaviour::BadValue {
@@ -158,8 +157,7 @@ impl Reader {
     }
 }
 
-/// How ascending numbers are written: the first in full, then each one's difference to the one
-/// before.
+/// How ascending numbers are written: the first in full, then the difference of each to its predecessor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaps {
     /// Bits of a number, 1 to 64.
@@ -183,7 +181,7 @@ impl Gaps {
         }
     }
 
-    /// For `count` different numbers below `end` > 0.
+    /// For `count` distinct numbers below `end` > 0.
     pub(super) fn of_subset(end: usize, count: usize) -> Self {
         let most = end as u64 - 1;
         Gaps {
@@ -194,17 +192,17 @@ impl Gaps {
         }
     }
 
-    /// Numbers that every frame but the last holds, when `more` bits go with each.
+    /// Numbers in every frame but the last, with `more` bits added to each.
     pub(super) fn per_frame(&self, more: usize) -> usize {
         8 * MAX_FRAME / self.most_bits(more)
     }
 
-    /// Most bytes of `count` numbers, when `more` bits go with each.
+    /// Maximum bytes of `count` numbers, with `more` bits added to each.
     pub(super) fn most_bytes(&self, count: usize, more: usize) -> usize {
         (count * self.most_bits(more)).div_ceil(8)
     }
 
-    /// About as many bytes as `count` numbers take, when `more` bits go with each.
+    /// Approximate bytes of `count` numbers, with `more` bits added to each.
     pub(super) fn expected_bytes(&self, count: usize, more: usize) -> usize {
         count * (self.rice as usize + 3 + more) / 8 + 16
     }
@@ -278,8 +276,7 @@ impl Gaps {
     }
 }
 
-/// Bits of a remainder, for `count` gaps that add up to `total`: those that make the expected
-/// length of a code the least.
+/// Bits of a remainder that minimise the expected code length, for `count` gaps with the sum `total`.
 ///
 /// One bit more pays while x² + x > 1 for x = e^(-2^k/mean), thus while 2^k < 0.4812·mean.
 fn rice(total: u128, count: usize) -> u32 {

@@ -14,7 +14,7 @@ pub(super) struct Code {
     /// The leading bits, at most 64.
     gaps: Gaps,
     lead: u32,
-    /// Bits behind them.
+    /// Number of bits after them.
     tail: usize,
 }
 
@@ -54,7 +54,7 @@ impl Code {
         self.gaps.per_frame(self.tail)
     }
 
-    /// Most bytes of a frame of `count` masks.
+    /// Maximum bytes of a frame of `count` masks.
     pub(super) fn most_bytes(&self, count: usize) -> usize {
         self.gaps.most_bytes(count, self.tail)
     }
@@ -106,7 +106,7 @@ impl<'a, const W: usize> Decoder<'a, W> {
         }
     }
 
-    /// Reads on, as many masks as `block` has room for, and returns how many; 0 at the end.
+    /// Reads as many of the next masks as `block` has room for, and returns how many; 0 at the end.
     ///
     /// Fails at the first mask that the frame does not hold or that is smaller than the one before,
     /// and at the end unless nothing but padding is left.

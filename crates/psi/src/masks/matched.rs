@@ -11,7 +11,7 @@ fn listed(count: usize, end: usize) -> (bool, usize) {
     (others, if others { end - count } else { count })
 }
 
-/// Those of 0 to `end` that are not in `positions`, which ascend.
+/// The numbers below `end` that are not in `positions`, which ascend.
 fn complement(positions: &[u32], end: usize) -> Vec<u32> {
     let mut rest = positions.iter().peekable();
     (0..end as u32)
@@ -19,7 +19,7 @@ fn complement(positions: &[u32], end: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Tells that the masks at these `positions`, ascending and less than `end`, matched.
+/// Says that the masks at these `positions`, ascending and less than `end`, matched.
 pub(super) fn send(channel: &mut dyn Channel, end: usize, positions: &[u32]) -> Result<(), Error> {
     let count = positions.len() as u32;
     channel.send(MATCHED, count.to_le_bytes().to_vec())?;

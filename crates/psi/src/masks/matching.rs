@@ -1,26 +1,26 @@
-//! Two ascending sequences of masks, merged in time that says nothing of what they share.
+//! Merges two ascending sequences of masks in time independent of what they share.
 //!
-//! The receiver sends its next message after this, so the sender could read the size of the
-//! intersection from the delay. Each step of the merge therefore compares one pair of masks, without
-//! a branch on the outcome, and moves on in one of the sequences. A block takes as many steps as it
-//! has masks and the own ones in its range together: a sender that chooses its masks beside one that it
-//! guesses cannot have a match decide over the steps of a whole block.
+//! The receiver sends its next message after this, so the sender could read the size of the intersection from
+//! the delay. Each step of the merge therefore compares one pair of masks, without a branch on the outcome,
+//! and advances in one of the sequences. The number of steps for a block is its number of masks plus that of
+//! own masks in its range. So a sender that chooses its masks next to a guessed one cannot make a match
+//! decide the steps of a whole block.
 
 use vesica_wire::Misbehaviour;
 
 use super::frames::Decoder;
 use super::order::Order;
 
-/// Masks that are read before they are compared.
+/// Masks read at a time before they are compared.
 const BLOCK: usize = 256;
 
-/// What one frame has in common with the own masks.
+/// What a frame has in common with the own masks.
 pub(super) struct Hits<const W: usize> {
     /// The frame's first mask.
     pub(super) first: [u64; W],
     /// The frame's last mask.
     pub(super) last: [u64; W],
-    /// Place, in ascending order, of the first own mask that is not below `first`.
+    /// Position, in ascending order, of the first own mask that is not below `first`.
     pub(super) start: usize,
     /// For each own mask from `start` up to `last`, whether it is in the frame.
     pub(super) own: Vec<bool>,

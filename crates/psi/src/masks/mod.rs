@@ -1,28 +1,28 @@
 //! The mask exchange, the second half of every OPRF-based protocol: the sender sends F of its items,
-//! shortened, sorted and coded as differences, and the receiver looks its own up.
+//! shortened, sorted and coded as differences, and the receiver looks up its own.
 //!
 //! F of an item that the receiver does not hold looks random, so the sorted order of the masks says
 //! nothing about the order of the items.
 //!
-//! Sorted masks need not be sent in full: PRTY19, section 3.5, saves about log₂ n bits of each. Of
-//! n masks of w bits the set has log₂ C(2^w, n) bits, some w − log₂ n + 1.44 a mask; the code here
-//! takes w − log₂ n + 1.55 or so. The differences of the leading 64 bits are Rice-coded, the bits
-//! behind them follow as they are.
+//! Sorted masks need not be sent in full: PRTY19, section 3.5, saves about log₂ n bits of each. A set of n
+//! masks of w bits has log₂ C(2^w, n) bits of entropy, some w − log₂ n + 1.44 per mask; the code here takes
+//! w − log₂ n + 1.55 or so. The differences of the leading 64 bits are Rice-coded, the remaining bits follow
+//! uncoded.
 //!
 //! | message | frames |
 //! |---|---|
-//! | [`MASKS`] | all masks, ascending, so many a frame as [`Exchange`] computes; a frame begins with a mask in full, so that each can be read without the others |
+//! | [`MASKS`] | all masks, ascending, as many per frame as [`Exchange`] computes; a frame begins with a full mask, so that each can be read without the others |
 //! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
-//! | [`NAMES`] | instead, where the sender has several masks per item: the number of matches as before; then names of the items, coded as masks are |
+//! | [`NAMES`] | instead, where the sender has several masks per item: the number of matches as before; then the tags ("names") of the items, coded like masks |
 //!
-//! Where the sender has several masks per item, one for each bin in which the receiver may have put it,
-//! all of them go into one sorted sequence. Which of them matched tells in which bin the receiver has put the
-//! item, and that depends on its other items: positions would give away more than the matches. So
-//! the receiver then tells names, hashes of items that both can compute, of nothing but the matches.
+//! Where the sender has several masks per item, one for each bin in which the receiver may have put it, all
+//! of them go into one sorted sequence. The one that matched shows in which bin the receiver has put the
+//! item, and that depends on its other items: positions would give away more than the matches. So the
+//! receiver then sends names instead: tags of the matching items only, hashes that both sides can compute.
 //!
-//! Sorting takes time that depends on the side's own masks. Matching does not take time that depends on
-//! the matches, since a sender that is told nothing could read their number from the receiver's next
-//! message; where both learn them, telling does.
+//! The time for sorting depends on a side's own masks. The time for matching does not depend on the matches,
+//! since a sender that is told nothing could read their number from the delay of the receiver's next message.
+//! Where both learn the matches, the time for telling them does.
 
 mod bits;
 mod frames;
@@ -70,7 +70,7 @@ pub struct Exchange {
     pub width: usize,
     /// Items of the sender.
     pub sender_size: usize,
-    /// Masks of the sender per item, 1 or more; fewer than 2^32 in all.
+    /// Masks of the sender per item, 1 or more; fewer than 2^32 in total.
     pub masks_per_item: usize,
     /// Items and masks of the receiver, fewer than 2^32.
     pub receiver_size: usize,
@@ -84,9 +84,9 @@ impl Exchange {
         self.masks_per_item * self.sender_size
     }
 
-    /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether
-    /// it matched, as the receiver tells; a dishonest receiver can tell anything. Of masks that repeat
-    /// one counts as matched.
+    /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether it
+    /// matched according to the receiver; a dishonest receiver can claim anything. Of equal masks only one
+    /// counts as matched.
     ///
     /// # Panics
     /// If there are not `sender_size` masks, one per item, or they have fewer than `width` bits.
@@ -107,8 +107,8 @@ impl Exchange {
         Ok(Some(matched))
     }
 
-    /// [`Self::send`] for several masks per item, in any order; if both learn the matches, returns for
-    /// each item whether it matched, as the receiver tells.
+    /// [`Self::send`] for several masks per item, in any order; if both learn the matches, returns for each
+    /// item whether it matched according to the receiver.
     ///
     /// # Panics
     /// If there are not `sender_size` items, or not `masks_per_item` masks of each, or these have fewer than `width`
@@ -142,8 +142,8 @@ impl Exchange {
         Ok(order)
     }
 
-    /// Receives the sender's masks, one per item, and says of each of the receiver's own masks whether it
-    /// is among them; if both learn them, tells the sender first.
+    /// Receives the sender's masks, one per item, and returns for each of the receiver's own masks whether it
+    /// is among them; if both learn the matches, tells the sender first.
     ///
     /// # Panics
     /// If there are not `receiver_size` masks, the sender has several per item, or they have fewer than
@@ -161,8 +161,8 @@ impl Exchange {
         Ok(found.matched(&order))
     }
 
-    /// [`Self::receive`] for a sender that has several masks per item. `numbers[i]` is the index of the
-    /// item that `own[i]` is of; says of each item whether it matched.
+    /// [`Self::receive`] for a sender that has several masks per item. `numbers[i]` is the index of the item
+    /// of `own[i]`; returns for each item whether it matched.
     ///
     /// # Panics
     /// If there are not `receiver_size` items and masks, or these have fewer than `width` bits.
@@ -255,7 +255,7 @@ fn send_sorted<const W: usize>(
     Ok(())
 }
 
-/// Receives `count` masks, and finds the own ones among them, all of which are in order.
+/// Receives `count` masks, and finds among them the own masks, which are all in order.
 fn receive_sorted<const W: usize>(
     channel: &mut dyn Channel,
     code: &Code,
@@ -286,7 +286,7 @@ fn receive_sorted<const W: usize>(
     Ok(())
 }
 
-/// What a party has found so far. Nothing here takes time that depends on it.
+/// What a party has found so far. No time here depends on it.
 struct Found<const W: usize> {
     /// Which own masks have matched, in ascending order of the masks.
     own: Vec<bool>,
@@ -297,7 +297,7 @@ struct Found<const W: usize> {
 }
 
 impl<const W: usize> Found<W> {
-    /// Nothing yet, of so many own masks.
+    /// Nothing found yet, for `own` own masks.
     fn new(own: usize) -> Self {
         Found {
             own: vec![false; own],
@@ -315,13 +315,13 @@ impl<const W: usize> Found<W> {
         matched
     }
 
-    /// Takes what the next frame has in common with the own masks.
+    /// Adds what the next frame has in common with the own masks.
     fn take(&mut self, code: &Code, mut hits: Hits<W>) -> Result<(), Error> {
         if self.last.is_some_and(|last| hits.first < last) {
             return Err(code.out_of_order().into());
         }
         if self.last == Some(hits.first) {
-            // It has been counted in the frame before.
+            // It was counted in the previous frame.
             hits.theirs[0] = false;
         }
         self.last = Some(hits.last);
@@ -357,7 +357,7 @@ fn shortened<const W: usize>(mask: &[u64; W], width: usize) -> [u64; W] {
     std::array::from_fn(|i| mask[i] & top(width.saturating_sub(64 * i)))
 }
 
-/// Whether a < b; the first word nearly always tells.
+/// Whether a < b; the first word nearly always decides.
 #[inline]
 fn less<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
     a[0] < b[0] || a[0] == b[0] && a < b

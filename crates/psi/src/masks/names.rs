@@ -1,4 +1,4 @@
-//! Telling the sender which of its items matched, where it has several masks of each.
+//! Telling the sender which of its items matched, where it has several masks per item.
 
 use rayon::prelude::*;
 use vesica_primitives::oracle::Oracle;
@@ -9,14 +9,14 @@ use super::order::Order;
 use super::{Exchange, Found, NAMES, receive_sorted, send_sorted, words};
 use crate::Item;
 
-/// A name; its topmost bits count, as many as a mask of the exchange has, or all.
+/// A name, the tag of an item; only its topmost bits count, as many as a mask of the exchange has, or all.
 type Name = [u64; 2];
 
 /// Items that are hashed together.
 const BATCH: usize = 512;
 
-/// Bits of a name. Some name that is told is that of two items of the sender's with probability at most
-/// 2^-λ, because a mask has λ + log₂(c·n_s·n_r) bits.
+/// Bits of a name. Any name sent is that of two of the sender's items with probability at most 2^-λ, because
+/// a mask has λ + log₂(c·n_s·n_r) bits.
 fn width(exchange: &Exchange) -> usize {
     exchange.width.min(128)
 }
@@ -32,7 +32,7 @@ pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
     words(&hashes)
 }
 
-/// Tells the sender the names of the items with the numbers `matches`.
+/// Sends the names of the items with the numbers `matches` to the sender of masks.
 pub(super) fn send(
     exchange: &Exchange,
     channel: &mut dyn Channel,
@@ -47,10 +47,10 @@ pub(super) fn send(
     send_sorted(channel, &code, &mut Order::new(&names, width(exchange)))
 }
 
-/// Receives names, and says of each of the sender's `items`, all different, whether its name is among them.
+/// Receives names, and returns for each of the sender's distinct `items` whether its name is among them.
 ///
-/// Other names are passed over. A receiver that names what it guesses would learn from an error that the sender
-/// does not have it, and nothing makes it tell the truth anyway.
+/// Other names are ignored. From an error, a receiver that names a guess would learn that the sender does not
+/// have it, and nothing makes the receiver tell the truth anyway.
 pub(super) fn receive(
     exchange: &Exchange,
     channel: &mut dyn Channel,

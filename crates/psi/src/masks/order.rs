@@ -1,8 +1,8 @@
 //! Masks in ascending order, with their indices.
 //!
-//! Masks are uniform, so the order of their first bits cuts them into parts of nearly equal sizes,
-//! and the next bits sort a part but for a few neighbours. Whatever the masks are, the order is
-//! right; the time is that of uniform ones only for uniform ones.
+//! Masks are uniform, so their first bits divide them into parts of nearly equal size, and the next bits sort
+//! a part except for a few neighbours. Masks of any distribution are sorted correctly; only the speed relies
+//! on uniformity.
 
 use rayon::prelude::*;
 
@@ -11,23 +11,23 @@ use super::{less, shortened, top};
 /// A mask, cut to the width, and its index.
 pub(super) type Entry<const W: usize> = ([u64; W], u32);
 
-/// A part has about so many masks, as a power of two.
+/// log₂ of the approximate number of masks in a part.
 const PART: u32 = 9;
 
-/// Most bits that choose a part: more parts than this are more than caches follow.
+/// Maximum bits that choose a part: caches cannot keep up with more parts.
 const MAX_PART_BITS: u32 = 12;
 
-/// Parts with more than so many masks under one value of their next bits are sorted by comparing.
+/// Parts with more than this many masks under one value of their next bits are sorted by comparison.
 const CROWD: u32 = 24;
 
-/// Masks, and in which order they ascend.
+/// Masks, being brought into ascending order.
 pub(super) struct Order<const W: usize> {
     entries: Vec<Entry<W>>,
-    /// Where each part begins, and the end of the last.
+    /// Where each part begins, and where the last one ends.
     starts: Vec<usize>,
     /// Bits that chose the part.
     part_bits: u32,
-    /// Parts that are in order.
+    /// How many parts are in order.
     sorted: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Plain PSI of an OPRF: each side has F of its items, and the masks are compared.
+//! Plain PSI from an OPRF: each side has F of its items, and the masks are compared.
 
 use rand_core::CryptoRng;
 use vesica_oprf::{Item, Oprf, Outputs, Params, Spec};
@@ -7,7 +7,7 @@ use vesica_wire::{Channel, Error};
 use super::Exchange;
 use crate::{Input, Output, Prepared, Protocol, Reveal, Security, Task};
 
-/// The protocol that an OPRF and the mask exchange make.
+/// The protocol made of an OPRF and the mask exchange.
 pub struct MaskExchange<O>(pub O);
 
 /// Bits of a mask.
@@ -42,8 +42,8 @@ impl<O: Oprf> MaskExchange<O> {
     }
 }
 
-/// What is said of masks, said of items: `numbers[i]` is the index of the item that mask `i` is of.
-/// Takes time that does not depend on what is said.
+/// Translates flags of masks into flags of items: `numbers[i]` is the index of the item of mask `i`. The time
+/// does not depend on the flags.
 pub(super) fn renumbered(matched: &[bool], numbers: &[u32]) -> Vec<bool> {
     let mut items = vec![false; matched.len()];
     for (matched, number) in matched.iter().zip(numbers) {
@@ -53,7 +53,7 @@ pub(super) fn renumbered(matched: &[bool], numbers: &[u32]) -> Vec<bool> {
 }
 
 impl Exchange {
-    /// The receiver's exchange: says of each of its items whether it matched.
+    /// The receiver's exchange: returns for each of its items whether it matched.
     fn own_matches(
         &self,
         channel: &mut dyn Channel,
@@ -73,7 +73,7 @@ impl Exchange {
         }
     }
 
-    /// The sender's exchange: says of each of its items whether it matched, if it is told.
+    /// The sender's exchange: returns for each of its items whether it matched, if it is told.
     fn told_matches(
         &self,
         channel: &mut dyn Channel,

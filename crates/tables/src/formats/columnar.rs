@@ -12,7 +12,7 @@ use crate::render;
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// The place of each key column among `names`.
+/// The index of each key column among `names`.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], key: &KeySpec) -> Result<Vec<usize>> {
     key.columns()
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn find<S: AsRef<str>>(names: &[S], key: &KeySpec) -> Result<Vec<usiz
         .collect()
 }
 
-/// The place of each key column in a schema, whose types must do as keys.
+/// The index of each key column in a schema; its type must be usable as a key.
 pub(crate) fn find_fields<'f>(
     fields: impl IntoIterator<Item = &'f Field>,
     key: &KeySpec,
@@ -169,7 +169,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// A value that `render` has nothing for.
+    /// A value that `render` does not handle.
     fn plain(&self, row: usize) -> Value<'a> {
         match &self.values {
             _ if self.array.is_null(row) => Value::Null,
@@ -180,7 +180,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A column of numbers that are shown by `f`.
+/// A column of numbers that `f` renders.
 fn typed<'a, T: ArrowPrimitiveType>(
     array: &'a ArrayRef,
     f: impl Fn(T::Native, &mut String) -> Kind + 'a,

@@ -10,7 +10,7 @@ use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::value::{Row, Value};
 
-/// The records of a source behind its header, which is the present record.
+/// The records of a source; the header is the current record.
 fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
     let mut records = Records::new(source.text()?, source.delimiter());
     let mark = records.skip_byte_order_mark()?;

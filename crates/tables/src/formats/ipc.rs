@@ -20,7 +20,7 @@ use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
 use crate::source::Source;
 use crate::text::read_error;
 
-/// The most that one compressed buffer may say that it expands to.
+/// Maximum expanded size that a compressed buffer may claim, in bytes.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;
 
 fn wrong(e: impl std::fmt::Display) -> Error {
@@ -174,7 +174,7 @@ pub(crate) fn unknown_type(schema: arrow_ipc::Schema<'_>) -> Option<Error> {
     })
 }
 
-/// What must be known of a file before its batches are decoded.
+/// What must be known about a file before its batches are decoded.
 struct Layout {
     is_file: bool,
     /// That of the first compressed batch.
@@ -182,9 +182,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// Walks over the messages and checks every length in them against the size of the file:
-    /// the library takes memory for what a length says before it finds the bytes missing, and
-    /// for what a compressed buffer claims to expand to.
+    /// Walks over the messages and checks every length in them against the size of the file: the library
+    /// allocates memory for a claimed length before it finds the bytes missing, and for the claimed expanded
+    /// size of a compressed buffer.
     fn read(source: &Source) -> Result<Self> {
         if source.batches().is_some() {
             return Ok(Layout {

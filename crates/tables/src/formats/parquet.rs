@@ -35,8 +35,7 @@ const BATCH_ROWS: usize = 8192;
 /// Encoded bytes of a row group after which it is written out.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// An error of the library, which wraps some of its errors in text: what it does not implement is no
-/// damage.
+/// An error of the library, which wraps some of its errors in text: an unimplemented feature is not damage.
 fn wrong(e: impl std::fmt::Display) -> Error {
     let reason = e.to_string();
     let unsupported = [
@@ -228,7 +227,7 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_key_value_metadata((!entries.is_empty()).then(|| entries.to_vec()))
         .build();
-    // The embedded Arrow schema is copied like other metadata. One made from what was read would lose
+    // The embedded Arrow schema is copied like other metadata. One derived from the reader's types would lose
     // what the reader has no hint for, such as the zone of a timestamp in seconds.
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
@@ -280,7 +279,7 @@ impl ChunkReader for Handle {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        // The length is the file's word; memory is taken only for bytes that are there.
+        // The length is only claimed by the file; memory is allocated only for bytes that are there.
         let end = start
             .checked_add(length as u64)
             .filter(|end| *end <= self.len());

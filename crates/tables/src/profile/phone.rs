@@ -65,8 +65,8 @@ pub(super) fn phone(value: &str, region: Region) -> Normalized<'_> {
     // The parser panics on some malformed texts, such as two `;phone-context=`: a value that a user
     // controls must not be able to stop the run.
     let parsed = quietly(|| {
-        // libphonenumber makes numbers of some texts that it reads back as others, or not at all:
-        // the canonical text of a number must be its own.
+        // libphonenumber turns some texts into numbers that it reads back as others, or not at all: a
+        // canonical text must be its own canonical text.
         e164(trimmed).filter(|number| number == trimmed || e164(number).as_ref() == Some(number))
     });
     match parsed {

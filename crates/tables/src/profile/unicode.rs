@@ -56,7 +56,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
-/// Trims white space and makes one space of each run.
+/// Trims white space and turns each run into one space.
 fn collapse(value: Cow<'_, str>) -> Normalized<'_> {
     let tidy = {
         let mut previous = ' ';
