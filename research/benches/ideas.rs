@@ -1,7 +1,7 @@
 //! What each published idea of the sparse extensions gains: every group measures one idea on and off.
 //!
 //! `VESICA_LOG_ITEMS` sets log₂ of the number of items (16 if not set); F from SHA-256 is measured at 2^10
-//! items, since it takes a hundred times as long. Each party has one thread.
+//! items, since it takes some forty times as long. Each party has one thread.
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
