@@ -24,15 +24,22 @@ pub(crate) fn product(a: u64, b: u64) -> (u64, u64) {
 /// The product in GF(2^64).
 pub(super) fn multiply64(a: u64, b: u64) -> u64 {
     let (low, high) = product(a, b);
-    let (low2, high2) = product(high, REDUCTION);
-    low ^ low2 ^ product(high2, REDUCTION).0
+    // x^64 is x^4 + x^3 + x + 1, and what passes x^64 then is below x^4.
+    const { assert!(REDUCTION == 0b11011) };
+    let times = |h: u64| h ^ h << 1 ^ h << 3 ^ h << 4;
+    low ^ times(high) ^ times(high >> 63 ^ high >> 61 ^ high >> 60)
+}
+
+/// a·x in GF(2^64).
+fn shifted(a: u64) -> u64 {
+    a << 1 ^ (a >> 63).wrapping_neg() & REDUCTION
 }
 
 fn multiply128(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
     let m0 = multiply64(a[0], b[0]);
     let m1 = multiply64(a[1], b[1]);
     let cross = multiply64(a[0] ^ a[1], b[0] ^ b[1]) ^ m0 ^ m1;
-    [m0 ^ m1, cross ^ multiply64(m1, 2)]
+    [m0 ^ m1, cross ^ shifted(m1)]
 }
 
 pub(super) struct Portable;
@@ -61,8 +68,9 @@ impl Arithmetic for Portable {
         let m1 = multiply128(a1, b1);
         let cross = xor(xor(multiply128(xor(a0, a1), xor(b0, b1)), m0), m1);
         let low = xor(m0, m1);
-        // x²·u times m1.
-        let high = xor(cross, multiply128(m1, [0, 4]));
+        // x²·u times m1, where u² = x·u + 1.
+        let [low1, high1] = m1.map(|word| shifted(shifted(word)));
+        let high = xor(cross, [high1, low1 ^ shifted(high1)]);
         [low[0], low[1], high[0], high[1]]
     }
 

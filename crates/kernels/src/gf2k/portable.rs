@@ -10,6 +10,16 @@ fn product(a: u64, b: u64) -> u128 {
     u128::from(low) | u128::from(high) << 64
 }
 
+/// A product by a modulus, which has few bits.
+fn product_by_low(a: u64, mut low: u64) -> u128 {
+    let mut product = 0;
+    while low != 0 {
+        product ^= u128::from(a) << low.trailing_zeros();
+        low &= low - 1;
+    }
+    product
+}
+
 fn low(v: u128) -> u64 {
     v as u64
 }
@@ -93,14 +103,14 @@ impl Arithmetic for Portable {
     fn reduce_shifted(c: Constants, [p0, p1, p2]: [u128; 3]) -> u128 {
         if c.folds_once {
             let r = c.low << c.shift;
-            let p1 = p1 ^ product(high(p2), r);
-            return p0 ^ p1 << 64 ^ product(low(p2) ^ high(p1), r);
+            let p1 = p1 ^ product_by_low(high(p2), r);
+            return p0 ^ p1 << 64 ^ product_by_low(low(p2) ^ high(p1), r);
         }
         // What stands above x^k, times r, has at most 127 bits; what of that stands above x^k again, times
         // r, has fewer than k.
         let above = p2 ^ p1 >> 64;
-        let first = product(low(above), c.low) ^ product(high(above), c.low) << 64;
-        let second = product(low(first >> c.bits), c.low);
+        let first = product_by_low(low(above), c.low) ^ product_by_low(high(above), c.low) << 64;
+        let second = product_by_low(low(first >> c.bits), c.low);
         p0 ^ p1 << 64 ^ (first ^ second) << c.shift
     }
 
