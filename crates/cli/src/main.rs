@@ -12,6 +12,7 @@ mod progress;
 mod signals;
 mod summary;
 
+use std::panic;
 use std::process::ExitCode;
 
 use args::Command;
@@ -30,6 +31,13 @@ static ALLOCATOR: OrExit<HugePages> = OrExit {
 
 fn main() -> ExitCode {
     ignore_file_size_signal();
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        // What a damaged file does to the library that reads it becomes an error of its own.
+        if !vesica::panic_is_caught() {
+            report(info);
+        }
+    }));
     let command = match args::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(args::Stop::Shown) => return ExitCode::SUCCESS,

@@ -2,32 +2,28 @@
 //!
 //! The Parquet and Arrow readers, and the phone parser, check their input but have panicked on
 //! malformed input before, and a damaged file must be one clear line and an exit code. Calls
-//! into them go through [`quietly`].
+//! into them go through [`catching`].
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
 
 thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`; a panic in it becomes its message, and is not reported on standard error.
+/// Whether a panic of this thread would become an [`Error`](crate::Error) about the input, so that the program's
+/// panic hook has nothing to report.
+pub fn panic_is_caught() -> bool {
+    CAUGHT.get()
+}
+
+/// Runs `f`; a panic in it becomes its message.
 ///
 /// Whatever `f` was working on must not be used again after an `Err`.
-pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                previous(info);
-            }
-        }));
-    });
-    let outer = QUIET.replace(true);
+pub(crate) fn catching<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    let outer = CAUGHT.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(f));
-    QUIET.set(outer);
+    CAUGHT.set(outer);
     result.map_err(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         text.or_else(|| payload.downcast_ref::<&str>().copied())
@@ -38,13 +34,14 @@ pub(crate) fn quietly<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::quietly;
+    use super::*;
 
     #[test]
     fn a_panic_is_its_message() {
-        assert_eq!(quietly(|| 5), Ok(5));
+        assert_eq!(catching(panic_is_caught), Ok(true));
+        assert!(!panic_is_caught());
         let len = std::hint::black_box(0usize);
-        let caught = quietly(|| [1, 2, 3][..len][0]);
+        let caught = catching(|| [1, 2, 3][..len][0]);
         assert!(caught.is_err_and(|m| m.contains("out of bounds")));
     }
 }

@@ -86,6 +86,7 @@ pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use format::Format;
+pub use guard::panic_is_caught;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
 pub use output::Output;

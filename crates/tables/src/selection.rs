@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::BooleanArray;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::quietly;
+use crate::guard::catching;
 use crate::rows::RowSet;
 
 /// Which rows to keep, as a pass over the table asks for them.
@@ -114,7 +114,7 @@ impl Failure {
         &self,
         f: impl FnOnce() -> std::result::Result<T, E>,
     ) -> Result<T> {
-        let reason = match quietly(f) {
+        let reason = match catching(f) {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(e)) => e.to_string(),
             Err(panic) => panic,

@@ -59,5 +59,5 @@ pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Output, Passes, Profile,
     RecordBatch, RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within,
-    select_rows, write_rows,
+    panic_is_caught, select_rows, write_rows,
 };

@@ -12,7 +12,7 @@ use arrow_select::filter::filter_record_batch;
 use super::columnar;
 use crate::backing::Handle;
 use crate::error::{Error, Result};
-use crate::guard::quietly;
+use crate::guard::catching;
 use crate::key::KeySpec;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
@@ -29,7 +29,7 @@ fn wrong(e: impl std::fmt::Display) -> Error {
 
 /// Calls the library; its errors and panics are the file's fault.
 fn call<T>(f: impl FnOnce() -> std::result::Result<T, ArrowError>) -> Result<T> {
-    quietly(f).map_err(wrong)?.map_err(wrong)
+    catching(f).map_err(wrong)?.map_err(wrong)
 }
 
 type Input = BufReader<Handle>;
@@ -96,7 +96,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
     let mut batches = Batches::open(source, &layout, Some(roots))?;
     let mut facts = Facts::default();
     while let Some(batch) = batches.next()? {
-        quietly(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
+        catching(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
     }
     Ok(facts)
 }
@@ -164,7 +164,7 @@ pub(crate) fn select(
 /// The first column of a type that the library does not know, as an error.
 pub(crate) fn unknown_type(schema: arrow_ipc::Schema<'_>) -> Option<Error> {
     schema.fields()?.iter().find_map(|field| {
-        let reason = quietly(|| arrow_schema::Field::from(field)).err()?;
+        let reason = catching(|| arrow_schema::Field::from(field)).err()?;
         let found = match field.type_as_int() {
             Some(int) if int.bitWidth() > 64 => format!("{}-bit integers", int.bitWidth()),
             _ if reason.contains("not supported") => reason,
@@ -249,7 +249,7 @@ impl Walk {
             return Err(read_error(IoKind::UnexpectedEof.into()));
         };
         let footer = self.bytes(start, length)?;
-        let footer = quietly(|| root_as_footer(&footer))
+        let footer = catching(|| root_as_footer(&footer))
             .map_err(wrong)?
             .map_err(wrong)?;
         if let Some(error) = footer.schema().and_then(unknown_type) {
@@ -302,7 +302,7 @@ impl Walk {
         let Some(head) = head.get(prefix..) else {
             return Err(Error::corrupt("a message has no head"));
         };
-        let message = quietly(|| root_as_message(head))
+        let message = catching(|| root_as_message(head))
             .map_err(wrong)?
             .map_err(wrong)?;
         let body = body.max(unsigned(message.bodyLength())?);

@@ -23,7 +23,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::{columnar, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
-use crate::guard::quietly;
+use crate::guard::catching;
 use crate::key::KeySpec;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
@@ -52,7 +52,7 @@ fn wrong(e: impl std::fmt::Display) -> Error {
 
 /// Calls the library; its errors and panics are the file's fault.
 fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T> {
-    quietly(f).map_err(wrong)?.map_err(wrong)
+    catching(f).map_err(wrong)?.map_err(wrong)
 }
 
 fn metadata(source: &Source) -> Result<ArrowReaderMetadata> {
@@ -148,7 +148,7 @@ fn reader(
 }
 
 fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
-    quietly(|| reader.next())
+    catching(|| reader.next())
         .map_err(wrong)?
         .transpose()
         .map_err(wrong)
@@ -162,7 +162,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
     let mut reader = reader(source, &metadata, Some(&roots))?;
     let mut facts = Facts::default();
     while let Some(batch) = next(&mut reader)? {
-        quietly(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
+        catching(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
     }
     Ok(facts)
 }
@@ -181,7 +181,7 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
         let Some(mask) = rows.mask(batch.num_rows())? else {
             continue;
         };
-        let kept = quietly(|| filter_record_batch(&batch, &mask))
+        let kept = catching(|| filter_record_batch(&batch, &mask))
             .map_err(wrong)?
             .map_err(wrong)?;
         failure.watch(|| writer.write(&kept))?;
@@ -200,7 +200,7 @@ pub(crate) fn select(
     let mut selected = Vec::new();
     while let Some(batch) = next(&mut reader)? {
         if let Some(mask) = rows.mask(batch.num_rows())? {
-            let kept = quietly(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
+            let kept = catching(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
             // The reader leaves out the metadata of the schema.
             let kept = kept.and_then(|kept| kept.with_schema(metadata.schema().clone()));
             selected.push(kept.map_err(wrong)?);

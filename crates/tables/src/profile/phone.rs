@@ -8,7 +8,7 @@ use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
 
 use super::Normalized;
 use crate::error::{Error, Result};
-use crate::guard::quietly;
+use crate::guard::catching;
 
 /// The region in which phone numbers without a country code are dialled: an ISO 3166 two-letter
 /// code for which libphonenumber has a numbering plan.
@@ -64,7 +64,7 @@ pub(super) fn phone(value: &str, region: Region) -> Normalized<'_> {
     };
     // The parser panics on some malformed texts, such as two `;phone-context=`: a value that a user
     // controls must not be able to stop the run.
-    let parsed = quietly(|| {
+    let parsed = catching(|| {
         // libphonenumber turns some texts into numbers that it reads back as others, or not at all: a
         // canonical text must be its own canonical text.
         e164(trimmed).filter(|number| number == trimmed || e164(number).as_ref() == Some(number))
