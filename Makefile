@@ -8,12 +8,14 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
+.PHONY: help demo build test test-heavy test-portable miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
+	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
+	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
@@ -36,6 +38,16 @@ test:
 
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings -- --ignored
+
+# A directory of its own, so that other builds need not start again.
+test-portable:
+	RUSTFLAGS='--cfg vesica_portable' $(CARGO) test --locked --target-dir target/portable \
+		--package vesica-kernels --package vesica-primitives --package vesica-encodings \
+		--package vesica-correlations --package vesica-oprf --package vesica-psi --package vesica-plan
+
+miri:
+	RUSTFLAGS='--cfg vesica_portable' $(CARGO) +nightly miri test --locked --target-dir target/miri \
+		--package vesica-kernels --lib -- band:: blake3:: code:: transpose::
 
 # A part of test-heavy; writes what it counts into docs/reliability.md.
 reliability:

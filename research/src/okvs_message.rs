@@ -10,7 +10,7 @@ use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_oprf::sparse::{EVENTS, MAX_COLUMNS, Message, Points, Row, STORE, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Params, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Limit, recv_rows, send_rows};
 
 /// Slots that are sent together.
 const SLOTS: usize = 1 << 13;
@@ -166,7 +166,7 @@ impl<K: ArrangedOkvs, const W: usize> OkvsMessage<K, W> {
     ) -> Result<Vec<[u64; W]>, Error> {
         self.okvs
             .encode_arranged(&points.layout, &points.points, rows, &mut Prg::random(rng))
-            .map_err(|e| Error::Resource(e.to_string()))
+            .map_err(|e| Error::limit(Limit::Encoding, e))
     }
 
     /// Sends the slots.

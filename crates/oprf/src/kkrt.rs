@@ -45,7 +45,7 @@ use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, recv_rows};
+use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::width::width;
@@ -293,7 +293,8 @@ fn receive_over<const N: usize>(
     channel.begin_phase("hashing");
     let table = {
         let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        cuckoo::Table::new(&functions(params), &keys).map_err(|e| Error::Resource(e.to_string()))?
+        cuckoo::Table::new(&functions(params), &keys)
+            .map_err(|e| Error::limit(Limit::Encoding, e))?
     };
     channel.begin_phase("oprf");
     let (code, oracle) = (Code::new(params), output_oracle(params));

@@ -46,7 +46,7 @@ use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, recv_rows};
+use vesica_wire::{Channel, Error, Kind, Limit, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
@@ -323,7 +323,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
         let mut filler = Prg::random(rng);
         store
             .encode_arranged(&items.arrangement, &items.keys, &values, &mut filler)
-            .map_err(|e| Error::Resource(e.to_string()))?
+            .map_err(|e| Error::limit(Limit::Encoding, e))?
     };
     channel.begin_phase("correlations");
     let vole = waiting.finish(channel, rng)?;

@@ -6,7 +6,7 @@
 //! before the contract is agreed, and neither side chooses the session.
 
 use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
-use vesica_wire::{Channel, Error as WireError, Kind};
+use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
@@ -113,25 +113,34 @@ fn exchange(
     let spec = protocol.spec();
     let limit = spec.max_items;
     if items > limit {
-        return Err(WireError::Resource(format!(
-            "the {} brings {items} items; {} takes at most {limit}",
-            job.role, spec.name,
-        )));
+        return Err(WireError::limit(
+            Limit::Size,
+            format!(
+                "the {} brings {items} items; {} takes at most {limit}",
+                job.role, spec.name,
+            ),
+        ));
     }
     let most = job.max_peer_items.min(limit);
     if theirs.items > most {
-        return Err(WireError::Resource(format!(
-            "the {} brings {} items; this run allows {most}",
-            theirs.role, theirs.items
-        )));
+        return Err(WireError::limit(
+            Limit::Size,
+            format!(
+                "the {} brings {} items; this run allows {most}",
+                theirs.role, theirs.items
+            ),
+        ));
     }
     let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
-        return Err(WireError::Resource(format!(
-            "the {} of sets that do not fit into memory cannot be computed",
-            contract.reveal
-        )));
+        return Err(WireError::limit(
+            Limit::Reveal,
+            format!(
+                "the {} of sets that do not fit into memory cannot be computed",
+                contract.reveal
+            ),
+        ));
     }
     // Every bucket lets a dishonest peer bring its padding as items.
     let peer_bucket = match job.role {
@@ -140,24 +149,33 @@ fn exchange(
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
     if contract.buckets > 1 && padded > job.max_peer_items {
-        return Err(WireError::Resource(format!(
-            "the {}'s {} items, in buckets filled up to {padded}, are more than the {} that this run allows",
-            theirs.role, theirs.items, job.max_peer_items
-        )));
+        return Err(WireError::limit(
+            Limit::Size,
+            format!(
+                "the {}'s {} items, in buckets filled up to {padded}, are more than the {} that this run allows",
+                theirs.role, theirs.items, job.max_peer_items
+            ),
+        ));
     }
     let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
     if let Some(most) = (spec.max_lambda)(contract.receiver_bucket, contract.sender_bucket)
         && lambda > most
     {
-        return Err(WireError::Resource(format!(
-            "{} offers at most {} bits of statistical security for these sizes",
-            spec.name,
-            most.saturating_sub(lambda - contract.lambda),
-        )));
+        return Err(WireError::limit(
+            Limit::Security,
+            format!(
+                "{} offers at most {} bits of statistical security for these sizes",
+                spec.name,
+                most.saturating_sub(lambda - contract.lambda),
+            ),
+        ));
     }
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(|e| {
-        WireError::Resource(format!("no randomness from the operating system: {e}"))
+        WireError::limit(
+            Limit::Randomness,
+            format!("no randomness from the operating system: {e}"),
+        )
     })?;
     let hellos = match job.role {
         Role::Receiver => [&ours_encoded, &theirs_encoded],
@@ -166,8 +184,12 @@ fn exchange(
     let agreed = agreed(&contract, hellos);
     let session = nonces::session(channel, job.role, &agreed, &nonce, local, peer)?;
     let size = |items: u64| {
-        usize::try_from(items)
-            .map_err(|_| WireError::Resource(format!("{items} items do not fit into memory")))
+        usize::try_from(items).map_err(|_| {
+            WireError::limit(
+                Limit::Memory,
+                format!("{items} items do not fit into memory"),
+            )
+        })
     };
     let state = match (begin, kept) {
         (Begin::After(buckets), Kept::State(kept)) => State {

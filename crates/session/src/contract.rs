@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
 use vesica_psi::{Protocol, Reveal, Security, Spec};
-use vesica_wire::Error as WireError;
+use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
@@ -464,10 +464,13 @@ impl Contract {
         let sizes = (self.receiver_size, self.sender_size);
         let split =
             buckets::split(spec, sizes.0, sizes.1, self.lambda, memory).ok_or_else(|| {
-                WireError::Resource(format!(
-                    "{memory} bytes of memory for a bucket are too few for {} and {} items",
-                    sizes.0, sizes.1
-                ))
+                WireError::limit(
+                    Limit::Memory,
+                    format!(
+                        "{memory} bytes of memory for a bucket are too few for {} and {} items",
+                        sizes.0, sizes.1
+                    ),
+                )
             })?;
         self.buckets = split.buckets;
         self.receiver_bucket = split.receiver;

@@ -11,6 +11,8 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
 use zeroize::Zeroizing;
 
+use vesica_wire::Limit;
+
 use crate::{Error, Fingerprint};
 
 /// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
@@ -38,8 +40,8 @@ pub struct Loaded {
     pub warning: Option<String>,
 }
 
-fn resource(problem: String) -> Error {
-    Error::Run(vesica_wire::Error::Resource(problem))
+fn resource(limit: Limit, problem: String) -> Error {
+    Error::Run(vesica_wire::Error::limit(limit, problem))
 }
 
 impl Identity {
@@ -48,8 +50,12 @@ impl Identity {
     /// Fails with [`Error::Run`], a resource error, when the operating system has no randomness.
     pub fn generate() -> Result<Identity, Error> {
         let mut seed = Zeroizing::new([0u8; 32]);
-        getrandom::fill(seed.as_mut())
-            .map_err(|e| resource(format!("no randomness from the operating system: {e}")))?;
+        getrandom::fill(seed.as_mut()).map_err(|e| {
+            resource(
+                Limit::Randomness,
+                format!("no randomness from the operating system: {e}"),
+            )
+        })?;
         let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
         pkcs8.extend_from_slice(&PKCS8_PREFIX);
         pkcs8.extend_from_slice(seed.as_ref());
@@ -104,7 +110,10 @@ impl Identity {
         let fail = |e: std::io::Error| {
             let problem = match e.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    return resource(format!("cannot write {}: {e}", path.display()));
+                    return resource(
+                        Limit::Storage,
+                        format!("cannot write {}: {e}", path.display()),
+                    );
                 }
                 ErrorKind::AlreadyExists => {
                     "the file exists, and an identity is never overwritten".into()

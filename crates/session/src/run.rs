@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use vesica_psi::{Input, Output, indices_vartime};
-use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
+use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
 use zeroize::Zeroizing;
 
 use crate::buckets::{bucket_session, pad};
@@ -267,8 +267,9 @@ fn one_bucket(
     drop(digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
         // The number is not for the peer.
-        return Err(WireError::Resource(
-            "too many items fell into one bucket; run again".into(),
+        return Err(WireError::limit(
+            Limit::Encoding,
+            "too many items fell into one bucket; run again",
         ));
     }
     let input = Input::new(&items);
@@ -291,7 +292,10 @@ fn one_bucket(
 fn fresh_rng() -> Result<ChaCha20Rng, WireError> {
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut()).map_err(|e| {
-        WireError::Resource(format!("no randomness from the operating system: {e}"))
+        WireError::limit(
+            Limit::Randomness,
+            format!("no randomness from the operating system: {e}"),
+        )
     })?;
     Ok(ChaCha20Rng::from_seed(*seed))
 }

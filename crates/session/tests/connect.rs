@@ -13,7 +13,7 @@ use vesica_session::{
     ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link, Listener, OnRefused,
     Readiness, Refused, Transport, connect,
 };
-use vesica_wire::{Blame, Channel, Error as WireError, Kind};
+use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit};
 
 const DATA: Kind = Kind {
     code: 40,
@@ -612,7 +612,7 @@ fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
         });
         thread::sleep(Duration::from_millis(300));
         let start = Instant::now();
-        a.channel.abort(&WireError::Resource("enough".into()));
+        a.channel.abort(&WireError::limit(Limit::Size, "enough"));
         drop(a);
         assert!(start.elapsed() < Duration::from_secs(3));
         let error = sender.join().unwrap();

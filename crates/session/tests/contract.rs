@@ -14,8 +14,8 @@ use vesica_session::{
     confirm_done,
 };
 use vesica_wire::{
-    Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Misbehaviour, Spoil,
-    Tamper, memory_pair_with,
+    Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Limit, Misbehaviour,
+    Spoil, Tamper, memory_pair_with,
 };
 
 type Agreed = Result<Agreement, Error>;
@@ -274,7 +274,16 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     ours.max_peer_items = 19;
     let (a, b) = compare(&ours, &theirs);
     let (a, b) = (a.unwrap_err(), b.unwrap_err());
-    assert!(matches!(&a, Error::Run(WireError::Resource(_))), "{a:?}");
+    assert!(
+        matches!(
+            &a,
+            Error::Run(WireError::Resource {
+                limit: Limit::Size,
+                ..
+            })
+        ),
+        "{a:?}"
+    );
     assert!(
         matches!(
             &b,

@@ -8,7 +8,7 @@ use vesica_session::{
     ProtocolRequest, Readiness, Report, Role, Security, Transport, connect, run_set, with_threads,
 };
 use vesica_tables::{KeySpec, Output, RowSet, Source, read_keys_within, write_rows};
-use vesica_wire::{Channel, Error as WireError};
+use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::stored::Stored;
 use crate::work_dir::{self, Journal, Owner, WorkDir};
@@ -245,8 +245,10 @@ impl<'a> Party<'a> {
                     Ok((keys, connection))
                 }
                 (Err(error), Ok(mut connection)) => {
-                    let why = "this side's table cannot be used".into();
-                    connection.channel.abort(&WireError::Resource(why));
+                    let why = "this side's table cannot be used";
+                    connection
+                        .channel
+                        .abort(&WireError::limit(Limit::Input, why));
                     Err(error)
                 }
                 (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use vesica_session::{Assignment, Kept, KeySet, MemoryBuckets, Role, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
-use vesica_wire::Error as WireError;
+use vesica_wire::{Error as WireError, Limit};
 
 use crate::Error;
 use crate::work_dir::{Head, Journal, WorkDir};
@@ -124,7 +124,7 @@ impl Stored {
 
 /// Tells the peer that this side hit a limit, without naming its files.
 fn limit(e: vesica_tables::Error) -> WireError {
-    WireError::Resource(format!("{e}"))
+    WireError::limit(Limit::Storage, e)
 }
 
 impl KeySet for Stored {

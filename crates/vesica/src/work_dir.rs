@@ -16,7 +16,7 @@ use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
-use vesica_wire::Error as WireError;
+use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -242,7 +242,10 @@ impl WorkDir {
         };
         // The peer hears of it too, and not of where it is.
         write().map_err(|e| {
-            WireError::Resource(format!("the journal cannot be written: {}", e.kind()))
+            WireError::limit(
+                Limit::Storage,
+                format!("the journal cannot be written: {}", e.kind()),
+            )
         })?;
         self.kept = true;
         Ok(())
@@ -264,7 +267,7 @@ impl WorkDir {
             let line = format!(
                 "the result is in its place, but the journal in {path} stays: {e}; remove it"
             );
-            SessionError::Run(WireError::Resource(line)).into()
+            SessionError::Run(WireError::limit(Limit::Storage, line)).into()
         })
     }
 }
@@ -405,7 +408,7 @@ fn failed(path: &Path, e: &io::Error) -> Error {
     let line = format!("the work directory {}: {}", path.display(), e.kind());
     match e.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            SessionError::Run(WireError::Resource(line)).into()
+            SessionError::Run(WireError::limit(Limit::Storage, line)).into()
         }
         _ => SessionError::Usage(line).into(),
     }

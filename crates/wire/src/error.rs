@@ -93,14 +93,52 @@ pub enum Error {
         theirs: String,
     },
     /// A limit of this run or machine.
-    #[error("{0}")]
-    Resource(String),
+    #[error("{reason}")]
+    Resource {
+        /// Which.
+        limit: Limit,
+        /// One line for a person.
+        reason: String,
+    },
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
 }
 
+/// What a run lacked or exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Memory.
+    Memory,
+    /// Space for temporary files or for the journal.
+    Storage,
+    /// Threads.
+    Threads,
+    /// Randomness of the operating system.
+    Randomness,
+    /// The largest set, bucket or frame that the run takes.
+    Size,
+    /// The statistical security that the protocol can offer.
+    Security,
+    /// What the protocol can compute over sets that do not fit into memory.
+    Reveal,
+    /// Items that could not be placed or encoded, with probability at most 2^-λ: another run draws new
+    /// positions.
+    Encoding,
+    /// One party's table, which it cannot read.
+    Input,
+}
+
 impl Error {
+    /// A limit that was met, with a line for a person.
+    pub fn limit(limit: Limit, reason: impl ToString) -> Self {
+        Error::Resource {
+            limit,
+            reason: reason.to_string(),
+        }
+    }
+
     /// Who has to act on it. If the peer gave up, that is whom the peer blames.
     pub fn blame(&self) -> Blame {
         match self {
@@ -112,7 +150,7 @@ impl Error {
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,
             Error::ContractDiffers { .. } => Blame::Contract,
-            Error::Resource(_) => Blame::Resource,
+            Error::Resource { .. } => Blame::Resource,
         }
     }
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use crate::frame::{FrameReader, HEADER_BYTES, encode_abort};
 use crate::meter::Meter;
 use crate::writer::Writer;
-use crate::{Channel, ChannelOptions, Error, Kind, MAX_FRAME, PhaseTraffic, ReadHalf, WriteHalf};
+use crate::{
+    Channel, ChannelOptions, Error, Kind, Limit, MAX_FRAME, PhaseTraffic, ReadHalf, WriteHalf,
+};
 
 /// Longest time that an abort, or dropping a channel, spends on the peer.
 const LINGER: Duration = Duration::from_millis(1500);
@@ -70,10 +72,13 @@ impl Channel for FramedChannel {
             return Err(error.clone());
         }
         if payload.len() > MAX_FRAME {
-            return Err(Error::Resource(format!(
-                "a frame of {} bytes is more than the {MAX_FRAME} that one may hold",
-                payload.len()
-            )));
+            return Err(Error::limit(
+                Limit::Size,
+                format!(
+                    "a frame of {} bytes is more than the {MAX_FRAME} that one may hold",
+                    payload.len()
+                ),
+            ));
         }
         let bytes = HEADER_BYTES + payload.len();
         match self.writer.push(kind, payload, || self.reader.listen()) {

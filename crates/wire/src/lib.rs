@@ -22,7 +22,7 @@ mod tamper;
 mod tcp;
 mod writer;
 
-pub use error::{Blame, Error, Misbehaviour};
+pub use error::{Blame, Error, Limit, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON};
 pub use framed::FramedChannel;
 pub use half::{ReadHalf, WriteHalf, discard};

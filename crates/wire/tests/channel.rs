@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Error, FrameReader, FramedChannel, HEADER_BYTES, Interrupt,
-    Kind, MAX_FRAME, MAX_REASON, Misbehaviour, WriteHalf, memory_halves, memory_pair,
+    Kind, Limit, MAX_FRAME, MAX_REASON, Misbehaviour, WriteHalf, memory_halves, memory_pair,
     memory_pair_with, recv_rows, send_rows, tcp_halves,
 };
 
@@ -181,7 +181,13 @@ fn a_length_of_four_gigabytes_takes_no_memory() {
 fn our_own_oversize_frame_is_an_error() {
     let (mut a, _b) = memory_pair();
     let error = a.send(DATA, vec![0; MAX_FRAME + 1]).unwrap_err();
-    assert!(matches!(error, Error::Resource(_)));
+    assert!(matches!(
+        error,
+        Error::Resource {
+            limit: Limit::Size,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -296,9 +302,9 @@ fn an_abort_says_why() {
             scope.spawn(move || {
                 a.send(DATA, vec![1]).unwrap();
                 a.flush().unwrap();
-                a.abort(&Error::Resource("out of paper".into()));
-                assert!(matches!(a.send(DATA, vec![]), Err(Error::Resource(_))));
-                assert!(matches!(a.recv(DATA, 1), Err(Error::Resource(_))));
+                a.abort(&Error::limit(Limit::Size, "out of paper"));
+                assert!(matches!(a.send(DATA, vec![]), Err(Error::Resource { .. })));
+                assert!(matches!(a.recv(DATA, 1), Err(Error::Resource { .. })));
                 assert!(a.flush().is_err());
             });
             assert_eq!(b.recv(DATA, 1).unwrap(), [1]);
@@ -388,7 +394,7 @@ fn the_reason_of_an_abort_is_bounded_and_printable() {
     // And so it does for what we send.
     let (mut a, mut b) = memory_pair();
     thread::scope(|scope| {
-        scope.spawn(move || a.abort(&Error::Resource("é\u{7}".repeat(1000))));
+        scope.spawn(move || a.abort(&Error::limit(Limit::Size, "é\u{7}".repeat(1000))));
         match b.recv(DATA, 1).unwrap_err() {
             Error::PeerAborted { reason, .. } => {
                 assert!(reason.len() <= MAX_REASON && reason.starts_with("é é "));

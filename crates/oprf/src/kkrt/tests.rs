@@ -6,7 +6,7 @@ use crate::Output;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal::random_transfers;
-use vesica_wire::{PhaseTraffic, Spoil, Tamper, memory_pair};
+use vesica_wire::{Limit, PhaseTraffic, Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
@@ -358,6 +358,12 @@ fn items_without_places_are_an_error() {
     let (pairs, _) = random_transfers(5, &choices);
     let mut recorder = Recorder::default();
     let found = receive_with(&mut recorder, &params, &ours, &pairs);
-    assert!(matches!(found, Err(Error::Resource(_))));
+    assert!(matches!(
+        found,
+        Err(Error::Resource {
+            limit: Limit::Encoding,
+            ..
+        })
+    ));
     assert!(recorder.0.is_empty());
 }

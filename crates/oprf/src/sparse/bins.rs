@@ -11,7 +11,7 @@ use vesica_encodings::{Entry, two_choice};
 use vesica_kernels::gf2k::Field;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::polynomial::bins;
-use vesica_wire::{Channel, Error, Kind, send_rows};
+use vesica_wire::{Channel, Error, Kind, Limit, send_rows};
 
 use super::rows::Row;
 use super::slices::{recv_strings, unlucky};
@@ -119,7 +119,7 @@ impl Message for Bins {
 
     fn receiver_points(&self, items: &[Item]) -> Result<Points<Numbers>, Error> {
         let table = two_choice::assign(&self.functions, &keys(items))
-            .map_err(|e| Error::Resource(e.to_string()))?;
+            .map_err(|e| Error::limit(Limit::Encoding, e))?;
         Ok(self.points(&table, items))
     }
 

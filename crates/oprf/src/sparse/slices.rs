@@ -8,7 +8,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour, recv_rows, send_rows};
 
 use super::rows::Row;
 use super::strings::{self, GROUP, SLICES, add_slice, slice_of};
@@ -59,7 +59,7 @@ impl Slices {
 
 /// The error for two equal points of a set, or one on a point of a transform.
 pub(super) fn unlucky(error: vesica_primitives::polynomial::Error) -> Error {
-    Error::Resource(error.to_string())
+    Error::limit(Limit::Encoding, error)
 }
 
 /// Receives `count` strings of `bits` bits.

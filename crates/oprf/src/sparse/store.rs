@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_primitives::block::Prg;
-use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Kind, Limit, recv_rows, send_rows};
 
 use super::rows::Row;
 use super::{EVENTS, MAX_COLUMNS, Message, Points};
@@ -97,7 +97,7 @@ impl Message for Store {
         let slots = self
             .okvs
             .encode_arranged(&points.layout, &points.points, rows, &mut filler)
-            .map_err(|e| Error::Resource(e.to_string()))?;
+            .map_err(|e| Error::limit(Limit::Encoding, e))?;
         for (i, slots) in slots.chunks(SLOTS).enumerate() {
             let mut bytes = Vec::with_capacity(slots.len() * self.row_bytes);
             for slot in slots {
