@@ -19,12 +19,24 @@ pub mod wire;
 #[doc(hidden)]
 pub use libfuzzer_sys;
 
+/// Keeps panics that become errors from the driver, as the command keeps them from standard error.
+pub fn hide_caught_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !vesica_tables::panic_is_caught() {
+            report(info);
+        }
+    }));
+}
+
 /// Makes a target's program from its function.
 #[cfg(feature = "libfuzzer")]
 #[macro_export]
 macro_rules! target {
     ($function:path) => {
-        $crate::libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $function(bytes));
+        $crate::libfuzzer_sys::fuzz_target!(init: $crate::hide_caught_panics(), |bytes: &[u8]| {
+            $function(bytes)
+        });
     };
 }
 
@@ -34,6 +46,7 @@ macro_rules! target {
 macro_rules! target {
     ($function:path) => {
         fn main() -> std::process::ExitCode {
+            $crate::hide_caught_panics();
             $crate::plain::main($function)
         }
     };

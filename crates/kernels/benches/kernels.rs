@@ -23,17 +23,29 @@ fn curve(c: &mut Criterion) {
         });
     }
     let (signs, mut found) = (vec![0; n], vec![0; n]);
-    group.bench_function("multiply and encode/Best", |b| {
-        b.iter(|| {
-            curve25519::multiply_and_encode(
-                Backend::Best,
-                black_box(&inputs),
-                &inputs[0],
-                &signs,
-                &mut out,
-                &mut found,
-            );
+    let mut nine = [0; 32];
+    nine[0] = 9;
+    let base = curve25519::Multiples::new(&nine).expect("the base point");
+    let (signs, mut found) = (vec![0; n], vec![0; n]);
+    for backend in Backend::ALL {
+        group.bench_function(format!("multiply one point/{backend:?}"), |b| {
+            b.iter(|| curve25519::multiply_one_point(backend, black_box(&inputs), &base, &mut out));
         });
+        group.bench_function(format!("multiply and encode/{backend:?}"), |b| {
+            b.iter(|| {
+                curve25519::multiply_and_encode(
+                    backend,
+                    black_box(&inputs),
+                    &base,
+                    &signs,
+                    &mut out,
+                    &mut found,
+                );
+            });
+        });
+    }
+    group.bench_function("a table of multiples", |b| {
+        b.iter(|| curve25519::Multiples::new(black_box(&nine)));
     });
     group.finish();
 }

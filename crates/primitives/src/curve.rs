@@ -8,12 +8,15 @@
 //! modulo 8ℓ; the coordinate sign and the two unused bits are random. The other side's secret is a multiple
 //! of 8, which removes the component of low order, and so is 8·k on this side.
 
+use std::sync::OnceLock;
+
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha512};
 use vesica_kernels::Backend;
 use vesica_kernels::curve25519 as kernel;
 pub use vesica_kernels::curve25519::Bytes32;
+use vesica_kernels::curve25519::Multiples;
 use zeroize::Zeroizing;
 
 /// u-coordinate of B + L: the base point of RFC 7748 plus a point of order 8.
@@ -21,6 +24,15 @@ const FULL_ORDER_BASE: Bytes32 = [
     0xbb, 0x72, 0x31, 0x21, 0x70, 0xe8, 0x15, 0x6f, 0x7a, 0x83, 0x63, 0x13, 0xf8, 0x5b, 0xee, 0x9b,
     0x1f, 0xdc, 0xe9, 0x26, 0xba, 0x98, 0x04, 0xa2, 0x9e, 0x8d, 0x13, 0x7e, 0xc6, 0x7f, 0x25, 0x33,
 ];
+
+/// The multiples of that point.
+fn full_order_base() -> &'static Multiples {
+    static TABLE: OnceLock<Multiples> = OnceLock::new();
+    TABLE.get_or_init(|| Multiples::new(&FULL_ORDER_BASE).expect("a point of the curve"))
+}
+
+/// Keys from which on a table of the peer's point pays.
+const TABLE_FROM: usize = 64;
 
 /// Scalars tried at a time when making encoded keys; bounds the memory for secrets in use.
 const BATCH: usize = 4096;
@@ -88,7 +100,7 @@ impl EncodedKeys {
             kernel::multiply_and_encode(
                 Backend::Best,
                 &scalars,
-                &FULL_ORDER_BASE,
+                full_order_base(),
                 &signs,
                 &mut encoded,
                 &mut found,
@@ -128,8 +140,15 @@ impl EncodedKeys {
     pub fn agree(&self, public: &Bytes32) -> Result<Zeroizing<Vec<Bytes32>>, BadPoint> {
         check_public(public)?;
         let mut shared = Zeroizing::new(vec![[0; 32]; self.len()]);
-        let points = vec![*public; self.len()];
-        kernel::multiply(Backend::Best, &self.secrets, &points, &mut shared);
+        match Multiples::new(public) {
+            Some(table) if self.len() >= TABLE_FROM => {
+                kernel::multiply_one_point(Backend::Best, &self.secrets, &table, &mut shared);
+            }
+            _ => {
+                let points = vec![*public; self.len()];
+                kernel::multiply(Backend::Best, &self.secrets, &points, &mut shared);
+            }
+        }
         Ok(shared)
     }
 }
@@ -363,7 +382,7 @@ mod tests {
         kernel::multiply_and_encode(
             Backend::Best,
             &scalars,
-            &X25519_BASEPOINT.to_bytes(),
+            &Multiples::new(&X25519_BASEPOINT.to_bytes()).unwrap(),
             &[0; 64],
             &mut encoded,
             &mut found,
@@ -409,7 +428,7 @@ mod tests {
             kernel::multiply_and_encode(
                 Backend::Best,
                 &scalars,
-                &FULL_ORDER_BASE,
+                full_order_base(),
                 &[sign; 64],
                 &mut encoded,
                 &mut found,

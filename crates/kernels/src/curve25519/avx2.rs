@@ -11,8 +11,8 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::Bytes32;
-use super::field::{Lanes, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, canonical_bytes, limbs_of};
+use super::{Bytes32, Multiples};
 use crate::Backend;
 
 /// Whether this machine runs the functions of this module.
@@ -166,6 +166,19 @@ impl Lanes for Field4 {
             limbs[1] = _mm256_set1_epi64x((value >> 26) as i64);
             Field4(limbs)
         }
+    }
+
+    #[inline(always)]
+    fn splat(limbs: &Limbs) -> Self {
+        let mut out = Self::small(0);
+        for (pair, limb) in out.0.chunks_exact_mut(2).zip(limbs) {
+            // SAFETY: see `Field4`.
+            unsafe {
+                pair[0] = _mm256_set1_epi64x((limb & ((1 << 26) - 1)) as i64);
+                pair[1] = _mm256_set1_epi64x((limb >> 26) as i64);
+            }
+        }
+        out
     }
 
     #[inline(always)]

@@ -9,6 +9,8 @@ pub(super) trait Lanes: Copy {
 
     /// Loads up to `N` elements of 255 bits each; missing lanes become 0.
     fn load(bytes: &[Bytes32]) -> Self;
+    /// The same element in every lane, from limbs below 2^51.
+    fn splat(limbs: &Limbs) -> Self;
     /// The same small constant in every lane; below 2^51.
     fn small(value: u64) -> Self;
     /// Fully reduced encodings; the first `N` entries count.
@@ -27,6 +29,9 @@ pub(super) trait Lanes: Copy {
     /// Lane by lane: `b` where the mask bit is set, else `a`.
     fn select(mask: u8, a: Self, b: Self) -> Self;
 }
+
+/// An element as five limbs of 51 bits.
+pub(super) type Limbs = [u64; 5];
 
 /// Low 51 bits.
 pub(super) const MASK51: u64 = (1 << 51) - 1;

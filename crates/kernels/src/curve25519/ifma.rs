@@ -6,8 +6,8 @@
 
 use core::arch::x86_64::*;
 
-use super::Bytes32;
-use super::field::{Lanes, MASK51, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, MASK51, canonical_bytes, limbs_of};
+use super::{Bytes32, Multiples};
 use crate::Backend;
 
 /// Whether this machine runs the functions of this module.
@@ -92,6 +92,12 @@ impl Lanes for Field8 {
             let zero = _mm512_setzero_si512();
             Field8([_mm512_set1_epi64(value as i64), zero, zero, zero, zero])
         }
+    }
+
+    #[inline(always)]
+    fn splat(limbs: &Limbs) -> Self {
+        // SAFETY: see `Field8`.
+        Field8(limbs.map(|limb| unsafe { _mm512_set1_epi64(limb as i64) }))
     }
 
     #[inline(always)]

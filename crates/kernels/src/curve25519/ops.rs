@@ -1,7 +1,7 @@
 //! The curve operations, written once for every backend.
 
 use super::field::Lanes;
-use super::{Bytes32, CHUNK};
+use super::{Bytes32, CHUNK, Multiples};
 use zeroize::Zeroizing;
 
 /// The curve's coefficient A.
@@ -45,7 +45,7 @@ fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
 
 /// 1/x, and 0 for 0: x^(p − 2), where p − 2 = 8·(2^252 − 3) + 3.
 #[inline(always)]
-fn invert<F: Lanes>(x: F) -> F {
+pub(super) fn invert<F: Lanes>(x: F) -> F {
     square_times(pow_2_252_minus_3(x), 3).mul(x.square().mul(x))
 }
 
@@ -131,7 +131,7 @@ fn ladder<F: Lanes>(masks: &[u8; 256], u: F) -> (F, F) {
 /// Replaces every element by its inverse, all lanes at the price of one inversion and three products
 /// each (Montgomery's trick). Zeros stay zero.
 #[inline(always)]
-fn invert_all<F: Lanes>(values: &mut [F]) {
+pub(super) fn invert_all<F: Lanes>(values: &mut [F]) {
     let zeros: Vec<u8> = values.iter().map(|v| is_zero(*v)).collect();
     let mut prefix = Vec::with_capacity(values.len());
     let mut product = F::small(1);
@@ -153,19 +153,14 @@ fn store<F: Lanes>(x: F, out: &mut [Bytes32]) {
     out.copy_from_slice(&x.to_bytes()[..out.len()]);
 }
 
-/// Runs the ladder over batches; `masks_of` gives the scalar bits of lanes `from .. to`.
+/// Writes u-coordinates that `fractions` gives, of lanes `from .. to`, as fractions.
 #[inline(always)]
-fn multiply_with<F: Lanes>(
-    masks_of: impl Fn(usize, usize) -> Zeroizing<[u8; 256]>,
-    points: &[Bytes32],
-    out: &mut [Bytes32],
-) {
-    for start in (0..points.len()).step_by(CHUNK) {
-        let end = points.len().min(start + CHUNK);
+fn divide_all<F: Lanes>(fractions: impl Fn(usize, usize) -> (F, F), out: &mut [Bytes32]) {
+    for start in (0..out.len()).step_by(CHUNK) {
+        let end = out.len().min(start + CHUNK);
         let (mut xs, mut zs) = (Vec::new(), Vec::new());
         for from in (start..end).step_by(F::N) {
-            let to = end.min(from + F::N);
-            let (x, z) = ladder(&masks_of(from, to), F::load(&points[from..to]));
+            let (x, z) = fractions(from, end.min(from + F::N));
             xs.push(x);
             zs.push(z);
         }
@@ -178,7 +173,8 @@ fn multiply_with<F: Lanes>(
 
 #[inline(always)]
 pub(super) fn multiply<F: Lanes>(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]) {
-    multiply_with::<F>(|from, to| bit_masks(&scalars[from..to]), points, out);
+    let fraction = |from, to| ladder(&bit_masks(&scalars[from..to]), F::load(&points[from..to]));
+    divide_all::<F>(fraction, out);
 }
 
 #[inline(always)]
@@ -188,21 +184,29 @@ pub(super) fn multiply_by_one_scalar<F: Lanes>(
     out: &mut [Bytes32],
 ) {
     let masks = bit_masks(&*Zeroizing::new([*scalar; 8]));
-    multiply_with::<F>(|_, _| masks.clone(), points, out);
+    divide_all::<F>(|from, to| ladder(&masks, F::load(&points[from..to])), out);
+}
+
+#[inline(always)]
+pub(super) fn multiply_one_point<F: Lanes>(
+    scalars: &[Bytes32],
+    point: &Multiples,
+    out: &mut [Bytes32],
+) {
+    divide_all::<F>(|from, to| point.multiply(&scalars[from..to]), out);
 }
 
 #[inline(always)]
 pub(super) fn multiply_and_encode<F: Lanes>(
     scalars: &[Bytes32],
-    base: &Bytes32,
+    base: &Multiples,
     v_is_negative: &[u8],
     out: &mut [Bytes32],
     found: &mut [u8],
 ) {
-    let u = everywhere::<F>(base);
     for from in (0..scalars.len()).step_by(F::N) {
         let to = scalars.len().min(from + F::N);
-        let (x, z) = ladder(&bit_masks(&scalars[from..to]), u);
+        let (x, z) = base.multiply::<F>(&scalars[from..to]);
         let mut negative = 0u8;
         for (lane, sign) in v_is_negative[from..to].iter().enumerate() {
             negative |= (sign & 1) << lane;
@@ -216,6 +220,20 @@ pub(super) fn multiply_and_encode<F: Lanes>(
     }
 }
 
+/// A square root of n/d, and the mask of lanes that have one; d is not 0.
+#[inline(always)]
+pub(super) fn sqrt_ratio<F: Lanes>(n: F, d: F) -> (F, u8) {
+    // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
+    let d3 = d.square().mul(d);
+    let d7 = d3.square().mul(d);
+    let root = n.mul(d3).mul(pow_2_252_minus_3(n.mul(d7)));
+    let check = root.square().mul(d);
+    let direct = is_zero(check.sub(n));
+    let turned = is_zero(check.add(n));
+    let root = F::select(turned, root, root.mul(everywhere::<F>(&SQRT_MINUS_ONE)));
+    (root, direct | turned)
+}
+
 /// Inverse Elligator 2 of u = X/Z: a representative, up to sign, and the mask of lanes that have one.
 ///
 /// r² = −u/(2(u + A)) for one sign of v and −(u + A)/(2u) for the other (section 5.3 of the paper).
@@ -226,16 +244,9 @@ fn encode<F: Lanes>(x: F, z: F, v_is_negative: u8) -> (F, u8) {
     let bottom = F::select(v_is_negative, x_plus_az, x);
     let n = F::small(0).sub(top);
     let d = bottom.add(bottom);
-    // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
-    let d3 = d.square().mul(d);
-    let d7 = d3.square().mul(d);
-    let root = n.mul(d3).mul(pow_2_252_minus_3(n.mul(d7)));
-    let check = root.square().mul(d);
-    let direct = is_zero(check.sub(n));
-    let turned = is_zero(check.add(n));
-    let r = F::select(turned, root, root.mul(everywhere::<F>(&SQRT_MINUS_ONE)));
+    let (r, found) = sqrt_ratio(n, d);
     let degenerate = is_zero(x.mul(z).mul(x_plus_az));
-    (r, (direct | turned) & !degenerate)
+    (r, found & !degenerate)
 }
 
 /// The one of r and p − r that is at most (p − 1)/2, for canonical r.

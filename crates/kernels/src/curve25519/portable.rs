@@ -1,12 +1,24 @@
 //! One lane: five 51-bit limbs in 64-bit words, products in 128 bits.
 
 use super::Bytes32;
-use super::field::{Lanes, MASK51, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, MASK51, canonical_bytes, limbs_of};
 
-/// Limbs are below 2^56, and those of what is subtracted at most 2^55 − 304: products, which leave limbs below
-/// 2^52, sums of at most seven of them, and zero minus such a sum.
+/// Products and differences leave limbs below 2^52, and sums are not carried: at most seven terms may be added
+/// before the next product or difference, which take limbs below 2^55 − 304.
 #[derive(Clone, Copy)]
 pub(super) struct Field([u64; 5]);
+
+/// Adds each limb's overflow beyond 51 bits to the next one, for limbs below 2^57.
+#[inline(always)]
+fn carried(mut l: [u64; 5]) -> Field {
+    for i in 0..4 {
+        l[i + 1] += l[i] >> 51;
+        l[i] &= MASK51;
+    }
+    l[0] += 19 * (l[4] >> 51);
+    l[4] &= MASK51;
+    Field(l)
+}
 
 #[inline(always)]
 fn reduced(wide: [u128; 5]) -> Field {
@@ -38,6 +50,11 @@ impl Lanes for Field {
     }
 
     #[inline(always)]
+    fn splat(limbs: &Limbs) -> Self {
+        Field(*limbs)
+    }
+
+    #[inline(always)]
     fn to_bytes(self) -> [Bytes32; 8] {
         let mut out = [[0; 32]; 8];
         out[0] = canonical_bytes(self.0);
@@ -59,7 +76,7 @@ impl Lanes for Field {
             (1 << 55) - 16,
             (1 << 55) - 16,
         ];
-        Field(std::array::from_fn(|i| {
+        carried(std::array::from_fn(|i| {
             self.0[i] + SIXTEEN_P[i] - other.0[i]
         }))
     }

@@ -1,6 +1,6 @@
 use super::*;
 use curve25519_dalek::MontgomeryPoint;
-use curve25519_dalek::constants::{EIGHT_TORSION, X25519_BASEPOINT};
+use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION, X25519_BASEPOINT};
 use proptest::prelude::*;
 
 fn hex(s: &str) -> Bytes32 {
@@ -72,11 +72,12 @@ proptest! {
     fn elligator_inverts(scalars in prop::collection::vec(any::<Bytes32>(), 1..20), signs: [u8; 20]) {
         let signs = &signs[..scalars.len()];
         let base = X25519_BASEPOINT.to_bytes();
+        let table = Multiples::new(&base).unwrap();
         let mut previous: Option<(Vec<Bytes32>, Vec<u8>)> = None;
         for backend in Backend::ALL {
             let mut reps = vec![[0; 32]; scalars.len()];
             let mut found = vec![0; scalars.len()];
-            multiply_and_encode(backend, &scalars, &base, signs, &mut reps, &mut found);
+            multiply_and_encode(backend, &scalars, &table, signs, &mut reps, &mut found);
             let mut us = vec![[0; 32]; scalars.len()];
             multiply(backend, &scalars, &vec![base; scalars.len()], &mut us);
             let mut decoded = vec![[0; 32]; scalars.len()];
@@ -122,7 +123,7 @@ fn about_half_of_all_points_have_representatives() {
         .collect();
     let mut reps = vec![[0; 32]; scalars.len()];
     let mut found = vec![0; scalars.len()];
-    let base = X25519_BASEPOINT.to_bytes();
+    let base = Multiples::new(&X25519_BASEPOINT.to_bytes()).unwrap();
     multiply_and_encode(
         Backend::Best,
         &scalars,
@@ -134,6 +135,41 @@ fn about_half_of_all_points_have_representatives() {
     let hits: u32 = found.iter().map(|f| u32::from(*f)).sum();
     // Six standard deviations of a fair coin.
     assert!(hits.abs_diff(n / 2) < 6 * 32, "{hits} of {n}");
+}
+
+#[test]
+fn multiples_from_a_table_are_those_of_the_ladder() {
+    let mut scalars = vec![[0; 32], [0xff; 32], [0x88; 32], [0x77; 32], [0x80; 32]];
+    for bit in [0, 3, 4, 7, 127, 251, 252, 255] {
+        let mut scalar = [0; 32];
+        scalar[bit / 8] = 1 << (bit % 8);
+        scalars.push(scalar);
+        scalars.push(scalar.map(|byte| !byte));
+    }
+    scalars.extend(
+        (1..30)
+            .map(|i: u8| std::array::from_fn(|j| i.wrapping_mul(31) ^ (j as u8).wrapping_mul(73))),
+    );
+    // Of full order, of the subgroup, and of low order.
+    let torsion = EIGHT_TORSION.map(|t| t.to_montgomery().to_bytes());
+    let mixed = (ED25519_BASEPOINT_POINT + EIGHT_TORSION[1]).to_montgomery();
+    for point in [X25519_BASEPOINT.to_bytes(), mixed.to_bytes()]
+        .into_iter()
+        .chain(torsion)
+    {
+        let table = Multiples::new(&point).unwrap();
+        for backend in Backend::ALL {
+            let (mut ladder, mut out) =
+                (vec![[1; 32]; scalars.len()], vec![[2; 32]; scalars.len()]);
+            multiply(backend, &scalars, &vec![point; scalars.len()], &mut ladder);
+            multiply_one_point(backend, &scalars, &table, &mut out);
+            assert_eq!(out, ladder, "{backend:?}");
+        }
+    }
+    // On the twist, and where the map to the Edwards form has no value.
+    let minus_one = number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffec");
+    let two = std::array::from_fn(|i| if i == 0 { 2 } else { 0 });
+    assert!(Multiples::new(&two).is_none() && Multiples::new(&minus_one).is_none());
 }
 
 #[test]
@@ -173,7 +209,7 @@ fn edge_cases_of_points_and_encodings() {
         multiply_and_encode(
             backend,
             &[[0; 32]],
-            &X25519_BASEPOINT.to_bytes(),
+            &Multiples::new(&X25519_BASEPOINT.to_bytes()).unwrap(),
             &[0],
             &mut rep,
             &mut found,

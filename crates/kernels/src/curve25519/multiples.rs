@@ -1,0 +1,152 @@
+//! Many multiples of one point, from a table of some of them.
+//!
+//! On the twisted Edwards form −x² + y² = 1 + d·x²y², with u = (1 + y)/(1 − y), the sum of two points is one
+//! formula without exceptions (Hisil, Wong, Carter and Dawson, ASIACRYPT 2008). A scalar becomes digits from −8
+//! to 8 to the base 16, and each digit picks one of the table's multiples: 64 additions of seven products each,
+//! where a ladder takes some 2300 products.
+
+use zeroize::Zeroizing;
+
+use super::field::{Lanes, Limbs, limbs_of};
+use super::ops::{invert, invert_all, sqrt_ratio};
+use super::portable::Field;
+use super::{Bytes32, is_on_curve};
+
+/// Digits that pick from eight multiples; one more is 0 or 1.
+const DIGITS: usize = 64;
+
+/// A point (x, y) as y + x, y − x and 2d·xy.
+type Affine = [Limbs; 3];
+
+/// 16^i·j times a point P, for i below 64 and j from 1 to 8, and 16^64·P.
+pub struct Multiples(Vec<Affine>);
+
+/// (X : Y : Z : T) with x = X/Z, y = Y/Z and T = XY/Z.
+#[derive(Clone, Copy)]
+struct Extended<F>([F; 4]);
+
+impl<F: Lanes> Extended<F> {
+    fn neutral() -> Self {
+        let (zero, one) = (F::small(0), F::small(1));
+        Extended([zero, one, one, zero])
+    }
+
+    /// The sum with (x, y), from (y + x), (y − x) and 2d·xy times its z, and that z doubled.
+    #[inline(always)]
+    fn add(self, [plus, minus, product]: [F; 3], double_z: F) -> Self {
+        let Extended([x, y, _, t]) = self;
+        let a = y.sub(x).mul(minus);
+        let b = y.add(x).mul(plus);
+        let c = t.mul(product);
+        let (e, f, g, h) = (b.sub(a), double_z.sub(c), double_z.add(c), b.add(a));
+        Extended([e.mul(f), g.mul(h), f.mul(g), e.mul(h)])
+    }
+}
+
+impl Multiples {
+    /// Of the point with this u-coordinate; which of its two points does not matter, since only u-coordinates
+    /// of multiples are of interest. `None` if there is none on the curve. Takes as long as a few ladders, and the
+    /// point is not secret.
+    pub fn new(u: &Bytes32) -> Option<Self> {
+        if !is_on_curve(u) {
+            return None;
+        }
+        let (zero, one) = (Field::small(0), Field::small(1));
+        let d = zero.sub(Field::small(121_665).mul(invert(Field::small(121_666))));
+        let u = Field::load(&[*u]);
+        let y = u.sub(one).mul(invert(u.add(one)));
+        // −x² + y² = 1 + d·x²y².
+        let y2 = y.square();
+        let (x, _) = sqrt_ratio(y2.sub(one), d.mul(y2).add(one));
+        let mut points = Vec::with_capacity(8 * DIGITS + 1);
+        let mut step = Extended([x, y, one, x.mul(y)]);
+        for _ in 0..DIGITS {
+            let mut multiple = step;
+            for _ in 0..8 {
+                points.push(multiple);
+                multiple = sum(multiple, step, d);
+            }
+            let eight = points[points.len() - 1];
+            step = sum(eight, eight, d);
+        }
+        points.push(step);
+        let mut inverses: Vec<Field> = points.iter().map(|Extended([_, _, z, _])| *z).collect();
+        invert_all(&mut inverses);
+        let affine = points.iter().zip(inverses).map(|(point, inverse)| {
+            let [x, y, ..] = point.0.map(|coordinate| coordinate.mul(inverse));
+            let product = x.mul(y).mul(d.add(d));
+            [y.add(x), y.sub(x), product].map(|value| limbs_of(&value.to_bytes()[0]))
+        });
+        Some(Multiples(affine.collect()))
+    }
+
+    /// The u-coordinates, as fractions, of the multiples by up to `N` scalars.
+    #[inline(always)]
+    pub(super) fn multiply<F: Lanes>(&self, scalars: &[Bytes32]) -> (F, F) {
+        let (zero, one) = (F::small(0), F::small(1));
+        let digits = digits(scalars);
+        let mut sum = Extended::neutral();
+        for (masks, multiples) in digits.iter().zip(self.0.chunks(8)) {
+            let mut chosen = [one, one, zero];
+            for (mask, multiple) in masks.sizes.iter().zip(multiples) {
+                for (chosen, coordinate) in chosen.iter_mut().zip(multiple) {
+                    *chosen = F::select(*mask, *chosen, F::splat(coordinate));
+                }
+            }
+            let [plus, minus, product] = chosen;
+            let negative = masks.negative;
+            let chosen = [
+                F::select(negative, plus, minus),
+                F::select(negative, minus, plus),
+                F::select(negative, product, zero.sub(product)),
+            ];
+            let z = sum.0[2];
+            sum = sum.add(chosen, z.add(z));
+        }
+        let Extended([_, y, z, _]) = sum;
+        (z.add(y), z.sub(y))
+    }
+}
+
+/// The sum of two points.
+fn sum(a: Extended<Field>, b: Extended<Field>, d: Field) -> Extended<Field> {
+    let Extended([x, y, z, t]) = b;
+    let double_z = a.0[2].mul(z.add(z));
+    a.add([y.add(x), y.sub(x), t.mul(d.add(d))], double_z)
+}
+
+/// A digit of every lane: lanes with the digits ±1 to ±8, and lanes with a negative one.
+#[derive(Clone, Copy, Default)]
+struct Digit {
+    sizes: [u8; 8],
+    negative: u8,
+}
+
+impl zeroize::DefaultIsZeroes for Digit {}
+
+/// The signed digits of scalars to the base 16, lowest first; the last one is 0 or 1.
+fn digits(scalars: &[Bytes32]) -> Zeroizing<[Digit; DIGITS + 1]> {
+    let mut digits = Zeroizing::new([Digit::default(); DIGITS + 1]);
+    for (lane, scalar) in scalars.iter().enumerate() {
+        let mut carry = 0;
+        for (i, digit) in digits.iter_mut().enumerate() {
+            let nibble = scalar
+                .get(i / 2)
+                .map_or(0, |byte| byte >> (4 * (i % 2)) & 15);
+            let value = nibble + carry;
+            // From 8 on it is the digit value − 16, and one more of the next.
+            carry = (value + 8) >> 4;
+            let negative = carry.wrapping_neg();
+            let size = (value ^ negative)
+                .wrapping_sub(negative)
+                .wrapping_add(negative & 16);
+            digit.negative |= (carry & 1) << lane;
+            for (j, mask) in (1..).zip(&mut digit.sizes) {
+                // 1 if the size is j.
+                let equal = ((u16::from(size ^ j) + 0xff) >> 8) as u8 ^ 1;
+                *mask |= equal << lane;
+            }
+        }
+    }
+    digits
+}
