@@ -35,21 +35,25 @@
 //! bins have the code word 0 instead of a dummy item's: rows on the wire are uniform either way. ℓ is not a
 //! constant but the least that the bound allows, in whole bytes.
 
+mod matrix;
+mod outputs;
+
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::base_ot;
 use vesica_correlations::choices::Choices;
 use vesica_encodings::{Bins, Entry, cuckoo, simple};
-use vesica_kernels::transpose::transpose128;
-use vesica_kernels::{Backend, prefetch};
-use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_kernels::prefetch;
+use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_rows};
-use zeroize::Zeroizing;
 
 use crate::width::width;
-use crate::{Item, Oprf, Outputs, Params, Spec, bytes, halves, max_lambda_of_short, output};
+use crate::{Item, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short};
+
+use matrix::{Code, Matrix};
+use outputs::Inputs;
 
 /// Frames with rows of T ⊕ U ⊕ C.
 pub const ROWS: Kind = Kind {
@@ -71,9 +75,6 @@ const CHUNK: usize = 1 << 13;
 
 /// A chunk's rows, however long, fill no more than a frame.
 const _: () = assert!(CHUNK * MAX_PIECES * 16 <= MAX_FRAME);
-
-/// Columns that one task expands.
-const TASK_COLUMNS: usize = 64;
 
 /// Bins or outputs that one task works on.
 const TASK: usize = 1 << 10;
@@ -107,6 +108,198 @@ pub fn functions(params: &Params) -> cuckoo::Functions {
     cuckoo::Functions::new(parameters, &params.session)
 }
 
+fn output_oracle(params: &Params) -> Oracle {
+    Oracle::new("vesica/1 kkrt output", &params.session)
+}
+
+/// What the items' bins are computed from.
+fn keys(items: &[Item]) -> Vec<Block> {
+    items.par_iter().map(|item| halves(item)[0]).collect()
+}
+
+/// The receiver after the base OTs, at one chunk of bins.
+struct Receiver<'a> {
+    items: &'a [Item],
+    table: cuckoo::Table,
+    code: Code,
+    oracle: Oracle,
+    row_bytes: usize,
+    t: Matrix,
+    u: Matrix,
+    /// The first bin of the chunk.
+    first: usize,
+    /// The entry of each bin of the chunk.
+    entries: Vec<Option<Entry>>,
+}
+
+impl<'a> Receiver<'a> {
+    /// Step 1: the seeds of T and U.
+    fn new(params: &Params, items: &'a [Item], table: cuckoo::Table, pairs: &[[Block; 2]]) -> Self {
+        let pieces = pieces(params);
+        Receiver {
+            items,
+            table,
+            code: Code::new(params),
+            oracle: output_oracle(params),
+            row_bytes: row_bytes(params),
+            t: Matrix::new(pieces, pairs.iter().map(|pair| pair[0])),
+            u: Matrix::new(pieces, pairs.iter().map(|pair| pair[1])),
+            first: 0,
+            entries: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    /// Step 1: advances to the next `count` rows of T and U, those of the bins from `first` on.
+    fn advance(&mut self, first: usize, count: usize) {
+        rayon::join(|| self.t.next(count), || self.u.next(count));
+        self.first = first;
+        self.entries.clear();
+        let bins = first..first + count;
+        self.entries.extend(bins.map(|bin| self.table.bin(bin)));
+    }
+
+    /// Step 2: the chunk's rows of T ⊕ U ⊕ C.
+    fn rows(&self) -> Vec<u8> {
+        let mut rows = vec![0; self.entries.len() * self.row_bytes];
+        rows.par_chunks_mut(TASK * self.row_bytes)
+            .zip(self.entries.par_chunks(TASK))
+            .enumerate()
+            .for_each(|(task, (rows, entries))| self.write_rows(task * TASK, entries, rows));
+        rows
+    }
+
+    /// Step 2 for one task: `entries`, the first of which is number `start` of the chunk.
+    fn write_rows(&self, start: usize, entries: &[Option<Entry>], rows: &mut [u8]) {
+        let mut words = [[0; BATCH]; MAX_PIECES];
+        let mut values = [0; BATCH];
+        let batches = rows.chunks_mut(BATCH * self.row_bytes);
+        for (batch, (rows, entries)) in batches.zip(entries.chunks(BATCH)).enumerate() {
+            let start = start + batch * BATCH;
+            let values = &mut values[..entries.len()];
+            for (value, entry) in values.iter_mut().zip(entries) {
+                *value = entry.map_or(0, |entry| halves(&self.items[entry.item()])[1]);
+            }
+            self.code.words(values, &mut words);
+            let rows = rows.chunks_mut(self.row_bytes).zip(entries);
+            for (i, (row, entry)) in rows.enumerate() {
+                let taken = Block::from(entry.is_some()).wrapping_neg();
+                let sums = self.t.row(start + i).zip(self.u.row(start + i)).zip(&words);
+                for (to, ((t, u), words)) in row.chunks_mut(16).zip(sums) {
+                    let sum = t ^ u ^ (taken & words[i]);
+                    to.copy_from_slice(&sum.to_le_bytes()[..to.len()]);
+                }
+            }
+        }
+    }
+
+    /// Step 3: appends F of the chunk's items, and the items' numbers.
+    fn outputs(&self, values: &mut Vec<Output>, numbers: &mut Vec<u32>) {
+        let entries = self.entries.iter().enumerate();
+        let filled: Vec<(usize, Entry)> = entries
+            .filter_map(|(row, entry)| entry.map(|entry| (row, entry)))
+            .collect();
+        numbers.extend(filled.iter().map(|(_, entry)| entry.item() as u32));
+        let from = values.len();
+        values.resize(from + filled.len(), [0; 2]);
+        values[from..]
+            .par_chunks_mut(TASK)
+            .zip(filled.par_chunks(TASK))
+            .for_each(|(values, filled)| {
+                let mut inputs = Inputs::new(self.row_bytes);
+                for (values, filled) in values.chunks_mut(BATCH).zip(filled.chunks(BATCH)) {
+                    for (i, (row, entry)) in filled.iter().enumerate() {
+                        let bin = self.first + row;
+                        inputs.set(i, self.t.row(*row), bin, entry.function());
+                    }
+                    inputs.hash(&self.oracle, values);
+                }
+            });
+    }
+}
+
+/// The sender after the base OTs, at one chunk of bins.
+struct Sender<'a> {
+    items: &'a [Item],
+    table: Bins,
+    code: Code,
+    oracle: Oracle,
+    row_bytes: usize,
+    s: &'a [Block],
+    q: Matrix,
+    /// The first bin of the chunk.
+    first: usize,
+}
+
+impl<'a> Sender<'a> {
+    /// Step 1: s, and the seeds of its columns of T and U.
+    fn new(
+        params: &Params,
+        items: &'a [Item],
+        table: Bins,
+        s: &'a Choices,
+        seeds: &[Block],
+    ) -> Self {
+        Sender {
+            items,
+            table,
+            code: Code::new(params),
+            oracle: output_oracle(params),
+            row_bytes: row_bytes(params),
+            s: s.blocks(),
+            q: Matrix::new(pieces(params), seeds.iter().copied()),
+            first: 0,
+        }
+    }
+
+    /// Step 1: advances to the next `count` rows of those columns, the rows of the bins from `first` on.
+    fn advance(&mut self, first: usize, count: usize) {
+        self.q.next(count);
+        self.first = first;
+    }
+
+    /// Step 2: Q of the chunk, with the receiver's rows.
+    fn add(&mut self, rows: &[u8]) {
+        self.q.add(self.s, rows, self.row_bytes);
+    }
+
+    /// Step 3: F for the chunk's entries, the first of which is number `begin` of the table.
+    fn outputs(&self, begin: usize, outputs: &mut [Output]) {
+        outputs
+            .par_chunks_mut(TASK)
+            .enumerate()
+            .for_each(|(task, outputs)| self.write_outputs(begin + task * TASK, outputs));
+    }
+
+    /// Step 3 for one task: the entries from number `start` of the table on.
+    fn write_outputs(&self, start: usize, outputs: &mut [Output]) {
+        let mut words = [[0; BATCH]; MAX_PIECES];
+        let mut values = [0; BATCH];
+        let mut inputs = Inputs::new(self.row_bytes);
+        let mut bin = self.table.bin_of(start);
+        for (batch, outputs) in outputs.chunks_mut(BATCH).enumerate() {
+            let start = start + batch * BATCH;
+            let entries = &self.table.entries()[start..][..outputs.len()];
+            let values = &mut values[..entries.len()];
+            for (i, (value, entry)) in values.iter_mut().zip(entries).enumerate() {
+                if let Some(later) = self.table.entries().get(start + i + AHEAD) {
+                    prefetch(self.items, later.item());
+                }
+                *value = halves(&self.items[entry.item()])[1];
+            }
+            self.code.words(values, &mut words);
+            for (i, entry) in entries.iter().enumerate() {
+                while self.table.begin(bin + 1) <= start + i {
+                    bin += 1;
+                }
+                let pieces = self.q.row(bin - self.first).zip(self.s).zip(&words);
+                let row = pieces.map(|((q, s), words)| q ^ (s & words[i]));
+                inputs.set(i, row, bin, entry.function());
+            }
+            inputs.hash(&self.oracle, outputs);
+        }
+    }
+}
+
 static SPEC: Spec = Spec {
     name: "kkrt",
     source: "Kolesnikov, Kumaresan, Rosulek and Trieu 2016",
@@ -122,104 +315,6 @@ static SPEC: Spec = Spec {
         both.saturating_add(bytes(sender_size, 82))
     },
 };
-
-fn output_oracle(params: &Params) -> Oracle {
-    Oracle::new("vesica/1 kkrt output", &params.session)
-}
-
-/// C: AES of the item's second half under as many public keys of the run as there are pieces.
-///
-/// The paper's code word is a pseudorandom function of the item; both sides know the key, which is drawn
-/// after the items. The items here are hashed with a salt from both parties, drawn together with the key.
-struct Code(Vec<Cipher>);
-
-impl Code {
-    fn new(params: &Params) -> Self {
-        let labels = [
-            "vesica/1 kkrt code 0",
-            "vesica/1 kkrt code 1",
-            "vesica/1 kkrt code 2",
-            "vesica/1 kkrt code 3",
-            "vesica/1 kkrt code 4",
-        ];
-        let ciphers = labels[..pieces(params)]
-            .iter()
-            .map(|label| Cipher::public(label, &params.session));
-        Code(ciphers.collect())
-    }
-
-    /// Each piece of the words of at most [`BATCH`] items: `words[piece][i]`.
-    fn words(&self, values: &[Block], words: &mut [[Block; BATCH]; MAX_PIECES]) {
-        for (cipher, words) in self.0.iter().zip(words) {
-            let words = &mut words[..values.len()];
-            words.copy_from_slice(values);
-            cipher.encrypt(words);
-        }
-    }
-}
-
-/// Expands seeds into rows, a chunk of bins at a time.
-struct Matrix {
-    generators: Vec<Prg>,
-    columns: Zeroizing<Vec<Block>>,
-    /// The rows of the chunk: those of piece p begin at p times [`CHUNK`].
-    rows: Zeroizing<Vec<Block>>,
-}
-
-impl Matrix {
-    fn new(pieces: usize, seeds: impl ExactSizeIterator<Item = Block>) -> Self {
-        Matrix {
-            generators: seeds.map(Prg::new).collect(),
-            columns: Zeroizing::new(vec![0; pieces * CHUNK]),
-            rows: Zeroizing::new(vec![0; pieces * CHUNK]),
-        }
-    }
-
-    /// Advances to the next `count` rows, at most [`CHUNK`]; bits beyond the last column are 0.
-    fn next(&mut self, count: usize) {
-        let blocks = count.div_ceil(128);
-        self.columns
-            .par_chunks_mut(CHUNK)
-            .zip(self.rows.par_chunks_mut(CHUNK))
-            .zip(self.generators.par_chunks_mut(128))
-            .for_each(|((columns, rows), generators)| {
-                let columns = &mut columns[..128 * blocks];
-                // Clears leftovers of the previous chunk, if it was longer.
-                columns[generators.len() * blocks..].fill(0);
-                (&mut *generators, columns.par_chunks_mut(blocks))
-                    .into_par_iter()
-                    .with_min_len(TASK_COLUMNS)
-                    .for_each(|(generator, column)| generator.fill(column));
-                let columns = bytemuck::must_cast_slice(columns);
-                transpose128(Backend::Best, columns, &mut rows[..128 * blocks]);
-            });
-    }
-
-    /// Piece `piece` of row `row` of the chunk.
-    #[inline(always)]
-    fn get(&self, row: usize, piece: usize) -> Block {
-        self.rows[piece * CHUNK + row]
-    }
-}
-
-/// The input of H: a row, then the numbers of bin and function. With a row of up to 448 bits it fits into 64
-/// bytes, one block of the hash.
-#[inline(always)]
-fn input<const N: usize>(pieces: &[Block], bin: usize, function: usize) -> [u8; N] {
-    let mut input = [0; N];
-    for (to, piece) in input.chunks_exact_mut(16).zip(pieces) {
-        to.copy_from_slice(&piece.to_le_bytes());
-    }
-    // The last piece of a row that just fits has 64 bits.
-    let tag = (bin as u64) << 2 | function as u64;
-    input[N - 8..].copy_from_slice(&tag.to_le_bytes());
-    input
-}
-
-/// Whether rows and tags fit into one block of the hash.
-fn short(params: &Params) -> bool {
-    row_bytes(params) <= 56
-}
 
 /// The protocol. The receiver has F of each item for the one bin where it is, the sender for all its bins,
 /// those of the first bin first, in the order of [`simple::table`].
@@ -276,105 +371,23 @@ fn receive_with(
     items: &[Item],
     pairs: &[[Block; 2]],
 ) -> Result<Outputs, Error> {
-    if short(params) {
-        receive_over::<64>(channel, params, items, pairs)
-    } else {
-        receive_over::<96>(channel, params, items, pairs)
-    }
-}
-
-fn receive_over<const N: usize>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    pairs: &[[Block; 2]],
-) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
     channel.begin_phase("hashing");
-    let table = {
-        let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        cuckoo::Table::new(&functions(params), &keys)
-            .map_err(|e| Error::limit(Limit::Encoding, e))?
-    };
+    let table = cuckoo::Table::new(&functions(params), &keys(items))
+        .map_err(|e| Error::limit(Limit::Encoding, e))?;
     channel.begin_phase("oprf");
-    let (code, oracle) = (Code::new(params), output_oracle(params));
-    let (pieces, row_bytes) = (pieces(params), row_bytes(params));
-    // Step 1.
-    let mut t = Matrix::new(pieces, pairs.iter().map(|pair| pair[0]));
-    let mut u = Matrix::new(pieces, pairs.iter().map(|pair| pair[1]));
-    let mut masks = Vec::with_capacity(items.len());
+    let bins = table.len();
+    let mut receiver = Receiver::new(params, items, table, pairs);
+    let mut values = Vec::with_capacity(items.len());
     let mut numbers = Vec::with_capacity(items.len());
-    let mut here = vec![None; CHUNK];
-    for first in (0..table.len()).step_by(CHUNK) {
-        let count = CHUNK.min(table.len() - first);
-        rayon::join(|| t.next(count), || u.next(count));
-        let here = &mut here[..count];
-        for (i, entry) in here.iter_mut().enumerate() {
-            *entry = table.bin(first + i);
-        }
-        // Step 2.
-        let mut rows = vec![0; count * row_bytes];
-        rows.par_chunks_mut(TASK * row_bytes)
-            .zip(here.par_chunks(TASK))
-            .enumerate()
-            .for_each(|(task, (rows, here))| {
-                let mut words = [[0; BATCH]; MAX_PIECES];
-                let mut values = [0; BATCH];
-                let batches = rows.chunks_mut(BATCH * row_bytes).zip(here.chunks(BATCH));
-                for (batch, (rows, here)) in batches.enumerate() {
-                    let start = task * TASK + batch * BATCH;
-                    let values = &mut values[..here.len()];
-                    for (value, entry) in values.iter_mut().zip(here) {
-                        *value = entry.map_or(0, |entry| halves(&items[entry.item()])[1]);
-                    }
-                    code.words(values, &mut words);
-                    for (i, (row, entry)) in rows.chunks_mut(row_bytes).zip(here).enumerate() {
-                        let taken = Block::from(entry.is_some()).wrapping_neg();
-                        for (piece, to) in row.chunks_mut(16).enumerate() {
-                            let row = t.get(start + i, piece) ^ u.get(start + i, piece);
-                            let sum = row ^ (taken & words[piece][i]);
-                            to.copy_from_slice(&sum.to_le_bytes()[..to.len()]);
-                        }
-                    }
-                }
-            });
-        channel.send(ROWS, rows)?;
-        // Step 3.
-        let hashed: Vec<(usize, Entry)> = here
-            .iter()
-            .enumerate()
-            .filter_map(|(i, entry)| entry.map(|entry| (i, entry)))
-            .collect();
-        let from = masks.len();
-        masks.resize(from + hashed.len(), [0; 2]);
-        masks[from..]
-            .par_chunks_mut(TASK)
-            .zip(hashed.par_chunks(TASK))
-            .for_each(|(masks, hashed)| {
-                let mut inputs = Zeroizing::new([[0; N]; BATCH]);
-                let mut hashes = [[0; 32]; BATCH];
-                let mut row = Zeroizing::new([0; MAX_PIECES]);
-                for (masks, hashed) in masks.chunks_mut(BATCH).zip(hashed.chunks(BATCH)) {
-                    for (to, (i, entry)) in inputs.iter_mut().zip(hashed) {
-                        for (piece, to) in row[..pieces].iter_mut().enumerate() {
-                            *to = t.get(*i, piece);
-                        }
-                        *to = input(&row[..pieces], first + i, entry.function());
-                    }
-                    let count = hashed.len();
-                    oracle.hash_many(&inputs[..count], &mut hashes[..count]);
-                    for (mask, hash) in masks.iter_mut().zip(&hashes) {
-                        *mask = output(hash);
-                    }
-                }
-            });
-        numbers.extend(hashed.iter().map(|(_, entry)| entry.item() as u32));
-        channel.progress((first + count) as u64, table.len() as u64);
+    for first in (0..bins).step_by(CHUNK) {
+        let count = CHUNK.min(bins - first);
+        receiver.advance(first, count);
+        channel.send(ROWS, receiver.rows())?;
+        receiver.outputs(&mut values, &mut numbers);
+        channel.progress((first + count) as u64, bins as u64);
     }
-    Ok(Outputs::Short {
-        values: masks,
-        numbers,
-    })
+    Ok(Outputs::Short { values, numbers })
 }
 
 /// The sender, from the secret bits and the seeds of base OTs.
@@ -385,94 +398,28 @@ fn send_with(
     s: &Choices,
     seeds: &[Block],
 ) -> Result<Outputs, Error> {
-    if short(params) {
-        send_over::<64>(channel, params, items, s, seeds)
-    } else {
-        send_over::<96>(channel, params, items, s, seeds)
-    }
-}
-
-fn send_over<const N: usize>(
-    channel: &mut dyn Channel,
-    params: &Params,
-    items: &[Item],
-    s: &Choices,
-    seeds: &[Block],
-) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
     channel.begin_phase("hashing");
-    let table: Bins = {
-        let keys: Vec<Block> = items.par_iter().map(|item| halves(item)[0]).collect();
-        simple::table(&functions(params), &keys)
-    };
+    let table = simple::table(&functions(params), &keys(items));
     channel.begin_phase("oprf");
-    let (code, oracle) = (Code::new(params), output_oracle(params));
-    let (pieces, row_bytes) = (pieces(params), row_bytes(params));
-    let s = s.blocks();
-    // Step 1.
-    let mut q = Matrix::new(pieces, seeds.iter().copied());
-    let mut masks = vec![[0; 2]; table.entries().len()];
-    for first in (0..table.len()).step_by(CHUNK) {
-        let count = CHUNK.min(table.len() - first);
-        q.next(count);
-        // Step 2.
-        recv_rows(channel, ROWS, row_bytes, count, |rows| {
-            for (piece, (q, s)) in q.rows.chunks_mut(CHUNK).zip(s).enumerate() {
-                let bytes = 16.min(row_bytes - 16 * piece);
-                for (q, row) in q.iter_mut().zip(rows.chunks_exact(row_bytes)) {
-                    let mut word = [0; 16];
-                    word[..bytes].copy_from_slice(&row[16 * piece..][..bytes]);
-                    *q ^= s & Block::from_le_bytes(word);
-                }
-            }
+    let bins = table.len();
+    let mut values = vec![[0; 2]; table.entries().len()];
+    let mut sender = Sender::new(params, items, table, s, seeds);
+    for first in (0..bins).step_by(CHUNK) {
+        let count = CHUNK.min(bins - first);
+        sender.advance(first, count);
+        recv_rows(channel, ROWS, row_bytes(params), count, |rows| {
+            sender.add(rows);
             Ok(())
         })?;
-        // Step 3.
-        let (begin, end) = (table.begin(first), table.begin(first + count));
-        let entries = &table.entries()[begin..end];
-        masks[begin..end]
-            .par_chunks_mut(TASK)
-            .zip(entries.par_chunks(TASK))
-            .enumerate()
-            .for_each(|(task, (masks, entries))| {
-                let mut words = [[0; BATCH]; MAX_PIECES];
-                let mut values = [0; BATCH];
-                let mut inputs = Zeroizing::new([[0; N]; BATCH]);
-                let mut hashes = [[0; 32]; BATCH];
-                let mut row = Zeroizing::new([0; MAX_PIECES]);
-                let mut bin = table.bin_of(begin + task * TASK);
-                let batches = masks.chunks_mut(BATCH).zip(entries.chunks(BATCH));
-                for (batch, (masks, entries)) in batches.enumerate() {
-                    let start = begin + task * TASK + batch * BATCH;
-                    let count = entries.len();
-                    for (i, (value, entry)) in values.iter_mut().zip(entries).enumerate() {
-                        if let Some(later) = table.entries().get(start + i + AHEAD) {
-                            prefetch(items, later.item());
-                        }
-                        *value = halves(&items[entry.item()])[1];
-                    }
-                    code.words(&values[..count], &mut words);
-                    for (i, (to, entry)) in inputs.iter_mut().zip(entries).enumerate() {
-                        while table.begin(bin + 1) <= start + i {
-                            bin += 1;
-                        }
-                        for (piece, to) in row[..pieces].iter_mut().enumerate() {
-                            *to = q.get(bin - first, piece) ^ (s[piece] & words[piece][i]);
-                        }
-                        *to = input(&row[..pieces], bin, entry.function());
-                    }
-                    oracle.hash_many(&inputs[..count], &mut hashes[..count]);
-                    for (mask, hash) in masks.iter_mut().zip(&hashes) {
-                        *mask = output(hash);
-                    }
-                }
-            });
-        channel.progress((first + count) as u64, table.len() as u64);
+        let (begin, end) = (sender.table.begin(first), sender.table.begin(first + count));
+        sender.outputs(begin, &mut values[begin..end]);
+        channel.progress((first + count) as u64, bins as u64);
     }
-    let numbers = table.entries().iter().map(|entry| entry.item() as u32);
+    let numbers = sender.table.entries().iter();
     Ok(Outputs::Short {
-        values: masks,
-        numbers: numbers.collect(),
+        values,
+        numbers: numbers.map(|entry| entry.item() as u32).collect(),
     })
 }
 

@@ -33,26 +33,29 @@
 //! message, which takes the place of the paper's r: a sender cannot search for a session in which a guessed
 //! set fails to encode. The OKVS is the random band of [`vesica_encodings`].
 
+mod okvs;
+
 use std::borrow::Cow;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::field::Field;
+use vesica_correlations::shape::Shape;
 use vesica_correlations::silent;
 use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
-use vesica_encodings::random_band::{Arrangement, Parameters, RandomBand};
+use vesica_encodings::random_band::Parameters;
+use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
-use vesica_kernels::{Backend, prefetch};
-use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Limit, recv_rows};
+use vesica_wire::{Channel, Error, Kind, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
-use crate::{
-    Item, MAX_SYSTEM, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short,
-};
+use crate::{Item, MAX_SYSTEM, Oprf, Outputs, Params, Spec, bytes, max_lambda_of_short};
+
+use okvs::ArrangedOkvs;
 
 pub use crate::coin::{COIN, COMMITMENT};
 
@@ -70,12 +73,6 @@ pub const EVENTS: u32 = 4;
 /// trees.
 pub const MAX_LAMBDA: u32 = 112;
 
-/// Items whose values are processed together.
-const BATCH: usize = 1 << 10;
-
-/// Items whose memory is prefetched.
-const AHEAD: usize = 16;
-
 /// Slots of A + P that are sent together: half a frame of the wider field.
 const SLOTS: usize = 1 << 15;
 
@@ -83,11 +80,6 @@ const SLOTS: usize = 1 << 15;
 pub fn is_narrow(params: &Params) -> bool {
     let log = params.sender_size.max(1).next_power_of_two().ilog2();
     params.security == Security::SemiHonest && log + params.lambda_each(EVENTS) <= 64
-}
-
-/// The OKVS of a run after the setup; its rows depend on the setup's `session`.
-fn okvs(params: &Params, session: &[u8; 32]) -> RandomBand {
-    RandomBand::new(params.receiver_size, params.lambda_each(EVENTS), session)
 }
 
 /// Number of slots of the OKVS, for any rows.
@@ -123,67 +115,6 @@ fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
     let receiver = bytes(receiver_size, 110).saturating_add(system);
     let sender = bytes(sender_size, 90).saturating_add(bytes(receiver_size, 26));
     receiver.max(sender)
-}
-
-/// Items in the order that suits the OKVS.
-struct Arranged {
-    arrangement: Arrangement,
-    keys: Vec<Block>,
-    values: Vec<Block>,
-}
-
-impl Arranged {
-    fn new(store: &RandomBand, items: &[Item]) -> Self {
-        let arrangement = store.arrange(items, |item| halves(item)[0]);
-        let numbers = arrangement.numbers();
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        numbers
-            .par_iter()
-            .enumerate()
-            .map(|(i, number)| {
-                if let Some(later) = numbers.get(i + AHEAD) {
-                    prefetch(items, *later as usize);
-                }
-                halves(&items[*number as usize]).into()
-            })
-            .unzip_into_vecs(&mut keys, &mut values);
-        Arranged {
-            arrangement,
-            keys,
-            values,
-        }
-    }
-
-    /// H′ for every item: of the coin, the decoded value, and the item.
-    fn outputs(self, oracle: &Oracle, coin: &Coin, mut decoded: Vec<Output>) -> Outputs {
-        let coin = Block::from_le_bytes(*coin);
-        decoded
-            .par_chunks_mut(BATCH)
-            .zip(
-                self.keys
-                    .par_chunks(BATCH)
-                    .zip(self.values.par_chunks(BATCH)),
-            )
-            .for_each(|(decoded, (keys, values))| {
-                let mut inputs = Zeroizing::new([[0; 4]; BATCH]);
-                let mut hashes = [[0; 32]; BATCH];
-                let items = keys.iter().zip(values);
-                for ((input, decoded), (key, value)) in inputs.iter_mut().zip(&*decoded).zip(items)
-                {
-                    let decoded = bytemuck::must_cast::<Output, Block>(*decoded);
-                    *input = [coin, decoded, *key, *value];
-                }
-                let bytes = bytemuck::must_cast_slice::<[Block; 4], [u8; 64]>(&*inputs);
-                oracle.hash_many(&bytes[..keys.len()], &mut hashes[..keys.len()]);
-                for (output, hash) in decoded.iter_mut().zip(&hashes) {
-                    *output = crate::output(hash);
-                }
-            });
-        Outputs::Short {
-            values: decoded,
-            numbers: self.arrangement.into_numbers(),
-        }
-    }
 }
 
 /// A field whose elements are values of an OKVS.
@@ -298,6 +229,18 @@ impl Oprf for Vole {
     }
 }
 
+/// Step 2: A + P, for the slots of a frame.
+fn masked<F: Value<W>, const W: usize>(a: &[F], p: &[[u64; W]]) -> Vec<u8> {
+    let mut rows = Vec::with_capacity(a.len() * W * 8);
+    for (a, p) in a.iter().zip(p) {
+        let words = a.to_words();
+        for (a, p) in words.iter().zip(p) {
+            rows.extend_from_slice(&(a ^ p).to_le_bytes());
+        }
+    }
+    rows
+}
+
 /// Runs the receiver on a VOLE whose setup `begin` starts.
 fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel: &mut dyn Channel,
@@ -307,24 +250,17 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
-    let slots = slots(params);
     channel.begin_phase("correlations");
+    // Step 1.
     let sealed = match params.security {
         Security::Malicious => Some(Sealed::receive(channel)?),
         Security::SemiHonest => None,
     };
     let waiting = begin(channel, rng)?;
-    // While the sender makes its trees.
+    // Step 2, while the sender makes its trees.
     channel.begin_phase("encode");
-    let store = okvs(params, &waiting.session());
-    let items = Arranged::new(&store, items);
-    let encoding = {
-        let values = F::words_of(&items.values);
-        let mut filler = Prg::random(rng);
-        store
-            .encode_arranged(&items.arrangement, &items.keys, &values, &mut filler)
-            .map_err(|e| Error::limit(Limit::Encoding, e))?
-    };
+    let okvs = ArrangedOkvs::new(params, &waiting.session(), items);
+    let p = okvs.encode::<F, W>(rng)?;
     channel.begin_phase("correlations");
     let vole = waiting.finish(channel, rng)?;
     channel.begin_phase("expand");
@@ -332,46 +268,40 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
         Some(_) => send_half(channel, rng)?,
         None => Coin::default(),
     };
-    let mut c: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
-    let shape = *vole.shape();
-    let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
-    let mut sent = 0;
-    for chunk in 0..shape.chunks {
-        let length = shape.chunk_length(chunk);
-        let a = &mut a[..length];
-        vole.expand(chunk, a, &mut c[sent..sent + length]);
-        for (a, p) in a
-            .chunks_mut(SLOTS)
-            .zip(encoding[sent..sent + length].chunks(SLOTS))
-        {
-            let mut rows = Vec::with_capacity(a.len() * W * 8);
-            for (a, p) in a.iter().zip(p) {
-                let words = a.to_words();
-                for (a, p) in words.iter().zip(p) {
-                    rows.extend_from_slice(&(a ^ p).to_le_bytes());
-                }
-            }
-            channel.send(ENCODING, rows)?;
-        }
-        sent += length;
-        channel.progress(sent as u64, slots as u64);
-    }
-    drop((a, vole, encoding));
+    let c = send_masked(channel, vole, p, slots(params))?;
+    // Step 4; the coin comes with step 3.
     channel.begin_phase("decode");
-    let mut decoded = vec![[0; 2]; items.keys.len()];
-    store.decode_arranged(
-        &items.arrangement,
-        bytemuck::must_cast_slice::<Block, _>(&c),
-        &items.keys,
-        &mut decoded,
-        |to, value| *to = *value,
-    );
+    let decoded = okvs.decode(&c);
     drop(c);
     let coin = match sealed {
         Some(sealed) => sealed.opened(channel, &commitment_oracle(params), half)?,
         None => half,
     };
-    Ok(items.outputs(&output_oracle(params), &coin, decoded))
+    Ok(okvs.outputs(&output_oracle(params), &coin, decoded))
+}
+
+/// Sends A + P; returns C.
+fn send_masked<F: Value<W>, V: Receiver<F>, const W: usize>(
+    channel: &mut dyn Channel,
+    vole: V,
+    p: Vec<[u64; W]>,
+    slots: usize,
+) -> Result<Zeroizing<Vec<Block>>, Error> {
+    let mut c = Zeroizing::new(vec![0; slots]);
+    let shape = *vole.shape();
+    let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
+    let mut sent = 0;
+    for chunk in 0..shape.chunks {
+        let here = sent..sent + shape.chunk_length(chunk);
+        let a = &mut a[..here.len()];
+        vole.expand(chunk, a, &mut c[here.clone()]);
+        for (a, p) in a.chunks(SLOTS).zip(p[here.clone()].chunks(SLOTS)) {
+            channel.send(ENCODING, masked(a, p))?;
+        }
+        sent = here.end;
+        channel.progress(sent as u64, slots as u64);
+    }
+    Ok(c)
 }
 
 /// Runs the sender on a VOLE whose setup `begin` starts.
@@ -383,29 +313,55 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     begin: impl FnOnce(&mut dyn Channel, &mut dyn CryptoRng) -> Result<V, Error>,
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.sender_size);
-    let slots = slots(params);
     channel.begin_phase("correlations");
+    // Step 1.
     let committed = match params.security {
         Security::Malicious => Some(Committed::send(channel, &commitment_oracle(params), rng)?),
         Security::SemiHonest => None,
     };
     let unchecked = begin(channel, rng)?;
-    // While the receiver encodes.
+    // B of step 3, while the receiver encodes.
     channel.begin_phase("expand");
-    let store = okvs(params, &unchecked.session());
-    let items = Arranged::new(&store, items);
+    let okvs = ArrangedOkvs::new(params, &unchecked.session(), items);
     let shape = *unchecked.shape();
-    let mut k: Zeroizing<Vec<Block>> = Zeroizing::new(vec![0; slots]);
-    for (chunk, k) in k.chunks_mut(shape.chunk.max(1)).enumerate() {
-        unchecked.expand(chunk, k);
-    }
+    let mut k = expanded(&unchecked, slots(params));
     channel.begin_phase("correlations");
     let delta = Zeroizing::new(unchecked.finish(channel)?);
+    // Step 3.
     channel.begin_phase("encoding");
     let theirs = match committed {
         Some(_) => recv_half(channel)?,
         None => Coin::default(),
     };
+    recv_masked::<F, W>(channel, &shape, *delta, &mut k)?;
+    let coin = match committed {
+        Some(committed) => committed.open(channel, theirs)?,
+        None => theirs,
+    };
+    channel.begin_phase("decode");
+    let mut decoded = okvs.decode(&k);
+    drop(k);
+    okvs.subtract::<F, W>(*delta, &mut decoded);
+    Ok(okvs.outputs(&output_oracle(params), &coin, decoded))
+}
+
+/// B, for all slots.
+fn expanded(vole: &impl UncheckedSender, slots: usize) -> Zeroizing<Vec<Block>> {
+    let mut b = Zeroizing::new(vec![0; slots]);
+    for (chunk, b) in b.chunks_mut(vole.shape().chunk.max(1)).enumerate() {
+        vole.expand(chunk, b);
+    }
+    b
+}
+
+/// Receives A + P, and turns B into K = B + Δ·(A + P) in place.
+fn recv_masked<F: Value<W>, const W: usize>(
+    channel: &mut dyn Channel,
+    shape: &Shape,
+    delta: Block,
+    k: &mut [Block],
+) -> Result<(), Error> {
+    let slots = k.len();
     let mut received = 0;
     for chunk in 0..shape.chunks {
         let length = shape.chunk_length(chunk);
@@ -416,38 +372,12 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
                 bytemuck::must_cast_slice_mut::<F, u8>(masked).copy_from_slice(row);
                 Ok(())
             })?;
-            F::add_scaled(k, *delta, masked);
+            F::add_scaled(k, delta, masked);
         }
         received += length;
         channel.progress(received as u64, slots as u64);
     }
-    let coin = match committed {
-        Some(committed) => committed.open(channel, theirs)?,
-        None => theirs,
-    };
-    channel.begin_phase("decode");
-    let mut decoded = vec![[0u64; 2]; items.keys.len()];
-    store.decode_arranged(
-        &items.arrangement,
-        bytemuck::must_cast_slice::<Block, _>(&k),
-        &items.keys,
-        &mut decoded,
-        |to, value| *to = *value,
-    );
-    drop(k);
-    decoded
-        .par_chunks_mut(BATCH)
-        .zip(items.values.par_chunks(BATCH))
-        .for_each(|(decoded, values)| {
-            let values: Vec<F> = values.iter().map(|v| F::from_block(*v)).collect();
-            let mut product = Zeroizing::new(vec![0; values.len()]);
-            F::add_scaled(&mut product, *delta, &values);
-            for (decoded, product) in decoded.iter_mut().zip(product.iter()) {
-                decoded[0] ^= *product as u64;
-                decoded[1] ^= (*product >> 64) as u64;
-            }
-        });
-    Ok(items.outputs(&output_oracle(params), &coin, decoded))
+    Ok(())
 }
 
 #[cfg(test)]

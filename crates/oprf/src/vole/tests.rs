@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::thread;
 
 use super::*;
+use crate::Output;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal;
