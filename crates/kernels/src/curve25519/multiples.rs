@@ -26,6 +26,7 @@ pub struct Multiples(Vec<Affine>);
 struct Extended<F>([F; 4]);
 
 impl<F: Lanes> Extended<F> {
+    #[inline(always)]
     fn neutral() -> Self {
         let (zero, one) = (F::small(0), F::small(1));
         Extended([zero, one, one, zero])

@@ -153,28 +153,29 @@ fn store<F: Lanes>(x: F, out: &mut [Bytes32]) {
     out.copy_from_slice(&x.to_bytes()[..out.len()]);
 }
 
-/// Writes u-coordinates that `fractions` gives, of lanes `from .. to`, as fractions.
+/// Writes the u-coordinates that fractions stand for; takes the fractions.
 #[inline(always)]
-fn divide_all<F: Lanes>(fractions: impl Fn(usize, usize) -> (F, F), out: &mut [Bytes32]) {
-    for start in (0..out.len()).step_by(CHUNK) {
-        let end = out.len().min(start + CHUNK);
-        let (mut xs, mut zs) = (Vec::new(), Vec::new());
-        for from in (start..end).step_by(F::N) {
-            let (x, z) = fractions(from, end.min(from + F::N));
-            xs.push(x);
-            zs.push(z);
-        }
-        invert_all(&mut zs);
-        for ((x, z), out) in xs.iter().zip(zs).zip(out[start..end].chunks_mut(F::N)) {
-            store(x.mul(z), out);
-        }
+fn divide_all<F: Lanes>(fractions: &mut Vec<(F, F)>, out: &mut [Bytes32]) {
+    let mut inverses: Vec<F> = fractions.iter().map(|(_, z)| *z).collect();
+    invert_all(&mut inverses);
+    let results = out.chunks_mut(F::N);
+    for (((x, _), inverse), out) in fractions.drain(..).zip(inverses).zip(results) {
+        store(x.mul(inverse), out);
     }
 }
 
+// The loops are written out: what a closure does would be compiled without the features of its backend.
+
 #[inline(always)]
 pub(super) fn multiply<F: Lanes>(scalars: &[Bytes32], points: &[Bytes32], out: &mut [Bytes32]) {
-    let fraction = |from, to| ladder(&bit_masks(&scalars[from..to]), F::load(&points[from..to]));
-    divide_all::<F>(fraction, out);
+    let mut fractions = Vec::with_capacity(CHUNK / F::N);
+    let inputs = scalars.chunks(CHUNK).zip(points.chunks(CHUNK));
+    for ((scalars, points), out) in inputs.zip(out.chunks_mut(CHUNK)) {
+        for (scalars, points) in scalars.chunks(F::N).zip(points.chunks(F::N)) {
+            fractions.push(ladder(&bit_masks(scalars), F::load(points)));
+        }
+        divide_all(&mut fractions, out);
+    }
 }
 
 #[inline(always)]
@@ -184,7 +185,13 @@ pub(super) fn multiply_by_one_scalar<F: Lanes>(
     out: &mut [Bytes32],
 ) {
     let masks = bit_masks(&*Zeroizing::new([*scalar; 8]));
-    divide_all::<F>(|from, to| ladder(&masks, F::load(&points[from..to])), out);
+    let mut fractions = Vec::with_capacity(CHUNK / F::N);
+    for (points, out) in points.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+        for points in points.chunks(F::N) {
+            fractions.push(ladder(&masks, F::load(points)));
+        }
+        divide_all(&mut fractions, out);
+    }
 }
 
 #[inline(always)]
@@ -193,7 +200,13 @@ pub(super) fn multiply_one_point<F: Lanes>(
     point: &Multiples,
     out: &mut [Bytes32],
 ) {
-    divide_all::<F>(|from, to| point.multiply(&scalars[from..to]), out);
+    let mut fractions: Vec<(F, F)> = Vec::with_capacity(CHUNK / F::N);
+    for (scalars, out) in scalars.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+        for scalars in scalars.chunks(F::N) {
+            fractions.push(point.multiply(scalars));
+        }
+        divide_all(&mut fractions, out);
+    }
 }
 
 #[inline(always)]
