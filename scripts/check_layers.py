@@ -1,8 +1,8 @@
 """Refuses an import that points up, and `unsafe` outside the kernels.
 
 The crates form layers. A crate may use crates of lower layers only, be it as a normal, a build or
-a development dependency. `reference` uses none of ours and is used by tests only; `research` uses any
-and is used by none.
+a development dependency. `reference` uses none of ours and is used by tests only; `testing` uses `wire`
+and what is below, and is used by the tests of what is above; `research` uses any and is used by none.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ LAYERS = (
 )
 REFERENCE = "reference"
 RESEARCH = "research"
+TESTING = "testing"
+# Up to this layer `testing` uses crates, and above it the tests of crates use `testing`.
+UNDER_TESTING = "wire"
 UNSAFE_ALLOWED = "kernels"
 
 FORBID = re.compile(r"^#!\[forbid\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
@@ -43,13 +46,18 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 
 def layer_of(manifest: str, root: Path) -> str | None:
-    """The layer of a package: its folder below crates/, `reference` or `research`."""
+    """The layer of a package: its folder below crates/, `reference`, `research` or `testing`."""
     parts = Path(manifest).parent.relative_to(root).parts
-    if parts in ((REFERENCE,), (RESEARCH,)):
+    if parts in ((REFERENCE,), (RESEARCH,), (TESTING,)):
         return parts[0]
     if len(parts) == 2 and parts[0] == "crates" and parts[1] in LAYERS:
         return parts[1]
     return None
+
+
+def height(layer: str) -> float:
+    """The place of a layer, lowest first; that of `testing` is between two crates."""
+    return LAYERS.index(UNDER_TESTING) + 0.5 if layer == TESTING else LAYERS.index(layer)
 
 
 def wrong_imports(metadata: dict) -> list[str]:
@@ -81,7 +89,9 @@ def wrong_imports(metadata: dict) -> list[str]:
                     problems.append(f"{arrow}: reference is for tests only")
             elif used == RESEARCH:
                 problems.append(f"{arrow}: research is no part of the product")
-            elif user != RESEARCH and LAYERS.index(used) >= LAYERS.index(user):
+            elif used == TESTING and kind != "dev":
+                problems.append(f"{arrow}: testing is for tests only")
+            elif user != RESEARCH and height(used) >= height(user):
                 problems.append(f"{arrow}: {used} is not below {user}")
     return problems
 

@@ -133,6 +133,18 @@ class Layers(unittest.TestCase):
         reference = package("reference", ("crates/kernels", "dev"))
         self.assertTrue(self.problems(reference, package("crates/kernels")))
 
+    def test_testing_is_for_the_tests_of_what_is_above_it(self) -> None:
+        testing = package("testing", ("crates/wire", None))
+        wire, psi = package("crates/wire"), package("crates/psi", ("testing", "dev"))
+        self.assertEqual(self.problems(testing, wire, psi), [])
+        research = package("research", ("testing", "dev"))
+        self.assertEqual(self.problems(testing, wire, research), [])
+        self.assertTrue(self.problems(testing, wire, package("crates/psi", ("testing", None))))
+        self.assertTrue(self.problems(testing, package("crates/wire", ("testing", "dev"))))
+        testing = package("testing", ("crates/psi", None))
+        self.assertTrue(self.problems(testing, package("crates/psi")))
+        self.assertTrue(self.problems(package("testing", ("reference", None)), package("reference")))
+
     def test_an_unknown_folder_is_refused(self) -> None:
         self.assertTrue(self.problems(package("crates/misc")))
         self.assertTrue(self.problems(package("tools/wire")))

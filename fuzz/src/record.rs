@@ -5,25 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
-use vesica_wire::{Channel, Error, Kind, PhaseTraffic, memory_pair};
+use vesica_testing::{Recorder, run_both};
+use vesica_wire::{Channel, memory_pair};
 
 /// The frames that `party` receives in a run with `peer`.
 pub fn received(
     party: impl FnOnce(&mut dyn Channel),
     peer: impl FnOnce(&mut dyn Channel) + Send,
 ) -> Vec<Vec<u8>> {
-    let (mut here, mut there) = memory_pair();
-    thread::scope(|scope| {
-        scope.spawn(move || peer(&mut there));
-        let mut recorder = Recorder {
-            channel: &mut here,
-            received: Vec::new(),
-        };
-        party(&mut recorder);
-        recorder.received
-    })
+    let (here, there) = memory_pair();
+    let mut recorder = Recorder::new(here);
+    run_both((there, &mut recorder), peer, party);
+    let received = recorder.received.into_iter();
+    received.map(|(_, frame)| frame).collect()
 }
 
 /// Recordings by what the first bytes of an input choose.
@@ -47,38 +42,5 @@ impl Recordings {
 impl Default for Recordings {
     fn default() -> Self {
         Recordings::new()
-    }
-}
-
-struct Recorder<'a> {
-    channel: &'a mut dyn Channel,
-    received: Vec<Vec<u8>>,
-}
-
-impl Channel for Recorder<'_> {
-    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
-        self.channel.send(kind, payload)
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let frame = self.channel.recv(kind, max)?;
-        self.received.push(frame.clone());
-        Ok(frame)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.channel.flush()
-    }
-
-    fn begin_phase(&mut self, name: &'static str) {
-        self.channel.begin_phase(name);
-    }
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        self.channel.traffic()
-    }
-
-    fn abort(&mut self, why: &Error) {
-        self.channel.abort(why);
     }
 }

@@ -1,8 +1,7 @@
 use std::collections::HashSet;
-use std::thread;
 
 use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
+use vesica_testing::{honest, items, rng, run_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 use vesica_encodings::random_band::RandomBand;
@@ -30,12 +29,6 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
     }
 }
 
-fn items(seed: u64, count: usize) -> Vec<Item> {
-    let mut items = vec![[0; 32]; count];
-    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
-    items
-}
-
 /// A run in which the receiver does `receiving` and the sender follows the protocol.
 fn against<T>(
     params: &Params,
@@ -44,28 +37,22 @@ fn against<T>(
     spoil: Option<(usize, Spoil)>,
     receiving: impl FnOnce(&mut dyn Channel, &mut ChaCha12Rng) -> Result<T, Error>,
 ) -> (Result<T, Error>, Result<Outputs, Error>) {
-    let (mut ours, other) = memory_pair();
-    let mut sending: Box<dyn Channel> = match spoil {
-        Some((frame, spoil)) => Box::new(Tamper::new(other, frame, spoil)),
-        None => Box::new(other),
-    };
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            match run {
-                Run::Proven => Sparse::<Store>::new().send(&mut *sending, params, theirs, &mut rng),
-                Run::Paper(figure) => PaperWidth::<Narrow<RandomBand>>::new(figure).send(
-                    &mut *sending,
-                    params,
-                    theirs,
-                    &mut rng,
-                ),
-            }
-        });
-        let own = receiving(&mut ours, &mut ChaCha12Rng::seed_from_u64(5));
-        drop(ours);
-        (own, sender.join().unwrap())
-    })
+    let (ours, other) = memory_pair();
+    let (frame, spoil) = spoil.unwrap_or((usize::MAX, Spoil::Close));
+    let (other, own) = run_both(
+        (Tamper::new(other, frame, spoil), ours),
+        |channel| match run {
+            Run::Proven => Sparse::<Store>::new().send(channel, params, theirs, &mut rng(1)),
+            Run::Paper(figure) => PaperWidth::<Narrow<RandomBand>>::new(figure).send(
+                channel,
+                params,
+                theirs,
+                &mut rng(1),
+            ),
+        },
+        |channel| receiving(channel, &mut rng(5)),
+    );
+    (own, other)
 }
 
 #[test]
@@ -91,18 +78,11 @@ fn common_items_meet_and_no_others() {
             theirs.reverse();
             let params = params(n_r, n_s);
             for figure in FIGURES {
-                let (mut receiving, mut sending) = memory_pair();
-                let (own, other) = thread::scope(|scope| {
-                    let (params, theirs) = (&params, &theirs);
-                    let sender = scope.spawn(move || {
-                        let mut rng = ChaCha12Rng::seed_from_u64(1);
-                        PaperWidth::<M, F>::new(figure).send(&mut sending, params, theirs, &mut rng)
-                    });
-                    let mut rng = ChaCha12Rng::seed_from_u64(2);
-                    let figure = PaperWidth::<M, F>::new(figure);
-                    let own = figure.receive(&mut receiving, params, &ours, (), &mut rng);
-                    (own.unwrap(), sender.join().unwrap().unwrap())
-                });
+                let paper = PaperWidth::<M, F>::new(figure);
+                let (own, other) = honest(
+                    |channel| paper.receive(channel, &params, &ours, (), &mut rng(2)),
+                    |channel| paper.send(channel, &params, &theirs, &mut rng(1)),
+                );
                 let (own, numbers) = own.into_short();
                 let masks: HashSet<Output> = other.into_short().0.into_iter().collect();
                 assert_eq!(masks.len(), n_s);

@@ -1,20 +1,15 @@
 //! Transfers and correlations: `cargo bench -p vesica-correlations`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
 use std::thread;
 use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::{self, Security};
 use vesica_correlations::silent::{self, Bit, Noise};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
+use vesica_testing::rng;
 use vesica_wire::{Channel, memory_pair};
 
 const SESSION: [u8; 32] = [1; 32];
-
-fn rng(seed: u64) -> ChaCha12Rng {
-    ChaCha12Rng::seed_from_u64(seed)
-}
 
 /// A pool of one thread.
 fn one_thread() -> rayon::ThreadPool {

@@ -214,15 +214,15 @@ mod tests {
     use super::*;
     use crate::choices::Choices;
     use crate::ideal::random_transfers;
-    use rand_chacha::ChaCha12Rng;
-    use rand_core::{Rng, SeedableRng};
+    use rand_core::Rng;
+    use vesica_testing::rng;
 
     const SESSION: [u8; 32] = [4; 32];
 
     fn run(delta: Block, bits: &[Block], spoil: impl Fn(&mut Message)) -> (Receiver, Vec<Block>) {
         let chosen = Choices::from_blocks(Zeroizing::new(vec![choices(delta)]), TRANSFERS);
         let (pairs, picked) = random_transfers(3, &chosen);
-        let mut rng = ChaCha12Rng::seed_from_u64(9);
+        let mut rng = rng(9);
         let (half, mut message) = receiver(&SESSION, &pairs, bits, &mut rng);
         spoil(&mut message);
         let b = sender(&SESSION, delta, &picked, bits, &message);
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn halves_fit_for_any_delta() {
         let bits = [Block::MAX, u64::MAX.into(), Block::MAX, 1];
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let mut rng = rng(1);
         for delta in [0, 1, Block::MAX, u128::from(rng.next_u64()) << 64 | 5] {
             let (half, b) = run(delta, &bits, |_| ());
             assert!(fits(delta, &half, &b));

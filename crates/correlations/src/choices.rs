@@ -86,8 +86,7 @@ impl FromIterator<bool> for Choices {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rand_chacha::ChaCha12Rng;
-    use rand_core::SeedableRng;
+    use vesica_testing::rng;
 
     proptest! {
         #[test]
@@ -101,7 +100,7 @@ mod tests {
 
         #[test]
         fn nothing_is_set_beyond_the_last_bit(count in 0usize..400, seed: u64) {
-            let choices = Choices::random(count, &mut ChaCha12Rng::seed_from_u64(seed));
+            let choices = Choices::random(count, &mut rng(seed));
             prop_assert_eq!(choices.blocks().len(), count.div_ceil(128));
             let ones: u32 = choices.blocks().iter().map(|b| b.count_ones()).sum();
             let counted = (0..count).filter(|i| bool::from(choices.get(*i))).count();

@@ -159,8 +159,7 @@ impl<F: Field> vole::Receiver<F> for VoleReceiver<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::ChaCha12Rng;
-    use rand_core::SeedableRng;
+    use vesica_testing::rng;
 
     #[test]
     fn halves_of_a_vole_fit() {
@@ -188,7 +187,7 @@ mod tests {
     #[test]
     fn both_halves_fit() {
         for count in [0, 1, 129] {
-            let choices = Choices::random(count, &mut ChaCha12Rng::seed_from_u64(1));
+            let choices = Choices::random(count, &mut rng(1));
             let (pairs, picked) = random_transfers(5, &choices);
             let (q, t) = correlated_transfers(6, 77, &choices);
             assert_eq!((pairs.len(), picked.len()), (count, count));

@@ -22,7 +22,6 @@ fn curve(c: &mut Criterion) {
             b.iter(|| curve25519::decode(backend, black_box(&inputs), &mut out));
         });
     }
-    let (signs, mut found) = (vec![0; n], vec![0; n]);
     let mut nine = [0; 32];
     nine[0] = 9;
     let base = curve25519::Multiples::new(&nine).expect("the base point");

@@ -230,17 +230,12 @@ impl Oprf for Dh {
 mod tests {
     use super::*;
     use curve25519_dalek::constants::EIGHT_TORSION;
-    use rand_chacha::ChaCha12Rng;
-    use rand_core::SeedableRng;
+    use vesica_testing::rng;
 
     const SESSION: [u8; 32] = [3; 32];
 
     fn items(range: std::ops::Range<u8>) -> Vec<Item> {
         range.map(|i| [i; 32]).collect()
-    }
-
-    fn rng(seed: u64) -> ChaCha12Rng {
-        ChaCha12Rng::seed_from_u64(seed)
     }
 
     #[test]

@@ -1,25 +1,14 @@
 //! Every protocol against a plain intersection, and against peers that cheat.
 
 use std::collections::HashSet;
-use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
-use vesica_primitives::oracle::Oracle;
 use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Task, indices_vartime};
-use vesica_wire::{
-    Channel, ChannelOptions, Error, FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair,
-    memory_pair_with,
-};
-
-fn items(range: std::ops::Range<u32>) -> Vec<Item> {
-    let oracle = Oracle::new("vesica test items", &[0; 32]);
-    range.map(|i| oracle.hash(&[&i.to_le_bytes()])).collect()
-}
+use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
+use vesica_wire::{Channel, Error, Misbehaviour, Spoil, Tamper, memory_pair};
 
 fn protocol(name: &str) -> &'static dyn Protocol {
     Registry::standard().get(name).unwrap()
@@ -47,51 +36,35 @@ const BOTH: Task = Task {
 
 type Outcomes = (Result<Vec<bool>, Error>, Result<Option<Vec<bool>>, Error>);
 
-/// Runs both parties over the channels that `wrap` makes of a pair.
-fn run_over<R: Channel + Send, S: Channel + Send>(
+/// Runs both parties over channels that are each other's peer.
+fn run_over(
     protocol: &dyn Protocol,
     task: Task,
     ours: &[Item],
     theirs: &[Item],
-    mut receiving: R,
-    mut sending: S,
+    receiving: impl Channel,
+    sending: impl Channel,
 ) -> Outcomes {
     let params = &params(protocol, ours, theirs);
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            let input = Input::new(theirs);
-            let result = protocol.send(&mut sending, params, &task, input, &mut rng);
-            if let Err(error) = &result {
-                sending.abort(error);
-            }
-            result
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let prepared = protocol.prepare(ours.len(), &mut rng);
-        let input = Input::new(ours);
-        let result = protocol.receive(&mut receiving, params, &task, input, prepared, &mut rng);
-        if let Err(error) = &result {
-            receiving.abort(error);
-        }
-        drop(receiving);
-        let matches = |output| match output {
-            Output::Matches(matches) => Some(matches),
-            Output::Nothing => None,
-            other => panic!("{other:?}"),
-        };
-        let own = result.map(|output| matches(output).unwrap());
-        (own, sender.join().unwrap().map(matches))
-    })
-}
-
-/// Channels on which a party that waits in vain gives up soon.
-fn impatient_pair() -> (FramedChannel, FramedChannel) {
-    let options = || ChannelOptions {
-        timeout: Duration::from_millis(400),
-        ..ChannelOptions::default()
+    let (own, sent) = try_both(
+        (receiving, sending),
+        |channel| {
+            let mut rng = rng(2);
+            let prepared = protocol.prepare(ours.len(), &mut rng);
+            let input = Input::new(ours);
+            protocol.receive(channel, params, &task, input, prepared, &mut rng)
+        },
+        |channel| protocol.send(channel, params, &task, Input::new(theirs), &mut rng(1)),
+    );
+    let matches = |output| match output {
+        Output::Matches(matches) => Some(matches),
+        Output::Nothing => None,
+        other => panic!("{other:?}"),
     };
-    memory_pair_with(options(), options())
+    (
+        own.map(|output| matches(output).unwrap()),
+        sent.map(matches),
+    )
 }
 
 fn intersect(protocol: &dyn Protocol, ours: &[Item], theirs: &[Item]) -> Vec<bool> {
@@ -122,8 +95,8 @@ fn every_protocol_computes_the_intersection() {
     ];
     for protocol in Registry::standard().all().iter().copied() {
         for (n, m, shared) in sizes {
-            let ours = items(0..n);
-            let theirs = items(n - shared..n - shared + m);
+            let ours = digests(0..n);
+            let theirs = digests(n - shared..n - shared + m);
             let expected = plain(&ours, &theirs);
             assert_eq!(indices_vartime(&expected).len(), shared as usize);
             assert_eq!(
@@ -141,7 +114,7 @@ proptest! {
     #[test]
     fn random_sets(ours: HashSet<u8>, theirs: HashSet<u8>) {
         let pick = |set: &HashSet<u8>| -> Vec<Item> {
-            set.iter().map(|i| items(u32::from(*i)..u32::from(*i) + 1)[0]).collect()
+            set.iter().map(|i| digests([u64::from(*i)])[0]).collect()
         };
         let (ours, theirs) = (pick(&ours), pick(&theirs));
         for protocol in Registry::standard().all().iter().copied() {
@@ -154,7 +127,7 @@ proptest! {
 #[test]
 fn bytes_follow_the_formula() {
     let (n, m) = (256usize, 1024usize);
-    let (ours, theirs) = (items(0..n as u32), items(100..100 + m as u32));
+    let (ours, theirs) = (digests(0..n as u64), digests(100..100 + m as u64));
     // λ + 1 + log₂(n_s·n_r) = 59; the first mask in full, of each other one its gap, 2^10 times smaller
     // than the range and 1.55 bits or so longer in code.
     let masks = |width: usize| (width + (m - 1) * (width - 10)) / 8 + (m - 1) * 155 / 800;
@@ -195,8 +168,8 @@ fn bytes_follow_the_formula() {
 /// that the two do not share.
 #[test]
 fn spoilt_frames_never_add_matches() {
-    let ours = items(0..40);
-    let theirs = items(20..80);
+    let ours = digests(0..40);
+    let theirs = digests(20..80);
     let expected = plain(&ours, &theirs);
     let spoils = [
         Spoil::FlipBit(0),
@@ -215,7 +188,8 @@ fn spoilt_frames_never_add_matches() {
         for spoil in &spoils {
             for frame in 0..2 {
                 for receiver_cheats in [false, true] {
-                    let (receiving, sending) = impatient_pair();
+                    // A party that waits in vain gives up soon.
+                    let (receiving, sending) = pair_within(Duration::from_millis(400));
                     let (matches, sent) = if receiver_cheats {
                         let receiving = Tamper::new(receiving, frame, spoil.clone());
                         run_over(protocol, ALONE, &ours, &theirs, receiving, sending)
@@ -242,11 +216,15 @@ fn spoilt_frames_never_add_matches() {
     }
 }
 
+fn bad(what: &'static str, problem: &'static str) -> Misbehaviour {
+    Misbehaviour::BadValue { what, problem }
+}
+
 /// The exact error of each check that a cheating peer can run into.
 #[test]
 fn cheating_peers_are_named() {
-    let ours = items(0..16);
-    let theirs = items(8..24);
+    let ours = digests(0..16);
+    let theirs = digests(8..24);
     let mut twist = vec![0; 32];
     twist[0] = 2;
     let sender_cheats = [
@@ -259,12 +237,10 @@ fn cheating_peers_are_named() {
         let (receiving, sending) = memory_pair();
         let sending = Tamper::new(sending, frame, Spoil::Replace(payload));
         let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
-        match matches {
-            Err(Error::PeerMisbehaved(Misbehaviour::BadValue { problem, .. })) => {
-                assert_eq!(problem, expected);
-            }
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(
+            misbehaviour(matches),
+            bad("key-agreement message", expected)
+        );
     }
     // A constant polynomial.
     let mut constant = vec![0; 16 * 32];
@@ -272,12 +248,7 @@ fn cheating_peers_are_named() {
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 0, Spoil::Replace(constant));
     let (matches, sent) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
-    match sent {
-        Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
-            assert_eq!((what, problem), ("polynomial", "constant"));
-        }
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(misbehaviour(sent), bad("polynomial", "constant"));
     assert!(matches!(matches, Err(Error::PeerAborted { .. })));
     // The largest mask, and behind it one that is larger by 0.
     let (receiving, sending) = memory_pair();
@@ -285,18 +256,13 @@ fn cheating_peers_are_named() {
     descending.extend_from_slice(&[1; 500]);
     let sending = Tamper::new(sending, 1, Spoil::Replace(descending));
     let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
-    match matches {
-        Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
-            assert_eq!((what, problem), ("masks", "a number out of range"));
-        }
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(misbehaviour(matches), bad("masks", "a number out of range"));
 }
 
 /// Both sides learn the matches, if so agreed; a receiver that tells more than it can is found out.
 #[test]
 fn both_learn_the_matches() {
-    let (ours, theirs) = (items(0..300), items(200..1000));
+    let (ours, theirs) = (digests(0..300), digests(200..1000));
     for protocol in Registry::standard().all().iter().copied() {
         let (receiving, sending) = memory_pair();
         let (matches, told) = run_over(protocol, BOTH, &ours, &theirs, receiving, sending);
@@ -306,22 +272,17 @@ fn both_learn_the_matches() {
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 1, Spoil::Replace(301u32.to_le_bytes().to_vec()));
     let (_, told) = run_over(protocol("dh"), BOTH, &ours, &theirs, receiving, sending);
-    match told {
-        Err(Error::PeerMisbehaved(Misbehaviour::BadValue { what, problem })) => {
-            assert_eq!(
-                (what, problem),
-                ("matched positions", "more matches than items")
-            );
-        }
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(
+        misbehaviour(told),
+        bad("matched positions", "more matches than items")
+    );
 }
 
 /// Masks outside the intersection look uniform.
 #[test]
 fn masks_look_uniform() {
-    let (ours, theirs) = (items(0..8), items(100..4100));
-    let mut rng = ChaCha12Rng::seed_from_u64(3);
+    let (ours, theirs) = (digests(0..8), digests(100..4100));
+    let mut rng = rng(3);
     let session = [6; 32];
     let prepared = compact_dh::Prepared::new(ours.len(), &mut rng);
     let (_, polynomial) =

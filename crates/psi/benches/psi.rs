@@ -1,43 +1,14 @@
 //! The mask exchange: nanoseconds and bits per mask, each side on its own.
 
-use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use vesica_psi::masks::Exchange;
-use vesica_wire::{Channel, Error, Kind, PhaseTraffic};
-
-/// Keeps what is sent and hands it out again.
-#[derive(Clone, Default)]
-struct Tape(VecDeque<Vec<u8>>);
-
-impl Channel for Tape {
-    fn send(&mut self, _: Kind, payload: Vec<u8>) -> Result<(), Error> {
-        self.0.push_back(payload);
-        Ok(())
-    }
-
-    fn recv(&mut self, _: Kind, _: usize) -> Result<Vec<u8>, Error> {
-        self.0.pop_front().ok_or(Error::Closed)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn begin_phase(&mut self, _: &'static str) {}
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        Vec::new()
-    }
-
-    fn abort(&mut self, _: &Error) {}
-}
+use vesica_testing::{Tape, rng};
 
 fn masks<const W: usize>(count: usize, seed: u64) -> Vec<[u64; W]> {
-    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    let mut rng = rng(seed);
     (0..count)
         .map(|_| std::array::from_fn(|_| rng.next_u64()))
         .collect()
@@ -58,7 +29,7 @@ fn one<const W: usize>(c: &mut Criterion, width: usize, sender_log: u32, receive
     own[..shared].copy_from_slice(&sent[sent.len() - shared..]);
     let mut tape = Tape::default();
     exchange.send(&mut tape, &sent).expect("a tape");
-    let bytes: usize = tape.0.iter().map(Vec::len).sum();
+    let bytes: usize = tape.0.iter().map(|(_, frame)| frame.len()).sum();
     let name = format!("masks/{width} bits, 2^{sender_log} against 2^{receiver_log}");
     println!(
         "{name}: {:.2} bits per mask in {} frames",

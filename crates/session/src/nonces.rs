@@ -113,28 +113,15 @@ pub(crate) fn session(
 mod tests {
     use super::*;
     use serde_json::Value;
-    use vesica_wire::{ChannelOptions, Tamper, memory_pair_with};
+    use vesica_testing::{array, bytes, pair_within};
+    use vesica_wire::Tamper;
 
     fn vectors() -> Value {
         serde_json::from_str(include_str!("../../../vectors/nonces.json")).unwrap()
     }
 
-    fn bytes(value: &Value) -> Vec<u8> {
-        let hex = value.as_str().unwrap();
-        let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(byte).collect()
-    }
-
-    fn array(value: &Value) -> [u8; 32] {
-        bytes(value).try_into().unwrap()
-    }
-
     fn pair() -> (impl Channel, impl Channel) {
-        let options = ChannelOptions {
-            timeout: std::time::Duration::from_secs(5),
-            ..ChannelOptions::default()
-        };
-        memory_pair_with(options.clone(), options)
+        pair_within(std::time::Duration::from_secs(5))
     }
 
     #[test]

@@ -7,27 +7,21 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use common::{digests, job};
+use common::job;
 use vesica_psi::Output;
 use vesica_session::{
     Agreement, Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, NoProgress,
     Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State, agree,
     run_bucket, run_over, run_set_over,
 };
-use vesica_wire::{
-    Channel, ChannelOptions, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper,
-    memory_pair_with,
-};
+use vesica_testing::{digests, pair_within, run_both};
+use vesica_wire::{Channel, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper};
 
 /// Cuts sets of a thousand items into eight buckets.
 const MEMORY: u64 = 70_000;
 
 fn pair() -> (FramedChannel, FramedChannel) {
-    let options = ChannelOptions {
-        timeout: Duration::from_secs(20),
-        ..ChannelOptions::default()
-    };
-    memory_pair_with(options.clone(), options)
+    pair_within(Duration::from_secs(20))
 }
 
 fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
@@ -181,20 +175,15 @@ struct Ended {
     far_heard: Heard,
 }
 
-fn both(mut a: impl Channel, mut b: impl Channel, ours: &mut Kept, theirs: &mut Kept) -> Ended {
+fn both(a: impl Channel, b: impl Channel, ours: &mut Kept, theirs: &mut Kept) -> Ended {
     let (mut near_heard, mut far_heard) = (Heard::default(), Heard::default());
-    let (near, far) = thread::scope(|scope| {
-        let near = scope.spawn(|| {
-            let job = dh(Role::Receiver, ours.memory, Learns::Receiver);
-            let ended = run_set_over(&mut a, None, None, &job, ours, &mut near_heard);
-            drop(a);
-            ended
-        });
-        let job = dh(Role::Sender, theirs.memory, Learns::Receiver);
-        let far = run_set_over(&mut b, None, None, &job, theirs, &mut far_heard);
-        drop(b);
-        (near.join().unwrap(), far)
-    });
+    let jobs = [(Role::Receiver, ours.memory), (Role::Sender, theirs.memory)];
+    let [receiver, sender] = jobs.map(|(role, memory)| dh(role, memory, Learns::Receiver));
+    let (near, far) = run_both(
+        (a, b),
+        |channel| run_set_over(channel, None, None, &receiver, ours, &mut near_heard),
+        |channel| run_set_over(channel, None, None, &sender, theirs, &mut far_heard),
+    );
     Ended {
         near,
         far,

@@ -5,7 +5,7 @@ mod common;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{connected, job, within};
+use common::{connected, job, silent_pair, within};
 use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
@@ -13,10 +13,8 @@ use vesica_session::{
     NO_LIMIT, Payload, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
     confirm_done,
 };
-use vesica_wire::{
-    Blame, Channel, ChannelOptions, Error as WireError, FramedChannel, Kind, Limit, Misbehaviour,
-    Spoil, Tamper, memory_pair_with,
-};
+use vesica_testing::run_both;
+use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
 
 type Agreed = Result<Agreement, Error>;
 
@@ -24,47 +22,35 @@ fn spec(protocol: &str) -> &'static Spec {
     Registry::standard().get(protocol).unwrap().spec()
 }
 
-fn pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
-    let options = ChannelOptions {
-        timeout: Duration::from_millis(timeout_ms),
-        // A peer that waits is silent, or what is swallowed would be waited for.
-        heartbeat: Duration::from_secs(3600),
-        ..ChannelOptions::default()
-    };
-    memory_pair_with(options.clone(), options)
-}
-
 /// Both sides of an agreement, over any two channels.
-fn both(mut a: impl Channel, mut b: impl Channel, ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
-    thread::scope(|scope| {
-        let near = scope.spawn(move || agree(&mut a, ours, 10, &Kept::Nothing, None, None));
-        let far = agree(&mut b, theirs, 20, &Kept::Nothing, None, None);
-        drop(b);
-        (near.join().unwrap(), far)
-    })
+fn both(a: impl Channel, b: impl Channel, ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
+    run_both(
+        (a, b),
+        |channel| agree(channel, ours, 10, &Kept::Nothing, None, None),
+        |channel| agree(channel, theirs, 20, &Kept::Nothing, None, None),
+    )
 }
 
 /// As [`both`], and then the confirmation: a side may be done with agreeing before the other notices
 /// what is wrong.
 fn both_and_done(
-    mut sender: impl Channel,
-    mut receiver: impl Channel,
+    sender: impl Channel,
+    receiver: impl Channel,
 ) -> (Result<(), Error>, Result<(), Error>) {
     fn run(channel: &mut dyn Channel, role: Role) -> Result<(), Error> {
         agree(channel, &job(role), 10, &Kept::Nothing, None, None)?;
         confirm_done(channel, role)?;
         Ok(())
     }
-    thread::scope(|scope| {
-        let near = scope.spawn(move || run(&mut sender, Role::Sender));
-        let far = run(&mut receiver, Role::Receiver);
-        drop(receiver);
-        (near.join().unwrap(), far)
-    })
+    run_both(
+        (sender, receiver),
+        |channel| run(channel, Role::Sender),
+        |channel| run(channel, Role::Receiver),
+    )
 }
 
 fn compare(ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
-    let (a, b) = pair(5000);
+    let (a, b) = silent_pair(5000);
     both(a, b, ours, theirs)
 }
 
@@ -90,7 +76,7 @@ fn equal_contracts_give_equal_sessions() {
 fn the_session_binds_the_fingerprints() {
     let name = |n: u8| Some(Fingerprint::of_public_key(&[n]));
     let run = |peer_as_seen_by_a: u8| {
-        let (mut a, mut b) = pair(5000);
+        let (mut a, mut b) = silent_pair(5000);
         thread::scope(|scope| {
             let near = scope.spawn(move || {
                 agree(
@@ -234,7 +220,7 @@ fn auto_takes_the_protocol_that_the_other_names() {
 #[test]
 fn auto_is_a_matter_of_the_sizes() {
     let protocol = |receiver: u64, sender: u64| {
-        let (mut a, mut b) = pair(5000);
+        let (mut a, mut b) = silent_pair(5000);
         thread::scope(|scope| {
             let near = scope.spawn(move || {
                 agree(
@@ -299,7 +285,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         (ErrorClass::Resource, ErrorClass::Resource)
     );
     // Nor does a protocol take more than it can work on, whatever this side allows.
-    let (mut a, mut b) = pair(5000);
+    let (mut a, mut b) = silent_pair(5000);
     thread::scope(|scope| {
         scope.spawn(move || {
             let items = spec("compact-dh").max_items + 1;
@@ -321,7 +307,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         ..job(Role::Sender)
     };
     let refused = |ours: &Job, theirs: &Job, theirs_items: u64| {
-        let (mut a, mut b) = pair(5000);
+        let (mut a, mut b) = silent_pair(5000);
         thread::scope(|scope| {
             scope.spawn(move || agree(&mut a, theirs, theirs_items, &Kept::Nothing, None, None));
             agree(&mut b, ours, 3000, &Kept::Nothing, None, None).map_err(|e| e.to_string())
@@ -350,7 +336,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         "{said}"
     );
     // A set that no run can hold never gets as far.
-    let (mut a, mut b) = pair(5000);
+    let (mut a, mut b) = silent_pair(5000);
     thread::scope(|scope| {
         scope.spawn(move || {
             let error = agree(
@@ -381,7 +367,7 @@ fn the_most_lambda_is_that_of_the_roles() {
                 lambda,
                 ..job(role)
             };
-            let (mut a, mut b) = pair(5000);
+            let (mut a, mut b) = silent_pair(5000);
             thread::scope(|scope| {
                 let far = scope.spawn(move || {
                     agree(
@@ -433,7 +419,7 @@ fn jobs_that_cannot_be_are_usage_errors() {
     assert!(with(|j| j.normalization[0] = "x".repeat(129)).is_err());
     assert!(with(|j| j.normalization = vec!["x".into(); 65]).is_err());
     assert!(with(|j| j.normalization = vec!["x".repeat(128); 64]).is_ok());
-    let (mut a, _b) = pair(100);
+    let (mut a, _b) = silent_pair(100);
     let mut bad = job(Role::Receiver);
     bad.lambda = 1;
     assert!(matches!(
@@ -460,7 +446,7 @@ fn a_spoilt_handshake_message_ends_both_sides() {
     // The hello, the commitment and the nonce.
     for frame in 0..3 {
         for spoil in &spoils {
-            let (a, b) = pair(700);
+            let (a, b) = silent_pair(700);
             let a = Tamper::new(a, frame, spoil.clone());
             let (near, far) = both_and_done(a, b);
             for error in [near.err(), far.err()] {
@@ -473,7 +459,7 @@ fn a_spoilt_handshake_message_ends_both_sides() {
 
 #[test]
 fn a_replayed_hello_is_not_a_nonce() {
-    let (a, b) = pair(700);
+    let (a, b) = silent_pair(700);
     let a = Tamper::new(a, 1, Spoil::ReplayPrevious);
     let (near, far) = both_and_done(a, b);
     let far = far.unwrap_err();
@@ -490,7 +476,7 @@ fn a_replayed_hello_is_not_a_nonce() {
         (ErrorClass::Peer, ErrorClass::Peer)
     );
     // Nor is a commitment.
-    let (a, b) = pair(700);
+    let (a, b) = silent_pair(700);
     let a = Tamper::new(a, 2, Spoil::ReplayPrevious);
     let (near, far) = both_and_done(a, b);
     assert_eq!(
@@ -504,7 +490,7 @@ fn a_replayed_hello_is_not_a_nonce() {
 fn every_flipped_bit_of_a_commitment_or_a_nonce_is_noticed() {
     for (frame, bits, step) in [(1, 512, 7), (2, 256, 5)] {
         for bit in (0..bits).step_by(step) {
-            let (a, b) = pair(2000);
+            let (a, b) = silent_pair(2000);
             let a = Tamper::new(a, frame, Spoil::FlipBit(bit));
             let (near, far) = both_and_done(a, b);
             let said = far.unwrap_err().to_string();
@@ -526,7 +512,7 @@ fn every_flipped_bit_of_a_hello_is_noticed_by_both() {
         ..hello()
     };
     for bit in 0..sent.encode().len() * 8 {
-        let (a, b) = pair(2000);
+        let (a, b) = silent_pair(2000);
         let a = Tamper::new(a, 0, Spoil::FlipBit(bit));
         let (near, far) = both(a, b, &job(Role::Receiver), &job(Role::Sender));
         // Never two sides that both believe to agree; the contract hashes would differ.
@@ -554,14 +540,14 @@ fn another_version_is_named() {
 
 #[test]
 fn done_is_said_and_heard() {
-    let (mut a, mut b) = pair(300);
+    let (mut a, mut b) = silent_pair(300);
     confirm_done(&mut a, Role::Receiver).unwrap();
     confirm_done(&mut b, Role::Sender).unwrap();
     assert!(matches!(
         confirm_done(&mut b, Role::Sender),
         Err(WireError::TimedOut(_))
     ));
-    let (mut a, mut b) = pair(300);
+    let (mut a, mut b) = silent_pair(300);
     a.send(
         Kind {
             code: 18,

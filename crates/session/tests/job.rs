@@ -4,16 +4,14 @@ mod common;
 
 use std::collections::HashSet;
 use std::thread;
-use std::time::Duration;
 
-use common::{connected, digests, identity, job, tls, within, within_or_raised};
+use common::{connected, identity, job, silent_pair, tls, within, within_or_raised};
 use vesica_session::{
     Endpoint, Error, ErrorClass, Interrupt, Job, Listener, NoProgress, Outcome, Progress,
     ProtocolRequest, Registry, Role, Security, connect, run, run_over,
 };
-use vesica_wire::{
-    Channel, ChannelOptions, Error as WireError, FramedChannel, Spoil, Tamper, memory_pair_with,
-};
+use vesica_testing::{digests, run_both};
+use vesica_wire::{Channel, Error as WireError, Spoil, Tamper};
 
 /// The strongest adversary that a protocol withstands.
 fn security(protocol: &str) -> Security {
@@ -114,33 +112,19 @@ fn a_job_over_tls_finds_the_intersection() {
     }
 }
 
-fn memory(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
-    let options = ChannelOptions {
-        timeout: Duration::from_millis(timeout_ms),
-        // A peer that waits is silent, or what is swallowed would be waited for.
-        heartbeat: Duration::from_secs(3600),
-        ..ChannelOptions::default()
-    };
-    memory_pair_with(options.clone(), options)
-}
-
 fn both(
-    mut receiver: impl Channel,
-    mut sender: impl Channel,
+    receiver: impl Channel,
+    sender: impl Channel,
     protocol: &'static str,
     ours: &[[u8; 32]],
     theirs: &[[u8; 32]],
 ) -> (Result<Outcome, Error>, Result<Outcome, Error>) {
-    thread::scope(|scope| {
-        let near = scope.spawn(move || {
-            let job = named(Role::Receiver, protocol);
-            run_over(&mut receiver, None, None, &job, ours, &mut NoProgress)
-        });
-        let job = named(Role::Sender, protocol);
-        let far = run_over(&mut sender, None, None, &job, theirs, &mut NoProgress);
-        drop(sender);
-        (near.join().unwrap(), far)
-    })
+    let [near, far] = [Role::Receiver, Role::Sender].map(|role| named(role, protocol));
+    run_both(
+        (receiver, sender),
+        |channel| run_over(channel, None, None, &near, ours, &mut NoProgress),
+        |channel| run_over(channel, None, None, &far, theirs, &mut NoProgress),
+    )
 }
 
 #[test]
@@ -155,7 +139,7 @@ fn small_and_odd_sets() {
         (digests(0..3), digests(0..100)),
     ];
     for (ours, theirs) in sets {
-        let (a, b) = memory(30_000);
+        let (a, b) = silent_pair(30_000);
         let (near, far) = both(a, b, "compact-dh", &ours, &theirs);
         assert_eq!(near.unwrap().matches.unwrap(), expected(&ours, &theirs));
         far.unwrap();
@@ -169,7 +153,7 @@ fn a_peer_that_dies_at_any_frame_ends_the_run_with_exit_4() {
         for role in [Role::Receiver, Role::Sender] {
             let mut deaths = 0;
             for frame in 0.. {
-                let (a, b) = memory(10_000);
+                let (a, b) = silent_pair(10_000);
                 let (near, far, frames) = match role {
                     Role::Receiver => {
                         let mut a = Tamper::new(a, frame, Spoil::Close);
@@ -204,12 +188,12 @@ fn a_peer_that_dies_at_any_frame_ends_the_run_with_exit_4() {
 #[test]
 fn a_receiver_that_stalls_before_it_is_done_ends_the_sender() {
     let (ours, theirs) = (digests(0..5), digests(0..5));
-    let (a, b) = memory(1500);
+    let (a, b) = silent_pair(1500);
     let mut counting = Tamper::new(a, usize::MAX, Spoil::Swallow);
     let (near, far) = both(&mut counting, b, "compact-dh", &ours, &theirs);
     assert!(near.is_ok() && far.is_ok());
     let last = counting.frames() - 1;
-    let (a, b) = memory(1500);
+    let (a, b) = silent_pair(1500);
     let silent = Tamper::new(a, last, Spoil::Swallow);
     let (near, far) = both(silent, b, "compact-dh", &ours, &theirs);
     assert!(near.is_ok());
@@ -263,7 +247,7 @@ fn an_interrupt_ends_a_job_on_both_sides() {
 
 #[test]
 fn a_weak_protocol_needs_to_be_asked_for() {
-    let (a, _b) = memory(1000);
+    let (a, _b) = silent_pair(1000);
     let mut a = a;
     let job = Job {
         protocol: ProtocolRequest::named("dh"),
@@ -276,7 +260,7 @@ fn a_weak_protocol_needs_to_be_asked_for() {
 
 #[test]
 fn repeated_items_are_refused_before_anything_is_sent() {
-    let (mut a, _b) = memory(1000);
+    let (mut a, _b) = silent_pair(1000);
     let twice = digests([1, 2, 1]);
     let error = run_over(
         &mut a,

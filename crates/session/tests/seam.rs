@@ -8,6 +8,7 @@ use vesica_session::{
     Error, Job, Learns, NoProgress, Outcome, ProtocolRequest, Registry, Reveal, Role, Security,
     run_over,
 };
+use vesica_testing::{digests, run_both};
 use vesica_wire::{Channel, Error as WireError, Kind, memory_pair, recv_rows, send_rows};
 
 // ---- The module.
@@ -108,27 +109,18 @@ fn job(role: Role, reveal: Reveal) -> Job {
     }
 }
 
-fn digests(range: std::ops::Range<u32>) -> Vec<[u8; 32]> {
-    range
-        .map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes())
-        .collect()
-}
-
 type Came = Result<Outcome, Error>;
 
-fn run(ours: &Job, theirs: &Job, shared: u32) -> (Came, Came) {
+fn run(ours: &Job, theirs: &Job, shared: u64) -> (Came, Came) {
     let sets = [digests(0..20), digests(20 - shared..90)];
-    let (mut a, mut b) = memory_pair();
-    thread::scope(|scope| {
-        let sender =
-            scope.spawn(|| run_over(&mut b, None, None, theirs, &sets[1], &mut NoProgress));
-        let receiver = run_over(&mut a, None, None, ours, &sets[0], &mut NoProgress);
-        drop(a);
-        (receiver, sender.join().unwrap())
-    })
+    run_both(
+        memory_pair(),
+        |channel| run_over(channel, None, None, ours, &sets[0], &mut NoProgress),
+        |channel| run_over(channel, None, None, theirs, &sets[1], &mut NoProgress),
+    )
 }
 
-fn both(reveal: Reveal, shared: u32) -> (Outcome, Outcome) {
+fn both(reveal: Reveal, shared: u64) -> (Outcome, Outcome) {
     let (ours, theirs) = (job(Role::Receiver, reveal), job(Role::Sender, reveal));
     let (near, far) = run(&ours, &theirs, shared);
     (near.unwrap(), far.unwrap())

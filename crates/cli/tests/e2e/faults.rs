@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use vesica::{ProtocolRequest, Role, Security};
 use vesica_session::{ErrorClass, Job, NoProgress, run_over, split};
+use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
@@ -180,12 +181,6 @@ static FAULTS: [Fault; 8] = [
         silent: true,
     },
 ];
-
-/// Digests that stand for these numbers.
-fn digests(numbers: std::ops::Range<u64>) -> Vec<[u8; 32]> {
-    let digest = |n: u64| *blake3::hash(&n.to_le_bytes()).as_bytes();
-    numbers.map(digest).collect()
-}
 
 /// Items of the receiver, and of the sender, and those that both have.
 const OURS: std::ops::Range<u64> = 0..300;

@@ -1,45 +1,17 @@
 use super::*;
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
 use std::collections::HashSet;
-use std::thread;
 use vesica_reference::base_ot as reference;
+use vesica_testing::{Script, array, bytes, misbehaviour, rng, try_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [9; 32];
-
-fn rng(seed: u64) -> ChaCha12Rng {
-    ChaCha12Rng::seed_from_u64(seed)
-}
 
 fn bits(choices: &Choices) -> Vec<usize> {
     (0..choices.len())
         .map(|i| usize::from(choices.get(i).unwrap_u8()))
         .collect()
 }
-
-/// A source of randomness that gives out what it was given.
-struct Script(Vec<u8>);
-
-impl rand_core::TryRng for Script {
-    type Error = std::convert::Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
-        unreachable!("keys are made from bytes")
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
-        unreachable!("keys are made from bytes")
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
-        bytes.copy_from_slice(&self.0.drain(..bytes.len()).collect::<Vec<u8>>());
-        Ok(())
-    }
-}
-
-impl rand_core::TryCryptoRng for Script {}
 
 fn as_blocks(keys: &[[[u8; 16]; 2]]) -> Vec<[Block; 2]> {
     keys.iter().map(|k| k.map(Block::from_le_bytes)).collect()
@@ -86,39 +58,24 @@ proptest! {
     }
 }
 
-fn vectors() -> serde_json::Value {
-    serde_json::from_str(include_str!("../../../../vectors/base-ot.json")).unwrap()
-}
-
-fn bytes(value: &serde_json::Value) -> Vec<u8> {
-    let text = value.as_str().unwrap();
-    (0..text.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
-        .collect()
-}
-
-fn string<const N: usize>(value: &serde_json::Value) -> [u8; N] {
-    bytes(value).try_into().unwrap()
-}
-
 /// Published answers of the sender, and public keys that the receiver must refuse.
 #[test]
 fn known_answers() {
-    let vectors = vectors();
-    let session = string(&vectors["session"]);
+    let text = include_str!("../../../../vectors/base-ot.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let session = array(&vectors["session"]);
     let pairs = |name: &str| vectors[name].as_array().unwrap().clone();
     let functions: Vec<Function> = pairs("functions")
         .iter()
-        .map(|f| [string(&f[0]), string(&f[1])])
+        .map(|f| [array(&f[0]), array(&f[1])])
         .collect();
     let expected: Vec<[[u8; 16]; 2]> = pairs("keys")
         .iter()
-        .map(|k| [string(&k[0]), string(&k[1])])
+        .map(|k| [array(&k[0]), array(&k[1])])
         .collect();
     let mut secret = Script(bytes(&vectors["secret"]));
     let (sender, public) = Sender::new(&session, &mut secret);
-    assert_eq!(public, string(&vectors["public"]));
+    assert_eq!(public, array(&vectors["public"]));
     let keys = sender.keys(&functions);
     assert_eq!(*keys, as_blocks(&expected));
     // A function that is sent again gives other keys.
@@ -131,7 +88,7 @@ fn known_answers() {
     for case in bad {
         let (receiver, _) = Receiver::new(&SESSION, Choices::random(3, &mut rng(1)), &mut rng(2));
         let expected = case["problem"].as_str().unwrap();
-        match receiver.keys(&string(&case["public"])) {
+        match receiver.keys(&array(&case["public"])) {
             Err(Misbehaviour::BadValue { what, problem }) => {
                 assert_eq!((what, problem), ("base-transfer key", expected));
             }
@@ -144,26 +101,15 @@ type SenderResult = Result<Zeroizing<Vec<[Block; 2]>>, Error>;
 type ReceiverResult = Result<Zeroizing<Vec<Block>>, Error>;
 
 fn run(
-    mut sending: impl Channel,
-    mut receiving: impl Channel,
+    sending: impl Channel,
+    receiving: impl Channel,
     choices: &Choices,
 ) -> (SenderResult, ReceiverResult) {
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let result = send(&mut sending, &SESSION, choices.len(), &mut rng(3));
-            if let Err(error) = &result {
-                sending.abort(error);
-            }
-            result
-        });
-        let received = receive(&mut receiving, &SESSION, choices.clone(), &mut rng(4));
-        if let Err(error) = &received {
-            receiving.abort(error);
-        }
-        // The peer of one that gave up waits until the connection ends.
-        drop(receiving);
-        (sender.join().unwrap(), received)
-    })
+    try_both(
+        (sending, receiving),
+        |channel| send(channel, &SESSION, choices.len(), &mut rng(3)),
+        |channel| receive(channel, &SESSION, choices.clone(), &mut rng(4)),
+    )
 }
 
 #[test]
@@ -229,14 +175,6 @@ fn replayed_messages_give_unrelated_keys() {
     assert_eq!(hits(&sender(&SESSION).keys(&functions[..3])), 0, "number");
     let (other, _) = Sender::new(&SESSION, &mut rng(10));
     assert_eq!(hits(&other.keys(&functions)), 0, "key");
-}
-
-fn misbehaviour<T>(result: Result<T, Error>) -> Misbehaviour {
-    match result {
-        Err(Error::PeerMisbehaved(misbehaviour)) => misbehaviour,
-        Err(other) => panic!("{other}"),
-        Ok(_) => panic!("accepted"),
-    }
 }
 
 #[test]

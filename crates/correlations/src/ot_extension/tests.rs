@@ -1,20 +1,15 @@
 use super::*;
 use crate::ideal;
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use std::collections::HashSet;
-use std::thread;
 use vesica_reference::ot_extension as reference;
+use vesica_testing::{bytes, honest, misbehaviour, rng, try_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [5; 32];
 
 const LEVELS: [Security; 2] = [Security::SemiHonest, Security::Malicious];
-
-fn rng(seed: u64) -> ChaCha12Rng {
-    ChaCha12Rng::seed_from_u64(seed)
-}
 
 fn ends(security: Security, seed: u64) -> (Sender, Receiver) {
     ideal::extension(&SESSION, security, &mut rng(seed))
@@ -26,41 +21,6 @@ fn choices(count: usize, seed: u64) -> Choices {
 
 fn bit(choices: &Choices, i: usize) -> usize {
     usize::from(choices.get(i).unwrap_u8())
-}
-
-/// Runs both roles over channels that are each other's peer.
-fn run<S: Send, R>(
-    mut sending: impl Channel,
-    mut receiving: impl Channel,
-    sender: impl FnOnce(&mut dyn Channel) -> Result<S, Error> + Send,
-    receiver: impl FnOnce(&mut dyn Channel) -> Result<R, Error>,
-) -> (Result<S, Error>, Result<R, Error>) {
-    thread::scope(|scope| {
-        let sent = scope.spawn(move || {
-            let result = sender(&mut sending);
-            if let Err(error) = &result {
-                sending.abort(error);
-            }
-            result
-        });
-        let received = receiver(&mut receiving);
-        if let Err(error) = &received {
-            receiving.abort(error);
-        }
-        // The peer of one that gave up waits until the connection ends.
-        drop(receiving);
-        (sent.join().unwrap(), received)
-    })
-}
-
-/// A run that nobody disturbs.
-fn honest<S: Send, R>(
-    sender: impl FnOnce(&mut dyn Channel) -> Result<S, Error> + Send,
-    receiver: impl FnOnce(&mut dyn Channel) -> Result<R, Error>,
-) -> (S, R) {
-    let (a, b) = memory_pair();
-    let (sent, received) = run(a, b, sender, receiver);
-    (sent.unwrap(), received.unwrap())
 }
 
 proptest! {
@@ -132,13 +92,6 @@ proptest! {
 fn known_answers() {
     let text = include_str!("../../../../vectors/ot-extension.json");
     let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
-    let bytes = |value: &serde_json::Value| -> Vec<u8> {
-        let text = value.as_str().unwrap();
-        (0..text.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
-            .collect()
-    };
     let block = |value: &serde_json::Value| Block::from_le_bytes(bytes(value).try_into().unwrap());
     let blocks = |value: &serde_json::Value| -> Vec<Block> {
         value.as_array().unwrap().iter().map(block).collect()
@@ -287,15 +240,13 @@ fn chosen_messages_arrive() {
 fn chosen_messages_are_masked() {
     let (mut sender, mut receiver) = ends(Security::Malicious, 12);
     let x = choices(40, 13);
-    let (a, mut b) = memory_pair();
-    let rows = thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut a = a;
-            sender.chosen(&mut a, 24, &[0; 48 * 40]).unwrap();
-        });
-        receiver.random(&mut b, &x).unwrap();
-        b.recv(MESSAGES, 48 * 40).unwrap()
-    });
+    let ((), rows) = honest(
+        |c| sender.chosen(c, 24, &[0; 48 * 40]),
+        |c| {
+            receiver.random(c, &x)?;
+            c.recv(MESSAGES, 48 * 40)
+        },
+    );
     let parts: HashSet<&[u8]> = rows.chunks(8).collect();
     assert_eq!(parts.len(), 240);
 }
@@ -478,14 +429,6 @@ proptest! {
     }
 }
 
-fn misbehaviour<T>(result: Result<T, Error>) -> Misbehaviour {
-    match result {
-        Err(Error::PeerMisbehaved(misbehaviour)) => misbehaviour,
-        Err(other) => panic!("{other}"),
-        Ok(_) => panic!("accepted"),
-    }
-}
-
 /// A flipped bit of the matrix is found even in a column that the sender does not look at, and tells the digests of
 /// both sides apart.
 #[test]
@@ -498,9 +441,8 @@ fn flipped_bits_of_the_matrix_are_found_in_every_column() {
         let frame = if flipped.is_some() { 0 } else { usize::MAX };
         let receiving = Tamper::new(receiving, frame, Spoil::FlipBit(bit));
         let choices = choices(100, 4);
-        let (sent, received) = run(
-            sending,
-            receiving,
+        let (sent, received) = try_both(
+            (sending, receiving),
             |channel| sender.random(channel, 100),
             |channel| receiver.random(channel, &choices),
         );
@@ -552,9 +494,8 @@ fn wrong_and_replayed_frames_are_refused_for_good() {
         let (mut sender, mut receiver) = ends(Security::Malicious, 22);
         let x = choices(200, 23);
         let (a, b) = memory_pair();
-        let (sent, _) = run(
-            a,
-            Tamper::new(b, frame, spoil),
+        let (sent, _) = try_both(
+            (a, Tamper::new(b, frame, spoil)),
             |c| {
                 sender.random(c, 200)?;
                 sender.random(c, 200)
@@ -598,9 +539,8 @@ fn wrong_messages_are_refused_for_good() {
         let (mut sender, mut receiver) = ends(Security::SemiHonest, 26);
         let x = choices(5, 27);
         let (a, b) = memory_pair();
-        let (_, received) = run(
-            Tamper::new(a, 0, spoil),
-            b,
+        let (_, received) = try_both(
+            (Tamper::new(a, 0, spoil), b),
             |c| sender.chosen(c, 10, &[7; 100]),
             |c| receiver.chosen(c, 10, &x),
         );

@@ -2,8 +2,7 @@ use std::thread;
 
 use super::*;
 use crate::lpn::MAX_LEAVES;
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
+use vesica_testing::{rng, says, try_both};
 use vesica_wire::{Blame, FramedChannel, Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [8; 32];
@@ -13,21 +12,14 @@ type Halves<N> = (Result<Sender<N>, Error>, Result<Receiver<N>, Error>);
 fn setup_over<N: Noise>(
     security: Security,
     length: usize,
-    mut sending: impl Channel,
-    mut receiving: impl Channel,
+    sending: impl Channel,
+    receiving: impl Channel,
 ) -> Halves<N> {
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            Sender::<N>::setup(&mut sending, &SESSION, security, length, &mut rng)
-                .inspect_err(|error| sending.abort(error))
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let receiver = Receiver::<N>::setup(&mut receiving, &SESSION, security, length, &mut rng)
-            .inspect_err(|error| receiving.abort(error));
-        drop(receiving);
-        (sender.join().unwrap(), receiver)
-    })
+    try_both(
+        (sending, receiving),
+        |channel| Sender::setup(channel, &SESSION, security, length, &mut rng(1)),
+        |channel| Receiver::setup(channel, &SESSION, security, length, &mut rng(2)),
+    )
 }
 
 fn setup<N: Noise>(security: Security, length: usize) -> (Sender<N>, Receiver<N>) {
@@ -109,13 +101,9 @@ fn shapes_hold_their_length() {
 }
 
 fn refusal<T>(result: Result<T, Error>) -> String {
-    match result {
-        Ok(_) => "accepted".into(),
-        Err(error) => {
-            assert_eq!(error.blame(), Blame::Peer);
-            error.to_string()
-        }
-    }
+    let blame = result.as_ref().err().map(Error::blame);
+    assert!(blame.is_none_or(|blame| blame == Blame::Peer));
+    says(result)
 }
 
 /// Spoils frame number `frame` of the receiver, and says what the sender thinks of it.
@@ -362,25 +350,16 @@ fn expect(
 /// check fails.
 #[test]
 fn the_check_depends_on_the_transfer_matrix() {
-    let (mut sending, mut receiving) = memory_pair();
-    let (sender, receiver) = thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            let level = Security::Malicious;
-            let mut unchecked =
-                Sender::<u64>::begin(&mut sending, &SESSION, level, 100, &mut rng).unwrap();
+    let level = Security::Malicious;
+    let (sender, receiver) = try_both(
+        memory_pair(),
+        |channel| {
+            let mut unchecked = Sender::<u64>::begin(channel, &SESSION, level, 100, &mut rng(1))?;
             unchecked.matrices[0] ^= 1;
-            unchecked
-                .finish(&mut sending)
-                .inspect_err(|e| sending.abort(e))
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let level = Security::Malicious;
-        let receiver = Receiver::<u64>::setup(&mut receiving, &SESSION, level, 100, &mut rng)
-            .inspect_err(|error| receiving.abort(error));
-        drop(receiving);
-        (sender.join().unwrap(), receiver)
-    });
+            unchecked.finish(channel)
+        },
+        |channel| Receiver::<u64>::setup(channel, &SESSION, level, 100, &mut rng(2)),
+    );
     assert!(sender.is_err());
     assert_eq!(
         refusal(receiver),

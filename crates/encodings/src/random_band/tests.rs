@@ -110,18 +110,7 @@ fn repeated_keys_are_refused() {
 /// freedom, deviation √510; seven of them allowed.
 #[test]
 fn encodings_of_random_values_are_uniform() {
-    let chi_squared = |bytes: &[u8]| {
-        let mut counts = [0u32; 256];
-        for byte in bytes {
-            counts[*byte as usize] += 1;
-        }
-        let expected = bytes.len() as f64 / 256.0;
-        let sum: f64 = counts
-            .iter()
-            .map(|count| (f64::from(*count) - expected).powi(2) / expected)
-            .sum();
-        (sum - 255.0) / 510f64.sqrt()
-    };
+    let deviations = |bytes| (vesica_testing::chi_squared(bytes) - 255.0) / 510f64.sqrt();
     // One key in a store for 20, so that most slots are free; and a full store.
     for (items, count) in [(20, 1), (20, 20), (700, 700)] {
         let store = RandomBand::new(items, 40, &[1; 32]);
@@ -140,10 +129,10 @@ fn encodings_of_random_values_are_uniform() {
                 .flat_map(|slot| slot[0].to_le_bytes())
                 .collect()
         };
-        assert!(chi_squared(&bytes(&encodings.concat())).abs() < 7.0);
+        assert!(deviations(bytes(&encodings.concat())).abs() < 7.0);
         for slot in [0, 1, store.size() / 2, store.size() - 1] {
             let slots: Vec<[u64; 1]> = encodings.iter().map(|e| e[slot]).collect();
-            assert!(chi_squared(&bytes(&slots)).abs() < 7.0, "slot {slot}");
+            assert!(deviations(bytes(&slots)).abs() < 7.0, "slot {slot}");
         }
     }
 }

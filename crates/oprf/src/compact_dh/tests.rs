@@ -2,12 +2,11 @@ use super::*;
 use curve25519_dalek::MontgomeryPoint;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::SeedableRng;
 use vesica_kernels::Backend;
 use vesica_kernels::curve25519::decode;
 use vesica_primitives::polynomial::{Field, Tower};
 use vesica_reference::compact_dh as reference;
+use vesica_testing::{Script, array, bytes, digests, rng};
 
 const VARIANTS: [Variant; 3] = [
     Variant::Malicious,
@@ -16,15 +15,6 @@ const VARIANTS: [Variant; 3] = [
 ];
 
 const SESSION: [u8; 32] = [9; 32];
-
-fn rng(seed: u64) -> ChaCha12Rng {
-    ChaCha12Rng::seed_from_u64(seed)
-}
-
-fn items(range: std::ops::Range<u32>) -> Vec<Item> {
-    let oracle = Oracle::new("vesica test items", &[0; 32]);
-    range.map(|i| oracle.hash(&[&i.to_le_bytes()])).collect()
-}
 
 fn start(variant: Variant, items: &[Item]) -> (Receiver, Vec<Element>) {
     let prepared = Prepared::new(items.len(), &mut rng(1));
@@ -38,28 +28,6 @@ fn misbehaviour<T>(result: Result<T, Misbehaviour>) -> (&'static str, &'static s
         Ok(_) => panic!("accepted"),
     }
 }
-
-/// A source of randomness that gives out what it was given.
-struct Script(Vec<u8>);
-
-impl rand_core::TryRng for Script {
-    type Error = std::convert::Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
-        unreachable!("keys are made from bytes")
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
-        unreachable!("keys are made from bytes")
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
-        bytes.copy_from_slice(&self.0.drain(..bytes.len()).collect::<Vec<u8>>());
-        Ok(())
-    }
-}
-
-impl rand_core::TryCryptoRng for Script {}
 
 fn reference_variant(variant: Variant) -> reference::Variant {
     match variant {
@@ -94,10 +62,10 @@ proptest! {
     #[test]
     fn the_receiver_matches_the_reference(
         secret in prop::collection::vec(any::<u8>(), 64),
-        count in 0u32..6,
+        count in 0u64..6,
         seed: u64,
     ) {
-        let ours = items(0..count);
+        let ours = digests(0..count);
         for variant in VARIANTS {
             let prepared = Prepared::new(ours.len(), &mut rng(seed));
             let (receiver, polynomial) =
@@ -114,39 +82,32 @@ proptest! {
 fn known_answers() {
     let text = include_str!("../../../../vectors/compact-dh.json");
     let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
-    let bytes = |value: &serde_json::Value| -> Vec<u8> {
-        let text = value.as_str().unwrap();
-        (0..text.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
-            .collect()
-    };
     let strings = |value: &serde_json::Value| -> Vec<[u8; 32]> {
         let list = value.as_array().unwrap();
-        list.iter().map(|v| bytes(v).try_into().unwrap()).collect()
+        list.iter().map(array).collect()
     };
     let good = vectors["sender"].as_array().unwrap();
     assert_eq!(good.len(), VARIANTS.len());
     for (variant, case) in VARIANTS.into_iter().zip(good) {
-        let session = strings(&serde_json::json!([case["session"]]))[0];
+        let session = array(&case["session"]);
         let coefficients = strings(&case["polynomial"]);
         let polynomial: Vec<Element> = coefficients.iter().map(element_from_bytes).collect();
         let mut secret = Script(bytes(&case["secret"]));
         let (sender, public) = Sender::new(variant, &session, &mut secret);
         let masks = sender.masks(&polynomial, &strings(&case["items"])).unwrap();
-        assert_eq!(public.to_vec(), bytes(&case["public"]), "{variant:?}");
+        assert_eq!(public, array(&case["public"]), "{variant:?}");
         assert_eq!(masks, strings(&case["masks"]), "{variant:?}");
     }
     for case in vectors["bad_polynomials"].as_array().unwrap() {
         let coefficients = strings(&case["polynomial"]);
         let polynomial: Vec<Element> = coefficients.iter().map(element_from_bytes).collect();
         let (sender, _) = Sender::new(Variant::Malicious, &SESSION, &mut rng(3));
-        let (_, problem) = misbehaviour(sender.masks(&polynomial, &items(0..5)));
+        let (_, problem) = misbehaviour(sender.masks(&polynomial, &digests(0..5)));
         assert_eq!(problem, case["problem"].as_str().unwrap());
     }
     for case in vectors["bad_keys"].as_array().unwrap() {
-        let (receiver, _) = start(Variant::Malicious, &items(0..3));
-        let public = strings(&serde_json::json!([case["public"]]))[0];
+        let (receiver, _) = start(Variant::Malicious, &digests(0..3));
+        let public = array(&case["public"]);
         let (_, problem) = misbehaviour(receiver.masks(&public));
         assert_eq!(problem, case["problem"].as_str().unwrap());
     }
@@ -164,8 +125,8 @@ fn masks_agree_on_shared_items_only() {
             (40, 70, 15),
             (300, 7, 7),
         ] {
-            let ours = items(0..n);
-            let theirs = items(n - shared..n - shared + m);
+            let ours = digests(0..n);
+            let theirs = digests(n - shared..n - shared + m);
             let (receiver, polynomial) = start(variant, &ours);
             assert_eq!(polynomial.len(), variant.coefficients(ours.len()));
             let (sender, public) = Sender::new(variant, &SESSION, &mut rng(3));
@@ -188,11 +149,15 @@ fn a_constant_polynomial_is_refused() {
     for variant in VARIANTS {
         for polynomial in [vec![[5; 4]], vec![[5; 4], [0; 4]], vec![[0; 4]; 9], vec![]] {
             let (sender, _) = Sender::new(variant, &SESSION, &mut rng(3));
-            let refused = sender.masks(&polynomial, &items(0..5));
+            let refused = sender.masks(&polynomial, &digests(0..5));
             assert_eq!(misbehaviour(refused), ("polynomial", "constant"));
         }
         let (sender, _) = Sender::new(variant, &SESSION, &mut rng(3));
-        assert!(sender.masks(&[[0; 4], [0, 0, 0, 1]], &items(0..5)).is_ok());
+        assert!(
+            sender
+                .masks(&[[0; 4], [0, 0, 0, 1]], &digests(0..5))
+                .is_ok()
+        );
     }
 }
 
@@ -201,7 +166,7 @@ fn a_constant_polynomial_is_refused() {
 fn one_item_does_not_make_a_constant_polynomial() {
     for variant in VARIANTS {
         for n in 0..3 {
-            let (_, polynomial) = start(variant, &items(0..n));
+            let (_, polynomial) = start(variant, &digests(0..n));
             assert!(
                 polynomial[1..].iter().any(|c| *c != [0; 4]),
                 "{variant:?} {n}"
@@ -223,7 +188,7 @@ fn bad_public_keys_are_refused() {
         ([0xff; 32], "not a canonical field element"),
     ];
     for (public, problem) in torsion.into_iter().chain(others) {
-        let (receiver, _) = start(Variant::Malicious, &items(0..3));
+        let (receiver, _) = start(Variant::Malicious, &digests(0..3));
         assert_eq!(misbehaviour(receiver.masks(&public)), (KEY.name, problem));
     }
 }
@@ -233,7 +198,7 @@ fn bad_public_keys_are_refused() {
 #[test]
 fn decoded_points_of_members_look_like_those_of_others() {
     let n = 2000;
-    let ours = items(0..n);
+    let ours = digests(0..n);
     let (_, polynomial) = start(Variant::Malicious, &ours);
     let oracles = Oracles::new(Variant::Malicious, &SESSION);
     let in_subgroup = |items: &[Item]| {
@@ -252,7 +217,7 @@ fn decoded_points_of_members_look_like_those_of_others() {
             .count()
     };
     // Six standard deviations of a count with probability 1/8.
-    let (members, others) = (in_subgroup(&ours), in_subgroup(&items(n..2 * n)));
+    let (members, others) = (in_subgroup(&ours), in_subgroup(&digests(n..2 * n)));
     assert!(
         members.abs_diff(n as usize / 8) < 90,
         "{members} of {n} members"
@@ -267,7 +232,7 @@ fn decoded_points_of_members_look_like_those_of_others() {
 #[test]
 fn the_polynomial_looks_uniform() {
     for variant in VARIANTS {
-        let (_, polynomial) = start(variant, &items(0..1000));
+        let (_, polynomial) = start(variant, &digests(0..1000));
         for word in 0..4 {
             for bit in 0..64 {
                 let ones = polynomial
@@ -287,7 +252,7 @@ fn the_polynomial_looks_uniform() {
 /// The run's name reaches every mask: replaying one run's polynomial in another gives nothing.
 #[test]
 fn runs_are_separated() {
-    let ours = items(0..20);
+    let ours = digests(0..20);
     let (receiver, polynomial) = start(Variant::Malicious, &ours);
     let (sender, public) = Sender::new(Variant::Malicious, &[8; 32], &mut rng(3));
     let sent = sender.masks(&polynomial, &ours).unwrap();
@@ -317,7 +282,7 @@ fn one_more_point_is_a_matter_of_linear_algebra() {
     type Row = [u64; ALL / 64 + 1];
     let bit = |row: &[u64], at: usize| row[at / 64] >> (at % 64) & 1 == 1;
     assert_eq!(overfit::free_points(N as u64), 1);
-    let held = items(0..ALL as u32);
+    let held = digests(0..ALL as u64);
     let oracles = Oracles::new(Variant::Malicious, &SESSION);
     let points = oracles.points(&held);
     let field = Tower::new(0);

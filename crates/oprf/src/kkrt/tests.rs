@@ -1,12 +1,10 @@
-use std::collections::HashMap;
-use std::thread;
+use std::collections::{HashMap, VecDeque};
 
 use super::*;
 use crate::Output;
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal::random_transfers;
-use vesica_wire::{Limit, PhaseTraffic, Spoil, Tamper, memory_pair};
+use vesica_testing::{Tape, chi_squared, items, rng, says, try_both};
+use vesica_wire::{Limit, Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
@@ -16,12 +14,6 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         sender_size,
         session: [6; 32],
     }
-}
-
-fn items(seed: u64, count: usize) -> Vec<Item> {
-    let mut items = vec![[0; 32]; count];
-    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
-    items
 }
 
 /// The receiver's outputs and the items that they are of; the sender's outputs.
@@ -42,33 +34,26 @@ fn run_over(
     params: &Params,
     ours: &[Item],
     theirs: &[Item],
-    mut receiving: impl Channel,
-    mut sending: impl Channel,
+    receiving: impl Channel,
+    sending: impl Channel,
 ) -> Outcomes {
-    let s = Choices::random(columns(params), &mut ChaCha12Rng::seed_from_u64(9));
+    let s = Choices::random(columns(params), &mut rng(9));
     let (pairs, seeds) = random_transfers(5, &s);
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            match base {
-                Base::Real => Kkrt.send(&mut sending, params, theirs, &mut rng),
-                Base::Ideal => send_with(&mut sending, params, theirs, &s, &seeds),
-            }
-            .inspect_err(|e| sending.abort(e))
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let own = match base {
-            Base::Real => Kkrt.receive(&mut receiving, params, ours, (), &mut rng),
-            Base::Ideal => receive_with(&mut receiving, params, ours, &pairs),
-        }
-        .inspect_err(|error| receiving.abort(error));
-        drop(receiving);
-        let sent = sender.join().unwrap();
-        (
-            own.map(Outputs::into_short),
-            sent.map(|outputs| outputs.into_short().0),
-        )
-    })
+    let (own, sent) = try_both(
+        (receiving, sending),
+        |channel| match base {
+            Base::Real => Kkrt.receive(channel, params, ours, (), &mut rng(2)),
+            Base::Ideal => receive_with(channel, params, ours, &pairs),
+        },
+        |channel| match base {
+            Base::Real => Kkrt.send(channel, params, theirs, &mut rng(1)),
+            Base::Ideal => send_with(channel, params, theirs, &s, &seeds),
+        },
+    );
+    (
+        own.map(Outputs::into_short),
+        sent.map(|outputs| outputs.into_short().0),
+    )
 }
 
 fn run(
@@ -159,15 +144,7 @@ fn rows_are_as_wide_as_the_bound_asks_for() {
 }
 
 fn looks_uniform(bytes: impl Iterator<Item = u8>, what: &str) {
-    let mut counts = [0f64; 256];
-    let mut total = 0.0;
-    for byte in bytes {
-        counts[usize::from(byte)] += 1.0;
-        total += 1.0;
-    }
-    let mean = total / 256.0;
-    // Chi-square: 255 degrees of freedom, mean 255, deviation 22.6.
-    let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+    let chi = chi_squared(bytes);
     assert!((120.0..420.0).contains(&chi), "{what}: {chi}");
 }
 
@@ -194,53 +171,29 @@ fn other_outputs_look_random() {
     }
 }
 
-/// Keeps what is sent, and hands out nothing.
-#[derive(Default)]
-struct Recorder(Vec<(u8, Vec<u8>)>);
-
-impl Channel for Recorder {
-    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
-        self.0.push((kind.code, payload));
-        Ok(())
-    }
-
-    fn recv(&mut self, _: Kind, _: usize) -> Result<Vec<u8>, Error> {
-        Err(Error::Closed)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn begin_phase(&mut self, _: &'static str) {}
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        Vec::new()
-    }
-
-    fn abort(&mut self, _: &Error) {}
-}
-
 /// What the receiver sends is as long for all items, looks uniform, and comes in frames of bounded size.
 #[test]
 fn rows_do_not_tell_the_items() {
     let params = params(15_000, 100);
-    let choices = Choices::random(columns(&params), &mut ChaCha12Rng::seed_from_u64(9));
+    let choices = Choices::random(columns(&params), &mut rng(9));
     let (pairs, _) = random_transfers(5, &choices);
     let sent = |seed| {
-        let mut recorder = Recorder::default();
-        receive_with(&mut recorder, &params, &items(seed, 15_000), &pairs).unwrap();
-        recorder.0
+        let mut tape = Tape::default();
+        receive_with(&mut tape, &params, &items(seed, 15_000), &pairs).unwrap();
+        tape.0
     };
     let (a, b) = (sent(3), sent(4));
-    let lengths =
-        |sent: &[(u8, Vec<u8>)]| sent.iter().map(|s| (s.0, s.1.len())).collect::<Vec<_>>();
+    let lengths = |sent: &VecDeque<(Kind, Vec<u8>)>| {
+        sent.iter()
+            .map(|s| (s.0.code, s.1.len()))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(lengths(&a), lengths(&b));
     let bins = functions(&params).parameters().bins;
     assert_eq!(a.len(), bins.div_ceil(CHUNK));
     assert!(
         a.iter()
-            .all(|(kind, rows)| *kind == ROWS.code && rows.len() <= CHUNK * 55)
+            .all(|(kind, rows)| *kind == ROWS && rows.len() <= CHUNK * 55)
     );
     for sent in [&a, &b] {
         looks_uniform(
@@ -255,13 +208,6 @@ fn rows_do_not_tell_the_items() {
         .flat_map(|(a, b)| a.1.iter().zip(&b.1).map(|(a, b)| a ^ b));
     let zeros = differences.filter(|byte| *byte == 0).count() as f64 / (bins * 54) as f64;
     assert!((0.04..0.07).contains(&zeros), "{zeros}");
-}
-
-fn says<T>(result: Result<T, Error>) -> String {
-    match result {
-        Ok(_) => "accepted".into(),
-        Err(error) => error.to_string(),
-    }
 }
 
 /// The receiver's frames on ideal base transfers: the rows of each chunk.
@@ -354,10 +300,10 @@ fn malformed_base_transfers_are_refused() {
 fn items_without_places_are_an_error() {
     let ours = vec![[1; 32]; 4];
     let params = params(4, 1);
-    let choices = Choices::random(columns(&params), &mut ChaCha12Rng::seed_from_u64(9));
+    let choices = Choices::random(columns(&params), &mut rng(9));
     let (pairs, _) = random_transfers(5, &choices);
-    let mut recorder = Recorder::default();
-    let found = receive_with(&mut recorder, &params, &ours, &pairs);
+    let mut tape = Tape::default();
+    let found = receive_with(&mut tape, &params, &ours, &pairs);
     assert!(matches!(
         found,
         Err(Error::Resource {
@@ -365,5 +311,5 @@ fn items_without_places_are_an_error() {
             ..
         })
     ));
-    assert!(recorder.0.is_empty());
+    assert!(tape.0.is_empty());
 }

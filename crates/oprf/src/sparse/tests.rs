@@ -1,12 +1,12 @@
 use std::collections::HashMap;
-use std::thread;
 
 use super::*;
 use crate::Output;
 use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use vesica_correlations::ideal;
 use vesica_primitives::security::lambda_each;
+use vesica_testing::{chi_squared, honest, items, rng, says, try_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
@@ -19,12 +19,6 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
     }
 }
 
-fn items(seed: u64, count: usize) -> Vec<Item> {
-    let mut items = vec![[0; 32]; count];
-    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
-    items
-}
-
 /// Outputs, and the items that they are of.
 type Short = (Vec<Output>, Vec<u32>);
 
@@ -34,24 +28,15 @@ fn run_over<M: Message>(
     params: &Params,
     ours: &[Item],
     theirs: &[Item],
-    mut receiving: impl Channel,
-    mut sending: impl Channel,
+    receiving: impl Channel,
+    sending: impl Channel,
 ) -> Outcomes {
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            Sparse::<M>::new()
-                .send(&mut sending, params, theirs, &mut rng)
-                .inspect_err(|e| sending.abort(e))
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let own = Sparse::<M>::new()
-            .receive(&mut receiving, params, ours, (), &mut rng)
-            .inspect_err(|error| receiving.abort(error));
-        drop(receiving);
-        let sent = sender.join().unwrap();
-        (own.map(Outputs::into_short), sent.map(Outputs::into_short))
-    })
+    let (own, sent) = try_both(
+        (receiving, sending),
+        |channel| Sparse::<M>::new().receive(channel, params, ours, (), &mut rng(2)),
+        |channel| Sparse::<M>::new().send(channel, params, theirs, &mut rng(1)),
+    );
+    (own.map(Outputs::into_short), sent.map(Outputs::into_short))
 }
 
 fn run<M: Message>(params: &Params, ours: &[Item], theirs: &[Item]) -> (Short, Short) {
@@ -142,20 +127,13 @@ fn rows_meet_on_ideal_transfers() {
         let theirs = [&ours[100..200], &items(4, 200)].concat();
         let params = params(300, 300);
         let message = M::new(&params, width(&params, M::POINTS));
-        let (mut receiving, mut sending) = memory_pair();
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let mut rng = rng(1);
         let s = Choices::random(message.columns(), &mut rng);
         let (pairs, keys) = ideal::random_transfers(7, &s);
-        let outputs = thread::scope(|scope| {
-            let (params, message, theirs) = (&params, &message, &theirs);
-            let sender = scope.spawn(move || {
-                send_with::<M, AesBit>(&mut sending, params, message, theirs, &s, &keys)
-            });
-            let own =
-                receive_with::<M, AesBit>(&mut receiving, params, message, &ours, &pairs, &mut rng);
-            (own.unwrap(), sender.join().unwrap().unwrap())
-        });
-        let (own, other) = outputs;
+        let (own, other) = honest(
+            |c| receive_with::<M, AesBit>(c, &params, &message, &ours, &pairs, &mut rng),
+            |c| send_with::<M, AesBit>(c, &params, &message, &theirs, &s, &keys),
+        );
         meets::<M>((own.into_short(), other.into_short()), &ours, &theirs);
     }
     meet::<Slices>();
@@ -173,7 +151,7 @@ fn other_rows_are_far_from_the_message() {
         let message = M::new(&params, width);
         assert!(message.columns() >= width && message.columns() <= width + 7);
         let (mut receiving, mut sending) = memory_pair();
-        let mut rng = ChaCha12Rng::seed_from_u64(5);
+        let mut rng = rng(5);
         let keys = |rng: &mut ChaCha12Rng| {
             let mut keys = vec![0u128; message.columns()];
             rng.fill_bytes(bytemuck::must_cast_slice_mut(&mut keys));
@@ -274,10 +252,9 @@ fn messages_look_uniform() {
         // So many that no string is missing in a group of eight, in bins either.
         let params = params(640, 1);
         let message = M::new(&params, width(&params, M::POINTS));
-        let mut counts = [0f64; 256];
-        let mut total = 0.0;
+        let mut sent = Vec::new();
         for seed in 0..10 {
-            let mut rng = ChaCha12Rng::seed_from_u64(seed);
+            let mut rng = rng(seed);
             // The same items with new rows.
             let points = message.receiver_points(&items(3, 640)).unwrap();
             let mut rows = vec![[0; 8]; 640];
@@ -294,27 +271,16 @@ fn messages_look_uniform() {
                 .unwrap();
             drop(writing);
             while let Ok(bytes) = reading.recv(kind, 1 << 24) {
-                for byte in bytes {
-                    counts[usize::from(byte)] += 1.0;
-                    total += 1.0;
-                }
+                sent.extend(bytes);
             }
         }
-        assert!(total > 200_000.0);
-        let mean = total / 256.0;
-        let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+        assert!(sent.len() > 200_000);
+        let chi = chi_squared(sent);
         assert!((chi - 255.0).abs() < 7.0 * 510f64.sqrt(), "{chi}");
     }
     uniform::<Slices>(SLICE);
     uniform::<Bins>(BINS);
     uniform::<Store>(STORE);
-}
-
-fn says<T>(result: Result<T, Error>) -> String {
-    match result {
-        Ok(_) => "accepted".into(),
-        Err(error) => error.to_string(),
-    }
 }
 
 /// Frames of the receiver's: the key of the base transfers, the salt, then the message.

@@ -1,12 +1,10 @@
 use std::collections::HashMap;
-use std::thread;
 
 use super::*;
 use crate::Output;
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
 use vesica_correlations::ideal;
-use vesica_wire::{FramedChannel, Spoil, Tamper, memory_pair};
+use vesica_testing::{Recorder, chi_squared, honest, items, rng, run_both, says, try_both};
+use vesica_wire::{Spoil, Tamper, memory_pair};
 
 fn params(security: Security, receiver_size: usize, sender_size: usize) -> Params {
     Params {
@@ -16,12 +14,6 @@ fn params(security: Security, receiver_size: usize, sender_size: usize) -> Param
         sender_size,
         session: [6; 32],
     }
-}
-
-fn items(seed: u64, count: usize) -> Vec<Item> {
-    let mut items = vec![[0; 32]; count];
-    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
-    items
 }
 
 type Outcomes = (Result<Vec<Output>, Error>, Result<Vec<Output>, Error>);
@@ -40,22 +32,15 @@ fn run_over(
     params: &Params,
     ours: &[Item],
     theirs: &[Item],
-    mut receiving: impl Channel,
-    mut sending: impl Channel,
+    receiving: impl Channel,
+    sending: impl Channel,
 ) -> Outcomes {
-    thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let mut rng = ChaCha12Rng::seed_from_u64(1);
-            Vole.send(&mut sending, params, theirs, &mut rng)
-                .inspect_err(|e| sending.abort(e))
-        });
-        let mut rng = ChaCha12Rng::seed_from_u64(2);
-        let own = Vole
-            .receive(&mut receiving, params, ours, (), &mut rng)
-            .inspect_err(|error| receiving.abort(error));
-        drop(receiving);
-        (own.map(in_order), sender.join().unwrap().map(in_order))
-    })
+    let (own, sent) = try_both(
+        (receiving, sending),
+        |channel| Vole.receive(channel, params, ours, (), &mut rng(2)),
+        |channel| Vole.send(channel, params, theirs, &mut rng(1)),
+    );
+    (own.map(in_order), sent.map(in_order))
 }
 
 fn run(params: &Params, ours: &[Item], theirs: &[Item]) -> (Vec<Output>, Vec<Output>) {
@@ -101,18 +86,11 @@ fn outputs_agree_on_common_items_and_nowhere_else() {
 #[test]
 fn outputs_agree_on_an_ideal_correlation() {
     fn agree<F: Value<W>, const W: usize>(params: &Params, ours: &[Item], theirs: &[Item]) {
-        let (mut receiving, mut sending) = memory_pair();
         let (sender, receiver) = ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, slots(params));
-        let (own, other) = thread::scope(|scope| {
-            let sending = scope.spawn(move || {
-                let mut rng = ChaCha12Rng::seed_from_u64(1);
-                send_on::<F, _, W>(&mut sending, params, theirs, &mut rng, |_, _| Ok(sender))
-            });
-            let mut rng = ChaCha12Rng::seed_from_u64(2);
-            let own =
-                receive_on::<F, _, W>(&mut receiving, params, ours, &mut rng, |_, _| Ok(receiver));
-            (own.unwrap(), sending.join().unwrap().unwrap())
-        });
+        let (own, other) = honest(
+            |c| receive_on::<F, _, W>(c, params, ours, &mut rng(2), |_, _| Ok(receiver)),
+            |c| send_on::<F, _, W>(c, params, theirs, &mut rng(1), |_, _| Ok(sender)),
+        );
         let (own, other) = (in_order(own), in_order(other));
         for (i, output) in own.iter().enumerate() {
             let met = other.iter().position(|o| o == output);
@@ -169,15 +147,12 @@ fn other_outputs_look_random() {
                 .zip(&second)
                 .all(|(a, b)| a[0] != b[0] && a[1] != b[1])
         );
-        // Chi-square over the values of each byte: 255 degrees of freedom, mean 255, deviation 22.6.
+        // The values of each byte.
         for byte in 0..16 {
-            let mut counts = [0f64; 256];
-            for output in &other {
-                let bytes: &[u8] = bytemuck::must_cast_slice(output);
-                counts[usize::from(bytes[byte])] += 1.0;
-            }
-            let mean = 4000.0 / 256.0;
-            let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
+            let bytes = other
+                .iter()
+                .map(|output| bytemuck::must_cast_ref::<Output, [u8; 16]>(output)[byte]);
+            let chi = chi_squared(bytes);
             assert!((120.0..420.0).contains(&chi), "byte {byte}: {chi}");
         }
     }
@@ -189,78 +164,28 @@ fn messages_do_not_depend_on_items() {
     let (a, b) = (items(3, 50), items(4, 50));
     let sent = |ours: &[Item]| {
         let (receiving, sending) = memory_pair();
-        let receiving = Recorder {
-            inner: receiving,
-            sent: Vec::new(),
-        };
-        let mut receiving = receiving;
+        let mut receiving = Recorder::new(receiving);
         let params = params(Security::Malicious, 50, 1);
-        let other = items(5, 1);
-        thread::scope(|scope| {
-            let mut sending = sending;
-            let params = &params;
-            scope.spawn(move || {
-                let mut rng = ChaCha12Rng::seed_from_u64(1);
-                Vole.send(&mut sending, params, &other, &mut rng).unwrap();
-            });
-            let mut rng = ChaCha12Rng::seed_from_u64(2);
-            Vole.receive(&mut receiving, params, ours, (), &mut rng)
-                .unwrap();
-        });
+        let (own, other) = run_both(
+            (&mut receiving, sending),
+            |channel| Vole.receive(channel, &params, ours, (), &mut rng(2)),
+            |channel| Vole.send(channel, &params, &items(5, 1), &mut rng(1)),
+        );
+        assert!(own.is_ok() && other.is_ok());
         receiving.sent
     };
     let (a, b) = (sent(&a), sent(&b));
     assert_eq!(a.len(), b.len());
     // With equal randomness, everything up to the encoding is equal, and only that differs.
-    let differing: Vec<u8> = a
+    let differing: Vec<Kind> = a
         .iter()
         .zip(&b)
         .filter(|(a, b)| a != b)
         .map(|(a, _)| a.0)
         .collect();
-    assert_eq!(differing, [ENCODING.code]);
-    let lengths = |sent: &[(u8, Vec<u8>)]| sent.iter().map(|s| s.1.len()).collect::<Vec<_>>();
+    assert_eq!(differing, [ENCODING]);
+    let lengths = |sent: &[(Kind, Vec<u8>)]| sent.iter().map(|s| s.1.len()).collect::<Vec<_>>();
     assert_eq!(lengths(&a), lengths(&b));
-}
-
-/// Keeps what is sent.
-struct Recorder {
-    inner: FramedChannel,
-    sent: Vec<(u8, Vec<u8>)>,
-}
-
-impl Channel for Recorder {
-    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
-        self.sent.push((kind.code, payload.clone()));
-        self.inner.send(kind, payload)
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        self.inner.recv(kind, max)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.inner.flush()
-    }
-
-    fn begin_phase(&mut self, name: &'static str) {
-        self.inner.begin_phase(name);
-    }
-
-    fn traffic(&self) -> Vec<vesica_wire::PhaseTraffic> {
-        self.inner.traffic()
-    }
-
-    fn abort(&mut self, why: &Error) {
-        self.inner.abort(why);
-    }
-}
-
-fn says<T>(result: Result<T, Error>) -> String {
-    match result {
-        Ok(_) => "accepted".into(),
-        Err(error) => error.to_string(),
-    }
 }
 
 /// The receiver's frames: key of the base transfers, base VOLE (3), matrix and its check, combination,

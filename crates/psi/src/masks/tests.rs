@@ -2,48 +2,17 @@ use super::bits::{Gaps, LONG, Reader, Writer};
 use super::*;
 use crate::{Params, Security};
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
-use rand_core::{Rng, SeedableRng};
-use std::collections::{BTreeSet, VecDeque};
+use rand_core::Rng;
+use std::collections::BTreeSet;
 use vesica_oprf::compact_dh::CompactDh;
 use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::vole::Vole;
-use vesica_wire::{MAX_FRAME, Misbehaviour, PhaseTraffic};
-
-/// Keeps frames that are sent and hands them out again.
-#[derive(Clone, Default)]
-struct Tape(VecDeque<(Kind, Vec<u8>)>);
-
-impl Channel for Tape {
-    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
-        assert!(payload.len() <= MAX_FRAME);
-        self.0.push_back((kind, payload));
-        Ok(())
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let (sent, payload) = self.0.pop_front().ok_or(Error::Closed)?;
-        assert_eq!(sent, kind);
-        assert!(payload.len() <= max && max <= MAX_FRAME);
-        Ok(payload)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn begin_phase(&mut self, _: &'static str) {}
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        Vec::new()
-    }
-
-    fn abort(&mut self, _: &Error) {}
-}
+use vesica_testing::{Tape, items, misbehaviour, rng};
+use vesica_wire::Misbehaviour;
 
 fn random<const W: usize>(count: usize, seed: u64) -> Vec<[u64; W]> {
-    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    let mut rng = rng(seed);
     (0..count)
         .map(|_| std::array::from_fn(|_| rng.next_u64()))
         .collect()
@@ -101,34 +70,10 @@ fn exchanged<const W: usize>(
     let mut tape = sent(theirs, width);
     let matches = exchange.receive(&mut tape, own).unwrap();
     assert!(tape.0.iter().all(|(kind, _)| *kind == MATCHED));
-    let told = exchange.send(&mut Split(tape), theirs).unwrap().unwrap();
+    // The answer is ahead of what is sent again.
+    let told = exchange.send(&mut tape, theirs).unwrap().unwrap();
     assert_eq!((matches.len(), told.len()), (own.len(), theirs.len()));
     (indices_vartime(&matches), indices_vartime(&told))
-}
-
-/// A tape that only answers.
-struct Split(Tape);
-
-impl Channel for Split {
-    fn send(&mut self, _: Kind, _: Vec<u8>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        self.0.recv(kind, max)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn begin_phase(&mut self, _: &'static str) {}
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        Vec::new()
-    }
-
-    fn abort(&mut self, _: &Error) {}
 }
 
 /// An exchange of three masks for each of the sender's items, of which `common` are also the receiver's; what
@@ -168,20 +113,14 @@ fn exchanged_several(
         .unwrap();
     assert!(tape.0.iter().all(|(kind, _)| *kind == NAMES));
     spoil(&mut tape);
-    let told = exchange.send_several(&mut Split(tape), &session, theirs, masks);
+    let told = exchange.send_several(&mut tape, &session, theirs, masks);
     let told = told.map(|told| indices_vartime(&told.unwrap()));
     (indices_vartime(&matches), told)
 }
 
-fn items(count: usize, seed: u64) -> Vec<Item> {
-    let mut items = vec![[0; 32]; count];
-    ChaCha12Rng::seed_from_u64(seed).fill_bytes(items.as_flattened_mut());
-    items
-}
-
 #[test]
 fn several_masks_per_item_match_and_items_are_told() {
-    let shared = items(40_000, 22);
+    let shared = items(22, 40_000);
     for (n, m, common) in [
         (0, 0, 0),
         (0, 4, 0),
@@ -192,7 +131,7 @@ fn several_masks_per_item_match_and_items_are_told() {
     ] {
         let with = |count: usize, seed| {
             let mut all = shared[..common].to_vec();
-            all.extend(items(count - common, seed));
+            all.extend(items(seed, count - common));
             all
         };
         let (ours, theirs) = (with(n, 23), with(m, 24));
@@ -206,11 +145,11 @@ fn several_masks_per_item_match_and_items_are_told() {
 /// What is told depends on the items that match, and not on which of their masks did.
 #[test]
 fn names_do_not_tell_the_place() {
-    let shared = items(300, 25);
+    let shared = items(25, 300);
     let told = |rest| {
-        let ours = [&shared[..], &items(rest, 26)].concat();
+        let ours = [&shared[..], &items(26, rest)].concat();
         let mut frames = Vec::<(Kind, Vec<u8>)>::new();
-        let theirs = [&shared[..], &items(10, 27)].concat();
+        let theirs = [&shared[..], &items(27, 10)].concat();
         let keep = |tape: &mut Tape| frames = tape.0.iter().cloned().collect();
         assert_eq!(exchanged_several(&ours, &theirs, 300, keep).0.len(), 300);
         frames
@@ -220,11 +159,9 @@ fn names_do_not_tell_the_place() {
 
 #[test]
 fn malformed_names_are_refused() {
-    let (ours, theirs) = (items(60, 28), items(60, 28));
-    let said = |spoil: &dyn Fn(&mut Tape)| match exchanged_several(&ours, &theirs, 50, spoil).1 {
-        Err(Error::PeerMisbehaved(error)) => error,
-        other => panic!("{other:?}"),
-    };
+    let (ours, theirs) = (items(28, 60), items(28, 60));
+    let said =
+        |spoil: &dyn Fn(&mut Tape)| misbehaviour(exchanged_several(&ours, &theirs, 50, spoil).1);
     let bad = |problem| Misbehaviour::BadValue {
         what: "matched names",
         problem,
@@ -246,7 +183,7 @@ fn malformed_names_are_refused() {
 /// Names of nobody, or twice of one, tell nothing to who sends them.
 #[test]
 fn names_of_others_are_passed_over() {
-    let (ours, theirs) = (items(60, 28), items(60, 28));
+    let (ours, theirs) = (items(28, 60), items(28, 60));
     let with = |names: &[[u64; 2]]| {
         let spoil = |tape: &mut Tape| {
             tape.0[0].1 = (names.len() as u32).to_le_bytes().to_vec();
@@ -257,7 +194,7 @@ fn names_of_others_are_passed_over() {
         };
         exchanged_several(&ours, &theirs, 50, spoil).1.unwrap()
     };
-    assert_eq!(with(&[[5, 6]]), vec![]);
+    assert_eq!(with(&[[5, 6]]), Vec::<u32>::new());
     let own = names::names(&[1; 32], &theirs[..2]);
     assert_eq!(with(&[own[0], own[0]]), vec![0]);
     assert_eq!(with(&[own[0], own[1], [7, 8]]), vec![0, 1]);
@@ -351,7 +288,7 @@ fn coding_inverts_in_several_frames() {
 /// The order is right for masks that are not uniform, too.
 #[test]
 fn skewed_masks_are_sorted() {
-    let mut rng = ChaCha12Rng::seed_from_u64(4);
+    let mut rng = rng(4);
     for shift in [1, 20, 50, 60, 63] {
         let masks: Vec<[u64; 2]> = (0..5000)
             .map(|_| [rng.next_u64() >> shift, rng.next_u64() >> 62 << 62])
@@ -467,7 +404,7 @@ proptest! {
 #[test]
 fn told_positions_are_short() {
     let end = 1 << 16;
-    let mut rng = ChaCha12Rng::seed_from_u64(10);
+    let mut rng = rng(10);
     for percent in [1u64, 10, 30, 50, 70, 90, 99] {
         let positions: Vec<u32> = (0..end as u32)
             .filter(|_| rng.next_u64() % 100 < percent)
@@ -574,10 +511,7 @@ fn frames_ascend_and_are_as_many_as_agreed() {
         exchange.receive(&mut good.clone(), &own).unwrap(),
         [false; 4]
     );
-    let received = |tape: &Tape| match exchange.receive(&mut tape.clone(), &own) {
-        Err(Error::PeerMisbehaved(error)) => error,
-        other => panic!("{other:?}"),
-    };
+    let received = |tape: &Tape| misbehaviour(exchange.receive(&mut tape.clone(), &own));
     let mut swapped = good.clone();
     swapped.0.swap(0, 1);
     assert_eq!(received(&swapped), bad("out of order"));
@@ -601,10 +535,7 @@ fn frames_ascend_and_are_as_many_as_agreed() {
 fn malformed_positions_are_named() {
     let received = |end, most, frames: &[Vec<u8>]| {
         let mut tape = Tape(frames.iter().map(|f| (MATCHED, f.clone())).collect());
-        match matched::receive(&mut tape, end, most) {
-            Err(Error::PeerMisbehaved(error)) => error,
-            other => panic!("{other:?}"),
-        }
+        misbehaviour(matched::receive(&mut tape, end, most))
     };
     let bad = |problem| Misbehaviour::BadValue {
         what: "matched positions",

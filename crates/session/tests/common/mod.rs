@@ -12,6 +12,7 @@ use vesica_session::{
     ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Interrupt, Job, Listener,
     Role, Transport, connect,
 };
+use vesica_wire::{ChannelOptions, FramedChannel, memory_pair_with};
 
 pub fn identity() -> Identity {
     Identity::generate().unwrap()
@@ -67,10 +68,12 @@ pub fn job(role: Role) -> Job {
     Job::new(role, vec!["email/1".into(), "exact/1".into()])
 }
 
-/// Digests that stand for these numbers.
-pub fn digests(numbers: impl IntoIterator<Item = u64>) -> Vec<[u8; 32]> {
-    numbers
-        .into_iter()
-        .map(|n| *blake3::hash(&n.to_le_bytes()).as_bytes())
-        .collect()
+/// Two channels on which a peer that waits is silent, or what is swallowed would be waited for.
+pub fn silent_pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
+    let options = ChannelOptions {
+        timeout: Duration::from_millis(timeout_ms),
+        heartbeat: Duration::from_secs(3600),
+        ..ChannelOptions::default()
+    };
+    memory_pair_with(options.clone(), options)
 }

@@ -1,0 +1,19 @@
+//! Test doubles and helpers that the tests of several crates use. What only one crate needs stays in its tests.
+//!
+//! - Channels: [`Tape`], [`Recorder`], [`pair_within`]; [`vesica_wire::Tamper`] corrupts frames.
+//! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
+//! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array`].
+//! - Outcomes: [`misbehaviour`], [`says`], [`chi_squared`].
+//!
+//! Of our crates it uses `wire` only, so that the tests of every crate above `wire` can use it.
+#![forbid(unsafe_code)]
+
+mod channels;
+mod inputs;
+mod outcomes;
+mod parties;
+
+pub use channels::{Recorder, Tape, pair_within};
+pub use inputs::{Script, array, bytes, digests, items, rng};
+pub use outcomes::{chi_squared, misbehaviour, says};
+pub use parties::{honest, run_both, try_both};
