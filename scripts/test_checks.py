@@ -143,7 +143,9 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.problems(testing, package("crates/wire", ("testing", "dev"))))
         testing = package("testing", ("crates/psi", None))
         self.assertTrue(self.problems(testing, package("crates/psi")))
-        self.assertTrue(self.problems(package("testing", ("reference", None)), package("reference")))
+        self.assertTrue(
+            self.problems(package("testing", ("reference", None)), package("reference"))
+        )
 
     def test_an_unknown_folder_is_refused(self) -> None:
         self.assertTrue(self.problems(package("crates/misc")))

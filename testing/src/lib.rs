@@ -2,7 +2,7 @@
 //!
 //! - Channels: [`Tape`], [`Recorder`], [`pair_within`]; [`vesica_wire::Tamper`] corrupts frames.
 //! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
-//! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array`].
+//! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array()`].
 //! - Outcomes: [`misbehaviour`], [`says`], [`chi_squared`].
 //!
 //! Of our crates it uses `wire` only, so that the tests of every crate above `wire` can use it.

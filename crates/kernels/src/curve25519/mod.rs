@@ -40,6 +40,7 @@ mod ifma;
 mod multiples;
 mod ops;
 mod portable;
+mod powers;
 
 pub use multiples::Multiples;
 
@@ -172,7 +173,7 @@ pub fn is_on_curve(u: &Bytes32) -> bool {
     let u = portable::Field::load(&[*u]);
     let right_side = ops::curve_right_side(u);
     // A square has the quadratic character 1, zero has 0.
-    ops::is_zero_or_one(ops::quadratic_character(right_side)) == 1
+    powers::is_zero_or_one(powers::quadratic_character(right_side)) == 1
 }
 
 /// Whether `bytes` is the canonical encoding of a field element: below p, bit 255 clear.

@@ -8,8 +8,8 @@
 use zeroize::Zeroizing;
 
 use super::field::{Lanes, Limbs, limbs_of};
-use super::ops::{invert, invert_all, sqrt_ratio};
 use super::portable::Field;
+use super::powers::{invert, invert_all, sqrt_ratio};
 use super::{Bytes32, is_on_curve};
 
 /// Digits that pick from eight multiples; one more is 0 or 1.

@@ -1,82 +1,18 @@
 //! The curve operations, written once for every backend.
 
 use super::field::Lanes;
+use super::powers::{invert_all, is_zero, is_zero_or_one, quadratic_character, sqrt_ratio};
 use super::{Bytes32, CHUNK, Multiples};
 use zeroize::Zeroizing;
 
 /// The curve's coefficient A.
 const A: u32 = 486_662;
 
-/// A square root of −1 modulo p: 2^((p − 1)/4).
-const SQRT_MINUS_ONE: Bytes32 = [
-    0xb0, 0xa0, 0x0e, 0x4a, 0x27, 0x1b, 0xee, 0xc4, 0x78, 0xe4, 0x2f, 0xad, 0x06, 0x18, 0x43, 0x2f,
-    0xa7, 0xd7, 0xfb, 0x3d, 0x99, 0x00, 0x4d, 0x2b, 0x0b, 0xdf, 0xc1, 0x4f, 0x80, 0x24, 0x83, 0x2b,
-];
-
-#[inline(always)]
-fn everywhere<F: Lanes>(bytes: &Bytes32) -> F {
-    F::load(&[*bytes; 8][..F::N])
-}
-
-#[inline(always)]
-fn square_times<F: Lanes>(mut x: F, times: usize) -> F {
-    for _ in 0..times {
-        x = x.square();
-    }
-    x
-}
-
-/// x^(2^252 − 3), from which inverse, square root and quadratic character all follow.
-#[inline(always)]
-fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
-    let x2 = x.square();
-    let x9 = square_times(x2, 2).mul(x);
-    let x11 = x9.mul(x2);
-    let e5 = x11.square().mul(x9); // 2^5 − 1
-    let e10 = square_times(e5, 5).mul(e5);
-    let e20 = square_times(e10, 10).mul(e10);
-    let e40 = square_times(e20, 20).mul(e20);
-    let e50 = square_times(e40, 10).mul(e10);
-    let e100 = square_times(e50, 50).mul(e50);
-    let e200 = square_times(e100, 100).mul(e100);
-    let e250 = square_times(e200, 50).mul(e50);
-    square_times(e250, 2).mul(x)
-}
-
-/// 1/x, and 0 for 0: x^(p − 2), where p − 2 = 8·(2^252 − 3) + 3.
-#[inline(always)]
-pub(super) fn invert<F: Lanes>(x: F) -> F {
-    square_times(pow_2_252_minus_3(x), 3).mul(x.square().mul(x))
-}
-
-/// 1 for squares, −1 for non-squares, 0 for 0: x^((p − 1)/2), where (p − 1)/2 = 4·(2^252 − 3) + 2.
-#[inline(always)]
-pub(super) fn quadratic_character<F: Lanes>(x: F) -> F {
-    square_times(pow_2_252_minus_3(x), 2).mul(x.square())
-}
-
 /// u³ + A·u² + u.
 #[inline(always)]
 pub(super) fn curve_right_side<F: Lanes>(u: F) -> F {
     let u2 = u.square();
     u2.mul(u).add(u2.mul_small(A)).add(u)
-}
-
-/// Mask of the lanes that hold 0.
-#[inline(always)]
-fn is_zero<F: Lanes>(x: F) -> u8 {
-    let mut mask = 0;
-    for (lane, bytes) in x.to_bytes().iter().enumerate().take(F::N) {
-        let any = bytes.iter().fold(0u8, |acc, b| acc | b);
-        mask |= (((u16::from(any) + 0xff) >> 8) as u8 ^ 1) << lane;
-    }
-    mask
-}
-
-/// Mask of the lanes that hold 0 or 1.
-#[inline(always)]
-pub(super) fn is_zero_or_one<F: Lanes>(x: F) -> u8 {
-    is_zero(x.mul(x.sub(F::small(1))))
 }
 
 /// For each scalar bit, highest first, a mask with that bit of every lane.
@@ -126,26 +62,6 @@ fn ladder<F: Lanes>(masks: &[u8; 256], u: F) -> (F, F) {
         z2 = e.mul(bb.add(e.mul_small((A + 2) / 4)));
     }
     (F::select(swapped, x2, x3), F::select(swapped, z2, z3))
-}
-
-/// Replaces every element by its inverse, all lanes at the price of one inversion and three products
-/// each (Montgomery's trick). Zeros stay zero.
-#[inline(always)]
-pub(super) fn invert_all<F: Lanes>(values: &mut [F]) {
-    let zeros: Vec<u8> = values.iter().map(|v| is_zero(*v)).collect();
-    let mut prefix = Vec::with_capacity(values.len());
-    let mut product = F::small(1);
-    for (v, zero) in values.iter_mut().zip(&zeros) {
-        *v = F::select(*zero, *v, F::small(1));
-        prefix.push(product);
-        product = product.mul(*v);
-    }
-    let mut inverse = invert(product);
-    for ((v, before), zero) in values.iter_mut().zip(prefix).zip(&zeros).rev() {
-        let result = inverse.mul(before);
-        inverse = inverse.mul(*v);
-        *v = F::select(*zero, result, F::small(0));
-    }
 }
 
 #[inline(always)]
@@ -231,20 +147,6 @@ pub(super) fn multiply_and_encode<F: Lanes>(
             found[from + lane] = ok >> lane & 1;
         }
     }
-}
-
-/// A square root of n/d, and the mask of lanes that have one; d is not 0.
-#[inline(always)]
-pub(super) fn sqrt_ratio<F: Lanes>(n: F, d: F) -> (F, u8) {
-    // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
-    let d3 = d.square().mul(d);
-    let d7 = d3.square().mul(d);
-    let root = n.mul(d3).mul(pow_2_252_minus_3(n.mul(d7)));
-    let check = root.square().mul(d);
-    let direct = is_zero(check.sub(n));
-    let turned = is_zero(check.add(n));
-    let root = F::select(turned, root, root.mul(everywhere::<F>(&SQRT_MINUS_ONE)));
-    (root, direct | turned)
 }
 
 /// Inverse Elligator 2 of u = X/Z: a representative, up to sign, and the mask of lanes that have one.
