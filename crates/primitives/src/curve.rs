@@ -140,14 +140,12 @@ impl EncodedKeys {
     pub fn agree(&self, public: &Bytes32) -> Result<Zeroizing<Vec<Bytes32>>, BadPoint> {
         check_public(public)?;
         let mut shared = Zeroizing::new(vec![[0; 32]; self.len()]);
-        match Multiples::new(public) {
-            Some(table) if self.len() >= TABLE_FROM => {
-                kernel::multiply_one_point(Backend::Best, &self.secrets, &table, &mut shared);
-            }
-            _ => {
-                let points = vec![*public; self.len()];
-                kernel::multiply(Backend::Best, &self.secrets, &points, &mut shared);
-            }
+        let table = (self.len() >= TABLE_FROM).then(|| Multiples::new(public));
+        if let Some(table) = table.flatten() {
+            kernel::multiply_one_point(Backend::Best, &self.secrets, &table, &mut shared);
+        } else {
+            let points = vec![*public; self.len()];
+            kernel::multiply(Backend::Best, &self.secrets, &points, &mut shared);
         }
         Ok(shared)
     }
@@ -350,13 +348,16 @@ mod tests {
 
     #[test]
     fn both_sides_agree() {
-        let keys = EncodedKeys::generate(100, &mut rng(1));
-        let plain = PlainKey::generate(&mut rng(2));
-        let here = keys.agree(plain.public()).unwrap();
-        let there = plain.agree(keys.representatives());
-        assert_eq!(*here, *there);
-        let distinct: std::collections::HashSet<_> = here.iter().collect();
-        assert_eq!(distinct.len(), 100);
+        // By the ladder, and from a table.
+        for count in [TABLE_FROM - 1, TABLE_FROM] {
+            let keys = EncodedKeys::generate(count, &mut rng(1));
+            let plain = PlainKey::generate(&mut rng(2));
+            let here = keys.agree(plain.public()).unwrap();
+            let there = plain.agree(keys.representatives());
+            assert_eq!(*here, *there);
+            let distinct: std::collections::HashSet<_> = here.iter().collect();
+            assert_eq!(distinct.len(), count);
+        }
         assert!(EncodedKeys::generate(0, &mut rng(1)).is_empty());
     }
 
