@@ -10,9 +10,12 @@ use arrow_array::types::*;
 use arrow_array::*;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use common::*;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use std::io::Cursor;
 use vesica_tables::{Format, KeySpec, Keys, Source, SourceOptions, check};
@@ -322,6 +325,41 @@ fn columnar_results_keep_types_metadata_and_order() {
         concat(builder.build().unwrap().map(Result::unwrap), &schema),
         expected
     );
+}
+
+#[test]
+fn lists_over_many_pages_are_copied() {
+    // The reader of a nested column looks at a page's header before it reads the page.
+    let n = 200;
+    let lists = (0..n).map(|i| Some((0..i % 5).map(|j| Some(i * j)).collect::<Vec<_>>()));
+    let batch = batch(&[
+        (
+            "id",
+            Arc::new(Int32Array::from_iter_values(0..n)) as ArrayRef,
+        ),
+        (
+            "list",
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
+        ),
+    ]);
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_compression(compression)
+                .set_write_batch_size(8)
+                .set_data_page_row_count_limit(8);
+            let source = source("t.parquet", parquet_with(&batch, properties));
+            let out = filtered(&source, "id", |i| i % 3 == 0);
+            let kept = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out))
+                .and_then(|builder| builder.build())
+                .unwrap();
+            let kept = concat(kept.map(Result::unwrap), &batch.schema());
+            let every_third: BooleanArray = (0..n).map(|i| Some(i % 3 == 0)).collect();
+            let expected = filter_record_batch(&batch, &every_third).unwrap();
+            assert_eq!(kept.columns(), expected.columns());
+        }
+    }
 }
 
 #[test]

@@ -154,6 +154,7 @@ fn bench_prints_what_it_promises() {
             "matches",
             "network",
             "threads",
+            "backend",
             "runs",
             "seconds",
             "phases",

@@ -13,7 +13,7 @@
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
 //! four slots, so that a row of 512 columns takes 128 additions. With GFNI, eight slots and one byte of all of
 //! them are an 8×8 bit matrix instead, and one instruction multiplies eight such matrices by the same byte of
-//! eight rows.
+//! eight rows. Without GFNI the addresses that are read in the tables are the rows' own bits.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]

@@ -85,7 +85,8 @@ impl Multiples {
     #[inline(always)]
     pub(super) fn multiply<F: Lanes>(&self, scalars: &[Bytes32]) -> (F, F) {
         let (zero, one) = (F::small(0), F::small(1));
-        let digits = digits(scalars);
+        let mut digits = Zeroizing::new([Digit::default(); DIGITS + 1]);
+        recode(scalars, &mut digits);
         let mut sum = Extended::neutral();
         for (masks, multiples) in digits.iter().zip(self.0.chunks(8)) {
             let mut chosen = [one, one, zero];
@@ -125,9 +126,9 @@ struct Digit {
 
 impl zeroize::DefaultIsZeroes for Digit {}
 
-/// The signed digits of scalars to the base 16, lowest first; the last one is 0 or 1.
-fn digits(scalars: &[Bytes32]) -> Zeroizing<[Digit; DIGITS + 1]> {
-    let mut digits = Zeroizing::new([Digit::default(); DIGITS + 1]);
+/// The signed digits of scalars to the base 16, lowest first; the last one is 0 or 1. Written in place, so that no
+/// copy of them stays behind.
+fn recode(scalars: &[Bytes32], digits: &mut [Digit; DIGITS + 1]) {
     for (lane, scalar) in scalars.iter().enumerate() {
         let mut carry = 0;
         for (i, digit) in digits.iter_mut().enumerate() {
@@ -149,5 +150,4 @@ fn digits(scalars: &[Bytes32]) -> Zeroizing<[Digit; DIGITS + 1]> {
             }
         }
     }
-    digits
 }

@@ -43,6 +43,7 @@ fn wrong(e: impl std::fmt::Display) -> Error {
         "not supported",
         "not yet supported",
         "not implemented",
+        "encrypt",
     ];
     if unsupported.iter().any(|words| reason.contains(words)) {
         return Error::unsupported(format!("this Parquet file: {reason}"));
@@ -257,10 +258,29 @@ impl Length for Handle {
     }
 }
 
-impl ChunkReader for Handle {
-    type T = BufReader<Handle>;
+/// What the library reads a page's header from, checked before the first byte is given. Where it has the header
+/// already, it takes a reader at the page itself, and drops it unread.
+pub(crate) struct Header {
+    reader: BufReader<Handle>,
+    /// Bytes to the end of the file, until the header has been checked.
+    unchecked: Option<u64>,
+}
 
-    /// The library takes a reader for the footer and for each page, whose header comes first.
+impl Read for Header {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(left) = self.unchecked.take() {
+            let start = self.reader.stream_position()?;
+            thrift::check_struct(&mut self.reader, left)?;
+            let length = self.reader.stream_position()? - start;
+            self.reader.seek_relative(-(length as i64))?;
+        }
+        self.reader.read(out)
+    }
+}
+
+impl ChunkReader for Handle {
+    type T = Header;
+
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let handle = match self {
             Handle::File(file) => Handle::File(file.try_clone()?),
@@ -270,12 +290,11 @@ impl ChunkReader for Handle {
         let mut reader = BufReader::new(handle);
         reader.seek(SeekFrom::Start(start))?;
         let left = self.len().saturating_sub(start);
-        if left > FOOTER_BYTES {
-            thrift::check_struct(&mut reader, left)?;
-            let header = reader.stream_position()? - start;
-            reader.seek_relative(-(header as i64))?;
-        }
-        Ok(reader)
+        Ok(Header {
+            reader,
+            // The end of the file is no header.
+            unchecked: (left > FOOTER_BYTES).then_some(left),
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {

@@ -9,7 +9,7 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use std::io::Write;
 use vesica_tables::{Error, KeySpec, Keys, Source, SourceOptions, read_keys, write_rows_to};
 
@@ -21,8 +21,12 @@ pub(crate) fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
 pub(crate) fn parquet(batch: &RecordBatch) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_compression(parquet::basic::Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(7))
-        .build();
+        .set_max_row_group_row_count(Some(7));
+    parquet_with(batch, properties)
+}
+
+pub(crate) fn parquet_with(batch: &RecordBatch, properties: WriterPropertiesBuilder) -> Vec<u8> {
+    let properties = properties.build();
     let mut out = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut out, batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();
