@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
-use subtle::ConditionallySelectable;
+use subtle::{Choice, ConditionallySelectable};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_primitives::block::{Block, Prg};
@@ -12,6 +12,7 @@ use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::choices::Choices;
+use crate::cot;
 use crate::field::Field;
 use crate::ot_extension::{COLUMNS, Receiver, Security, Sender};
 use crate::shape::Shape;
@@ -47,6 +48,66 @@ pub fn correlated_transfers(
         .map(|(i, q)| q ^ Block::conditional_select(&0, &delta, choices.get(i)));
     let t = Zeroizing::new(t.collect());
     (q, t)
+}
+
+/// Both ends of a source of random correlated OTs.
+pub fn cots(seed: Block) -> (CotSender, CotReceiver) {
+    let mut prg = Prg::new(seed);
+    let delta = prg.next_block() | 1;
+    let sender = || CotSender {
+        delta,
+        q: Prg::new(seed ^ 1),
+    };
+    let receiver = CotReceiver {
+        sender: sender(),
+        choices: prg,
+    };
+    (sender(), receiver)
+}
+
+/// The sender's end of an ideal source of random correlated OTs.
+pub struct CotSender {
+    delta: Block,
+    q: Prg,
+}
+
+impl cot::Sender for CotSender {
+    fn delta(&self) -> Block {
+        self.delta
+    }
+
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        self.q.fill(q);
+        q.iter_mut().for_each(|q| *q &= !1);
+        Ok(())
+    }
+}
+
+/// The receiver's end of an ideal source of random correlated OTs; it contains the sender's too.
+pub struct CotReceiver {
+    sender: CotSender,
+    choices: Prg,
+}
+
+impl cot::Receiver for CotReceiver {
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        cot::Sender::extend(&mut self.sender, channel, rng, t)?;
+        for t in t {
+            let choice = Choice::from(self.choices.next_block() as u8 & 1);
+            *t ^= Block::conditional_select(&0, &self.sender.delta, choice);
+        }
+        Ok(())
+    }
 }
 
 /// Both ends of an extension that starts from ideal base OTs.
@@ -182,6 +243,24 @@ mod tests {
                 before = a;
             }
         }
+    }
+
+    #[test]
+    fn cots_differ_by_delta_where_the_choice_is_1() {
+        let (mut sender, mut receiver) = cots(3);
+        let (mut one, mut other) = vesica_wire::memory_pair();
+        let mut ones = 0;
+        for count in [0, 1, 1000] {
+            let (mut q, mut t) = (vec![0; count], vec![0; count]);
+            cot::Sender::extend(&mut sender, &mut one, &mut rng(1), &mut q).unwrap();
+            cot::Receiver::extend(&mut receiver, &mut other, &mut rng(2), &mut t).unwrap();
+            for (q, t) in q.iter().zip(&t) {
+                assert_eq!(q & 1, 0);
+                assert_eq!(q ^ t, cot::Sender::delta(&sender) * (t & 1));
+                ones += t & 1;
+            }
+        }
+        assert!((400..600).contains(&ones));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod base_ot;
 mod base_vole;
 pub mod choices;
 pub mod code;
+pub mod cot;
 pub mod field;
 pub mod ideal;
 pub mod lpn;
