@@ -36,3 +36,22 @@ impl Backend {
         version as u8 <= LIMIT.load(Ordering::Relaxed).min(self as u8)
     }
 }
+
+/// The first of some versions of a kernel that may run, or the portable one: in a function that takes `backend`
+/// and returns the kernel's result. The condition of a version says that the CPU has the features for which the
+/// called function was compiled.
+macro_rules! first_version {
+    ($backend:ident: $($arch:literal if $available:expr => $call:expr;)* else $portable:expr) => {{
+        $(
+            #[cfg(target_arch = $arch)]
+            if $available {
+                #[allow(unused_unsafe, reason = "names of versions are chosen like calls")]
+                // SAFETY: the CPU has the features that the function was compiled for.
+                return unsafe { $call };
+            }
+        )*
+        let _ = $backend;
+        $portable
+    }};
+}
+pub(crate) use first_version;

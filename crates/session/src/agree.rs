@@ -11,6 +11,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
+use crate::random;
 use crate::{
     Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume,
     Role, StartOver, State, nonces,
@@ -171,12 +172,7 @@ fn exchange(
         ));
     }
     let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce).map_err(|e| {
-        WireError::limit(
-            Limit::Randomness,
-            format!("no randomness from the operating system: {e}"),
-        )
-    })?;
+    random::fill(&mut nonce)?;
     let hellos = match job.role {
         Role::Receiver => [&ours_encoded, &theirs_encoded],
         Role::Sender => [&theirs_encoded, &ours_encoded],

@@ -11,7 +11,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use vesica_wire::{Error as WireError, Limit, POLL};
+use vesica_wire::{Error as WireError, POLL};
 
 use crate::tls::{self, Failure, Side};
 use crate::wait::Wait;
@@ -151,7 +151,7 @@ fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
             // If nobody waits any longer, there is nothing to do.
             let _ = result.send(try_addresses(&name, limit));
         })
-        .map_err(|e| WireError::limit(Limit::Threads, format!("no thread to be had: {e}")))?;
+        .map_err(WireError::no_thread)?;
     loop {
         wait.check_interrupt()?;
         match outcome.recv_timeout(POLL) {

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use vesica_wire::Limit;
 
-use crate::{Error, Fingerprint};
+use crate::{Error, Fingerprint, random};
 
 /// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
 const PKCS8_PREFIX: [u8; 16] = [
@@ -50,12 +50,7 @@ impl Identity {
     /// Fails with [`Error::Run`], a resource error, when the operating system has no randomness.
     pub fn generate() -> Result<Identity, Error> {
         let mut seed = Zeroizing::new([0u8; 32]);
-        getrandom::fill(seed.as_mut()).map_err(|e| {
-            resource(
-                Limit::Randomness,
-                format!("no randomness from the operating system: {e}"),
-            )
-        })?;
+        random::fill(seed.as_mut())?;
         let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
         pkcs8.extend_from_slice(&PKCS8_PREFIX);
         pkcs8.extend_from_slice(seed.as_ref());

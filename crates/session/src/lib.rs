@@ -25,6 +25,7 @@ mod items;
 mod job;
 mod listener;
 mod nonces;
+mod random;
 mod report;
 mod run;
 mod set;

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use crate::buckets::{bucket_session, pad};
 use crate::contract::differ;
 use crate::items::all_distinct;
+use crate::random;
 use crate::set::Slice;
 use crate::{
     Agreement, Begin, Connection, Error, Fingerprint, Job, KeySet, Report, Role, State, agree,
@@ -291,12 +292,7 @@ fn one_bucket(
 /// A generator seeded by the operating system.
 fn fresh_rng() -> Result<ChaCha20Rng, WireError> {
     let mut seed = Zeroizing::new([0; 32]);
-    getrandom::fill(seed.as_mut()).map_err(|e| {
-        WireError::limit(
-            Limit::Randomness,
-            format!("no randomness from the operating system: {e}"),
-        )
-    })?;
+    random::fill(seed.as_mut())?;
     Ok(ChaCha20Rng::from_seed(*seed))
 }
 

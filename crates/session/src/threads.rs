@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use vesica_wire::{Error as WireError, Limit};
+use vesica_wire::Error as WireError;
 
 use crate::Error;
 
@@ -22,7 +22,7 @@ pub fn with_threads<T: Send>(
         .thread_name(|i| format!("vesica-{i}"))
         .stack_size(STACK)
         .build()
-        .map_err(|e| WireError::limit(Limit::Threads, format!("no threads to be had: {e}")))?;
+        .map_err(WireError::no_thread)?;
     Ok(pool.install(f))
 }
 

@@ -139,6 +139,11 @@ impl Error {
         }
     }
 
+    /// The operating system refused a thread.
+    pub fn no_thread(cause: impl std::fmt::Display) -> Self {
+        Error::limit(Limit::Threads, format!("no thread to be had: {cause}"))
+    }
+
     /// Who has to act on it. If the peer gave up, that is whom the peer blames.
     pub fn blame(&self) -> Blame {
         match self {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::frame::{ABORT, HEADER_BYTES, HEARTBEAT, Waiting, from_io, header};
 use crate::half::may_retry;
-use crate::{ChannelOptions, Error, Kind, Limit, Link, POLL, WriteHalf};
+use crate::{ChannelOptions, Error, Kind, Link, POLL, WriteHalf};
 
 /// Payloads below this are copied together into one write, in bytes.
 const SMALL: usize = 16 << 10;
@@ -105,10 +105,7 @@ impl Writer {
             .spawn(move || pump.run())
             .inspect_err(|error| {
                 let mut state = shared.lock();
-                state.failure = Some(Error::limit(
-                    Limit::Threads,
-                    format!("no thread to be had: {error}"),
-                ));
+                state.failure = Some(Error::no_thread(error));
                 state.finished = true;
             })
             .ok();

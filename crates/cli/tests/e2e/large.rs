@@ -1,9 +1,9 @@
-//! Sets that are worked on in buckets, runs that go on after a failure, and senders who learn.
+//! Sets larger than memory, runs resumed after a failure, and senders who learn the matches.
 
 use crate::support::{Arguments, Ended, Pair, Place, Running, csv_of, exchange};
 use crate::tables::{HEADER, plain, rows};
 
-/// Runs dh, the quickest to work on many small buckets.
+/// The protocol that takes least time for many small buckets.
 const DH: &str = "--protocol dh --security semi-honest";
 /// Cuts the sets of [`large_place`] into eight.
 const EIGHT: &str = "--memory 300K";

@@ -9,6 +9,7 @@ mod portable;
 mod x86;
 
 use crate::Backend;
+use crate::backend::first_version;
 use zeroize::ZeroizeOnDrop;
 
 /// An expanded key.
@@ -53,35 +54,21 @@ impl std::fmt::Debug for Key {
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            return "vaes avx512";
-        }
-        if x86::available(backend) {
-            return "aes-ni";
-        }
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "vaes avx512";
+        "x86_64" if x86::available(backend) => "aes-ni";
+        else "portable"
+    )
 }
 
 macro_rules! dispatch {
-    ($backend:expr, $call:ident($($arg:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            if x86::wide_available($backend) {
-                // SAFETY: the CPU has the features that the function was compiled for.
-                return unsafe { x86::wide::$call($($arg),*) };
-            }
-            if x86::available($backend) {
-                // SAFETY: as above.
-                return unsafe { x86::narrow::$call($($arg),*) };
-            }
-        }
-        let _ = $backend;
-        portable::$call($($arg),*)
-    }};
+    ($backend:ident, $call:ident($($arg:expr),*)) => {
+        first_version!($backend:
+            "x86_64" if x86::wide_available($backend) => x86::wide::$call($($arg),*);
+            "x86_64" if x86::available($backend) => x86::narrow::$call($($arg),*);
+            else portable::$call($($arg),*)
+        )
+    };
 }
 
 /// Encrypts every block in place.

@@ -22,6 +22,7 @@ mod x86;
 use std::ops::Range;
 
 use crate::Backend;
+use crate::backend::first_version;
 
 /// Columns of a word.
 pub const WORD: usize = 64;
@@ -38,24 +39,19 @@ pub struct Singular;
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    if x86::available(backend) {
-        return "avx512-gfni";
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::available(backend) => "avx512-gfni";
+        else "portable"
+    )
 }
 
 macro_rules! dispatch {
-    ($backend:expr, $call:ident($($arg:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        if x86::available($backend) {
-            // SAFETY: the CPU has the features that the function was compiled for.
-            return unsafe { x86::$call($($arg),*) };
-        }
-        let _ = $backend;
-        portable::$call($($arg),*)
-    }};
+    ($backend:ident, $call:ident($($arg:expr),*)) => {
+        first_version!($backend:
+            "x86_64" if x86::available($backend) => x86::$call($($arg),*);
+            else portable::$call($($arg),*)
+        )
+    };
 }
 
 /// The pivots whose columns lie in the current word.

@@ -26,12 +26,8 @@ pub(super) fn eliminate<const W: usize>(
                 block.values[column] = value;
                 break;
             }
-            for (a, b) in row.iter_mut().zip(&block.rows[column]) {
-                *a ^= b;
-            }
-            for (a, b) in value.iter_mut().zip(&block.values[column]) {
-                *a ^= b;
-            }
+            add(&mut row, &block.rows[column]);
+            add(&mut value, &block.values[column]);
         }
     }
     Ok(())

@@ -21,6 +21,7 @@ mod x86;
 pub(crate) use portable::product as carryless_product;
 
 use crate::Backend;
+use crate::backend::first_version;
 use std::sync::OnceLock;
 
 /// An element of GF(2^256): four coefficients in GF(2^64), lowest first.
@@ -31,35 +32,21 @@ const REDUCTION: u64 = 0x1b;
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            return "vpclmulqdq";
-        }
-        if x86::available(backend) {
-            return "pclmulqdq";
-        }
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "vpclmulqdq";
+        "x86_64" if x86::available(backend) => "pclmulqdq";
+        else "portable"
+    )
 }
 
 macro_rules! dispatch {
-    ($backend:expr, $call:ident($($arg:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            if x86::wide_available($backend) {
-                // SAFETY: the CPU has the features that the function was compiled for.
-                return unsafe { x86::wide::$call($($arg),*) };
-            }
-            if x86::available($backend) {
-                // SAFETY: as above.
-                return unsafe { x86::narrow::$call($($arg),*) };
-            }
-        }
-        let _ = $backend;
-        ops::$call::<portable::Portable>($($arg),*)
-    }};
+    ($backend:ident, $call:ident($($arg:expr),*)) => {
+        first_version!($backend:
+            "x86_64" if x86::wide_available($backend) => x86::wide::$call($($arg),*);
+            "x86_64" if x86::available($backend) => x86::narrow::$call($($arg),*);
+            else ops::$call::<portable::Portable>($($arg),*)
+        )
+    };
 }
 
 /// `a[i] *= b[i]` in GF(2^256).

@@ -15,6 +15,7 @@ mod tests;
 mod x86;
 
 use crate::Backend;
+use crate::backend::first_version;
 use ops::{DERIVE_KEY_MATERIAL, KEYED_HASH};
 
 /// Length in bytes of the longest input: two blocks.
@@ -22,17 +23,11 @@ pub const MAX_INPUT: usize = 128;
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            return "avx512";
-        }
-        if x86::available(backend) {
-            return "avx2";
-        }
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "avx512";
+        "x86_64" if x86::available(backend) => "avx2";
+        else "portable"
+    )
 }
 
 /// `out[i]` becomes the keyed hash of the `i`-th input of `length` bytes; the inputs are concatenated in
@@ -83,17 +78,9 @@ fn hash<'a>(
     input: impl Fn(usize) -> &'a [u8],
     out: &mut [[u8; 32]],
 ) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            // SAFETY: the CPU has the features that the function was compiled for.
-            return unsafe { x86::hash_wide(key, mode, input, out) };
-        }
-        if x86::available(backend) {
-            // SAFETY: as above.
-            return unsafe { x86::hash_narrow(key, mode, input, out) };
-        }
-    }
-    let _ = backend;
-    ops::hash::<u32>(key, mode, input, out);
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => x86::hash_wide(key, mode, input, out);
+        "x86_64" if x86::available(backend) => x86::hash_narrow(key, mode, input, out);
+        else ops::hash::<u32>(key, mode, input, out)
+    )
 }

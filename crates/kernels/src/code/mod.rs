@@ -14,6 +14,7 @@
 mod x86;
 
 use crate::Backend;
+use crate::backend::first_version;
 
 /// Rows after a row to which it is added at random.
 pub const STATE: usize = 24;
@@ -26,12 +27,10 @@ pub const SLACK: usize = STATE + 1;
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    if x86::available(backend) {
-        return "avx512";
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::available(backend) => "avx512";
+        else "portable"
+    )
 }
 
 /// Adds rows to their successors: all rows but the last [`SLACK`] have coefficients, the low [`STATE`]

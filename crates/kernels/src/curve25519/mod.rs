@@ -45,6 +45,7 @@ mod powers;
 pub use multiples::Multiples;
 
 use crate::Backend;
+use crate::backend::first_version;
 use field::Lanes;
 
 /// 32 bytes, little-endian: a u-coordinate, a scalar, or an Elligator representative.
@@ -54,36 +55,22 @@ pub type Bytes32 = [u8; 32];
 const CHUNK: usize = 256;
 
 macro_rules! dispatch {
-    ($backend:expr, $call:ident($($arg:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        if ifma::available($backend) {
-            // SAFETY: the CPU has the features that the function was compiled for.
-            unsafe { ifma::$call($($arg),*) };
-            return;
-        }
-        #[cfg(target_arch = "x86_64")]
-        if avx2::available($backend) {
-            // SAFETY: as above.
-            unsafe { avx2::$call($($arg),*) };
-            return;
-        }
-        let _ = $backend;
-        ops::$call::<portable::Field>($($arg),*)
-    }};
+    ($backend:ident, $call:ident($($arg:expr),*)) => {
+        first_version!($backend:
+            "x86_64" if ifma::available($backend) => ifma::$call($($arg),*);
+            "x86_64" if avx2::available($backend) => avx2::$call($($arg),*);
+            else ops::$call::<portable::Field>($($arg),*)
+        )
+    };
 }
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    if ifma::available(backend) {
-        return "avx512-ifma, 8 lanes";
-    }
-    #[cfg(target_arch = "x86_64")]
-    if avx2::available(backend) {
-        return "avx2, 4 lanes";
-    }
-    "portable, 1 lane"
+    first_version!(backend:
+        "x86_64" if ifma::available(backend) => "avx512-ifma, 8 lanes";
+        "x86_64" if avx2::available(backend) => "avx2, 4 lanes";
+        else "portable, 1 lane"
+    )
 }
 
 /// `out[i] = u([scalars[i]] points[i])`, all 256 scalar bits counting; the point at infinity is written as 0.
@@ -112,7 +99,7 @@ pub fn multiply_by_one_scalar(
 }
 
 /// `out[i] = u([scalars[i]] point)`, as [`multiply`] has it, for one point of the curve: a third of the time or
-/// less, from some ten scalars on.
+/// less, from some twenty scalars on.
 ///
 /// # Panics
 /// If the slices differ in length.

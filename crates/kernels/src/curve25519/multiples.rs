@@ -1,9 +1,9 @@
 //! Many multiples of one point, from a table of some of them.
 //!
 //! On the twisted Edwards form −x² + y² = 1 + d·x²y², with u = (1 + y)/(1 − y), the sum of two points is one
-//! formula without exceptions (Hisil, Wong, Carter and Dawson, ASIACRYPT 2008). A scalar becomes digits from −8
-//! to 8 to the base 16, and each digit picks one of the table's multiples: 64 additions of seven products each,
-//! where a ladder takes some 2300 products.
+//! formula without exceptions (Hisil, Wong, Carter and Dawson, ASIACRYPT 2008). A scalar becomes 64 digits from −8
+//! to 7 to the base 16 and a carry, and each picks one of the table's multiples: 65 additions of seven products
+//! each, where a ladder takes some 2300 products.
 
 use zeroize::Zeroizing;
 
@@ -46,7 +46,7 @@ impl<F: Lanes> Extended<F> {
 
 impl Multiples {
     /// Of the point with this u-coordinate; which of its two points does not matter, since only u-coordinates
-    /// of multiples are of interest. `None` if there is none on the curve. Takes as long as a few ladders, and the
+    /// of multiples are of interest. `None` if there is none on the curve. Takes as long as some ten ladders, and the
     /// point is not secret.
     pub fn new(u: &Bytes32) -> Option<Self> {
         if !is_on_curve(u) {

@@ -29,6 +29,7 @@ pub use bins::SLICES;
 pub use transform::{MAX_LOG, Transform};
 
 use crate::Backend;
+use crate::backend::first_version;
 
 /// Every operation, written once for all versions.
 mod generic {
@@ -40,36 +41,24 @@ mod generic {
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            return "vpclmulqdq";
-        }
-        if x86::available(backend) {
-            return "pclmulqdq";
-        }
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "vpclmulqdq";
+        "x86_64" if x86::available(backend) => "pclmulqdq";
+        else "portable"
+    )
 }
 
 macro_rules! dispatch {
-    ($backend:expr, $field:expr, $call:ident($($arg:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            if x86::wide_available($backend) && $field.folds_once() {
-                // SAFETY: the CPU has the features that the function was compiled for.
-                return unsafe { x86::wide::$call($field, $($arg),*) };
-            }
-            if x86::available($backend) {
-                // SAFETY: as above.
-                return unsafe { x86::narrow::$call($field, $($arg),*) };
-            }
-        }
-        let _ = $backend;
-        generic::$call::<portable::Portable>($field, $($arg),*)
-    }};
+    ($backend:ident, $field:expr, $call:ident($($arg:expr),*)) => {
+        first_version!($backend:
+            "x86_64" if x86::wide_available($backend) && $field.folds_once() =>
+                x86::wide::$call($field, $($arg),*);
+            "x86_64" if x86::available($backend) => x86::narrow::$call($field, $($arg),*);
+            else generic::$call::<portable::Portable>($field, $($arg),*)
+        )
+    };
 }
+
 /// The field GF(2^k).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {

@@ -4,7 +4,7 @@ use vesica_reference::gf2k as reference;
 
 /// A call of one version, whose arguments are those of the functions in `ops`.
 macro_rules! run {
-    ($backend:expr, $field:expr, $call:ident($($arg:expr),*)) => {
+    ($backend:ident, $field:expr, $call:ident($($arg:expr),*)) => {
         (|| dispatch!($backend, $field, $call($($arg),*)))()
     };
 }

@@ -8,20 +8,15 @@ mod portable;
 mod x86;
 
 use crate::Backend;
+use crate::backend::first_version;
 
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
-    let _ = backend;
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            return "gfni avx512vbmi";
-        }
-        if x86::available(backend) {
-            return "avx2";
-        }
-    }
-    "portable"
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "gfni avx512vbmi";
+        "x86_64" if x86::available(backend) => "avx2";
+        else "portable"
+    )
 }
 
 /// Turns 128 columns of bits into rows.
@@ -34,19 +29,11 @@ pub fn backend_name(backend: Backend) -> &'static str {
 pub fn transpose128(backend: Backend, columns: &[u8], rows: &mut [u128]) {
     assert!(rows.len().is_multiple_of(128));
     assert_eq!(columns.len(), rows.len() * 16);
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::wide_available(backend) {
-            // SAFETY: the CPU has the features that the function was compiled for.
-            return unsafe { x86::transpose_wide(columns, rows) };
-        }
-        if x86::available(backend) {
-            // SAFETY: as above.
-            return unsafe { x86::transpose_narrow(columns, rows) };
-        }
-    }
-    let _ = backend;
-    portable::transpose(columns, rows);
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => x86::transpose_wide(columns, rows);
+        "x86_64" if x86::available(backend) => x86::transpose_narrow(columns, rows);
+        else portable::transpose(columns, rows)
+    )
 }
 
 #[cfg(test)]
