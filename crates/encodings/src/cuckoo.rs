@@ -48,7 +48,7 @@ impl Functions {
     pub fn new(parameters: Parameters, session: &[u8; 32]) -> Self {
         Functions {
             parameters,
-            cipher: Cipher::public("vesica 2026 cuckoo bins", session),
+            cipher: Cipher::public("vesica/1 cuckoo bins", session),
         }
     }
 

@@ -89,7 +89,7 @@ impl RandomBand {
         RandomBand {
             backend: Backend::Best,
             parameters,
-            cipher: Cipher::public("vesica 2026 random-band encoding", session),
+            cipher: Cipher::public("vesica/1 random-band", session),
             mask: std::array::from_fn(|i| match width.saturating_sub(64 * i) {
                 bits @ 0..64 => (1 << bits) - 1,
                 _ => u64::MAX,

@@ -213,9 +213,9 @@ impl ThreeHash {
             items,
             parameters: Parameters::new(items, lambda),
             ciphers: [
-                "vesica three-hash store, sparse",
-                "vesica three-hash store, dense 1",
-                "vesica three-hash store, dense 2",
+                "vesica/1 three-hash sparse",
+                "vesica/1 three-hash dense 1",
+                "vesica/1 three-hash dense 2",
             ]
             .map(|label| Cipher::public(label, session)),
         }

@@ -42,7 +42,7 @@ impl Functions {
     pub fn new(parameters: Parameters, session: &[u8; 32]) -> Self {
         Functions {
             parameters,
-            cipher: Cipher::public("vesica 2026 two-choice bins", session),
+            cipher: Cipher::public("vesica/1 two-choice bins", session),
         }
     }
 

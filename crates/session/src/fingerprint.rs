@@ -37,10 +37,7 @@ const TEXT_CHARS: usize = (32 + CHECKSUM_BYTES) * 8 / 5;
 impl Fingerprint {
     /// The fingerprint of a public key, given as DER of its SubjectPublicKeyInfo.
     pub fn of_public_key(spki_der: &[u8]) -> Fingerprint {
-        Fingerprint(blake3::derive_key(
-            "vesica 2026-01 fingerprint of an identity v1",
-            spki_der,
-        ))
+        Fingerprint(blake3::derive_key("vesica/1 fingerprint", spki_der))
     }
 
     /// The 32 bytes behind the text.
@@ -49,7 +46,7 @@ impl Fingerprint {
     }
 
     fn checksum(&self) -> [u8; CHECKSUM_BYTES] {
-        let sum = blake3::derive_key("vesica 2026-01 fingerprint checksum v1", &self.0);
+        let sum = blake3::derive_key("vesica/1 fingerprint checksum", &self.0);
         [sum[0], sum[1], sum[2]]
     }
 }

@@ -39,7 +39,7 @@ fn commitment(role: Role, contract: &[u8; 32], nonce: &[u8; 32]) -> [u8; 32] {
         Role::Receiver => b"receiver",
         Role::Sender => b"sender",
     };
-    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 commitment to a nonce v1");
+    let mut hasher = blake3::Hasher::new_derive_key("vesica/1 nonce commitment");
     hasher.update(contract).update(nonce).update(role);
     *hasher.finalize().as_bytes()
 }
@@ -50,7 +50,7 @@ fn derive(
     receiver: (&[u8; 32], Option<Fingerprint>),
     sender: (&[u8; 32], Option<Fingerprint>),
 ) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 session v2");
+    let mut hasher = blake3::Hasher::new_derive_key("vesica/1 session");
     hasher.update(contract);
     for (nonce, fingerprint) in [receiver, sender] {
         hasher.update(nonce);

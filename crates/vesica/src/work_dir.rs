@@ -70,8 +70,8 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn of(identity: &Identity) -> Keys {
         Keys {
-            tag: identity.derive_key("vesica 2026-11 journal, its tag"),
-            input: identity.derive_key("vesica 2026-11 journal, the input of its run"),
+            tag: identity.derive_key("vesica/1 journal tag"),
+            input: identity.derive_key("vesica/1 journal input"),
         }
     }
 

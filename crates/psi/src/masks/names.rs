@@ -23,7 +23,7 @@ fn width(exchange: &Exchange) -> usize {
 
 /// The names of items in a run.
 pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
-    let oracle = Oracle::new("vesica/1 matched name", session);
+    let oracle = Oracle::new("vesica/1 matched tag", session);
     let mut hashes = vec![[0; 32]; items.len()];
     hashes
         .par_chunks_mut(BATCH)
