@@ -25,7 +25,7 @@ use vesica_fuzz::psi::{BOTH, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, Payload, ProtocolRequest, Registry, Resume,
+    Fingerprint, Hello, Identity, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume,
     Reveal, Role, Security,
 };
 
@@ -96,7 +96,8 @@ fn session(seeds: &Seeds) -> Result<()> {
         reveal: Reveal::Matches,
         learns: Learns::Receiver,
         normalization: vec!["email/1".into()],
-        payload: Payload::None,
+        min_size: 0,
+        values: None,
         items: 3,
         memory: NO_LIMIT,
         resume: Resume::Nothing,

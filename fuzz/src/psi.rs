@@ -46,8 +46,8 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             session: [7; 32],
         },
         task: Task {
-            reveal: Reveal::Matches,
             both: choice & BOTH != 0,
+            ..Task::new(Reveal::Matches)
         },
     };
     (run, [choice & 0xc0 | number as u8, sizes & 15])

@@ -95,10 +95,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
         sender_size: items,
         session: [1; 32],
     };
-    let task = Task {
-        reveal: Reveal::Matches,
-        both: false,
-    };
+    let task = Task::new(Reveal::Matches);
     let pool = || {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         pool.expect("a thread")

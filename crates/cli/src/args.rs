@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Security, Source,
-    SourceOptions,
+    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Reveal, Security, Source,
+    SourceOptions, Terms, ValueColumn,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
-use vesica_session::Link;
+use vesica_session::{Link, MAX_SCALE};
 
 use crate::failure::Failure;
 
@@ -118,9 +118,27 @@ pub(crate) struct Meeting {
     /// The peer's fingerprint, vs1:…
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// What the receiver learns
-    #[arg(long, value_enum, default_value_t = Reveal::Matches)]
-    reveal: Reveal,
+    /// What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size
+    /// (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), or
+    /// threshold:N (the size, if it is more than N)
+    #[arg(long, value_name = "NAME", default_value = "matches", value_parser = revealed)]
+    reveal: Revealed,
+    /// The receiver learns a size, sum or inner product only if at least K keys match, and otherwise only that
+    /// fewer do; on both sides the same
+    #[arg(long, value_name = "K", value_parser = size)]
+    min_size: Option<u64>,
+    /// Column of numbers to sum or multiply, on the side that has it
+    #[arg(long, value_name = "COL")]
+    value: Option<String>,
+    /// Digits after the decimal point of the values
+    #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value")]
+    value_scale: u8,
+    /// Largest absolute value of a key, told to the peer; 2^31 - 1 units of the last digit if not given
+    #[arg(long, value_name = "N", requires = "value")]
+    value_bound: Option<u64>,
+    /// What counts for a key that several rows have
+    #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
+    value_repeated: Repeated,
     #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request,
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
     pub(crate) protocol: ProtocolRequest,
@@ -197,8 +215,45 @@ impl Meeting {
         }
     }
 
-    pub(crate) fn security(&self) -> Security {
-        self.security.security()
+    /// The value column, if there is one.
+    pub(crate) fn value(&self) -> Result<Option<ValueColumn>, Failure> {
+        let Some(name) = &self.value else {
+            return Ok(None);
+        };
+        let units = |bound: u64| {
+            10u64
+                .checked_pow(self.value_scale.into())?
+                .checked_mul(bound)
+        };
+        let bound = match self.value_bound {
+            None => Some(i32::MAX as u64),
+            Some(bound) => units(bound),
+        };
+        let Some(bound) = bound.filter(|_| self.value_scale <= MAX_SCALE) else {
+            let line = format!(
+                "the bound does not fit into 63 bits at scale {}",
+                self.value_scale
+            );
+            return Err(Failure::usage(line));
+        };
+        Ok(Some(ValueColumn {
+            name: name.clone(),
+            scale: self.value_scale,
+            bound,
+            sums_repeated: self.value_repeated == Repeated::Sum,
+        }))
+    }
+
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            protocol: self.protocol.clone(),
+            security: self.security.security(),
+            lambda: self.lambda,
+            max_peer_items: self.max_peer_items,
+            reveal: self.reveal.reveal,
+            min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
+            both: self.both,
+        }
     }
 }
 
@@ -208,9 +263,10 @@ pub(crate) struct Receive {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// File for the matching rows, in the format of the input; `-` is standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    pub(crate) output: PathBuf,
+    /// File for the matching rows, in the format of the input; `-`, the default, is standard output. A value goes
+    /// to standard output alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -289,10 +345,19 @@ pub(crate) struct Bench {
     pub(crate) yardstick: bool,
 }
 
+/// What is revealed, and the least number of matches that the name asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Revealed {
+    reveal: Reveal,
+    min_size: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Reveal {
-    /// Which of its own rows the sender also has
-    Matches,
+enum Repeated {
+    /// The sum of the values of its rows
+    Sum,
+    /// Nothing: such a table is refused
+    Refuse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -451,6 +516,22 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn revealed(name: &str) -> Result<Revealed, String> {
+    if let Some(above) = name.strip_prefix("threshold:") {
+        return Ok(Revealed {
+            reveal: Reveal::Size,
+            min_size: size(above)? + 1,
+        });
+    }
+    let names = Reveal::ALL.map(Reveal::name).join(", ");
+    let reveal = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
+    let reveal = reveal.ok_or_else(|| format!("there are {names} and threshold:N"))?;
+    Ok(Revealed {
+        reveal,
+        min_size: 0,
+    })
+}
+
 fn protocol(name: &str) -> Result<&'static Spec, String> {
     let registry = Registry::standard();
     match registry.get(name) {
@@ -514,6 +595,15 @@ mod tests {
         for wrong in ["", "0", "4X", "G", "-1M", "1.5G", "99999999T", "4Gé"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+        let above = |min_size| Revealed {
+            reveal: Reveal::Size,
+            min_size,
+        };
+        assert_eq!(
+            (revealed("size"), revealed("threshold:2^4")),
+            (Ok(above(0)), Ok(above(17)))
+        );
+        assert!(revealed("threshold:").is_err() && revealed("threshold").is_err());
         assert_eq!(delimiter("tab"), Ok(b'\t'));
         assert_eq!(delimiter(";"), Ok(b';'));
         assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());

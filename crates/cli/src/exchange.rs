@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, OnRefused, Party, Passes, Role, SourceOptions, Terms, WholeFile,
-    prepare_work_dir, receive_table, send_table, send_table_to,
+    ConnectOptions, Identity, OnRefused, Party, Passes, Report, Role, SourceOptions, WholeFile,
+    prepare_work_dir, receive_table, receive_value, send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -15,12 +15,16 @@ use crate::signals::Signals;
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
-    run(
-        &options.table,
-        &options.link,
-        Role::Receiver,
-        Some(&options.output),
-    )
+    let output = match (&options.output, options.link.terms().reveal.is_value()) {
+        (Some(_), true) => {
+            return Err(Failure::usage(
+                "a value goes to standard output, not to --output",
+            ));
+        }
+        (None, true) => None,
+        (output, false) => Some(output.as_deref().unwrap_or(Path::new("-"))),
+    };
+    run(&options.table, &options.link, Role::Receiver, output)
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
@@ -60,14 +64,8 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
     }
     let endpoint = link.endpoint()?;
-    let terms = Terms {
-        protocol: link.protocol.clone(),
-        security: link.security(),
-        lambda: link.lambda,
-        max_peer_items: link.max_peer_items,
-        both: link.both,
-    };
-    terms.check()?;
+    let (terms, value) = (link.terms(), link.value()?);
+    terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals);
     let party = Party {
@@ -83,6 +81,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         },
         terms,
         resources: link.resources(),
+        value,
         allow_empty: link.allow_empty,
     };
     let passes = match output {
@@ -119,10 +118,10 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             }
         })?;
     let report = match (role, output) {
-        (Role::Receiver, output) => {
-            let output = output.unwrap_or(Path::new("-"));
+        (Role::Receiver, Some(output)) => {
             receive_table(&party, &source, &key, output, &mut progress)?
         }
+        (Role::Receiver, None) => receive_value(&party, &source, &key, &mut progress)?,
         (Role::Sender, Some(output)) => {
             send_table_to(&party, &source, &key, output, &mut progress)?
         }
@@ -138,7 +137,20 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
     let _ = std::io::stderr().write_all(summary(&report).as_bytes());
-    Ok(())
+    match value_line(&report) {
+        Some(line) => writeln!(std::io::stdout(), "{line}").map_err(|e| {
+            let line = format!("standard output cannot be written: {}", e.kind());
+            Failure::new(RESOURCE, line)
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The value that this side has learnt, or that there is none because too few keys match.
+fn value_line(report: &Report) -> Option<String> {
+    let below = |least: u64| format!("fewer than {least}");
+    let value = report.value.map(|value| value.to_string());
+    value.or_else(|| report.below.map(below))
 }
 
 /// A report that cannot be written: a full disk is a limit, anything else a bad request.

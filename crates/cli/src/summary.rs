@@ -27,6 +27,12 @@ pub(crate) fn summary(report: &Report) -> String {
     if let Some(matches) = report.matches {
         line("matches", matches.to_string());
     }
+    if let Some(value) = report.value {
+        line(report.reveal.name(), value.to_string());
+    }
+    if let Some(least) = report.below {
+        line("matches", format!("fewer than {least}"));
+    }
     if let Some(rows) = report.rows_written {
         line("rows written", rows.to_string());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
-use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Task, indices_vartime};
+use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Task, Values, indices_vartime};
 use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
 use vesica_wire::{Channel, Error, Misbehaviour, Spoil, Tamper, memory_pair};
 
@@ -27,11 +27,13 @@ fn params(protocol: &dyn Protocol, receiver: &[Item], sender: &[Item]) -> Params
 const ALONE: Task = Task {
     reveal: Reveal::Matches,
     both: false,
+    min_size: 0,
+    values: Values::None,
 };
 
 const BOTH: Task = Task {
-    reveal: Reveal::Matches,
     both: true,
+    ..ALONE
 };
 
 type Outcomes = (Result<Vec<bool>, Error>, Result<Option<Vec<bool>>, Error>);

@@ -24,6 +24,22 @@ pub struct Task {
     pub reveal: Reveal,
     /// Whether the receiver tells the sender the result.
     pub both: bool,
+    /// The receiver learns a value only if at least this many items match, and otherwise only that fewer do.
+    pub min_size: u64,
+    /// Who has a value for each of its items.
+    pub values: Values,
+}
+
+impl Task {
+    /// What needs nothing but items, for the receiver alone.
+    pub fn new(reveal: Reveal) -> Task {
+        Task {
+            reveal,
+            both: false,
+            min_size: 0,
+            values: Values::None,
+        }
+    }
 }
 
 /// What the receiver learns.
@@ -35,14 +51,28 @@ pub enum Reveal {
     Matches,
     /// How many of its items the sender also holds.
     Size,
+    /// The sum of the values that one of the parties has for the items in common.
+    Sum,
+    /// The sum, over the items in common, of the product of both parties' values.
+    InnerProduct,
 }
 
 impl Reveal {
+    /// All of them.
+    pub const ALL: [Reveal; 4] = [
+        Reveal::Matches,
+        Reveal::Size,
+        Reveal::Sum,
+        Reveal::InnerProduct,
+    ];
+
     /// The name in commands, contracts and reports.
     pub fn name(self) -> &'static str {
         match self {
             Reveal::Matches => "matches",
             Reveal::Size => "size",
+            Reveal::Sum => "sum",
+            Reveal::InnerProduct => "inner-product",
         }
     }
 
@@ -51,14 +81,53 @@ impl Reveal {
         match self {
             Reveal::Matches => 1,
             Reveal::Size => 2,
+            Reveal::Sum => 3,
+            Reveal::InnerProduct => 4,
         }
     }
 
     /// The variant with this code, if there is one.
     pub fn from_code(code: u8) -> Option<Reveal> {
-        [Reveal::Matches, Reveal::Size]
-            .into_iter()
-            .find(|reveal| reveal.code() == code)
+        Reveal::ALL.into_iter().find(|reveal| reveal.code() == code)
+    }
+
+    /// Whether the result is a number.
+    pub fn is_value(self) -> bool {
+        self != Reveal::Matches
+    }
+
+    /// Whether the result can be computed from what the parties have.
+    pub fn fits(self, values: Values) -> bool {
+        match self {
+            Reveal::Matches | Reveal::Size => values == Values::None,
+            Reveal::Sum => matches!(values, Values::Receiver | Values::Sender),
+            Reveal::InnerProduct => values == Values::Both,
+        }
+    }
+}
+
+/// Who has a value for each of its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Neither party.
+    None,
+    /// The receiver.
+    Receiver,
+    /// The sender.
+    Sender,
+    /// Both.
+    Both,
+}
+
+impl Values {
+    /// Whether the receiver and the sender have some.
+    pub fn of(receiver: bool, sender: bool) -> Values {
+        match (receiver, sender) {
+            (false, false) => Values::None,
+            (true, false) => Values::Receiver,
+            (false, true) => Values::Sender,
+            (true, true) => Values::Both,
+        }
     }
 }
 
@@ -74,12 +143,27 @@ impl std::fmt::Display for Reveal {
 pub struct Input<'a> {
     /// Its items, each once.
     pub items: &'a [Item],
+    /// The value of each item, if this party has values. The contract bounds them so that no result exceeds 63
+    /// bits and a sign.
+    pub values: Option<&'a [i64]>,
 }
 
 impl<'a> Input<'a> {
     /// Items alone.
     pub fn new(items: &'a [Item]) -> Input<'a> {
-        Input { items }
+        Input {
+            items,
+            values: None,
+        }
+    }
+
+    /// Items, with a value for each if this party has values.
+    ///
+    /// # Panics
+    /// If the numbers of items and of values differ.
+    pub fn with_values(items: &'a [Item], values: Option<&'a [i64]>) -> Input<'a> {
+        assert!(values.is_none_or(|values| values.len() == items.len()));
+        Input { items, values }
     }
 }
 

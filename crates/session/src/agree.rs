@@ -11,11 +11,11 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
-use crate::random;
 use crate::{
-    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Payload, Resume,
-    Role, StartOver, State, nonces,
+    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Resume, Role,
+    StartOver, State, nonces,
 };
+use crate::{random, value};
 
 const HELLO: Kind = Kind {
     code: 16,
@@ -98,7 +98,8 @@ fn exchange(
         lambda: job.lambda,
         reveal: job.reveal,
         learns: job.learns,
-        payload: Payload::None,
+        min_size: job.min_size,
+        values: job.values,
         normalization: job.normalization.clone(),
         items,
         memory: job.memory.unwrap_or(NO_LIMIT),
@@ -206,6 +207,8 @@ fn exchange(
         task: Task {
             reveal: contract.reveal,
             both: contract.learns == Learns::Both,
+            min_size: contract.min_size,
+            values: value::owners(contract.values()),
         },
         params: Params {
             security: contract.runs,
@@ -221,7 +224,7 @@ fn exchange(
 
 /// Hash of everything agreed so far: the contract, and the receiver's and the sender's hello.
 fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key("vesica 2026-11 hellos and contract v1");
+    let mut hasher = blake3::Hasher::new_derive_key("vesica/1 hellos and contract");
     hasher.update(&contract.digest());
     for hello in hellos {
         hasher.update(&(hello.len() as u64).to_le_bytes());
@@ -246,7 +249,7 @@ fn offer(kept: &Kept) -> Resume {
 /// same name have kept the same run.
 fn name(state: &State) -> [u8; 32] {
     let mut name = blake3::Hasher::new_keyed(&state.origin);
-    name.update(b"vesica 2026-11 name of a run");
+    name.update(b"vesica/1 run");
     name.update(&state.contract.of_all_runs().digest());
     *name.finalize().as_bytes()
 }

@@ -138,7 +138,7 @@ impl Assignment {
 pub(crate) fn bucket_session(session: &[u8; 32], bucket: u32) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(session);
     hasher
-        .update(b"vesica 2026-11 bucket")
+        .update(b"vesica/1 bucket")
         .update(&bucket.to_le_bytes());
     *hasher.finalize().as_bytes()
 }

@@ -14,9 +14,10 @@ use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
+use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Maximum number of key columns of a job.
@@ -82,14 +83,6 @@ coded! {
     }
 }
 
-coded! {
-    /// What travels with each item.
-    Payload, "payload" {
-        /// Nothing.
-        None = 0, "none";
-    }
-}
-
 impl Role {
     /// The peer's part.
     pub fn other(self) -> Role {
@@ -142,8 +135,10 @@ pub struct Hello {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
-    /// What travels with each item.
-    pub payload: Payload,
+    /// The receiver learns a value only if at least this many items match.
+    pub min_size: u64,
+    /// The values that it has for its items, if it has some.
+    pub values: Option<ValueTerms>,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`.
     pub normalization: Vec<String>,
     /// Distinct items of this side.
@@ -232,8 +227,12 @@ pub struct Contract {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
-    /// What travels with each item.
-    pub payload: Payload,
+    /// The receiver learns a value only if at least this many items match.
+    pub min_size: u64,
+    /// The receiver's values, if it has some.
+    pub receiver_values: Option<ValueTerms>,
+    /// The sender's values, if it has some.
+    pub sender_values: Option<ValueTerms>,
     /// Number of key columns.
     pub key_columns: u32,
     /// Name and version of the normalisation of each key column, in order.
@@ -270,7 +269,8 @@ impl Hello {
         out.extend_from_slice(&self.lambda.to_le_bytes());
         out.push(self.reveal.code());
         out.push(self.learns.code());
-        out.push(self.payload.code());
+        out.extend_from_slice(&self.min_size.to_le_bytes());
+        ValueTerms::put(self.values, &mut out);
         put_names(&mut out, &self.normalization);
         out.extend_from_slice(&self.items.to_le_bytes());
         out.extend_from_slice(&self.memory.to_le_bytes());
@@ -318,7 +318,8 @@ impl Hello {
             lambda: bits("lambda", reader.u32()?)?,
             reveal: Reveal::from_code(reader.u8()?).ok_or_else(|| bad("reveal", "unknown code"))?,
             learns: Learns::from_code(reader.u8()?)?,
-            payload: Payload::from_code(reader.u8()?)?,
+            min_size: reader.u64()?,
+            values: ValueTerms::read(&mut reader)?,
             normalization: names(&mut reader)?,
             items: reader.u64()?,
             memory: reader.u64()?,
@@ -343,7 +344,7 @@ impl Hello {
         same("kappa", self.kappa, theirs.kappa)?;
         same("lambda", self.lambda, theirs.lambda)?;
         same("who learns", self.learns, theirs.learns)?;
-        same("payload", self.payload, theirs.payload)?;
+        same("minimum size", self.min_size, theirs.min_size)?;
         same(
             "number of key columns",
             self.normalization.len(),
@@ -358,6 +359,16 @@ impl Hello {
             Role::Receiver => (self, theirs),
             Role::Sender => (theirs, self),
         };
+        let values = [receiver.values, sender.values];
+        if !self.reveal.fits(value::owners(values)) {
+            let in_words = value::in_words;
+            return Err(differ(
+                "values",
+                in_words(self.values),
+                in_words(theirs.values),
+            ));
+        }
+        value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
         let mut contract = Contract {
             version: VERSION,
             protocol: protocol.spec().name.to_owned(),
@@ -367,7 +378,9 @@ impl Hello {
             lambda: self.lambda,
             reveal: self.reveal,
             learns: self.learns,
-            payload: self.payload,
+            min_size: self.min_size,
+            receiver_values: receiver.values,
+            sender_values: sender.values,
             key_columns: self.normalization.len() as u32,
             normalization: self.normalization.clone(),
             receiver_size: receiver.items,
@@ -423,6 +436,16 @@ impl Hello {
 }
 
 impl Contract {
+    /// The values of the receiver and of the sender.
+    pub(crate) fn values(&self) -> [Option<ValueTerms>; 2] {
+        [self.receiver_values, self.sender_values]
+    }
+
+    /// Digits after the decimal point of the value that the receiver learns.
+    pub fn value_scale(&self) -> u8 {
+        value::scale(self.reveal, self.values())
+    }
+
     /// The hash of the canonical encoding: domain-separated BLAKE3, 32 bytes.
     pub fn digest(&self) -> [u8; 32] {
         let mut out = Vec::with_capacity(256);
@@ -434,7 +457,10 @@ impl Contract {
         out.extend_from_slice(&self.lambda.to_le_bytes());
         out.push(self.reveal.code());
         out.push(self.learns.code());
-        out.push(self.payload.code());
+        out.extend_from_slice(&self.min_size.to_le_bytes());
+        for values in self.values() {
+            ValueTerms::put(values, &mut out);
+        }
         put_names(&mut out, &self.normalization);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
@@ -443,7 +469,7 @@ impl Contract {
         out.extend_from_slice(&self.receiver_bucket.to_le_bytes());
         out.extend_from_slice(&self.sender_bucket.to_le_bytes());
         out.extend_from_slice(&self.resumed_after.to_le_bytes());
-        blake3::derive_key("vesica 2026-11 contract v5", &out)
+        blake3::derive_key("vesica/1 contract", &out)
     }
 
     /// The contract without what may differ between a run and one that resumes it.

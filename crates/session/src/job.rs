@@ -4,7 +4,7 @@ use vesica_plan::Registry;
 use vesica_psi::{Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
-use crate::{Error, Learns, ProtocolRequest, Role};
+use crate::{Error, Learns, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub struct Job {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
+    /// The receiver learns a value only if at least this many items match, and otherwise only that fewer do.
+    pub min_size: u64,
+    /// The values that this side has for its items, if it has some.
+    pub values: Option<ValueTerms>,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
@@ -45,6 +49,8 @@ impl Job {
             lambda: 40,
             reveal: Reveal::Matches,
             learns: Learns::Receiver,
+            min_size: 0,
+            values: None,
             normalization,
             max_peer_items: 1 << 28,
             memory: None,
@@ -58,7 +64,7 @@ impl Job {
     pub fn check(&self) -> Result<(), Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
         let protocol = match &self.protocol {
-            // Which one depends on the sizes; whether there is one does not.
+            // Which one depends on the sizes; whether there is one, and how secure it is, does not.
             ProtocolRequest::Auto => self.registry.auto(self.reveal, 0, 0),
             ProtocolRequest::Named(name) => {
                 let Some(protocol) = self.registry.get(name) else {
@@ -67,22 +73,23 @@ impl Job {
                         "no protocol is called {name:?}; there are: {names}"
                     ));
                 };
-                let security = protocol.spec().security;
-                if security < self.security {
-                    let runs = security.name();
-                    return usage(format!(
-                        "protocol {name} runs {runs} and needs --security {runs}"
-                    ));
-                }
                 Some(protocol)
             }
         };
-        if !protocol.is_some_and(|p| p.reveals().contains(&self.reveal)) {
+        let able = protocol.filter(|p| p.reveals().contains(&self.reveal));
+        let Some(spec) = able.map(|protocol| protocol.spec()) else {
             return usage(format!(
                 "protocol {} does not reveal {}",
                 self.protocol, self.reveal
             ));
+        };
+        if spec.security < self.security {
+            let (name, runs) = (spec.name, spec.security.name());
+            return usage(format!(
+                "protocol {name} runs {runs} and needs --security {runs}"
+            ));
         }
+        self.check_values()?;
         if !(40..=128).contains(&self.lambda) {
             return usage(format!(
                 "lambda is {} bits; 40 to 128 are possible",
@@ -102,5 +109,29 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Checks what is asked of values.
+    fn check_values(&self) -> Result<(), Error> {
+        let reveal = self.reveal;
+        let usage = |problem: String| Err(Error::Usage(problem));
+        if reveal.is_value() && self.learns == Learns::Both {
+            return usage(format!("only the receiver can learn the {reveal}"));
+        }
+        if !reveal.is_value() && self.min_size > 0 {
+            return usage(format!("a minimum size does not go with {reveal}"));
+        }
+        if let Some(problem) = self.values.and_then(ValueTerms::problem) {
+            return usage(format!("values: {problem}"));
+        }
+        match (reveal, self.values) {
+            (Reveal::Matches | Reveal::Size, Some(_)) => {
+                usage(format!("values do not go with {reveal}"))
+            }
+            (Reveal::InnerProduct, None) => {
+                usage(format!("the {reveal} needs values on both sides"))
+            }
+            _ => Ok(()),
+        }
     }
 }

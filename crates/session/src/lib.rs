@@ -32,6 +32,7 @@ mod set;
 mod threads;
 mod tls;
 mod tls_stream;
+mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
@@ -42,7 +43,7 @@ pub use connection::{
 };
 pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
-    Payload, ProtocolRequest, Resume, Role, StartOver, VERSION,
+    ProtocolRequest, Resume, Role, StartOver, VERSION,
 };
 pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
@@ -52,8 +53,9 @@ pub use job::Job;
 pub use listener::Listener;
 pub use report::{Report, rfc3339};
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};
-pub use set::{Kept, KeySet, MemoryBuckets, State};
+pub use set::{BucketKeys, Kept, KeySet, MemoryBuckets, MemorySet, State};
 pub use threads::with_threads;
+pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_plan::Registry;
 pub use vesica_psi::{Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};

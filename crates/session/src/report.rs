@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
-use crate::{Contract, Fingerprint, Learns, Role, State};
+use crate::{Contract, Decimal, Fingerprint, Learns, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
@@ -36,7 +36,7 @@ pub struct Report {
     /// Items in common; `None` on a side that does not learn it.
     pub matches: Option<u64>,
     /// The value that was revealed to this side; `None` if none was.
-    pub value: Option<i128>,
+    pub value: Option<Decimal>,
     /// Fewer items than this match, and nothing more is known; `None` if a value or the matches are known.
     pub below: Option<u64>,
     /// Bytes sent to the peer, including framing but not TLS.

@@ -1,6 +1,5 @@
 //! Running one job over an open connection.
 
-use std::borrow::Cow;
 use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
@@ -13,10 +12,9 @@ use crate::buckets::{bucket_session, pad};
 use crate::contract::differ;
 use crate::items::all_distinct;
 use crate::random;
-use crate::set::Slice;
 use crate::{
-    Agreement, Begin, Connection, Error, Fingerprint, Job, KeySet, Report, Role, State, agree,
-    confirm_done, salt_items,
+    Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
+    Report, Role, State, agree, confirm_done, salt_items,
 };
 
 /// The result of a job.
@@ -93,14 +91,10 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    if !all_distinct(digests) {
-        let problem = "a set holds each item once, and this one holds some twice".into();
-        return Err(Error::Usage(problem));
-    }
-    let mut set = Slice::new(digests);
+    let mut set = MemorySet::new(digests, None)?;
     let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
     Ok(Outcome {
-        matches: set.matched.as_deref().map(indices_vartime),
+        matches: set.matched().map(indices_vartime),
         report,
     })
 }
@@ -150,7 +144,10 @@ pub fn run_set_over(
         phases,
         peer,
         value: match value {
-            Output::Value(value) => Some(value),
+            Output::Value(units) => Some(Decimal {
+                units,
+                scale: agreement.contract.value_scale(),
+            }),
             _ => None,
         },
         below: match value {
@@ -222,7 +219,7 @@ pub fn run_bucket(
     role: Role,
     agreement: &Agreement,
     bucket: u32,
-    digests: Cow<'_, [[u8; 32]]>,
+    keys: BucketKeys<'_>,
 ) -> Result<Output, Error> {
     let usage = |problem: String| Err(Error::Usage(problem));
     let (buckets, size) = (agreement.contract.buckets, agreement.own_size(role));
@@ -231,7 +228,8 @@ pub fn run_bucket(
             "bucket {bucket} of {buckets} is none that is left to run"
         ));
     }
-    if !all_distinct(&digests) || buckets == 1 && digests.len() != size {
+    let digests = &keys.digests;
+    if !all_distinct(digests) || buckets == 1 && digests.len() != size {
         return usage("the digests are not those of the bucket, each once".into());
     }
     let run = || {
@@ -242,7 +240,7 @@ pub fn run_bucket(
         if channel.recv(BUCKET, 32)? != name.as_bytes() {
             return Err(differ("bucket", bucket, "another one"));
         }
-        one_bucket(channel, role, agreement, bucket, digests)
+        one_bucket(channel, role, agreement, bucket, keys)
     };
     let output = run();
     Ok(output.inspect_err(|error| channel.abort(error))?)
@@ -255,7 +253,7 @@ fn one_bucket(
     role: Role,
     agreement: &Agreement,
     bucket: u32,
-    digests: Cow<'_, [[u8; 32]]>,
+    keys: BucketKeys<'_>,
 ) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
     let Agreement { protocol, task, .. } = agreement;
@@ -264,6 +262,7 @@ fn one_bucket(
         params.session = bucket_session(&params.session, bucket);
         channel.begin_phase("items");
     }
+    let BucketKeys { digests, values } = keys;
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
@@ -273,7 +272,9 @@ fn one_bucket(
             "too many items fell into one bucket; run again",
         ));
     }
-    let input = Input::new(&items);
+    // Padding matches nothing: whatever its values are, they count for nothing.
+    let values = values.map(|values| padded(&values, items.len()));
+    let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
     let mut output = match role {
         Role::Receiver => {
             channel.begin_phase("prepare");
@@ -287,6 +288,14 @@ fn one_bucket(
         matched.truncate(own);
     }
     Ok(output)
+}
+
+/// The values of a bucket's keys, and zeros for its padding.
+fn padded(values: &[i64], size: usize) -> Zeroizing<Vec<i64>> {
+    let mut padded = Zeroizing::new(Vec::with_capacity(size));
+    padded.extend_from_slice(values);
+    padded.resize(size, 0);
+    padded
 }
 
 /// A generator seeded by the operating system.

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use vesica_wire::Error as WireError;
 
-use crate::{Assignment, Contract};
+use crate::items::all_distinct;
+use crate::{Assignment, Contract, Error};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
 ///
@@ -46,6 +47,24 @@ pub enum Kept {
     State(Box<State>),
 }
 
+/// The keys in a bucket.
+#[derive(Clone, Debug)]
+pub struct BucketKeys<'a> {
+    /// Their digests, each once.
+    pub digests: Cow<'a, [[u8; 32]]>,
+    /// A value for each, if this side has values.
+    pub values: Option<Cow<'a, [i64]>>,
+}
+
+impl<'a> From<&'a [[u8; 32]]> for BucketKeys<'a> {
+    fn from(digests: &'a [[u8; 32]]) -> Self {
+        BucketKeys {
+            digests: Cow::Borrowed(digests),
+            values: None,
+        }
+    }
+}
+
 /// One side's distinct keys, as 32-byte digests, and where its matches go.
 ///
 /// A failure is reported to the peer as a limit of this side. The peer sees when a call returns: apart from
@@ -63,8 +82,8 @@ pub trait KeySet: Send {
     /// all others are forgotten.
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 
-    /// The digests in a bucket. No digest comes twice.
-    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError>;
+    /// The keys in a bucket.
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError>;
 
     /// Called when the run of the last loaded bucket is over. `matched` says for each of its digests whether
     /// the peer also has it, if this side learns that. What is kept is on disk when this returns.
@@ -92,12 +111,24 @@ impl MemoryBuckets {
         }
     }
 
-    /// The digests in a bucket.
-    pub fn load<'a>(&mut self, bucket: u32, digests: &'a [[u8; 32]]) -> Cow<'a, [[u8; 32]]> {
+    /// The keys in a bucket, of all of them.
+    pub fn load<'a>(
+        &mut self,
+        bucket: u32,
+        digests: &'a [[u8; 32]],
+        values: Option<&'a [i64]>,
+    ) -> BucketKeys<'a> {
+        fn pick<'a, T: Copy>(all: &'a [T], indices: Option<&[u32]>) -> Cow<'a, [T]> {
+            match indices {
+                None => Cow::Borrowed(all),
+                Some(indices) => indices.iter().map(|i| all[*i as usize]).collect(),
+            }
+        }
         self.current = bucket as usize;
-        match self.current() {
-            None => Cow::Borrowed(digests),
-            Some(indices) => indices.iter().map(|i| digests[*i as usize]).collect(),
+        let indices = self.current();
+        BucketKeys {
+            digests: pick(digests, indices),
+            values: values.map(|values| pick(values, indices)),
         }
     }
 
@@ -108,25 +139,40 @@ impl MemoryBuckets {
 }
 
 /// A set in memory, of which nothing is kept after the run.
-pub(crate) struct Slice<'a> {
+pub struct MemorySet<'a> {
     digests: &'a [[u8; 32]],
+    values: Option<&'a [i64]>,
     buckets: MemoryBuckets,
-    /// For each digest whether it matched, once this side knows.
-    pub(crate) matched: Option<Vec<bool>>,
+    matched: Option<Vec<bool>>,
 }
 
-impl<'a> Slice<'a> {
-    /// The digests must be distinct, and at most 2³² − 1.
-    pub(crate) fn new(digests: &'a [[u8; 32]]) -> Slice<'a> {
-        Slice {
+impl<'a> MemorySet<'a> {
+    /// At most 2³² − 1 digests, and a value for each if this side has values.
+    ///
+    /// Fails with [`Error::Usage`] for digests that repeat, or another number of values.
+    pub fn new(digests: &'a [[u8; 32]], values: Option<&'a [i64]>) -> Result<MemorySet<'a>, Error> {
+        let usage = |problem: &str| Err(Error::Usage(problem.into()));
+        if !all_distinct(digests) {
+            return usage("a set holds each item once, and this one holds some twice");
+        }
+        if values.is_some_and(|values| values.len() != digests.len()) {
+            return usage("there is not one value for each item");
+        }
+        Ok(MemorySet {
             digests,
+            values,
             buckets: MemoryBuckets::default(),
             matched: None,
-        }
+        })
+    }
+
+    /// For each digest whether it matched, once this side knows.
+    pub fn matched(&self) -> Option<&[bool]> {
+        self.matched.as_deref()
     }
 }
 
-impl KeySet for Slice<'_> {
+impl KeySet for MemorySet<'_> {
     fn items(&self) -> u64 {
         self.digests.len() as u64
     }
@@ -136,8 +182,8 @@ impl KeySet for Slice<'_> {
         Ok(())
     }
 
-    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError> {
-        Ok(self.buckets.load(bucket, self.digests))
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+        Ok(self.buckets.load(bucket, self.digests, self.values))
     }
 
     fn finished(&mut self, matched: Option<&[bool]>, _: &State) -> Result<(), WireError> {

@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
@@ -10,9 +9,9 @@ use std::time::Duration;
 use common::job;
 use vesica_psi::Output;
 use vesica_session::{
-    Agreement, Assignment, Begin, Error, ErrorClass, Job, Kept as Left, KeySet, Learns, NoProgress,
-    Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State, agree,
-    run_bucket, run_over, run_set_over,
+    Agreement, Assignment, Begin, BucketKeys, Error, ErrorClass, Job, Kept as Left, KeySet, Learns,
+    NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State,
+    agree, run_bucket, run_over, run_set_over,
 };
 use vesica_testing::{digests, pair_within, run_both};
 use vesica_wire::{Channel, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper};
@@ -125,11 +124,14 @@ impl KeySet for Kept {
         Ok(())
     }
 
-    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
         self.current = bucket as usize;
         self.loaded.push(bucket);
         let items = &self.buckets[self.current];
-        Ok(items.iter().map(|i| self.digests[*i]).collect())
+        Ok(BucketKeys {
+            digests: items.iter().map(|i| self.digests[*i]).collect(),
+            values: None,
+        })
     }
 
     fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError> {
@@ -401,7 +403,7 @@ fn buckets_run_over_channels_of_their_own() {
             .filter(|digest| assignment.bucket(digest) == bucket)
             .copied()
             .collect();
-        let output = run_bucket(channel, role, agreement, bucket, Cow::Borrowed(&own)).unwrap();
+        let output = run_bucket(channel, role, agreement, bucket, own[..].into()).unwrap();
         let Output::Matches(matched) = output else {
             panic!("{output:?}");
         };
@@ -460,9 +462,8 @@ fn buckets_that_do_not_fit_are_refused() {
     let (mut a, mut b) = pair();
     let (own, other) = (of(&near, 2, &ours), of(&far, 3, &theirs));
     let errors = thread::scope(|scope| {
-        let sender =
-            scope.spawn(|| run_bucket(&mut b, Role::Sender, &far, 3, Cow::Borrowed(&other)));
-        let receiver = run_bucket(&mut a, Role::Receiver, &near, 2, Cow::Borrowed(&own));
+        let sender = scope.spawn(|| run_bucket(&mut b, Role::Sender, &far, 3, other[..].into()));
+        let receiver = run_bucket(&mut a, Role::Receiver, &near, 2, own[..].into());
         [receiver.unwrap_err(), sender.join().unwrap().unwrap_err()]
     });
     for error in errors {
@@ -470,7 +471,7 @@ fn buckets_that_do_not_fit_are_refused() {
     }
     let twice = [&own[..], &own[..1]].concat();
     for (bucket, digests) in [(8, own), (2, twice)] {
-        let error = run_bucket(&mut a, Role::Receiver, &near, bucket, Cow::Owned(digests));
+        let error = run_bucket(&mut a, Role::Receiver, &near, bucket, digests[..].into());
         assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
     Agreement, Error, ErrorClass, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO,
-    NO_LIMIT, Payload, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
+    NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
     confirm_done,
 };
 use vesica_testing::run_both;
@@ -630,7 +630,8 @@ fn hello() -> Hello {
         lambda: 40,
         reveal: Reveal::Matches,
         learns: Learns::Receiver,
-        payload: Payload::None,
+        min_size: 0,
+        values: None,
         normalization: vec!["email/1".into(), "exact/1".into()],
         items: 10,
         memory: NO_LIMIT,

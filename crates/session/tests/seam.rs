@@ -1,12 +1,13 @@
 //! A protocol from outside: one module with its `Spec`, one line in a registry, and the session runs it.
 
+use std::collections::HashMap;
 use std::thread;
 
 use rand_core::CryptoRng;
-use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Spec, Task};
+use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Spec, Task, Values};
 use vesica_session::{
-    Error, Job, Learns, NoProgress, Outcome, ProtocolRequest, Registry, Reveal, Role, Security,
-    run_over,
+    Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest, Registry,
+    RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
 };
 use vesica_testing::{digests, run_both};
 use vesica_wire::{Channel, Error as WireError, Kind, memory_pair, recv_rows, send_rows};
@@ -31,18 +32,32 @@ const ITEMS: Kind = Kind {
     name: "toy items",
 };
 
-/// Fewer matches than this are not counted.
-const LEAST: usize = 3;
+/// An item and its value, or 1.
+const ROW: usize = 40;
 
-fn exchange(channel: &mut dyn Channel, own: &[Item], size: usize) -> Result<Vec<bool>, WireError> {
+/// For each of our items the peer's value for it, if it has the item.
+fn exchange(
+    channel: &mut dyn Channel,
+    input: Input<'_>,
+    size: usize,
+) -> Result<Vec<Option<i64>>, WireError> {
     channel.begin_phase("toy");
-    send_rows(channel, ITEMS, own.as_flattened(), 32)?;
-    let mut theirs = Vec::new();
-    recv_rows(channel, ITEMS, 32, size, |rows| {
-        theirs.extend_from_slice(rows.as_chunks::<32>().0);
+    let mut rows = Vec::new();
+    for (i, item) in input.items.iter().enumerate() {
+        rows.extend_from_slice(item);
+        rows.extend(input.values.map_or(1, |values| values[i]).to_le_bytes());
+    }
+    send_rows(channel, ITEMS, &rows, ROW)?;
+    let mut theirs = HashMap::new();
+    recv_rows(channel, ITEMS, ROW, size, |rows| {
+        for row in rows.as_chunks::<ROW>().0 {
+            let (item, value) = row.split_at(32);
+            theirs.insert(item.to_vec(), i64::from_le_bytes(value.try_into().unwrap()));
+        }
         Ok(())
     })?;
-    Ok(own.iter().map(|item| theirs.contains(item)).collect())
+    let found = |item: &Item| theirs.get(item.as_slice()).copied();
+    Ok(input.items.iter().map(found).collect())
 }
 
 impl Protocol for Toy {
@@ -51,7 +66,7 @@ impl Protocol for Toy {
     }
 
     fn reveals(&self) -> &'static [Reveal] {
-        &[Reveal::Matches, Reveal::Size]
+        &Reveal::ALL
     }
 
     fn prepare(&self, items: usize, _: &mut dyn CryptoRng) -> Prepared {
@@ -68,12 +83,22 @@ impl Protocol for Toy {
         _: &mut dyn CryptoRng,
     ) -> Result<Output, WireError> {
         assert_eq!(prepared.take::<usize>(), input.items.len());
-        let matches = exchange(channel, input.items, params.sender_size)?;
-        let size = matches.iter().filter(|matched| **matched).count();
-        Ok(match task.reveal {
-            Reveal::Size if size < LEAST => Output::Below(LEAST as u64),
-            Reveal::Size => Output::Value(size as i128),
-            _ => Output::Matches(matches),
+        let found = exchange(channel, input, params.sender_size)?;
+        if task.reveal == Reveal::Matches {
+            return Ok(Output::Matches(found.iter().map(Option::is_some).collect()));
+        }
+        assert_eq!(
+            input.values.is_some(),
+            matches!(task.values, Values::Receiver | Values::Both)
+        );
+        let terms = found.iter().enumerate().filter_map(|(i, theirs)| {
+            let own = input.values.map_or(1, |values| values[i]);
+            theirs.map(|theirs| i128::from(own) * i128::from(theirs))
+        });
+        let terms: Vec<i128> = terms.collect();
+        Ok(match terms.len() as u64 >= task.min_size {
+            true => Output::Value(terms.iter().sum()),
+            false => Output::Below(task.min_size),
         })
     }
 
@@ -85,9 +110,9 @@ impl Protocol for Toy {
         input: Input<'_>,
         _: &mut dyn CryptoRng,
     ) -> Result<Output, WireError> {
-        let matches = exchange(channel, input.items, params.receiver_size)?;
+        let found = exchange(channel, input, params.receiver_size)?;
         Ok(match task.both {
-            true => Output::Matches(matches),
+            true => Output::Matches(found.iter().map(Option::is_some).collect()),
             false => Output::Nothing,
         })
     }
@@ -158,22 +183,137 @@ fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
     assert_eq!(far.matches, Some((0..100).collect()));
 }
 
+/// Runs both sides over values of their items, and returns their reports.
+fn over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> (Report, Report) {
+    let sets = [digests(0..20), digests(13..90)];
+    let run = |channel: &mut dyn Channel, job, digests, values| {
+        let mut set = MemorySet::new(digests, values).unwrap();
+        run_set_over(channel, None, None, job, &mut set, &mut NoProgress)
+    };
+    let (near, far) = run_both(
+        memory_pair(),
+        |channel| run(channel, ours, &sets[0], values[0]),
+        |channel| run(channel, theirs, &sets[1], values[1]),
+    );
+    (near.unwrap(), far.unwrap())
+}
+
+fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
+    Some(ValueTerms {
+        bound,
+        scale,
+        repeated: RepeatedKeys::Sum,
+    })
+}
+
 #[test]
 fn a_value_and_too_few_matches_come_through_too() {
-    let (near, far) = both(Reveal::Size, 7);
+    let least = |role, min_size| Job {
+        min_size,
+        ..job(role, Reveal::Size)
+    };
+    let sized = |min_size| {
+        let (ours, theirs) = (
+            least(Role::Receiver, min_size),
+            least(Role::Sender, min_size),
+        );
+        over_values(&ours, &theirs, [None; 2])
+    };
+    let (near, far) = sized(7);
+    let seven = Decimal { units: 7, scale: 0 };
     assert_eq!(
-        (near.report.value, near.report.below, near.report.matches),
-        (Some(7), None, None)
+        (near.value, near.below, near.matches),
+        (Some(seven), None, None)
     );
-    assert_eq!((near.matches, far.report.value), (None, None));
-    assert_eq!(near.report.contract.reveal, Reveal::Size);
-    let json = serde_json::to_value(&near.report).unwrap();
+    assert_eq!((far.value, near.contract.reveal), (None, Reveal::Size));
+    let json = serde_json::to_value(&near).unwrap();
     assert_eq!(
         (&json["value"], &json["reveal"]),
         (&7.into(), &"size".into())
     );
-    let (near, _) = both(Reveal::Size, 2);
-    assert_eq!((near.report.value, near.report.below), (None, Some(3)));
+    let (near, _) = sized(8);
+    assert_eq!((near.value, near.below), (None, Some(8)));
+}
+
+#[test]
+fn values_of_either_side_come_through_with_their_scales() {
+    let (ours, theirs): (Vec<i64>, Vec<i64>) = ((-10..10).collect(), (0..77).collect());
+    let with = |reveal, role, values| Job {
+        values,
+        ..job(role, reveal)
+    };
+    for (reveal, near, far, text) in [
+        (Reveal::Sum, terms(10, 1), None, "4.2"),
+        (Reveal::Sum, None, terms(77, 2), "0.21"),
+        (Reveal::InnerProduct, terms(10, 1), terms(77, 2), "0.154"),
+    ] {
+        let values = [near.map(|_| &ours[..]), far.map(|_| &theirs[..])];
+        let jobs = [
+            with(reveal, Role::Receiver, near),
+            with(reveal, Role::Sender, far),
+        ];
+        let (report, _) = over_values(&jobs[0], &jobs[1], values);
+        assert_eq!(report.value.unwrap().to_string(), text);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["value"], text);
+        assert_eq!(report.contract.receiver_values, near);
+    }
+}
+
+#[test]
+fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
+    let with = |reveal, role, values| Job {
+        values,
+        ..job(role, reveal)
+    };
+    for (reveal, near, far, expected) in [
+        (Reveal::Sum, None, None, "values"),
+        (Reveal::Sum, terms(1, 0), terms(1, 0), "values"),
+        (Reveal::Sum, terms(i64::MAX as u64 / 2, 0), None, "63 bits"),
+        (
+            Reveal::InnerProduct,
+            terms(1 << 40, 0),
+            terms(1 << 40, 0),
+            "63 bits",
+        ),
+    ] {
+        let jobs = [
+            with(reveal, Role::Receiver, near),
+            with(reveal, Role::Sender, far),
+        ];
+        let (a, b) = run(&jobs[0], &jobs[1], 7);
+        for error in [a.unwrap_err(), b.unwrap_err()] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+    let usage = |job: &Job| match job.check() {
+        Err(Error::Usage(line)) => line,
+        other => panic!("{other:?}"),
+    };
+    let alone = |reveal, values| usage(&with(reveal, Role::Receiver, values));
+    assert_eq!(
+        alone(Reveal::Matches, terms(1, 0)),
+        "values do not go with matches"
+    );
+    assert_eq!(
+        alone(Reveal::Size, terms(1, 0)),
+        "values do not go with size"
+    );
+    assert_eq!(
+        alone(Reveal::InnerProduct, None),
+        "the inner-product needs values on both sides"
+    );
+    assert!(alone(Reveal::Sum, terms(0, 0)).starts_with("values: a bound"));
+    let both = Job {
+        learns: Learns::Both,
+        ..job(Role::Receiver, Reveal::Size)
+    };
+    assert_eq!(usage(&both), "only the receiver can learn the size");
+    let least = Job {
+        min_size: 2,
+        ..job(Role::Receiver, Reveal::Matches)
+    };
+    assert_eq!(usage(&least), "a minimum size does not go with matches");
 }
 
 #[test]
@@ -227,7 +367,8 @@ fn limits_and_names_are_those_of_its_spec() {
         open(Role::Receiver, Reveal::Size),
         open(Role::Sender, Reveal::Size),
     );
-    assert_eq!(run(&ours, &theirs, 7).0.unwrap().report.value, Some(7));
+    let value = run(&ours, &theirs, 7).0.unwrap().report.value;
+    assert_eq!(value.unwrap().to_string(), "7");
     let theirs = open(Role::Sender, Reveal::Matches);
     for error in <[_; 2]>::from(run(&ours, &theirs, 7)).map(Result::unwrap_err) {
         match error {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::format::Format;
-use crate::key::KeySpec;
+use crate::key::{KeySpec, Wanted};
 use crate::keys::Counts;
 use crate::profile::{Profile, is_nfc};
 use crate::scan::scan;
@@ -131,10 +131,10 @@ pub fn check_within(
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory),
+        keys: StoreBuilder::new(memory, directory, None),
         columns: columns.collect(),
     };
-    let facts = scan(source, key, &mut sink)?;
+    let facts = scan(source, Wanted::key(key), &mut sink)?;
     sink.drain()?;
     let keys = sink.keys.finish()?;
     let mut check = Check {
@@ -164,7 +164,7 @@ impl CheckSink<'_> {
         let CheckSink {
             canonical, keys, ..
         } = self;
-        canonical.drain(|item| keys.add(item))
+        canonical.drain(|item| keys.add(item, 0))
     }
 }
 

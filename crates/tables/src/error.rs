@@ -93,6 +93,19 @@ pub enum ErrorKind {
         /// The type, as its format calls it.
         found: String,
     },
+    /// A value column of a type that is neither numbers nor text. Floating-point numbers are refused, since
+    /// their sums depend on their order.
+    ValueType {
+        /// The type, as its format calls it.
+        found: String,
+    },
+    /// A row's value that cannot be computed with.
+    BadValue {
+        /// What is wrong with it; never the value.
+        reason: &'static str,
+    },
+    /// A run over values whose keys do not fit into memory.
+    ValuesTooLarge,
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
     /// Brotli compression in one.
     UnsupportedInput {
@@ -186,7 +199,9 @@ impl Error {
         match &self.0.kind {
             ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
-            ErrorKind::Unwritable(_) | ErrorKind::TooMany { .. } => ErrorClass::Resource,
+            ErrorKind::Unwritable(_) | ErrorKind::TooMany { .. } | ErrorKind::ValuesTooLarge => {
+                ErrorClass::Resource
+            }
             ErrorKind::Unreadable(e) if is_exhaustion(e) => ErrorClass::Resource,
             _ => ErrorClass::Data,
         }
@@ -219,6 +234,13 @@ impl Error {
                 "keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
                     .into(),
             ),
+            ErrorKind::ValueType { .. } => {
+                Some("cast it to an integer or to a decimal of a fixed scale".into())
+            }
+            ErrorKind::BadValue { .. } => Some(
+                "values are numbers such as -12.50; --value-scale and --value-bound declare their range".into(),
+            ),
+            ErrorKind::ValuesTooLarge => Some("raise --memory".into()),
             ErrorKind::UnsupportedInput { .. } => {
                 Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
             }
@@ -363,6 +385,17 @@ impl fmt::Display for Error {
                     "column {column:?} cannot be a key: it is of type {}",
                     one_line(found)
                 )
+            }
+            ErrorKind::ValueType { found } => {
+                let found = one_line(found);
+                write!(
+                    f,
+                    "column {column:?} has no values to compute with: it is of type {found}"
+                )
+            }
+            ErrorKind::BadValue { reason } => write!(f, "the value in column {column:?} {reason}"),
+            ErrorKind::ValuesTooLarge => {
+                f.write_str("a run over values needs all keys in memory, and they do not fit")
             }
             ErrorKind::UnsupportedInput { found } if column.is_empty() => {
                 write!(f, "cannot read {found}")

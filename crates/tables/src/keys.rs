@@ -3,6 +3,7 @@
 use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::number::ValueColumn;
 use crate::rows::RowSet;
 use crate::value::Item;
 
@@ -30,6 +31,7 @@ pub struct Counts {
 pub struct Keys {
     digests: Vec<[u8; 32]>,
     row_items: Vec<u32>,
+    values: Option<Vec<i64>>,
     counts: Counts,
 }
 
@@ -40,6 +42,12 @@ impl Keys {
     /// The 32-byte digests of the distinct keys, in order of first appearance.
     pub fn digests(&self) -> &[[u8; 32]] {
         &self.digests
+    }
+
+    /// The value of each digest, if the pass read values: the sum of its rows' values in units of the
+    /// [`ValueColumn`].
+    pub fn values(&self) -> Option<&[i64]> {
+        self.values.as_deref()
     }
 
     /// For each row the index of its item in [`Keys::digests`], or [`Keys::NO_ITEM`].
@@ -114,11 +122,12 @@ const BATCH: usize = 64;
 
 /// Gathers items and drops repetitions.
 #[derive(Default)]
-pub(crate) struct Collector {
+pub(crate) struct Collector<'a> {
     keys: Keys,
     seen: HashTable<Slot>,
-    /// Items that are not in `keys` yet, with their rows counted from 0.
-    pending: Vec<(u32, [u8; 32])>,
+    column: Option<&'a ValueColumn>,
+    /// Items that are not in `keys` yet, with their rows counted from 0 and their values.
+    pending: Vec<(u32, [u8; 32], i64)>,
 }
 
 /// An item in the table of those seen. The tag is part of its digest, so that the table grows
@@ -143,9 +152,19 @@ fn hash(tag: u32) -> u64 {
     u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl Collector {
-    /// Adds the item of the next row.
-    pub(crate) fn add(&mut self, item: Item) -> Result<()> {
+impl<'a> Collector<'a> {
+    /// Gathers the values of a column too, if there is one.
+    pub(crate) fn new(column: Option<&'a ValueColumn>) -> Self {
+        let mut collector = Collector {
+            column,
+            ..Collector::default()
+        };
+        collector.keys.values = column.map(|_| Vec::new());
+        collector
+    }
+
+    /// Adds the item of the next row, and its value, which counts for nothing without a column.
+    pub(crate) fn add(&mut self, item: Item, value: i64) -> Result<()> {
         let Keys {
             row_items, counts, ..
         } = &mut self.keys;
@@ -166,32 +185,39 @@ impl Collector {
             Item::Invalid => counts.invalid += 1,
             Item::Digest { digest, changed } => {
                 counts.changed += u64::from(changed);
-                self.pending.push((row, digest));
+                self.pending.push((row, digest, value));
                 if self.pending.len() == BATCH {
-                    self.flush();
+                    self.flush()?;
                 }
             }
         }
         Ok(())
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Result<()> {
         let mut found = [None; BATCH];
-        for (found, (_, digest)) in found.iter_mut().zip(&self.pending) {
+        for (found, (_, digest, _)) in found.iter_mut().zip(&self.pending) {
             *found = self.find(digest);
         }
         let pending = std::mem::take(&mut self.pending);
-        for (found, (row, digest)) in found.iter().zip(&pending) {
+        for (found, (row, digest, value)) in found.iter().zip(&pending) {
             // An item that was not there may have come with this very batch.
             let item = match found.or_else(|| self.find(digest)) {
                 Some(item) => {
                     self.keys.counts.duplicates += 1;
+                    if let (Some(column), Some(values)) = (self.column, &mut self.keys.values) {
+                        let added = column.add(&mut values[item as usize], *value);
+                        added.map_err(|e| e.at_row(u64::from(*row) + 1, None))?;
+                    }
                     item
                 }
                 None => {
                     // There are no more items than rows, which fit.
                     let item = self.keys.digests.len() as u32;
                     self.keys.digests.push(*digest);
+                    if let Some(values) = &mut self.keys.values {
+                        values.push(*value);
+                    }
                     let slot = Slot {
                         tag: Slot::tag(digest),
                         item,
@@ -204,6 +230,7 @@ impl Collector {
         }
         self.pending = pending;
         self.pending.clear();
+        Ok(())
     }
 
     fn find(&self, digest: &[u8; 32]) -> Option<u32> {
@@ -214,15 +241,19 @@ impl Collector {
 
     /// Approximate memory use of the keys so far, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        // A digest and a slot in a table that is half full at worst.
-        4 * self.keys.row_items.len() as u64 + (32 + 18) * self.keys.digests.len() as u64
+        // A digest, a value, and a slot in a table that is half full at worst.
+        let value = if self.column.is_some() { 8 } else { 0 };
+        4 * self.keys.row_items.len() as u64 + (32 + 18 + value) * self.keys.digests.len() as u64
     }
 
-    pub(crate) fn finish(mut self) -> Keys {
-        self.flush();
+    pub(crate) fn finish(mut self) -> Result<Keys> {
+        self.flush()?;
+        if let (Some(column), Some(values)) = (self.column, &self.keys.values) {
+            column.check_sums(values)?;
+        }
         self.keys.counts.items = self.keys.digests.len() as u64;
         self.keys.digests.shrink_to_fit();
-        self.keys
+        Ok(self.keys)
     }
 }
 
@@ -234,17 +265,27 @@ mod tests {
     #[test]
     fn items_are_numbered_by_first_appearance() {
         // Tags collide on purpose, and repetitions fall within a batch and far apart.
-        let mut collector = Collector::default();
+        let column = ValueColumn {
+            name: "v".into(),
+            scale: 0,
+            bound: 1000 * 1000,
+            sums_repeated: true,
+        };
+        let mut collector = Collector::new(Some(&column));
+        let mut sums = Vec::new();
         let mut first: HashMap<[u8; 32], u32> = HashMap::new();
         let mut expected = Vec::new();
         for i in 0..1000u32 {
             if i % 17 == 0 {
                 collector
-                    .add(if i % 2 == 0 {
-                        Item::Blank
-                    } else {
-                        Item::Invalid
-                    })
+                    .add(
+                        if i % 2 == 0 {
+                            Item::Blank
+                        } else {
+                            Item::Invalid
+                        },
+                        1,
+                    )
                     .unwrap();
                 expected.push(Keys::NO_ITEM);
                 continue;
@@ -253,15 +294,18 @@ mod tests {
             digest[0] = (i % 7) as u8;
             digest[31] = (i * i % 251) as u8;
             let next = first.len() as u32;
-            expected.push(*first.entry(digest).or_insert(next));
-            collector
-                .add(Item::Digest {
-                    digest,
-                    changed: i % 10 == 0,
-                })
-                .unwrap();
+            let item = *first.entry(digest).or_insert(next);
+            expected.push(item);
+            sums.resize(first.len(), 0);
+            sums[item as usize] += i64::from(i);
+            let digest = Item::Digest {
+                digest,
+                changed: i % 10 == 0,
+            };
+            collector.add(digest, i64::from(i)).unwrap();
         }
-        let keys = collector.finish();
+        let keys = collector.finish().unwrap();
+        assert_eq!(keys.values(), Some(&*sums));
         assert_eq!(keys.row_items(), expected);
         let counts = keys.counts();
         assert_eq!(
@@ -279,6 +323,7 @@ mod tests {
         let keys = Keys {
             digests: vec![[0; 32]; 4],
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
+            values: None,
             counts: Counts::default(),
         };
         let marked = |items: Option<&[u32]>, matched: &[bool], before: bool| {

@@ -62,6 +62,7 @@ mod formats;
 mod guard;
 mod key;
 mod keys;
+mod number;
 mod output;
 mod profile;
 mod records;
@@ -89,6 +90,7 @@ pub use format::Format;
 pub use guard::panic_is_caught;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
+pub use number::ValueColumn;
 pub use output::Output;
 #[cfg(feature = "phone")]
 pub use profile::Region;

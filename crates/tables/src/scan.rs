@@ -1,22 +1,22 @@
-//! One pass over a table's key columns, whatever its format.
+//! One pass over some columns of a table, whatever its format.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
 
-/// Passes the key values of every row to `sink`, in order. The table has at least one row, unless
+/// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and is the same file as when the source was opened, or this fails.
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let pass = || {
         source.verify_unchanged()?;
         let facts = match source.format() {
-            Format::Csv => csv::scan(source, key, sink),
-            Format::Jsonl => jsonl::scan(source, key, sink),
-            Format::Parquet => parquet::scan(source, key, sink),
-            Format::Arrow => ipc::scan(source, key, sink),
+            Format::Csv => csv::scan(source, wanted, sink),
+            Format::Jsonl => jsonl::scan(source, wanted, sink),
+            Format::Parquet => parquet::scan(source, wanted, sink),
+            Format::Arrow => ipc::scan(source, wanted, sink),
         };
         // A file that is written to while it is read mostly looks damaged; say the cause.
         source.verify_unchanged()?;

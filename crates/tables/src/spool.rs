@@ -9,14 +9,16 @@
 //! loaded, and its records are read again where the rows matter.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::path::Path;
 
 use blake3::Hasher;
 
 use crate::bucket::{Bucket, Distinct, MIN_GATHERED};
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
+use crate::key::{KeySpec, Wanted};
 use crate::keys::{Collector, Counts, Keys};
+use crate::number::ValueColumn;
 use crate::rows::RowSet;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
@@ -152,9 +154,7 @@ struct RowKeys(Hasher);
 
 impl RowKeys {
     fn new() -> RowKeys {
-        RowKeys(Hasher::new_derive_key(
-            "vesica tables 2026-11 keys of all rows, version 1",
-        ))
+        RowKeys(Hasher::new_derive_key("vesica/1 keys of all rows"))
     }
 
     fn add(&mut self, key: Option<&[u8; 32]>) {
@@ -167,22 +167,26 @@ impl RowKeys {
 }
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
-/// or else into an unnamed file in `directory`, 36 bytes per row.
+/// or else into an unnamed file in `directory`, 36 bytes per row. If a value column is given, the values of all
+/// rows that have a key are read with them, and everything has to fit into memory.
 ///
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can be
-/// created. Resource: more than 2³² − 1 rows, or a full disk.
+/// created. Resource: more than 2³² − 1 rows, a full disk, or values that do not fit into memory.
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
+    value: Option<&ValueColumn>,
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
     let mut sink = KeySink {
+        wanted: Wanted { key, value },
         canonical: Canonical::new(key),
-        store: StoreBuilder::new(memory, directory),
+        values: VecDeque::new(),
+        store: StoreBuilder::new(memory, directory, value),
     };
-    scan(source, key, &mut sink)?;
+    scan(source, sink.wanted, &mut sink)?;
     sink.drain()?;
     sink.store.finish()
 }
@@ -192,30 +196,48 @@ pub fn read_keys_within(
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
 pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
-    match read_keys_within(source, key, u64::MAX, Path::new(""))? {
+    match read_keys_within(source, key, None, u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(keys),
         KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
     }
 }
 
 struct KeySink<'a> {
+    wanted: Wanted<'a>,
     canonical: Canonical<'a>,
+    /// Values of the rows that are pending in `canonical`, if there is a value column.
+    values: VecDeque<i64>,
     store: StoreBuilder<'a>,
 }
 
 impl KeySink<'_> {
     fn drain(&mut self) -> Result<()> {
-        let KeySink { canonical, store } = self;
-        canonical.drain(|item| store.add(item))
+        let KeySink {
+            canonical,
+            values,
+            store,
+            ..
+        } = self;
+        canonical.drain(|item| store.add(item, values.pop_front().unwrap_or(0)))
     }
 }
 
 impl Sink for KeySink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        let in_place = |e: Error| e.at_row(at.row, at.line);
+        let mut has_key = true;
         let full = self
             .canonical
-            .add(row, |_, _, _| {})
-            .map_err(|e| e.at_row(at.row, at.line))?;
+            .add(row, |_, _, verdict| has_key &= verdict.is_valid())
+            .map_err(in_place)?;
+        if let Some(column) = self.wanted.value {
+            // A row that never matches needs no value.
+            let units = match has_key {
+                true => column.units(row.value(self.wanted.value_index())),
+                false => Ok(0),
+            };
+            self.values.push_back(units.map_err(in_place)?);
+        }
         if full { self.drain() } else { Ok(()) }
     }
 }
@@ -224,32 +246,39 @@ impl Sink for KeySink<'_> {
 pub(crate) struct StoreBuilder<'a> {
     memory: u64,
     directory: &'a Path,
-    store: Building,
+    store: Building<'a>,
 }
 
-enum Building {
-    Memory(Collector),
+enum Building<'a> {
+    Memory(Collector<'a>),
     Disk(Box<Writer>),
 }
 
 impl<'a> StoreBuilder<'a> {
-    pub(crate) fn new(memory: u64, directory: &'a Path) -> StoreBuilder<'a> {
+    pub(crate) fn new(
+        memory: u64,
+        directory: &'a Path,
+        value: Option<&'a ValueColumn>,
+    ) -> StoreBuilder<'a> {
         StoreBuilder {
             memory,
             directory,
-            store: Building::Memory(Collector::default()),
+            store: Building::Memory(Collector::new(value)),
         }
     }
 
-    /// Adds the item of the next row.
-    pub(crate) fn add(&mut self, item: Item) -> Result<()> {
+    /// Adds the item of the next row, and its value.
+    pub(crate) fn add(&mut self, item: Item, value: i64) -> Result<()> {
         let on_disk = |e: Error| e.in_path(&self.directory.display().to_string());
         match &mut self.store {
             Building::Disk(writer) => writer.add(item).map_err(on_disk),
             Building::Memory(collector) => {
-                collector.add(item)?;
+                collector.add(item, value)?;
                 if collector.bytes() > self.memory {
-                    let keys = std::mem::take(collector).finish();
+                    let keys = std::mem::take(collector).finish()?;
+                    if keys.values().is_some() {
+                        return Err(Error::new(ErrorKind::ValuesTooLarge));
+                    }
                     let writer =
                         Writer::take_over(self.directory, &keys, self.memory).map_err(on_disk)?;
                     self.store = Building::Disk(Box::new(writer));
@@ -261,7 +290,7 @@ impl<'a> StoreBuilder<'a> {
 
     pub(crate) fn finish(self) -> Result<KeyStore> {
         match self.store {
-            Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish())),
+            Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish()?)),
             Building::Disk(writer) => writer
                 .finish()
                 .map(KeyStore::Disk)
@@ -480,7 +509,7 @@ mod tests {
 
     fn spooled(source: &Source, key: &KeySpec, memory: u64) -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
-        let store = read_keys_within(source, key, memory, directory.path()).unwrap();
+        let store = read_keys_within(source, key, None, memory, directory.path()).unwrap();
         assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         match store {
             KeyStore::Disk(spool) => (directory, spool),
@@ -540,9 +569,9 @@ mod tests {
     fn keys_that_fit_stay_in_memory() {
         let (source, key) = table(100);
         let nowhere = Path::new("/nowhere");
-        let store = read_keys_within(&source, &key, 1 << 20, nowhere).unwrap();
+        let store = read_keys_within(&source, &key, None, 1 << 20, nowhere).unwrap();
         assert!(matches!(store, KeyStore::Memory(_)));
-        let error = read_keys_within(&source, &key, 0, nowhere).unwrap_err();
+        let error = read_keys_within(&source, &key, None, 0, nowhere).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
     }
 

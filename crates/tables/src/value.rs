@@ -15,7 +15,7 @@ use crate::key::KeySpec;
 use crate::profile::{Normalized, Profile};
 
 /// Separates items from every other use of BLAKE3. A change to what is hashed is a new version.
-const CONTEXT: &str = "vesica tables 2026-11 item of a key, version 1";
+const CONTEXT: &str = "vesica/1 item";
 
 /// One value of a key column as its format gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,12 @@ pub(crate) enum Verdict {
     },
     Blank,
     Invalid,
+}
+
+impl Verdict {
+    pub(crate) fn is_valid(self) -> bool {
+        matches!(self, Verdict::Valid { .. })
+    }
 }
 
 /// The value must be text and is not UTF-8.

@@ -43,21 +43,21 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use party::{
-    Party, Received, Resources, Terms, receive_rows, receive_table, send_rows, send_table,
-    send_table_to,
+    Party, Received, Resources, Terms, receive_rows, receive_table, receive_value, send_rows,
+    send_table, send_table_to,
 };
 pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
-    Begin, ConnectOptions, Connection, Contract, Endpoint, Error as SessionError, Fingerprint,
-    FingerprintError, Identity, Interrupt, Link, Loaded, NoProgress, OnRefused, Progress,
-    ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security, StartOver,
-    rfc3339,
+    Begin, ConnectOptions, Connection, Contract, Decimal, Endpoint, Error as SessionError,
+    Fingerprint, FingerprintError, Identity, Interrupt, Link, Loaded, NoProgress, OnRefused,
+    Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security,
+    StartOver, rfc3339,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Output, Passes, Profile,
-    RecordBatch, RowSet, SchemaRef, Source, SourceOptions, WholeFile, check, check_within,
-    panic_is_caught, select_rows, write_rows,
+    RecordBatch, RowSet, SchemaRef, Source, SourceOptions, ValueColumn, WholeFile, check,
+    check_within, panic_is_caught, select_rows, write_rows,
 };

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
-    ProtocolRequest, Readiness, Report, Role, Security, Transport, connect, run_set, with_threads,
+    ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security, Transport,
+    ValueTerms, connect, run_set, with_threads,
 };
-use vesica_tables::{KeySpec, Output, RowSet, Source, read_keys_within, write_rows};
+use vesica_tables::{KeySpec, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows};
 use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::stored::Stored;
@@ -25,13 +26,17 @@ pub struct Terms {
     pub lambda: u32,
     /// The most distinct keys that the peer may bring.
     pub max_peer_items: u64,
+    /// What the receiver learns.
+    pub reveal: Reveal,
+    /// The receiver learns a value only if at least this many keys match, and otherwise only that fewer do.
+    pub min_size: u64,
     /// Whether the sender learns the matches too. The receiver tells it, and can lie.
     pub both: bool,
 }
 
 impl Default for Terms {
-    /// Automatic protocol, malicious security, λ = 40, at most 2^28 keys of the peer, only the receiver
-    /// learns the matches.
+    /// Automatic protocol, malicious security, λ = 40, at most 2^28 keys of the peer, and the receiver alone
+    /// learns which of its rows match.
     fn default() -> Self {
         let usual = Job::new(Role::Receiver, Vec::new());
         Terms {
@@ -39,24 +44,38 @@ impl Default for Terms {
             security: usual.security,
             lambda: usual.lambda,
             max_peer_items: usual.max_peer_items,
+            reveal: usual.reveal,
+            min_size: usual.min_size,
             both: false,
         }
     }
 }
 
 impl Terms {
-    /// Checks what can be checked without a table or a peer; every run does it as well.
+    /// Checks what can be checked without a table or a peer; every run does it as well. `value` is this side's
+    /// value column, if it has one.
     ///
     /// # Errors
-    /// Usage: a protocol weaker than the requested security, or a number out of range.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Usage: a protocol weaker than the requested security, a number out of range, or values that do not go
+    /// with what is revealed.
+    pub fn check(&self, value: Option<&ValueColumn>) -> Result<(), Error> {
         Ok(self
-            .job(Role::Receiver, vec!["exact/1".to_owned()])
+            .job(Role::Receiver, vec!["exact/1".to_owned()], value)
             .check()?)
     }
 
-    fn job(&self, role: Role, normalization: Vec<String>) -> Job {
+    fn job(&self, role: Role, normalization: Vec<String>, value: Option<&ValueColumn>) -> Job {
         Job {
+            reveal: self.reveal,
+            min_size: self.min_size,
+            values: value.map(|column| ValueTerms {
+                bound: column.bound,
+                scale: column.scale,
+                repeated: match column.sums_repeated {
+                    true => RepeatedKeys::Sum,
+                    false => RepeatedKeys::Refuse,
+                },
+            }),
             protocol: self.protocol.clone(),
             security: self.security,
             lambda: self.lambda,
@@ -125,6 +144,8 @@ pub struct Party<'a> {
     pub terms: Terms,
     /// What the run may use of this machine.
     pub resources: Resources,
+    /// The column whose values are summed or multiplied, if this side has one.
+    pub value: Option<ValueColumn>,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
 }
@@ -139,6 +160,7 @@ impl<'a> Party<'a> {
             connect: ConnectOptions::default(),
             terms: Terms::default(),
             resources: Resources::default(),
+            value: None,
             allow_empty: false,
         }
     }
@@ -146,7 +168,9 @@ impl<'a> Party<'a> {
     fn job(&self, role: Role, key: &KeySpec) -> Result<Job, Error> {
         let job = Job {
             memory: self.resources.for_a_bucket(),
-            ..self.terms.job(role, key.normalization())
+            ..self
+                .terms
+                .job(role, key.normalization(), self.value.as_ref())
         };
         job.check()?;
         Ok(job)
@@ -174,7 +198,8 @@ impl<'a> Party<'a> {
         work: Option<(WorkDir, Option<Journal>)>,
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
-        let keys = read_keys_within(source, key, self.resources.for_keys(), directory)?;
+        let (value, memory) = (self.value.as_ref(), self.resources.for_keys());
+        let keys = read_keys_within(source, key, value, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
         if counts.items == 0 && !self.allow_empty {
@@ -280,6 +305,11 @@ impl<'a> Party<'a> {
         result: Destination<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Received, Error> {
+        let reveal = self.terms.reveal;
+        if reveal.is_value() && result != Destination::Nowhere {
+            let problem = format!("a run that reveals the {reveal} has no rows");
+            return Err(vesica_session::Error::Usage(problem).into());
+        }
         let job = self.job(role, key)?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
@@ -456,8 +486,29 @@ pub fn receive_rows(
     party.run(Role::Receiver, source, key, Destination::Caller, observer)
 }
 
-/// Runs the sender: meets the peer and lets it find the rows that both have. The peer learns which of its own
-/// keys are in `source`, and how many distinct keys `source` has.
+/// Runs the receiver of a value, such as the size of the intersection ([`Terms::reveal`]): meets the peer and
+/// returns a report with the value, or with the statement that too few keys match ([`Terms::min_size`]).
+///
+/// # Errors
+/// Any [`Error`]; a connected peer has been told. Usage if the terms reveal rows.
+pub fn receive_value(
+    party: &Party<'_>,
+    source: &Source,
+    key: &KeySpec,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
+    if !party.terms.reveal.is_value() {
+        let problem = "a run that reveals matches has no value".to_owned();
+        return Err(vesica_session::Error::Usage(problem).into());
+    }
+    let result = Destination::Nowhere;
+    party
+        .run(Role::Receiver, source, key, result, observer)?
+        .finish()
+}
+
+/// Runs the sender: meets the peer and lets it learn what the terms reveal, by default which of its own keys are
+/// in `source`, and how many distinct keys `source` has.
 ///
 /// # Errors
 /// Any [`Error`]; a connected peer has been told.

@@ -1,10 +1,9 @@
 //! The keys of a table in the form that a run uses, and the way back from them to rows.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_session::{Assignment, Kept, KeySet, MemoryBuckets, Role, State};
+use vesica_session::{Assignment, BucketKeys, Kept, KeySet, MemoryBuckets, Role, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -162,13 +161,15 @@ impl KeySet for Stored {
         }
     }
 
-    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
         match &mut self.place {
             Place::Disk { spool, current } => {
                 *current = spool.load(bucket as usize).map_err(limit)?;
-                Ok(Cow::Borrowed(current.digests()))
+                Ok(current.digests().into())
             }
-            Place::Memory { keys, buckets } => Ok(buckets.load(bucket, keys.digests())),
+            Place::Memory { keys, buckets } => {
+                Ok(buckets.load(bucket, keys.digests(), keys.values()))
+            }
         }
     }
 

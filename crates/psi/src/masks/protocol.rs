@@ -31,7 +31,7 @@ pub fn width<O: Oprf>(params: &Params) -> usize {
 
 impl<O: Oprf> MaskExchange<O> {
     fn exchange(params: &Params, task: &Task) -> Exchange {
-        assert_eq!(task.reveal, Reveal::Matches);
+        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
         Exchange {
             width: width::<O>(params),
             sender_size: params.sender_size,

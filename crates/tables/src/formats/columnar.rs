@@ -7,17 +7,17 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use std::fmt::{Display, Write};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::render;
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// The index of each key column among `names`.
-pub(crate) fn find<S: AsRef<str>>(names: &[S], key: &KeySpec) -> Result<Vec<usize>> {
-    key.columns()
-        .iter()
+/// The index of each wanted column among `names`.
+pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {
+    wanted
+        .names()
         .map(|column| {
-            let mut places = (0..names.len()).filter(|i| names[*i].as_ref() == column.name);
+            let mut places = (0..names.len()).filter(|i| names[*i].as_ref() == column);
             let kind = match (places.next(), places.next()) {
                 (Some(place), None) => return Ok(place),
                 (Some(_), Some(_)) => ErrorKind::AmbiguousColumn,
@@ -25,25 +25,28 @@ pub(crate) fn find<S: AsRef<str>>(names: &[S], key: &KeySpec) -> Result<Vec<usiz
                     available: names.iter().map(|n| n.as_ref().to_owned()).collect(),
                 },
             };
-            Err(Error::new(kind).in_column(&column.name))
+            Err(Error::new(kind).in_column(column))
         })
         .collect()
 }
 
-/// The index of each key column in a schema; its type must be usable as a key.
+/// The index of each wanted column in a schema; its type must be usable as a key, or as values.
 pub(crate) fn find_fields<'f>(
     fields: impl IntoIterator<Item = &'f Field>,
-    key: &KeySpec,
+    wanted: Wanted<'_>,
 ) -> Result<Vec<usize>> {
     let fields: Vec<&Field> = fields.into_iter().collect();
     let names: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
-    let places = find(&names, key)?;
-    for place in &places {
+    let places = find(&names, wanted)?;
+    for (i, place) in places.iter().enumerate() {
         let field = fields[*place];
-        if !can_be_key(field.data_type()) {
-            let found = field.data_type().to_string();
-            return Err(Error::new(ErrorKind::KeyType { found }).in_column(field.name()));
-        }
+        let found = || field.data_type().to_string();
+        let kind = match i == wanted.value_index() {
+            true if !can_be_value(field.data_type()) => ErrorKind::ValueType { found: found() },
+            false if !can_be_key(field.data_type()) => ErrorKind::KeyType { found: found() },
+            _ => continue,
+        };
+        return Err(Error::new(kind).in_column(field.name()));
     }
     Ok(places)
 }
@@ -56,6 +59,17 @@ fn can_be_key(data_type: &DataType) -> bool {
         T::Null | T::Boolean | T::Date32 | T::Date64 | T::Time32(_) | T::Time64(_) => true,
         T::Timestamp(_, _) | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
         T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => true,
+        T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// Numbers with an exact text, and text.
+fn can_be_value(data_type: &DataType) -> bool {
+    use DataType as T;
+    match data_type {
+        T::Dictionary(_, values) => can_be_value(values) && !matches!(**values, T::Dictionary(..)),
+        T::Null | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
         T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
         other => other.is_integer(),
     }

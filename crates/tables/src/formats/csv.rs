@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::records::Records;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
@@ -21,13 +21,13 @@ fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
     }
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let (mut records, byte_order_mark) = open(source)?;
     let width = records.len();
     let names: Vec<String> = (0..width)
         .map(|i| String::from_utf8_lossy(records.field(i)).into_owned())
         .collect();
-    let columns = super::columnar::find(&names, key)?;
+    let columns = super::columnar::find(&names, wanted)?;
     let mut facts = Facts {
         byte_order_mark,
         ..Facts::default()

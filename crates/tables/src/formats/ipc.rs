@@ -13,7 +13,7 @@ use super::columnar;
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
@@ -88,11 +88,11 @@ impl Batches {
     }
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let layout = Layout::read(source)?;
     let schema = Batches::open(source, &layout, None)?.schema();
-    let wanted = columnar::find_fields(schema.fields().iter().map(|f| &**f), key)?;
-    let (roots, places) = columnar::projection(&wanted);
+    let found = columnar::find_fields(schema.fields().iter().map(|f| &**f), wanted)?;
+    let (roots, places) = columnar::projection(&found);
     let mut batches = Batches::open(source, &layout, Some(roots))?;
     let mut facts = Facts::default();
     while let Some(batch) = batches.next()? {

@@ -9,14 +9,14 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let mut buffer = Buffer::new(source.text()?);
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
@@ -24,7 +24,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
         byte_order_mark: mark > 0,
         ..Facts::default()
     };
-    let mut seen = vec![false; key.columns().len()];
+    let mut seen = vec![false; wanted.len()];
     let mut first_names: Option<Vec<String>> = None;
     let mut line = 0;
     loop {
@@ -44,7 +44,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
             };
             let in_place = |e: Error| e.at_row(at.row, at.line);
             facts.crlf_rows += u64::from(crlf);
-            let fields = parse(body, key).map_err(in_place)?;
+            let fields = parse(body, wanted).map_err(in_place)?;
             for (seen, value) in seen.iter_mut().zip(&fields.values) {
                 *seen |= value.is_some();
             }
@@ -59,9 +59,8 @@ pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Res
         && let Some(i) = seen.iter().position(|s| !s)
     {
         let available = first_names.unwrap_or_default();
-        return Err(
-            Error::new(ErrorKind::MissingColumn { available }).in_column(&key.columns()[i].name)
-        );
+        let name = wanted.names().nth(i).unwrap_or_default();
+        return Err(Error::new(ErrorKind::MissingColumn { available }).in_column(name));
     }
     Ok(facts)
 }
@@ -84,7 +83,7 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write
     rows.finish()
 }
 
-/// The key values of one line.
+/// The wanted values of one line.
 struct Fields<'a> {
     values: Vec<Option<Scalar<'a>>>,
 }
@@ -94,6 +93,7 @@ enum Scalar<'a> {
     Text(Cow<'a, str>),
     Boolean(&'static str),
     Integer(&'a str),
+    Decimal(&'a str),
 }
 
 impl Row for Fields<'_> {
@@ -103,20 +103,25 @@ impl Row for Fields<'_> {
             Some(Scalar::Text(text)) => Value::Text(text.as_bytes()),
             Some(Scalar::Boolean(text)) => Value::Typed(Kind::Boolean, text),
             Some(Scalar::Integer(text)) => Value::Typed(Kind::Integer, text),
+            Some(Scalar::Decimal(text)) => Value::Typed(Kind::Decimal, text),
         }
     }
 }
 
-fn parse<'a>(line: &'a [u8], key: &KeySpec) -> Result<Fields<'a>> {
+fn parse<'a>(line: &'a [u8], wanted: Wanted<'_>) -> Result<Fields<'a>> {
     let mut parser = serde_json::Deserializer::from_slice(line);
-    let raw = KeyFields(key)
+    let raw = WantedFields(wanted)
         .deserialize(&mut parser)
         .and_then(|raw| parser.end().map(|()| raw));
     let raw = raw.map_err(bad_json)?;
     let mut values = Vec::with_capacity(raw.len());
-    for (column, raw) in key.columns().iter().zip(raw) {
-        let scalar = raw.map(|r| scalar(r.get())).transpose();
-        values.push(scalar.map_err(|e| e.in_column(&column.name))?);
+    for (i, (name, raw)) in wanted.names().zip(raw).enumerate() {
+        let read = match i == wanted.value_index() {
+            true => number,
+            false => scalar,
+        };
+        let scalar = raw.map(|r| read(r.get())).transpose();
+        values.push(scalar.map_err(|e| e.in_column(name))?);
     }
     Ok(Fields { values })
 }
@@ -133,8 +138,8 @@ fn bad_json(e: serde_json::Error) -> Error {
     Error::new(ErrorKind::BadJson { reason })
 }
 
-/// Why an object is refused that has a field of the key more than once.
-const TWICE: &str = "a field of the key occurs twice";
+/// Why an object is refused that has a field more than once.
+const TWICE: &str = "a field that is read occurs twice";
 
 /// A key value from its JSON text, which the parser has accepted. Integers of any size keep
 /// their digits.
@@ -166,10 +171,22 @@ fn scalar(json: &str) -> Result<Scalar<'_>> {
     }
 }
 
-/// Reads one object and keeps the JSON text of the key's fields.
-struct KeyFields<'k>(&'k KeySpec);
+/// A number to compute with, from its JSON text. That is exact as long as it has no exponent; texts and nulls are
+/// left to whoever reads the number.
+fn number(json: &str) -> Result<Scalar<'_>> {
+    match json.as_bytes() {
+        [b'-' | b'0'..=b'9', ..] if !json.contains(['e', 'E']) => Ok(Scalar::Decimal(json)),
+        [b'"' | b'n', ..] => scalar(json),
+        _ => Err(Error::new(ErrorKind::ValueType {
+            found: "other than decimal numbers".to_owned(),
+        })),
+    }
+}
 
-impl<'de> DeserializeSeed<'de> for KeyFields<'_> {
+/// Reads one object and keeps the JSON text of the wanted fields.
+struct WantedFields<'k>(Wanted<'k>);
+
+impl<'de> DeserializeSeed<'de> for WantedFields<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -177,7 +194,7 @@ impl<'de> DeserializeSeed<'de> for KeyFields<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for KeyFields<'_> {
+impl<'de> Visitor<'de> for WantedFields<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,7 +202,7 @@ impl<'de> Visitor<'de> for KeyFields<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = vec![None; self.0.columns().len()];
+        let mut values = vec![None; self.0.len()];
         while let Some(column) = map.next_key_seed(ColumnName(self.0))? {
             let Some(i) = column else {
                 map.next_value::<IgnoredAny>()?;
@@ -199,8 +216,8 @@ impl<'de> Visitor<'de> for KeyFields<'_> {
     }
 }
 
-/// Finds a field's name among the key's columns.
-struct ColumnName<'k>(&'k KeySpec);
+/// Finds a field's name among the wanted columns.
+struct ColumnName<'k>(Wanted<'k>);
 
 impl<'de> DeserializeSeed<'de> for ColumnName<'_> {
     type Value = Option<usize>;
@@ -218,7 +235,7 @@ impl Visitor<'_> for ColumnName<'_> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.columns().iter().position(|c| c.name == name))
+        Ok(self.0.names().position(|column| column == name))
     }
 }
 
@@ -233,10 +250,11 @@ fn names(line: &[u8]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::error::ErrorClass;
+    use crate::key::KeySpec;
 
     fn parsed(line: &str) -> Result<Option<Vec<u8>>> {
         let key = KeySpec::parse("k", &[] as &[&str]).unwrap();
-        let fields = parse(line.as_bytes(), &key)?;
+        let fields = parse(line.as_bytes(), Wanted::key(&key))?;
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
             Value::Typed(_, t) => Some(t.as_bytes().to_vec()),

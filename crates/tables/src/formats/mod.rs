@@ -18,7 +18,7 @@ pub(crate) mod parquet {
     use arrow_schema::SchemaRef;
 
     use crate::error::{Error, Result};
-    use crate::key::KeySpec;
+    use crate::key::Wanted;
     use crate::selection::{Selection, Watched};
     use crate::sink::{Facts, Sink};
     use crate::source::Source;
@@ -29,7 +29,7 @@ pub(crate) mod parquet {
         ))
     }
 
-    pub(crate) fn scan<S: Sink>(_: &Source, _: &KeySpec, _: &mut S) -> Result<Facts> {
+    pub(crate) fn scan<S: Sink>(_: &Source, _: Wanted<'_>, _: &mut S) -> Result<Facts> {
         left_out()
     }
 

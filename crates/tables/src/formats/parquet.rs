@@ -24,7 +24,7 @@ use super::{columnar, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
-use crate::key::KeySpec;
+use crate::key::Wanted;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
@@ -155,10 +155,10 @@ fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
         .map_err(wrong)
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, key: &KeySpec, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let metadata = metadata(source)?;
-    let wanted = columnar::find_fields(metadata.schema().fields().iter().map(|f| &**f), key)?;
-    let (roots, places) = columnar::projection(&wanted);
+    let found = columnar::find_fields(metadata.schema().fields().iter().map(|f| &**f), wanted)?;
+    let (roots, places) = columnar::projection(&found);
     check_compression(source, &metadata, &roots)?;
     let mut reader = reader(source, &metadata, Some(&roots))?;
     let mut facts = Facts::default();

@@ -1,0 +1,215 @@
+//! What a side says of the values that it has for its keys.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+use vesica_psi::{Reveal, Values};
+use vesica_wire::{Error as WireError, Limit};
+
+use crate::codec::{Reader, bad};
+
+/// The most digits after the decimal point.
+pub const MAX_SCALE: u8 = 18;
+
+/// The values that a side has for its keys: whole numbers of units of 10^-`scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueTerms {
+    /// The largest absolute value of a key, in units of 10^-`scale`; declared, since the largest one of the data
+    /// would tell something about it. From 1 to 2^63 − 1.
+    pub bound: u64,
+    /// Digits after the decimal point, at most [`MAX_SCALE`].
+    pub scale: u8,
+    /// The value of a key that several rows have.
+    pub repeated: RepeatedKeys,
+}
+
+/// The value of a key that several rows have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RepeatedKeys {
+    /// The sum of the rows' values.
+    Sum,
+    /// There is none: such a table is refused.
+    Refuse,
+}
+
+impl ValueTerms {
+    /// The problem with these terms, if there is one.
+    pub(crate) fn problem(self) -> Option<&'static str> {
+        if !(1..=i64::MAX as u64).contains(&self.bound) {
+            Some("a bound is from 1 to 2^63 - 1")
+        } else if self.scale > MAX_SCALE {
+            Some("more than 18 digits after the decimal point")
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn put(terms: Option<Self>, out: &mut Vec<u8>) {
+        let Some(terms) = terms else {
+            return out.push(0);
+        };
+        out.push(match terms.repeated {
+            RepeatedKeys::Sum => 1,
+            RepeatedKeys::Refuse => 2,
+        });
+        out.push(terms.scale);
+        out.extend_from_slice(&terms.bound.to_le_bytes());
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, WireError> {
+        let repeated = match reader.u8()? {
+            0 => return Ok(None),
+            1 => RepeatedKeys::Sum,
+            2 => RepeatedKeys::Refuse,
+            _ => return Err(bad("values", "unknown code")),
+        };
+        let terms = ValueTerms {
+            repeated,
+            scale: reader.u8()?,
+            bound: reader.u64()?,
+        };
+        match terms.problem() {
+            None => Ok(Some(terms)),
+            Some(problem) => Err(bad("values", problem)),
+        }
+    }
+}
+
+impl fmt::Display for ValueTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ValueTerms { bound, scale, .. } = self;
+        write!(f, "up to {bound} units of 10^-{scale}")
+    }
+}
+
+/// A decimal number: so many units of 10^-`scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// The number of units.
+    pub units: i128,
+    /// Digits after the decimal point.
+    pub scale: u8,
+}
+
+/// All digits of the scale, as in `-12.50`.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scale = usize::from(self.scale);
+        let digits = format!("{:0width$}", self.units.unsigned_abs(), width = scale + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - scale);
+        let sign = if self.units < 0 { "-" } else { "" };
+        let point = if scale > 0 { "." } else { "" };
+        write!(f, "{sign}{whole}{point}{fraction}")
+    }
+}
+
+/// A whole number where there are no digits after the point, else text, which keeps them all.
+impl Serialize for Decimal {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.scale {
+            0 => to.serialize_i128(self.units),
+            _ => to.collect_str(self),
+        }
+    }
+}
+
+/// In words, for errors about both sides' values.
+pub(crate) fn in_words(terms: Option<ValueTerms>) -> String {
+    terms.map_or("none".into(), |terms| terms.to_string())
+}
+
+/// Digits after the decimal point of a result.
+pub(crate) fn scale(reveal: Reveal, terms: [Option<ValueTerms>; 2]) -> u8 {
+    match reveal {
+        Reveal::Sum | Reveal::InnerProduct => terms.iter().flatten().map(|terms| terms.scale).sum(),
+        _ => 0,
+    }
+}
+
+/// Who has values.
+pub(crate) fn owners([receiver, sender]: [Option<ValueTerms>; 2]) -> Values {
+    Values::of(receiver.is_some(), sender.is_some())
+}
+
+/// Refuses what could exceed 63 bits and a sign for `most` items in common.
+pub(crate) fn check_size(
+    reveal: Reveal,
+    terms: [Option<ValueTerms>; 2],
+    most: u64,
+) -> Result<(), WireError> {
+    let bounds = terms.iter().flatten().map(|terms| u128::from(terms.bound));
+    let product = bounds.fold(u128::from(most), u128::saturating_mul);
+    if product <= i64::MAX as u128 {
+        return Ok(());
+    }
+    let reason = format!(
+        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits; declare smaller ones"
+    );
+    Err(WireError::limit(Limit::Values, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
+        Some(ValueTerms {
+            bound,
+            scale,
+            repeated: RepeatedKeys::Sum,
+        })
+    }
+
+    #[test]
+    fn terms_come_back_from_the_wire_and_nonsense_does_not() {
+        for case in [None, terms(1, 0), terms(i64::MAX as u64, 18)] {
+            let mut out = Vec::new();
+            ValueTerms::put(case, &mut out);
+            let mut reader = Reader::new("values", &out);
+            assert_eq!(ValueTerms::read(&mut reader).unwrap(), case);
+            reader.end().unwrap();
+        }
+        for case in [terms(0, 0), terms(1 << 63, 0), terms(1, 19)] {
+            let mut out = Vec::new();
+            ValueTerms::put(case, &mut out);
+            assert!(ValueTerms::read(&mut Reader::new("values", &out)).is_err());
+        }
+        assert!(ValueTerms::read(&mut Reader::new("values", &[3; 10])).is_err());
+    }
+
+    #[test]
+    fn decimals_have_all_digits_of_their_scale() {
+        for (units, scale, text) in [
+            (0, 0, "0"),
+            (-7, 0, "-7"),
+            (0, 2, "0.00"),
+            (-5, 2, "-0.05"),
+            (1234, 2, "12.34"),
+            (i128::from(i64::MIN), 18, "-9.223372036854775808"),
+        ] {
+            assert_eq!(Decimal { units, scale }.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn results_that_could_overflow_are_refused() {
+        let sum = |bound, most| check_size(Reveal::Sum, [terms(bound, 0), None], most);
+        assert!(sum((1 << 31) - 1, 1 << 31).is_ok());
+        assert!(sum(1 << 32, 1 << 31).is_err());
+        let product = |a, b, most| {
+            let terms = [terms(a, 2), terms(b, 3)];
+            (
+                check_size(Reveal::InnerProduct, terms, most).is_ok(),
+                scale(Reveal::InnerProduct, terms),
+            )
+        };
+        assert_eq!(product(1 << 31, 1 << 31, 1), (true, 5));
+        assert_eq!(product(1 << 31, 1 << 31, 2), (false, 5));
+        assert_eq!(
+            product(i64::MAX as u64, i64::MAX as u64, u64::MAX),
+            (false, 5)
+        );
+        assert!(check_size(Reveal::Size, [None; 2], u64::MAX >> 1).is_ok());
+    }
+}

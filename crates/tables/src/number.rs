@@ -1,0 +1,184 @@
+//! The values of rows: whole numbers of units of a declared power of ten.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::{Kind, Value};
+
+/// The column whose values a run computes with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueColumn {
+    /// Its name, exactly as in the table.
+    pub name: String,
+    /// Digits after the decimal point, at most 18: values are counted in units of 10^-`scale`.
+    pub scale: u8,
+    /// The largest absolute value of a key, in these units, at most 2^63 − 1.
+    pub bound: u64,
+    /// Whether a key that several rows have takes the sum of their values; otherwise such a table is refused.
+    pub sums_repeated: bool,
+}
+
+impl ValueColumn {
+    /// The value of a row in units.
+    pub(crate) fn units(&self, value: Value<'_>) -> Result<i64> {
+        let units = match value {
+            Value::Null => Err("is empty"),
+            Value::Text(text) => str::from_utf8(text)
+                .map_err(|_| NOT_A_NUMBER)
+                .and_then(|text| parse(text, self.scale)),
+            Value::Typed(Kind::Integer | Kind::Decimal, text) => parse(text, self.scale),
+            Value::Bytes(_) | Value::Typed(..) => Err(NOT_A_NUMBER),
+        };
+        units
+            .and_then(|units| self.within(units))
+            .map_err(|reason| self.wrong(reason))
+    }
+
+    /// Adds the value of another row of the same key.
+    pub(crate) fn add(&self, sum: &mut i64, units: i64) -> Result<()> {
+        if !self.sums_repeated {
+            return Err(self.wrong("belongs to a key that an earlier row has"));
+        }
+        *sum = sum
+            .checked_add(units)
+            .ok_or_else(|| self.wrong(TOO_LARGE))?;
+        Ok(())
+    }
+
+    /// Refuses sums beyond the bound.
+    pub(crate) fn check_sums(&self, sums: &[i64]) -> Result<()> {
+        match sums.iter().all(|sum| sum.unsigned_abs() <= self.bound) {
+            true => Ok(()),
+            false => {
+                Err(self.wrong("exceeds the declared bound in the sum over the rows of a key"))
+            }
+        }
+    }
+
+    fn within(&self, units: i64) -> Result<i64, &'static str> {
+        match units.unsigned_abs() <= self.bound {
+            true => Ok(units),
+            false => Err(TOO_LARGE),
+        }
+    }
+
+    fn wrong(&self, reason: &'static str) -> Error {
+        Error::new(ErrorKind::BadValue { reason }).in_column(&self.name)
+    }
+}
+
+const NOT_A_NUMBER: &str = "is not a decimal number";
+const TOO_LARGE: &str = "exceeds the declared bound";
+
+/// Units of 10^-`scale` in a number such as `-12.50`. White space around it does not count.
+fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("is empty");
+    }
+    let (negative, digits) = match text.as_bytes()[0] {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
+        return Err(NOT_A_NUMBER);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > usize::from(scale) {
+        return Err("has more digits after the decimal point than were declared");
+    }
+    let padding = usize::from(scale) - fraction.len();
+    let digits = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .chain(std::iter::repeat_n(b'0', padding));
+    let units = digits
+        .map(|digit| i64::from(digit - b'0'))
+        .try_fold(0i64, |units, digit| {
+            // Downwards, since the least number has no positive counterpart.
+            units.checked_mul(10)?.checked_sub(digit)
+        });
+    let units = match negative {
+        true => units,
+        false => units.and_then(i64::checked_neg),
+    };
+    units.ok_or(TOO_LARGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_units() {
+        for (text, scale, units) in [
+            ("0", 0, 0),
+            ("-0", 2, 0),
+            ("12", 0, 12),
+            ("12", 2, 1200),
+            ("+12.5", 2, 1250),
+            ("-12.500000", 2, -1250),
+            (" 007 ", 0, 7),
+            (".5", 1, 5),
+            ("5.", 1, 50),
+            ("-9223372036854775808", 0, i64::MIN),
+            ("9223372036854775807", 0, i64::MAX),
+            ("9.223372036854775807", 18, i64::MAX),
+        ] {
+            assert_eq!(parse(text, scale), Ok(units), "{text}");
+        }
+        for (text, scale) in [
+            ("", 0),
+            (" ", 0),
+            ("-", 0),
+            (".", 2),
+            ("1e3", 0),
+            ("1,000", 0),
+            ("0x10", 0),
+            ("1.2.3", 4),
+            ("--1", 0),
+            ("€5", 0),
+            ("NaN", 0),
+            ("1.25", 1),
+            ("9223372036854775808", 0),
+            ("-9223372036854775809", 0),
+            ("1", 19),
+            ("99999999999999999999999999", 0),
+        ] {
+            assert!(parse(text, scale).is_err(), "{text} at {scale}");
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_bound_and_of_other_types_are_refused() {
+        let column = |sums_repeated| ValueColumn {
+            name: "spent".into(),
+            scale: 2,
+            bound: 10_000,
+            sums_repeated,
+        };
+        let units = |value| column(true).units(value);
+        assert_eq!(units(Value::Text(b"-100.00")).unwrap(), -10_000);
+        assert_eq!(units(Value::Typed(Kind::Decimal, "1.5")).unwrap(), 150);
+        for value in [
+            Value::Null,
+            Value::Text(b""),
+            Value::Text(b"\xff"),
+            Value::Text(b"100.01"),
+            Value::Typed(Kind::Date, "2024-02-29"),
+            Value::Bytes(b"1"),
+        ] {
+            let error = units(value).unwrap_err();
+            assert_eq!(error.place().column.as_deref(), Some("spent"));
+            assert!(!error.to_string().contains("100.01"));
+        }
+        let mut sum = 9_000;
+        column(true).add(&mut sum, 2_000).unwrap();
+        assert!(column(true).check_sums(&[sum]).is_err());
+        column(true).add(&mut sum, -2_000).unwrap();
+        column(true).check_sums(&[sum, -10_000]).unwrap();
+        assert!(column(true).add(&mut sum, i64::MAX).is_err());
+        assert!(column(false).add(&mut sum, 1).is_err());
+    }
+}
