@@ -177,6 +177,7 @@ fn estimates() {
         for entries in [1 << 12, 1 << 16, weight / 2 * BLOCK] {
             let instance = Instance {
                 entries,
+                positions: 2 * entries,
                 weight,
                 field_bits: bits,
                 coefficient_bits: coefficients,

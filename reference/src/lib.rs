@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod base_ot;
+pub mod bulk;
 pub mod compact_dh;
 pub mod curve;
 pub mod field;
 pub mod gf2k;
+pub mod opprf;
 pub mod ot_extension;
 pub mod rijndael;
 pub mod silent;

@@ -2,11 +2,14 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::thread;
+use std::time::{Duration, Instant};
+use vesica_correlations::bulk::{self, Favour, SemiHonest};
+use vesica_correlations::cot::{Receiver, Sender};
 use vesica_correlations::field::Field;
 use vesica_correlations::ot_extension::{self, Security};
 use vesica_correlations::silent::{self, Bit, Noise};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
-use vesica_testing::rng;
+use vesica_testing::{Tape, rng};
 use vesica_wire::{Channel, memory_pair};
 
 const SESSION: [u8; 32] = [1; 32];
@@ -179,8 +182,79 @@ fn silent_correlations(c: &mut Criterion) {
     });
 }
 
+/// Both ends of a source of correlated transfers in bulk, from nothing.
+fn bulk_ends(expected: usize, favour: Favour) -> (bulk::Sender, bulk::Receiver) {
+    let (mut sender, mut receiver) = (None, None);
+    both(
+        |c| {
+            let mut rng = rng(11);
+            let end = bulk::Sender::setup(c, &SESSION, SemiHonest, expected, favour, &mut rng);
+            sender = Some(end.unwrap());
+        },
+        |c| {
+            let mut rng = rng(12);
+            let end = bulk::Receiver::setup(c, &SESSION, SemiHonest, expected, favour, &mut rng);
+            receiver = Some(end.unwrap());
+        },
+    );
+    (sender.unwrap(), receiver.unwrap())
+}
+
+/// log₂ of the expected transfers, which lead to each of the sizes.
+const BULK: [(u32, Favour); 3] = [
+    (16, Favour::Time),
+    (27, Favour::Time),
+    (27, Favour::Traffic),
+];
+
+/// Both parties' setup of transfers in bulk, side by side.
+fn bulk_setup(c: &mut Criterion) {
+    let mut group = c.benchmark_group("bulk transfers, setup");
+    group.sample_size(10);
+    for (log, favour) in BULK {
+        group.bench_function(format!("{log}, {favour:?}"), |b| {
+            b.iter(|| bulk_ends(1 << log, favour));
+        });
+    }
+    group.finish();
+}
+
+/// Each party's part of transfers in bulk, alone and with one thread.
+fn bulk_transfers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("bulk transfers");
+    group.sample_size(10);
+    let pool = one_thread();
+    for (log, favour) in BULK {
+        let (mut sender, mut receiver) = bulk_ends(1 << log, favour);
+        let mut cots = vec![0; 1 << log.min(22)];
+        let mut tape = Tape::default();
+        // The time of the sender's and of the receiver's part of so many rounds.
+        let mut run = |rounds: u64| {
+            let mut times = [Duration::ZERO; 2];
+            for _ in 0..rounds {
+                let start = Instant::now();
+                let sent = pool.install(|| sender.extend(&mut tape, &mut rng(13), &mut cots));
+                times[0] += start.elapsed();
+                let start = Instant::now();
+                let received = pool.install(|| receiver.extend(&mut tape, &mut rng(14), &mut cots));
+                times[1] += start.elapsed();
+                sent.and(received).unwrap();
+            }
+            times
+        };
+        group.throughput(Throughput::Elements(1 << log.min(22)));
+        for (i, party) in ["sender", "receiver"].into_iter().enumerate() {
+            let name = BenchmarkId::new(party, format!("{log}, {favour:?}"));
+            group.bench_function(name, |b| b.iter_custom(|rounds| run(rounds)[i]));
+        }
+    }
+    group.finish();
+}
+
 criterion_group!(
     benches,
+    bulk_setup,
+    bulk_transfers,
     base_transfers,
     extension,
     from_nothing,

@@ -4,6 +4,7 @@
 
 pub mod base_ot;
 mod base_vole;
+pub mod bulk;
 pub mod choices;
 pub mod code;
 pub mod cot;

@@ -10,6 +10,8 @@
 //! numbers are [`Scaled`] and rounded down: both sides of a run compute the same weight. `examples/lpn.rs`
 //! prints the estimates.
 
+pub mod primal;
+
 use std::sync::OnceLock;
 
 use vesica_primitives::scaled::{Round, Scaled};
@@ -27,11 +29,13 @@ pub(crate) const MIN_CHUNK: usize = 1 << 12;
 /// κ: no attack takes fewer than 2^κ bit operations.
 pub const KAPPA: i64 = 128;
 
-/// Dual LPN at rate 1/2 with regular noise.
+/// Dual LPN with regular noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Number n of entries of a.
+    /// Number n of entries of a: of linear equations for the noise.
     pub entries: usize,
+    /// Number N of entries of e, 2n for the pinned code.
+    pub positions: usize,
     /// Number t of noise positions, one in each of t blocks.
     pub weight: usize,
     /// Bits of a field element.
@@ -90,17 +94,25 @@ pub const ATTACKS: [Attack; 6] = [
 impl Instance {
     /// Entries of a block.
     fn block(&self) -> u64 {
-        (2 * self.entries).div_ceil(self.weight) as u64
+        self.positions.div_ceil(self.weight) as u64
     }
 
     /// One operation for each position of the noise.
     fn trial(&self) -> Scaled {
-        ratio(2 * self.entries as u64, 1)
+        ratio(self.positions as u64, 1)
     }
 
-    /// The cost of `trial` repeated until one succeeds, which each does with probability `top`/`bottom` to the t.
-    fn repeated(&self, trial: Scaled, top: u64, bottom: u64) -> Scaled {
-        power(bottom, top, self.weight).times(trial, Round::Down)
+    /// An information set. Over GF(2) a block's sum is known, which saves one position.
+    fn information_set(&self) -> InformationSet {
+        let (block, all) = (self.block(), self.positions as u64);
+        let sum = if self.field_bits == 1 { all } else { 0 };
+        InformationSet {
+            weight: self.weight,
+            part: block * (all - self.entries as u64) - sum,
+            scale: all,
+            block,
+            field_bits: self.field_bits,
+        }
     }
 
     /// Whether no attack takes fewer than 2^`KAPPA` operations.
@@ -109,6 +121,59 @@ impl Instance {
         ATTACKS
             .iter()
             .all(|attack| least.at_most((attack.cost)(self)))
+    }
+}
+
+/// An information set with equal parts in all blocks.
+#[derive(Clone, Copy, Debug)]
+struct InformationSet {
+    /// Number t of blocks, with one noise position each.
+    weight: usize,
+    /// Positions in the part of a block, times `scale`.
+    part: u64,
+    scale: u64,
+    /// Positions that the noise of a block can have.
+    block: u64,
+    field_bits: u32,
+}
+
+impl InformationSet {
+    /// The cost of `trial` repeated until the set is free of noise.
+    fn noise_free(&self, trial: Scaled) -> Scaled {
+        let block = self.block * self.scale;
+        power(block, block - self.part, self.weight).times(trial, Round::Down)
+    }
+
+    /// The cost of trials that allow noise in 2j positions of the set: a trial is two lists with j positions each.
+    fn collisions(&self) -> Scaled {
+        let (part, block) = (self.part, self.block * self.scale);
+        let half = self.weight as u64 / 2;
+        // The least cost of a trial where none is allowed.
+        let mut least = self.noise_free(Scaled::power_of_two(0));
+        if part == 0 {
+            return least;
+        }
+        let mut cost = least;
+        for j in 0..half {
+            // For one more in each half, the chance is (C(t/2, j+1) / C(t/2, j) · x/(1−x))² as large, x being the
+            // part of a block; the lists get longer by C(t/2, j+1) / C(t/2, j) times the noise values of such a part.
+            let odds = ratio(block - part, part).power(2, Round::Down);
+            cost = cost
+                .times(odds, Round::Down)
+                .times_whole(part / self.scale, Round::Down)
+                .times(
+                    Scaled::power_of_two(i64::from(self.field_bits) - 1),
+                    Round::Down,
+                )
+                .times_whole(j + 1, Round::Down)
+                .over(half - j, Round::Down);
+            // The factors grow with j.
+            if least.at_most(cost) {
+                break;
+            }
+            least = cost;
+        }
+        least
     }
 }
 
@@ -178,7 +243,7 @@ pub fn structured_words(instance: &Instance) -> Scaled {
 pub fn joint_test(instance: &Instance) -> Scaled {
     if instance.field_bits == instance.coefficient_bits {
         // The only functional is the identity.
-        return instance.repeated(instance.trial(), 1, 2);
+        return power(2, 1, instance.weight).times(instance.trial(), Round::Down);
     }
     // A smaller subfield favours the attack.
     let bits = instance.coefficient_bits.min(32);
@@ -189,56 +254,23 @@ pub fn joint_test(instance: &Instance) -> Scaled {
     trials.times(instance.trial(), Round::Down)
 }
 
-/// Half of each block is free of noise by chance: then e follows from linear equations. Over GF(2) each
-/// block's sum is known too, which saves one position in each.
+/// An information set with equal parts in all blocks, half of each at rate 1/2, is free of noise by chance: then e
+/// follows from linear equations.
 pub fn prange(instance: &Instance) -> Scaled {
-    let (noisy, block) = information_set(instance);
-    instance.repeated(instance.trial(), block - noisy, block)
-}
-
-/// Positions of a block, doubled, that an information set has, and of the whole block, doubled.
-fn information_set(instance: &Instance) -> (u64, u64) {
-    let block = instance.block();
-    (
-        if instance.field_bits == 1 {
-            block - 2
-        } else {
-            block
-        },
-        2 * block,
-    )
+    instance.information_set().noise_free(instance.trial())
 }
 
 /// Prange with 2j noise positions allowed in the information set, found by a collision between two lists with
 /// j positions each. The other variants of information-set decoding gain in the same way; for noise of weight
 /// o(N), as here, all have Prange's exponent (Canto Torres and Sendrier, PQCrypto 2016).
 pub fn stern(instance: &Instance) -> Scaled {
-    let (noisy, block) = information_set(instance);
-    let half = instance.weight as u64 / 2;
-    let mut cost = instance.repeated(Scaled::power_of_two(0), block - noisy, block);
-    let mut least = cost;
-    for j in 0..half {
-        // For one more in each half, the chance is (C(t/2, j+1) / C(t/2, j) · x/(1−x))² as large, x being the noisy
-        // part of a block; the lists get longer by C(t/2, j+1) / C(t/2, j) times the noise values of such a part.
-        let odds = ratio(block - noisy, noisy).power(2, Round::Down);
-        cost = cost
-            .times(odds, Round::Down)
-            .times_whole(noisy / 2, Round::Down)
-            .times(
-                Scaled::power_of_two(i64::from(instance.field_bits) - 1),
-                Round::Down,
-            )
-            .times_whole(j + 1, Round::Down)
-            .over(half - j, Round::Down);
-        if cost.at_most(least) {
-            least = cost;
-        }
-    }
-    least
+    instance.information_set().collisions()
 }
 
-/// The highest degree that [`algebraic`] computes.
-const DEGREE: usize = 6;
+/// The highest degree that [`algebraic`] computes: coefficients have to fit 128 bits.
+fn degrees(instance: &Instance) -> usize {
+    if instance.positions <= 5 << 19 { 6 } else { 5 }
+}
 
 /// Number of steps from no guessed positions to as many as make the rest linear.
 const STEPS: usize = 64;
@@ -246,16 +278,23 @@ const STEPS: usize = 64;
 /// Gröbner bases of the parity checks and the quadratic equations e_i·e_j = 0 within a block, after guessing
 /// noise-free positions, the same number in each block. The degree is that of the first coefficient of the
 /// Hilbert series that is not positive. Linear algebra on the monomials of that degree in the remaining
-/// variables costs at least the square of their number. Degrees above 6 count as 7.
+/// variables costs at least the square of their number. Degrees above 6 count as 7, or above 5 as 6.
 pub fn algebraic(instance: &Instance) -> Scaled {
-    let (weight, block) = (instance.weight as u64, instance.block());
-    let guessable = weight * (block / 2);
+    guess_and_solve(instance, instance.block())
+}
+
+/// [`algebraic`] where a block's noise has `block` positions, of which `instance` has only some.
+fn guess_and_solve(instance: &Instance, block: u64) -> Scaled {
+    let weight = instance.weight as u64;
+    let (entries, positions) = (instance.entries as u64, instance.positions as u64);
+    let guessable = weight * (instance.block() * (positions - entries) / positions);
+    let checks = check_series(instance);
     let mut least = None;
     let mut guessing = Scaled::power_of_two(0);
     for step in 1..=STEPS as u64 {
         // A bound for all numbers of guesses from the previous step up to this one.
         let zeros = guessable * step / STEPS as u64;
-        let cost = guessing.times(solving(instance, zeros), Round::Down);
+        let cost = guessing.times(solving(instance, &checks, zeros), Round::Down);
         if least.is_none_or(|least| cost.at_most(least)) {
             least = Some(cost);
         }
@@ -265,30 +304,40 @@ pub fn algebraic(instance: &Instance) -> Scaled {
         let (each, more) = (zeros / weight, zeros % weight);
         guessing = power(block, block - each, (weight - more) as usize)
             .times(power(block, block - each - 1, more as usize), Round::Down);
+        // Guesses only become more expensive.
+        if least.is_some_and(|least| least.at_most(guessing)) {
+            break;
+        }
     }
     least.expect("there are steps")
 }
 
-/// The least cost of solving for the noise once `zeros` positions are known to be noise-free.
-fn solving(instance: &Instance, zeros: u64) -> Scaled {
-    let (weight, block) = (instance.weight as i128, i128::from(instance.block()));
-    let (each, more) = (i128::from(zeros) / weight, i128::from(zeros) % weight);
-    let entries = instance.entries as i128;
-    let checks = if instance.field_bits == 1 {
+/// The coefficients that the parity checks contribute to the Hilbert series.
+fn check_series(instance: &Instance) -> Vec<i128> {
+    let (entries, weight) = (instance.entries as i128, instance.weight as i128);
+    let degrees = degrees(instance);
+    if instance.field_bits == 1 {
         // 1 / (1 + z)^(n − 1)
-        series(-(entries - 1), 1)
+        series(-(entries - 1), 1, degrees)
     } else {
         // (1 − z)^(n − t)
-        series(entries - weight, -1)
-    };
+        series(entries - weight, -1, degrees)
+    }
+}
+
+/// The least cost of solving for the noise once `zeros` positions are known to be noise-free.
+fn solving(instance: &Instance, checks: &[i128], zeros: u64) -> Scaled {
+    let (weight, block) = (instance.weight as i128, i128::from(instance.block()));
+    let (each, more) = (i128::from(zeros) / weight, i128::from(zeros) % weight);
+    let degrees = degrees(instance);
     let blocks = product(
-        &series(weight - more, block - each - 1),
-        &series(more, block - each - 2),
+        &series(weight - more, block - each - 1, degrees),
+        &series(more, block - each - 2, degrees),
     );
-    let series = product(&blocks, &checks);
-    let degree = (1..=DEGREE)
+    let series = product(&blocks, checks);
+    let degree = (1..=degrees)
         .find(|degree| series[*degree] <= 0)
-        .unwrap_or(DEGREE + 1);
+        .unwrap_or(degrees + 1);
     let variables = u64::try_from(series[1]).unwrap_or(0);
     let mut monomials = Scaled::power_of_two(0);
     for i in 0..degree as u64 {
@@ -303,21 +352,21 @@ fn solving(instance: &Instance, zeros: u64) -> Scaled {
     monomials.power(2, Round::Down)
 }
 
-/// Coefficients of a power series, up to [`DEGREE`].
-type Series = [i128; DEGREE + 1];
-
-/// (1 + factor·z)^exponent.
-fn series(exponent: i128, factor: i128) -> Series {
-    let mut series = [1; DEGREE + 1];
-    for i in 1..=DEGREE {
-        let degree = i as i128;
-        series[i] = series[i - 1] * (exponent - degree + 1) * factor / degree;
+/// The coefficients of (1 + factor·z)^exponent up to a degree.
+fn series(exponent: i128, factor: i128, degrees: usize) -> Vec<i128> {
+    let mut series = vec![1];
+    for degree in 1..=degrees as i128 {
+        let last = series[series.len() - 1];
+        series.push(last * (exponent - degree + 1) * factor / degree);
     }
     series
 }
 
-fn product(a: &Series, b: &Series) -> Series {
-    std::array::from_fn(|degree| (0..=degree).map(|i| a[i] * b[degree - i]).sum())
+/// The coefficients of a product, as many as both factors have.
+fn product(a: &[i128], b: &[i128]) -> Vec<i128> {
+    (0..a.len())
+        .map(|degree| (0..=degree).map(|i| a[i] * b[degree - i]).sum())
+        .collect()
 }
 
 /// The least even weight at which no attack takes fewer than 2^[`KAPPA`] operations, on the shortest and on
@@ -331,6 +380,7 @@ pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> 
                 .all(|entries| {
                     let instance = Instance {
                         entries,
+                        positions: 2 * entries,
                         weight,
                         field_bits,
                         coefficient_bits,

@@ -422,7 +422,11 @@ fn all_ones_if(bit: Block) -> Block {
 }
 
 /// One frame of exactly `length` bytes.
-fn receive_exactly(channel: &mut dyn Channel, kind: Kind, length: usize) -> Result<Vec<u8>, Error> {
+pub(crate) fn receive_exactly(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    length: usize,
+) -> Result<Vec<u8>, Error> {
     let frame = channel.recv(kind, length)?;
     if frame.len() != length {
         return Err(Misbehaviour::WrongLength {

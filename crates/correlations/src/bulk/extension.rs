@@ -1,0 +1,147 @@
+//! The state of the extensions of one size, the same for both parties, and the part of their work that is the same:
+//! the matrix.
+
+use vesica_primitives::block::{Block, Cipher};
+use zeroize::Zeroizing;
+
+use super::Size;
+use super::tree::Trees;
+use crate::lpn::primal::ROW_WEIGHT;
+
+/// Rows of the matrix made at a time: their 80 blocks fill the widest AES pipeline and stay in the L1 cache.
+const ROWS: usize = 64;
+
+/// Rows whose indices fill whole AES blocks.
+const GROUP: usize = 4;
+
+/// AES blocks with the indices of that many rows, of 16 bits each.
+const BLOCKS: usize = GROUP * ROW_WEIGHT / 8;
+
+/// Extensions of one size, one after the other.
+pub(super) struct Extension {
+    pub(super) size: &'static Size,
+    pub(super) trees: Trees,
+    matrix: Cipher,
+    /// The base vector, then d COTs for each tree.
+    cots: Zeroizing<Vec<Block>>,
+    /// Trees of this extension so far.
+    done: usize,
+    /// Trees of all earlier extensions.
+    earlier: u64,
+}
+
+/// Some of an extension's trees, which are used up with it.
+pub(super) struct Batch<'a> {
+    pub(super) extension: &'a Extension,
+    /// The number of the first, in all extensions.
+    pub(super) first: u64,
+    /// d COTs for each.
+    pub(super) cots: &'a [Block],
+}
+
+impl Extension {
+    /// The first extension, with `cots` as its base vector and the COTs for its trees.
+    pub(super) fn new(
+        session: &[u8; 32],
+        size: &'static Size,
+        cots: Zeroizing<Vec<Block>>,
+    ) -> Self {
+        assert_eq!(cots.len(), size.consumed());
+        Extension {
+            size,
+            trees: Trees::new(session, size.depth),
+            matrix: Cipher::public("vesica/1 bulk COT matrix", session),
+            cots,
+            done: 0,
+            earlier: 0,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn cots(&self) -> &[Block] {
+        &self.cots
+    }
+
+    /// Trees left before the next extension, if `reserved` are kept for that.
+    pub(super) fn left(&self, reserved: usize) -> usize {
+        self.size.trees() - reserved - self.done
+    }
+
+    /// Uses up the next `count` trees.
+    pub(super) fn next(&mut self, count: usize) -> Batch<'_> {
+        let (first, depth) = (self.done, self.size.depth);
+        self.done += count;
+        assert!(self.done <= self.size.trees());
+        Batch {
+            first: self.earlier + first as u64,
+            cots: &self.cots[self.size.base() + first * depth..][..count * depth],
+            extension: self,
+        }
+    }
+
+    /// Starts the next extension, all trees of this one being used up.
+    pub(super) fn renew(&mut self, mut cots: Zeroizing<Vec<Block>>) {
+        assert_eq!(self.left(0), 0);
+        cots.truncate(self.size.consumed());
+        self.cots = cots;
+        self.earlier += self.done as u64;
+        self.done = 0;
+    }
+
+    /// Adds the base vector, multiplied by the rows of the matrix that belong to tree number `tree`, to its leaves.
+    ///
+    /// Rows 4i to 4i + 3 of the matrix come from the encryptions of 5i to 5i + 4. Row numbers go on through all
+    /// extensions.
+    pub(super) fn add_product(&self, tree: u64, leaves: &mut [Block]) {
+        let base = &self.cots[..self.size.base()];
+        let mut random = [0; BLOCKS * ROWS / GROUP];
+        let mut counter = Block::from(tree) * (leaves.len() / GROUP * BLOCKS) as Block;
+        for leaves in leaves.chunks_mut(ROWS) {
+            for block in &mut random {
+                *block = counter;
+                counter += 1;
+            }
+            self.matrix.encrypt(&mut random);
+            add_rows(base, bytemuck::must_cast_slice(&random), leaves);
+        }
+    }
+}
+
+/// Adds to each leaf the entry of each segment of `base` that its indices choose. The length of a segment is a power of
+/// two, so that indices are uniform.
+fn add_rows(base: &[Block], random: &[u16], leaves: &mut [Block]) {
+    // Halves of blocks become one vector register, whole ones do not.
+    let base: &[[u64; 2]] = bytemuck::must_cast_slice(base);
+    let leaves: &mut [[u64; 2]] = bytemuck::must_cast_slice_mut(leaves);
+    let (random, _) = random.as_chunks();
+    match base.len() / ROW_WEIGHT {
+        0x800 => add_entries::<0x800>(base, random, leaves),
+        0x4000 => add_entries::<0x4000>(base, random, leaves),
+        0x8000 => add_entries::<0x8000>(base, random, leaves),
+        // Those of the tests.
+        2 => add_entries::<2>(base, random, leaves),
+        4 => add_entries::<4>(base, random, leaves),
+        _ => unreachable!("no size has segments of this length"),
+    }
+}
+
+/// [`add_rows`] for segments of a fixed length, whose indices need no checks.
+///
+/// The indices are known long before the entries are needed, and the leaves do not depend on each other: the processor
+/// has many accesses in flight by itself.
+fn add_entries<const LENGTH: usize>(
+    base: &[[u64; 2]],
+    random: &[[u16; ROW_WEIGHT]],
+    leaves: &mut [[u64; 2]],
+) {
+    let (segments, _) = base.as_chunks::<LENGTH>();
+    let segments = segments.first_chunk::<ROW_WEIGHT>().expect("ten segments");
+    for (leaf, random) in leaves.iter_mut().zip(random) {
+        let mut sum = *leaf;
+        for (segment, index) in segments.iter().zip(random) {
+            let [low, high] = segment[usize::from(*index) & (LENGTH - 1)];
+            sum = [sum[0] ^ low, sum[1] ^ high];
+        }
+        *leaf = sum;
+    }
+}
