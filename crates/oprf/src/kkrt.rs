@@ -34,6 +34,8 @@
 //! same (PRTY19, section 4.3). The table has no stash; see [`cuckoo::Parameters`] for what that costs. Empty
 //! bins have the code word 0 instead of a dummy item's: rows on the wire are uniform either way. ℓ is not a
 //! constant but the least that the bound allows, in whole bytes.
+//!
+//! [`programmable`](crate::programmable) runs the same steps on bins of its own, in which the sender may have any keys.
 
 mod matrix;
 mod outputs;
@@ -48,6 +50,7 @@ use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_rows};
+use zeroize::Zeroizing;
 
 use crate::width::width;
 use crate::{Item, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short};
@@ -85,20 +88,47 @@ const BATCH: usize = 128;
 /// Items whose memory is prefetched.
 const AHEAD: usize = 32;
 
-/// Bytes of a row: ℓ/8.
-fn row_bytes(params: &Params) -> usize {
-    let evaluations = (HASHES * params.sender_size) as u64;
-    width(evaluations, params.lambda_each(EVENTS)).div_ceil(8)
+/// One batch: what both parties know of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Batch<'a> {
+    /// The statistical security and the session.
+    params: &'a Params,
+    /// Number of bins.
+    bins: usize,
+    /// Bytes of a row: ℓ/8.
+    row_bytes: usize,
 }
 
-/// ℓ, the number of columns.
+impl<'a> Batch<'a> {
+    /// A batch of `bins` bins in which the sender evaluates F `evaluations` times.
+    pub(crate) fn new(params: &'a Params, bins: usize, evaluations: usize) -> Self {
+        Batch {
+            params,
+            bins,
+            row_bytes: width(evaluations as u64, params.lambda_each(EVENTS)).div_ceil(8),
+        }
+    }
+
+    /// The batch of two sets.
+    fn of_sets(params: &'a Params) -> Self {
+        let bins = functions(params).parameters().bins;
+        Batch::new(params, bins, HASHES * params.sender_size)
+    }
+
+    /// ℓ, the number of columns.
+    fn columns(&self) -> usize {
+        8 * self.row_bytes
+    }
+
+    /// Pieces of 128 columns, the last of which may be incomplete.
+    fn pieces(&self) -> usize {
+        self.columns().div_ceil(128)
+    }
+}
+
+/// ℓ, the number of columns for two sets.
 pub fn columns(params: &Params) -> usize {
-    8 * row_bytes(params)
-}
-
-/// Pieces of 128 columns, the last of which may be incomplete.
-fn pieces(params: &Params) -> usize {
-    columns(params).div_ceil(128)
+    Batch::of_sets(params).columns()
 }
 
 /// The hash functions and the number of bins.
@@ -117,10 +147,70 @@ fn keys(items: &[Item]) -> Vec<Block> {
     items.par_iter().map(|item| halves(item)[0]).collect()
 }
 
-/// The receiver after the base OTs, at one chunk of bins.
-struct Receiver<'a> {
+/// What the receiver asks for in a bin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query {
+    /// What the code word is made of.
+    pub(crate) value: Block,
+    /// The number of the hash function that put it there.
+    pub(crate) function: usize,
+}
+
+/// What the sender evaluates F on, those of the first bin first.
+pub(crate) trait Evaluations: Sync {
+    /// Where the evaluations of a bin begin; for the number of bins, their number.
+    fn begin(&self, bin: usize) -> usize;
+
+    /// The bin of an evaluation.
+    fn bin_of(&self, place: usize) -> usize;
+
+    /// What evaluation number `place` asks for.
+    fn query(&self, place: usize) -> Query;
+
+    /// Asks for the memory of an evaluation that comes soon, if there is one.
+    fn prefetch(&self, _place: usize) {}
+}
+
+/// The items of a set in all their bins.
+struct HashedItems<'a> {
     items: &'a [Item],
-    table: cuckoo::Table,
+    table: Bins,
+}
+
+impl Evaluations for HashedItems<'_> {
+    fn begin(&self, bin: usize) -> usize {
+        self.table.begin(bin)
+    }
+
+    fn bin_of(&self, place: usize) -> usize {
+        self.table.bin_of(place)
+    }
+
+    #[inline(always)]
+    fn query(&self, place: usize) -> Query {
+        query(self.items, self.table.entries()[place])
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, place: usize) {
+        if let Some(later) = self.table.entries().get(place) {
+            prefetch(self.items, later.item());
+        }
+    }
+}
+
+/// What an entry of a table of items asks for.
+fn query(items: &[Item], entry: Entry) -> Query {
+    Query {
+        value: halves(&items[entry.item()])[1],
+        function: entry.function(),
+    }
+}
+
+/// The receiver after the base OTs, at one chunk of bins.
+struct Receiver<Q> {
+    /// What it asks for in each bin.
+    queries: Q,
     code: Code,
     oracle: Oracle,
     row_bytes: usize,
@@ -128,20 +218,19 @@ struct Receiver<'a> {
     u: Matrix,
     /// The first bin of the chunk.
     first: usize,
-    /// The entry of each bin of the chunk.
-    entries: Vec<Option<Entry>>,
+    /// The queries of the chunk's bins.
+    entries: Vec<Option<Query>>,
 }
 
-impl<'a> Receiver<'a> {
+impl<Q: Fn(usize) -> Option<Query> + Sync> Receiver<Q> {
     /// Step 1: the seeds of T and U.
-    fn new(params: &Params, items: &'a [Item], table: cuckoo::Table, pairs: &[[Block; 2]]) -> Self {
-        let pieces = pieces(params);
+    fn new(batch: &Batch, queries: Q, pairs: &[[Block; 2]]) -> Self {
+        let pieces = batch.pieces();
         Receiver {
-            items,
-            table,
-            code: Code::new(params),
-            oracle: output_oracle(params),
-            row_bytes: row_bytes(params),
+            queries,
+            code: Code::new(batch),
+            oracle: output_oracle(batch.params),
+            row_bytes: batch.row_bytes,
             t: Matrix::new(pieces, pairs.iter().map(|pair| pair[0])),
             u: Matrix::new(pieces, pairs.iter().map(|pair| pair[1])),
             first: 0,
@@ -153,9 +242,10 @@ impl<'a> Receiver<'a> {
     fn advance(&mut self, first: usize, count: usize) {
         rayon::join(|| self.t.next(count), || self.u.next(count));
         self.first = first;
-        self.entries.clear();
         let bins = first..first + count;
-        self.entries.extend(bins.map(|bin| self.table.bin(bin)));
+        bins.into_par_iter()
+            .map(&self.queries)
+            .collect_into_vec(&mut self.entries);
     }
 
     /// Step 2: the chunk's rows of T ⊕ U ⊕ C.
@@ -169,7 +259,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Step 2 for one task: `entries`, the first of which is number `start` of the chunk.
-    fn write_rows(&self, start: usize, entries: &[Option<Entry>], rows: &mut [u8]) {
+    fn write_rows(&self, start: usize, entries: &[Option<Query>], rows: &mut [u8]) {
         let mut words = [[0; BATCH]; MAX_PIECES];
         let mut values = [0; BATCH];
         let batches = rows.chunks_mut(BATCH * self.row_bytes);
@@ -177,7 +267,7 @@ impl<'a> Receiver<'a> {
             let start = start + batch * BATCH;
             let values = &mut values[..entries.len()];
             for (value, entry) in values.iter_mut().zip(entries) {
-                *value = entry.map_or(0, |entry| halves(&self.items[entry.item()])[1]);
+                *value = entry.map_or(0, |query| query.value);
             }
             self.code.words(values, &mut words);
             let rows = rows.chunks_mut(self.row_bytes).zip(entries);
@@ -192,13 +282,12 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Step 3: appends F of the chunk's items, and the items' numbers.
-    fn outputs(&self, values: &mut Vec<Output>, numbers: &mut Vec<u32>) {
+    /// Step 3: appends F of the chunk's queries.
+    fn outputs(&self, values: &mut Vec<Output>) {
         let entries = self.entries.iter().enumerate();
-        let filled: Vec<(usize, Entry)> = entries
-            .filter_map(|(row, entry)| entry.map(|entry| (row, entry)))
+        let filled: Vec<(usize, Query)> = entries
+            .filter_map(|(row, entry)| entry.map(|query| (row, query)))
             .collect();
-        numbers.extend(filled.iter().map(|(_, entry)| entry.item() as u32));
         let from = values.len();
         values.resize(from + filled.len(), [0; 2]);
         values[from..]
@@ -207,9 +296,9 @@ impl<'a> Receiver<'a> {
             .for_each(|(values, filled)| {
                 let mut inputs = Inputs::new(self.row_bytes);
                 for (values, filled) in values.chunks_mut(BATCH).zip(filled.chunks(BATCH)) {
-                    for (i, (row, entry)) in filled.iter().enumerate() {
+                    for (i, (row, query)) in filled.iter().enumerate() {
                         let bin = self.first + row;
-                        inputs.set(i, self.t.row(*row), bin, entry.function());
+                        inputs.set(i, self.t.row(*row), bin, query.function);
                     }
                     inputs.hash(&self.oracle, values);
                 }
@@ -218,9 +307,8 @@ impl<'a> Receiver<'a> {
 }
 
 /// The sender after the base OTs, at one chunk of bins.
-struct Sender<'a> {
-    items: &'a [Item],
-    table: Bins,
+struct Sender<'a, E> {
+    evaluations: &'a E,
     code: Code,
     oracle: Oracle,
     row_bytes: usize,
@@ -230,23 +318,16 @@ struct Sender<'a> {
     first: usize,
 }
 
-impl<'a> Sender<'a> {
+impl<'a, E: Evaluations> Sender<'a, E> {
     /// Step 1: s, and the seeds of its columns of T and U.
-    fn new(
-        params: &Params,
-        items: &'a [Item],
-        table: Bins,
-        s: &'a Choices,
-        seeds: &[Block],
-    ) -> Self {
+    fn new(batch: &Batch, evaluations: &'a E, s: &'a Choices, seeds: &[Block]) -> Self {
         Sender {
-            items,
-            table,
-            code: Code::new(params),
-            oracle: output_oracle(params),
-            row_bytes: row_bytes(params),
+            evaluations,
+            code: Code::new(batch),
+            oracle: output_oracle(batch.params),
+            row_bytes: batch.row_bytes,
             s: s.blocks(),
-            q: Matrix::new(pieces(params), seeds.iter().copied()),
+            q: Matrix::new(batch.pieces(), seeds.iter().copied()),
             first: 0,
         }
     }
@@ -262,7 +343,7 @@ impl<'a> Sender<'a> {
         self.q.add(self.s, rows, self.row_bytes);
     }
 
-    /// Step 3: F for the chunk's entries, the first of which is number `begin` of the table.
+    /// Step 3: F for the chunk's evaluations, the first of which is number `begin` of all.
     fn outputs(&self, begin: usize, outputs: &mut [Output]) {
         outputs
             .par_chunks_mut(TASK)
@@ -270,30 +351,29 @@ impl<'a> Sender<'a> {
             .for_each(|(task, outputs)| self.write_outputs(begin + task * TASK, outputs));
     }
 
-    /// Step 3 for one task: the entries from number `start` of the table on.
+    /// Step 3 for one task: the evaluations from number `start` of all on.
     fn write_outputs(&self, start: usize, outputs: &mut [Output]) {
         let mut words = [[0; BATCH]; MAX_PIECES];
         let mut values = [0; BATCH];
+        let mut functions = [0; BATCH];
         let mut inputs = Inputs::new(self.row_bytes);
-        let mut bin = self.table.bin_of(start);
+        let mut bin = self.evaluations.bin_of(start);
         for (batch, outputs) in outputs.chunks_mut(BATCH).enumerate() {
             let start = start + batch * BATCH;
-            let entries = &self.table.entries()[start..][..outputs.len()];
-            let values = &mut values[..entries.len()];
-            for (i, (value, entry)) in values.iter_mut().zip(entries).enumerate() {
-                if let Some(later) = self.table.entries().get(start + i + AHEAD) {
-                    prefetch(self.items, later.item());
-                }
-                *value = halves(&self.items[entry.item()])[1];
+            let values = &mut values[..outputs.len()];
+            for (i, value) in values.iter_mut().enumerate() {
+                self.evaluations.prefetch(start + i + AHEAD);
+                let query = self.evaluations.query(start + i);
+                (*value, functions[i]) = (query.value, query.function);
             }
             self.code.words(values, &mut words);
-            for (i, entry) in entries.iter().enumerate() {
-                while self.table.begin(bin + 1) <= start + i {
+            for (i, function) in functions[..outputs.len()].iter().enumerate() {
+                while self.evaluations.begin(bin + 1) <= start + i {
                     bin += 1;
                 }
                 let pieces = self.q.row(bin - self.first).zip(self.s).zip(&words);
                 let row = pieces.map(|((q, s), words)| q ^ (s & words[i]));
-                inputs.set(i, row, bin, entry.function());
+                inputs.set(i, row, bin, *function);
             }
             inputs.hash(&self.oracle, outputs);
         }
@@ -320,6 +400,7 @@ static SPEC: Spec = Spec {
 /// those of the first bin first, in the order of [`simple::table`].
 ///
 /// `Resource` if the items cannot all be placed in the table.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Kkrt;
 
 impl Oprf for Kkrt {
@@ -345,8 +426,7 @@ impl Oprf for Kkrt {
         (): (),
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        channel.begin_phase("correlations");
-        let pairs = base_ot::send(channel, &params.session, columns(params), rng)?;
+        let pairs = base_transfers(channel, &Batch::of_sets(params), rng)?;
         receive_with(channel, params, items, &pairs)
     }
 
@@ -357,11 +437,31 @@ impl Oprf for Kkrt {
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        channel.begin_phase("correlations");
-        let s = Choices::random(columns(params), rng);
-        let seeds = base_ot::receive(channel, &params.session, s.clone(), rng)?;
+        let (s, seeds) = base_choices(channel, &Batch::of_sets(params), rng)?;
         send_with(channel, params, items, &s, &seeds)
     }
+}
+
+/// Step 1, the receiver: the base OTs.
+fn base_transfers(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    rng: &mut dyn CryptoRng,
+) -> Result<Zeroizing<Vec<[Block; 2]>>, Error> {
+    channel.begin_phase("correlations");
+    base_ot::send(channel, &batch.params.session, batch.columns(), rng)
+}
+
+/// Step 1, the sender: s, and one seed of each pair.
+fn base_choices(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    rng: &mut dyn CryptoRng,
+) -> Result<(Choices, Zeroizing<Vec<Block>>), Error> {
+    channel.begin_phase("correlations");
+    let s = Choices::random(batch.columns(), rng);
+    let seeds = base_ot::receive(channel, &batch.params.session, s.clone(), rng)?;
+    Ok((s, seeds))
 }
 
 /// The receiver, from the seeds of base OTs.
@@ -375,19 +475,13 @@ fn receive_with(
     channel.begin_phase("hashing");
     let table = cuckoo::Table::new(&functions(params), &keys(items))
         .map_err(|e| Error::limit(Limit::Encoding, e))?;
-    channel.begin_phase("oprf");
-    let bins = table.len();
-    let mut receiver = Receiver::new(params, items, table, pairs);
-    let mut values = Vec::with_capacity(items.len());
-    let mut numbers = Vec::with_capacity(items.len());
-    for first in (0..bins).step_by(CHUNK) {
-        let count = CHUNK.min(bins - first);
-        receiver.advance(first, count);
-        channel.send(ROWS, receiver.rows())?;
-        receiver.outputs(&mut values, &mut numbers);
-        channel.progress((first + count) as u64, bins as u64);
-    }
-    Ok(Outputs::Short { values, numbers })
+    let queries = |bin| Some(query(items, table.bin(bin)?));
+    let values = receive_queries(channel, &Batch::of_sets(params), queries, pairs)?;
+    let numbers = table.bins().flatten().map(|entry| entry.item() as u32);
+    Ok(Outputs::Short {
+        values,
+        numbers: numbers.collect(),
+    })
 }
 
 /// The sender, from the secret bits and the seeds of base OTs.
@@ -401,26 +495,82 @@ fn send_with(
     assert_eq!(items.len(), params.sender_size);
     channel.begin_phase("hashing");
     let table = simple::table(&functions(params), &keys(items));
-    channel.begin_phase("oprf");
-    let bins = table.len();
-    let mut values = vec![[0; 2]; table.entries().len()];
-    let mut sender = Sender::new(params, items, table, s, seeds);
-    for first in (0..bins).step_by(CHUNK) {
-        let count = CHUNK.min(bins - first);
-        sender.advance(first, count);
-        recv_rows(channel, ROWS, row_bytes(params), count, |rows| {
-            sender.add(rows);
-            Ok(())
-        })?;
-        let (begin, end) = (sender.table.begin(first), sender.table.begin(first + count));
-        sender.outputs(begin, &mut values[begin..end]);
-        channel.progress((first + count) as u64, bins as u64);
-    }
-    let numbers = sender.table.entries().iter();
+    let hashed = HashedItems { items, table };
+    let values = send_evaluations(channel, &Batch::of_sets(params), &hashed, s, seeds)?;
+    let numbers = hashed.table.entries().iter();
     Ok(Outputs::Short {
         values,
         numbers: numbers.map(|entry| entry.item() as u32).collect(),
     })
+}
+
+/// Runs the receiver of a batch; returns F of the queries, those of the first bin first.
+pub(crate) fn receive_batch(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    queries: impl Fn(usize) -> Option<Query> + Sync,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    let pairs = base_transfers(channel, batch, rng)?;
+    receive_queries(channel, batch, queries, &pairs)
+}
+
+/// Runs the sender of a batch; returns F of its evaluations.
+pub(crate) fn send_batch(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    evaluations: &impl Evaluations,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Output>, Error> {
+    let (s, seeds) = base_choices(channel, batch, rng)?;
+    send_evaluations(channel, batch, evaluations, &s, &seeds)
+}
+
+/// Steps 2 and 3, the receiver, on what it asks for in each bin.
+fn receive_queries(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    queries: impl Fn(usize) -> Option<Query> + Sync,
+    pairs: &[[Block; 2]],
+) -> Result<Vec<Output>, Error> {
+    channel.begin_phase("oprf");
+    let bins = batch.bins;
+    let mut receiver = Receiver::new(batch, queries, pairs);
+    let mut values = Vec::with_capacity(batch.params.receiver_size);
+    for first in (0..bins).step_by(CHUNK) {
+        let count = CHUNK.min(bins - first);
+        receiver.advance(first, count);
+        channel.send(ROWS, receiver.rows())?;
+        receiver.outputs(&mut values);
+        channel.progress((first + count) as u64, bins as u64);
+    }
+    Ok(values)
+}
+
+/// Steps 2 and 3, the sender.
+fn send_evaluations(
+    channel: &mut dyn Channel,
+    batch: &Batch,
+    evaluations: &impl Evaluations,
+    s: &Choices,
+    seeds: &[Block],
+) -> Result<Vec<Output>, Error> {
+    channel.begin_phase("oprf");
+    let bins = batch.bins;
+    let mut values = vec![[0; 2]; evaluations.begin(bins)];
+    let mut sender = Sender::new(batch, evaluations, s, seeds);
+    for first in (0..bins).step_by(CHUNK) {
+        let count = CHUNK.min(bins - first);
+        sender.advance(first, count);
+        recv_rows(channel, ROWS, batch.row_bytes, count, |rows| {
+            sender.add(rows);
+            Ok(())
+        })?;
+        let (begin, end) = (evaluations.begin(first), evaluations.begin(first + count));
+        sender.outputs(begin, &mut values[begin..end]);
+        channel.progress((first + count) as u64, bins as u64);
+    }
+    Ok(values)
 }
 
 #[cfg(test)]

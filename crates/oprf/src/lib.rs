@@ -11,12 +11,16 @@
 //! | [`kkrt`] | KKRT16 | semi-honest |
 //! | [`sparse`] | PRTY19, figures 5 and 7; LTSXQ26, figure 14, at the width of PRTY19 | semi-honest |
 //! | [`vole`] | RS21 and RR22 | malicious, or semi-honest |
+//!
+//! [`programmable`] has OPRFs whose outputs the sender chooses at its items, as circuit PSI needs them: CGS22 and
+//! LTSXQ26, semi-honest.
 #![forbid(unsafe_code)]
 
 pub mod coin;
 pub mod compact_dh;
 pub mod dh;
 pub mod kkrt;
+pub mod programmable;
 pub mod sparse;
 pub mod vole;
 pub mod width;

@@ -158,6 +158,7 @@ impl Value<2> for u128 {
 /// The protocol.
 ///
 /// `Resource` if the items cannot be encoded.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Vole;
 
 impl Vole {

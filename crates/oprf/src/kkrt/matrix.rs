@@ -6,8 +6,7 @@ use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, Cipher, Prg};
 use zeroize::Zeroizing;
 
-use super::{BATCH, CHUNK, MAX_PIECES, pieces};
-use crate::Params;
+use super::{BATCH, Batch, CHUNK, MAX_PIECES};
 
 /// Columns that one task expands.
 const TASK_COLUMNS: usize = 64;
@@ -19,7 +18,7 @@ const TASK_COLUMNS: usize = 64;
 pub(super) struct Code(Vec<Cipher>);
 
 impl Code {
-    pub(super) fn new(params: &Params) -> Self {
+    pub(super) fn new(batch: &Batch) -> Self {
         let labels = [
             "vesica/1 kkrt code 0",
             "vesica/1 kkrt code 1",
@@ -27,9 +26,9 @@ impl Code {
             "vesica/1 kkrt code 3",
             "vesica/1 kkrt code 4",
         ];
-        let ciphers = labels[..pieces(params)]
+        let ciphers = labels[..batch.pieces()]
             .iter()
-            .map(|label| Cipher::public(label, &params.session));
+            .map(|label| Cipher::public(label, &batch.params.session));
         Code(ciphers.collect())
     }
 

@@ -6,6 +6,10 @@ use vesica_correlations::ideal::random_transfers;
 use vesica_testing::{Tape, chi_squared, items, rng, says, try_both};
 use vesica_wire::{Limit, Spoil, Tamper, memory_pair};
 
+fn row_bytes(params: &Params) -> usize {
+    Batch::of_sets(params).row_bytes
+}
+
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
         security: Security::SemiHonest,
@@ -139,7 +143,7 @@ fn rows_are_as_wide_as_the_bound_asks_for() {
             lambda: 123 - log,
             ..params(1, 1 << log)
         };
-        assert!(pieces(&params) <= MAX_PIECES);
+        assert!(Batch::of_sets(&params).pieces() <= MAX_PIECES);
     }
 }
 

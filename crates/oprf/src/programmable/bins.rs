@@ -1,0 +1,127 @@
+//! The first stage of circuit PSI: queries and points from two sets of items.
+//!
+//! The receiver puts its items into a cuckoo table with three hash functions, each into one of its three bins (CGS22,
+//! figure 8, step 1; LTSXQ26, figure 16, step 2). The sender puts each of its items into all three (steps 2 and 3). An
+//! item that both have is in the receiver's bin for one function, and among the sender's entries of that bin for the
+//! same function.
+//!
+//! The key of an item for a function is a hash of both, as in LTSXQ26's figure 16: 256 bits that look random, as those
+//! of items do. An item's three bins are distinct, so that a key belongs to one bin, and no item is twice in a bin.
+//!
+//! The number of bins is that of [`cuckoo::Parameters`] for one event's share of 2^-λ: 1.27 per item of the receiver
+//! for large sets, more for small ones. The papers have 1.27 for all.
+
+use rayon::prelude::*;
+use vesica_encodings::{Bins, Entry, cuckoo, simple};
+use vesica_primitives::block::Block;
+use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::Security;
+use vesica_wire::{Error, Limit};
+
+use super::{EVENTS, Key, MAX_POINTS, Points, Queries, Shape, derived};
+use crate::{Item, Params, halves};
+
+/// Number of hash functions.
+pub const HASHES: usize = 3;
+
+/// Keys hashed together.
+const BATCH: usize = 256;
+
+/// The shape of the OPPRF on the bins of two sets.
+///
+/// # Panics
+/// If a set has 2^30 items or more, or the sender's three entries per item are as many.
+pub fn shape(params: &Params, payload_bits: u32) -> Shape {
+    let points = HASHES * params.sender_size;
+    assert!((points as u64) < MAX_POINTS, "too many items");
+    Shape {
+        bins: parameters(params).bins,
+        payload_bits,
+        params: Params {
+            security: Security::SemiHonest,
+            sender_size: points,
+            ..params.clone()
+        },
+    }
+}
+
+fn parameters(params: &Params) -> cuckoo::Parameters {
+    cuckoo::Parameters::new(params.receiver_size, HASHES, params.lambda_each(EVENTS))
+}
+
+fn functions(params: &Params) -> cuckoo::Functions {
+    let session = derived("vesica/1 opprf bins", &params.session);
+    cuckoo::Functions::new(parameters(params), &session)
+}
+
+/// What the items' bins are computed from.
+fn keys(items: &[Item]) -> Vec<Block> {
+    items.par_iter().map(|item| halves(item)[0]).collect()
+}
+
+/// The keys of entries of a table of items.
+fn keys_of(params: &Params, items: &[Item], entries: &[Entry]) -> Vec<Key> {
+    let oracle = Oracle::new("vesica/1 opprf key", &params.session);
+    let mut keys = vec![[0; 32]; entries.len()];
+    keys.par_chunks_mut(BATCH)
+        .zip(entries.par_chunks(BATCH))
+        .for_each(|(keys, entries)| {
+            let mut inputs = [[0; 40]; BATCH];
+            for (input, entry) in inputs.iter_mut().zip(entries) {
+                input[..32].copy_from_slice(&items[entry.item()]);
+                input[32..].copy_from_slice(&(entry.function() as u64).to_le_bytes());
+            }
+            oracle.hash_many(&inputs[..keys.len()], keys);
+        });
+    keys
+}
+
+/// The receiver's items in their bins.
+pub struct ReceiverBins {
+    /// Which item is in each bin.
+    pub table: cuckoo::Table,
+    /// A query for each item.
+    pub queries: Queries,
+}
+
+impl ReceiverBins {
+    /// Puts each item into one of its bins.
+    ///
+    /// # Errors
+    /// `Resource` if that is not possible, with probability at most one event's share for distinct items.
+    ///
+    /// # Panics
+    /// If `items` does not fit `params`.
+    pub fn new(params: &Params, items: &[Item]) -> Result<Self, Error> {
+        assert_eq!(items.len(), params.receiver_size);
+        let table = cuckoo::Table::new(&functions(params), &keys(items))
+            .map_err(|e| Error::limit(Limit::Encoding, e))?;
+        let filled = |(bin, entry): (u32, Option<Entry>)| Some((bin, entry?));
+        let (at, entries): (Vec<u32>, Vec<Entry>) =
+            (0..).zip(table.bins()).filter_map(filled).unzip();
+        let queries = Queries::new(table.len(), at, keys_of(params, items, &entries));
+        Ok(ReceiverBins { table, queries })
+    }
+}
+
+/// The sender's items in their bins.
+pub struct SenderBins {
+    /// Which items are in each bin: entry i is point i.
+    pub table: Bins,
+    /// A point for each item and function.
+    pub points: Points,
+}
+
+impl SenderBins {
+    /// Puts each item into its three bins.
+    ///
+    /// # Panics
+    /// If `items` does not fit `params`.
+    pub fn new(params: &Params, items: &[Item]) -> Self {
+        assert_eq!(items.len(), params.sender_size);
+        let table = simple::table(&functions(params), &keys(items));
+        let ends = (0..table.len()).map(|bin| table.begin(bin + 1) as u32);
+        let points = Points::new(ends.collect(), keys_of(params, items, table.entries()));
+        SenderBins { table, points }
+    }
+}

@@ -1,0 +1,281 @@
+//! Targets, pads, and the candidates that the receiver finds.
+
+use bytemuck::must_cast;
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::oracle::Oracle;
+use zeroize::Zeroizing;
+
+use super::{Points, Shape};
+use crate::Output;
+
+/// Strings whose pads are computed together.
+const BATCH: usize = 256;
+
+/// Strings of one task.
+const TASK: usize = 1 << 12;
+
+/// How a string of up to 256 bits is laid out: the tag first, then the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    tag_bits: u32,
+    payload_bits: u32,
+}
+
+/// What the sender programs at a point.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Target {
+    /// What is compared; the same for all points of a bin.
+    pub tag: Block,
+    /// What comes with it.
+    pub payload: Block,
+}
+
+/// What the sender programs.
+pub struct Program<'a, T> {
+    /// How strings are laid out.
+    pub layout: Layout,
+    /// The points.
+    pub points: &'a Points,
+    /// F of the points.
+    pub outputs: &'a [Output],
+    /// `target(bin, point)` is the target of that point, which is in that bin.
+    pub target: T,
+}
+
+impl Layout {
+    /// Tags and payloads of this many bits.
+    ///
+    /// # Panics
+    /// If either has more than 128, or a tag has none.
+    pub fn new(tag_bits: u32, payload_bits: u32) -> Self {
+        assert!((1..=Block::BITS).contains(&tag_bits) && payload_bits <= Block::BITS);
+        Layout {
+            tag_bits,
+            payload_bits,
+        }
+    }
+
+    /// Bits of a tag.
+    pub fn tag_bits(&self) -> u32 {
+        self.tag_bits
+    }
+
+    /// Bits of a payload.
+    pub fn payload_bits(&self) -> u32 {
+        self.payload_bits
+    }
+
+    /// Bits of a string: ℓ + w.
+    pub fn bits(&self) -> u32 {
+        self.tag_bits + self.payload_bits
+    }
+
+    /// Words of 64 bits that hold a string: 1 to 4.
+    pub fn words(&self) -> usize {
+        self.bits().div_ceil(64) as usize
+    }
+
+    /// The string of a target, in the lowest bits.
+    ///
+    /// # Panics
+    /// If the target has more bits than this layout.
+    fn join(&self, Target { tag, payload }: Target) -> [Block; 2] {
+        assert!(tag <= low_bits(self.tag_bits) && payload <= low_bits(self.payload_bits));
+        let above = payload.checked_shl(self.tag_bits).unwrap_or(0);
+        [tag | above, payload >> (Block::BITS - self.tag_bits)]
+    }
+
+    /// The target of a string, whose unused bits may be anything.
+    fn split(&self, [low, high]: [Block; 2]) -> Target {
+        let below = low.checked_shr(self.tag_bits).unwrap_or(0);
+        let above = high.checked_shl(Block::BITS - self.tag_bits).unwrap_or(0);
+        Target {
+            tag: low & low_bits(self.tag_bits),
+            payload: (below | above) & low_bits(self.payload_bits),
+        }
+    }
+}
+
+/// A block whose lowest `bits` bits are ones.
+fn low_bits(bits: u32) -> Block {
+    Block::MAX
+        .checked_shr(Block::BITS - bits)
+        .unwrap_or_default()
+}
+
+/// The receiver's candidates for each bin.
+#[derive(Clone)]
+pub struct Strings {
+    candidates: usize,
+    layout: Layout,
+    /// Candidate c of bin b is number b·candidates + c.
+    tags: Zeroizing<Vec<Block>>,
+    /// Likewise; empty if payloads have no bits.
+    payloads: Zeroizing<Vec<Block>>,
+}
+
+impl Strings {
+    /// Uniform strings, which stay in the bins without a query.
+    pub(super) fn random(
+        candidates: usize,
+        bins: usize,
+        layout: Layout,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let mut random = |count: usize, bits| {
+            let mut blocks = Zeroizing::new(vec![0; count]);
+            Prg::random(rng).fill(&mut blocks);
+            blocks.iter_mut().for_each(|block| *block &= low_bits(bits));
+            blocks
+        };
+        let count = candidates * bins;
+        let payloads = if layout.payload_bits == 0 { 0 } else { count };
+        Strings {
+            candidates,
+            layout,
+            tags: random(count, layout.tag_bits),
+            payloads: random(payloads, layout.payload_bits),
+        }
+    }
+
+    /// Candidates per bin.
+    pub fn candidates(&self) -> usize {
+        self.candidates
+    }
+
+    /// Bits of a tag and of a payload.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The tags of all candidates, bin by bin.
+    pub fn tags(&self) -> &[Block] {
+        &self.tags
+    }
+
+    /// The payloads of all candidates, bin by bin; empty if payloads have no bits.
+    pub fn payloads(&self) -> &[Block] {
+        &self.payloads
+    }
+
+    /// Writes a candidate: what `slot` holds under `pad`.
+    pub(super) fn set<const W: usize>(
+        &mut self,
+        bin: usize,
+        candidate: usize,
+        slot: &[u64; W],
+        pad: [u64; 4],
+    ) {
+        let mut words = pad;
+        words.iter_mut().zip(slot).for_each(|(to, s)| *to ^= s);
+        let target = self.layout.split(must_cast(words));
+        let number = bin * self.candidates + candidate;
+        self.tags[number] = target.tag;
+        if let Some(payload) = self.payloads.get_mut(number) {
+            *payload = target.payload;
+        }
+    }
+}
+
+/// The pads of a run: F expanded to 256 bits.
+pub(super) struct Pads(Oracle);
+
+impl Pads {
+    pub(super) fn new(shape: &Shape) -> Self {
+        Pads(Oracle::new("vesica/1 opprf pad", &shape.params.session))
+    }
+
+    /// The pads of consecutive outputs, in slices of at most [`BATCH`]: calls `each` with the position of the first
+    /// and the pads. `inputs` gives the bin and the index of an output's pad.
+    ///
+    /// Pad `index` of F in a bin is the hash of the three.
+    pub(super) fn for_each(
+        &self,
+        outputs: &[Output],
+        mut inputs: impl Iterator<Item = (usize, usize)>,
+        mut each: impl FnMut(usize, &[[u64; 4]]),
+    ) {
+        let mut hashed = Zeroizing::new([[0u64; 4]; BATCH]);
+        let mut pads = Zeroizing::new([[0u64; 4]; BATCH]);
+        for (batch, outputs) in outputs.chunks(BATCH).enumerate() {
+            for ((to, [a, b]), (bin, index)) in hashed.iter_mut().zip(outputs).zip(&mut inputs) {
+                *to = [*a, *b, bin as u64, index as u64];
+            }
+            let pads = &mut pads[..outputs.len()];
+            let inputs = bytemuck::must_cast_slice::<[u64; 4], [u8; 32]>(&hashed[..outputs.len()]);
+            self.0
+                .hash_many(inputs, bytemuck::must_cast_slice_mut(pads));
+            each(batch * BATCH, pads);
+        }
+    }
+
+    /// Step 2: the target of each point hidden by its pad number `index(point)`.
+    pub(super) fn hide<const W: usize>(
+        &self,
+        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        index: impl Fn(usize) -> usize + Sync,
+    ) -> Vec<[u64; W]> {
+        let Program {
+            layout,
+            points,
+            outputs,
+            target,
+        } = program;
+        let mut hidden = vec![[0; W]; points.len()];
+        let tasks = hidden.par_chunks_mut(TASK).zip(outputs.par_chunks(TASK));
+        tasks.enumerate().for_each(|(task, (hidden, outputs))| {
+            let start = task * TASK;
+            let mut bins = points.bins_from(start);
+            let inputs = points.bins_from(start).zip((start..).map(&index));
+            self.for_each(outputs, inputs, |from, pads| {
+                let places = (start + from..).zip(&mut bins);
+                for ((to, pad), (point, bin)) in hidden[from..].iter_mut().zip(pads).zip(places) {
+                    let string = must_cast::<[Block; 2], [u64; 4]>(layout.join(target(bin, point)));
+                    *to = std::array::from_fn(|i| pad[i] ^ string[i]);
+                }
+            });
+        });
+        hidden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_hold_tag_and_payload() {
+        for tag_bits in [1, 40, 63, 64, 65, 127, 128] {
+            for payload_bits in [0, 1, 63, 64, 65, 127, 128] {
+                let layout = Layout::new(tag_bits, payload_bits);
+                assert_eq!(layout.bits().div_ceil(64), layout.words() as u32);
+                let of = |x: Block| Target {
+                    tag: x & low_bits(tag_bits),
+                    payload: x.rotate_left(60) & low_bits(payload_bits),
+                };
+                for x in [0, Block::MAX, 0x0123_4567_89ab_cdef_1122_3344_5566_7788] {
+                    let [low, high] = layout.join(of(x));
+                    // Nothing beyond the string's bits.
+                    let words = must_cast::<[Block; 2], [u64; 4]>([low, high]);
+                    assert!(words[layout.words()..].iter().all(|word| *word == 0));
+                    assert!(layout.split([low, high]) == of(x));
+                    if layout.bits() < 128 {
+                        assert_eq!(low >> layout.bits(), 0);
+                        assert!(layout.split([low | 1 << layout.bits(), !high]) == of(x));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn targets_fit_their_layout() {
+        Layout::new(40, 64).join(Target {
+            tag: 1 << 40,
+            payload: 0,
+        });
+    }
+}

@@ -1,0 +1,523 @@
+mod against_reference;
+mod distribution;
+mod wrong_peers;
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+use vesica_testing::{Recorder, Tape, honest, items, rng, run_both, says};
+use vesica_wire::{Kind, Limit, MAX_FRAME, memory_pair};
+use zeroize::Zeroizing;
+
+use super::bins::{HASHES, ReceiverBins, SenderBins};
+use super::*;
+use crate::Item;
+use crate::kkrt::Kkrt;
+use crate::vole::Vole;
+
+/// An ideal OPRF: both parties hash what they ask for under a key that neither of them looks at.
+#[derive(Clone, Copy, Default)]
+struct Ideal;
+
+fn ideal(keys: &[Key]) -> Zeroizing<Vec<Output>> {
+    let oracle = Oracle::new("vesica test ideal OPRF", &[8; 32]);
+    let hash = |key: &Key| crate::output(&oracle.hash(&[key]));
+    Zeroizing::new(keys.par_iter().map(hash).collect())
+}
+
+impl BatchOprf for Ideal {
+    fn max_lambda(&self, _: u64, _: u64) -> u32 {
+        128
+    }
+
+    fn working_bytes(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+
+    fn receive_batch(
+        &self,
+        _: &mut dyn Channel,
+        params: &Params,
+        queries: &Queries,
+        _: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<Output>>, Error> {
+        assert_eq!(params.receiver_size, queries.len());
+        Ok(ideal(queries.keys()))
+    }
+
+    fn send_batch(
+        &self,
+        _: &mut dyn Channel,
+        params: &Params,
+        points: &Points,
+        _: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<Output>>, Error> {
+        assert_eq!(params.sender_size, points.len());
+        Ok(ideal(points.keys()))
+    }
+}
+
+fn params(receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size,
+        sender_size,
+        session: [6; 32],
+    }
+}
+
+/// A payload that depends on item and bin.
+fn payload(bits: u32, item: &Item, bin: usize) -> Block {
+    let hash = Oracle::new("vesica test payload", item).hash(&[&(bin as u64).to_le_bytes()]);
+    let [low, _] = crate::halves(&hash);
+    low.checked_shr(Block::BITS - bits).unwrap_or(0)
+}
+
+/// What came of a run: tags of the bins on one side, candidates on the other, and which bins should match.
+struct Run {
+    tags: Zeroizing<Vec<Block>>,
+    strings: Strings,
+    /// For each bin, the payload of the receiver's item there, and whether the sender has that item.
+    expected: Vec<Option<(Block, bool)>>,
+}
+
+/// Runs the OPPRF on two sets over a pair of channels.
+fn run_over<O: BatchOprf, H: Hint>(
+    opprf: &Opprf<O, H>,
+    params: &Params,
+    payload_bits: u32,
+    (ours, theirs): (&[Item], &[Item]),
+    channels: (impl Channel, impl Channel),
+) -> (Result<Run, Error>, Result<(), Error>) {
+    let shape = bins::shape(params, payload_bits);
+    let tags = opprf.random_tags(&shape, &mut rng(5));
+    let sender = SenderBins::new(params, theirs);
+    let item = |point: usize| &theirs[sender.table.entries()[point].item()];
+    let target = |bin: usize, point: usize| Target {
+        tag: tags[bin],
+        payload: payload(payload_bits, item(point), bin),
+    };
+    let (received, sent) = run_both(
+        channels,
+        |channel| {
+            let bins = ReceiverBins::new(params, ours)?;
+            let strings = opprf.receive(channel, &shape, &bins.queries, &mut rng(2));
+            Ok((bins, strings.inspect_err(|error| channel.abort(error))?))
+        },
+        |channel| opprf.send(channel, &shape, &sender.points, target, &mut rng(1)),
+    );
+    let held: HashSet<&Item> = theirs.iter().collect();
+    let run = received.map(|(receiver, strings)| {
+        let expect = |(bin, entry): (usize, Option<vesica_encodings::Entry>)| {
+            let item = &ours[entry?.item()];
+            Some((payload(payload_bits, item, bin), held.contains(item)))
+        };
+        let bins = receiver.table.bins().enumerate();
+        let expected = bins.map(expect).collect();
+        let tags = tags.clone();
+        Run {
+            tags,
+            strings,
+            expected,
+        }
+    });
+    (run, sent)
+}
+
+fn run<O: BatchOprf + Default, H: Hint + Default>(
+    params: &Params,
+    payload_bits: u32,
+    sets: (&[Item], &[Item]),
+) -> Run {
+    let opprf = Opprf::<O, H>::default();
+    let (run, sent) = run_over(&opprf, params, payload_bits, sets, memory_pair());
+    sent.unwrap();
+    run.unwrap()
+}
+
+impl Run {
+    /// The candidates of a bin.
+    fn candidates(&self, bin: usize) -> impl Iterator<Item = Target> {
+        let each = self.strings.candidates();
+        (bin * each..(bin + 1) * each).map(|i| Target {
+            tag: self.strings.tags()[i],
+            payload: self.strings.payloads().get(i).copied().unwrap_or(0),
+        })
+    }
+
+    /// Exactly the bins of common items match, once each and with the right payload.
+    fn check(&self, common: usize) {
+        let mut met = 0;
+        for (bin, expected) in self.expected.iter().enumerate() {
+            let equal: Vec<Target> = self
+                .candidates(bin)
+                .filter(|candidate| candidate.tag == self.tags[bin])
+                .collect();
+            match expected {
+                Some((payload, true)) => {
+                    assert_eq!(equal.len(), 1);
+                    assert_eq!(equal[0].payload, *payload);
+                    met += 1;
+                }
+                _ => assert!(equal.is_empty(), "bin {bin} matches by chance"),
+            }
+        }
+        assert_eq!(met, common);
+    }
+}
+
+/// Two sets with this many common items.
+fn sets(n_r: usize, n_s: usize, common: usize) -> (Vec<Item>, Vec<Item>) {
+    let ours = items(3, n_r);
+    let mut theirs = items(4, n_s);
+    theirs[..common].copy_from_slice(&ours[..common]);
+    theirs.reverse();
+    (ours, theirs)
+}
+
+/// Sizes of both sets and of what they share.
+const SIZES: [(usize, usize, usize); 14] = [
+    (0, 0, 0),
+    (0, 3, 0),
+    (3, 0, 0),
+    (1, 1, 1),
+    (1, 1, 0),
+    (2, 2, 1),
+    (4, 4, 4),
+    (1, 700, 1),
+    (700, 1, 1),
+    (300, 300, 300),
+    (300, 300, 0),
+    (256, 3000, 100),
+    (3000, 256, 100),
+    (1700, 1300, 250),
+];
+
+fn agree_on_all_sizes<H: Hint + Default>() {
+    for (n_r, n_s, common) in SIZES {
+        let (ours, theirs) = sets(n_r, n_s, common);
+        for payload_bits in [0, 64, 128] {
+            run::<Ideal, H>(&params(n_r, n_s), payload_bits, (&ours, &theirs)).check(common);
+        }
+    }
+    let (ours, theirs) = sets(500, 500, 200);
+    for payload_bits in [1, 2, 63, 65, 100, 127] {
+        run::<Ideal, H>(&params(500, 500), payload_bits, (&ours, &theirs)).check(200);
+    }
+}
+
+#[test]
+fn okvs_candidates_match_on_common_items_only() {
+    agree_on_all_sizes::<OkvsHint>();
+}
+
+#[test]
+fn relaxed_candidates_match_on_common_items_only() {
+    agree_on_all_sizes::<RelaxedHint>();
+}
+
+/// Bins with hundreds of points each, or hardly any points; several frames.
+#[test]
+fn very_unequal_sizes() {
+    for (n_r, n_s) in [(1 << 8, 1 << 16), (1 << 16, 1 << 8)] {
+        let (ours, theirs) = sets(n_r, n_s, 100);
+        run::<Ideal, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
+        run::<Ideal, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
+    }
+}
+
+#[test]
+fn the_opprf_works_over_vole() {
+    for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (3, 500, 2), (900, 700, 200)] {
+        let (ours, theirs) = sets(n_r, n_s, common);
+        run::<Vole, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
+        run::<Vole, RelaxedHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
+    }
+}
+
+#[test]
+fn the_opprf_works_over_kkrt() {
+    for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (3, 500, 2), (7000, 700, 200)] {
+        let (ours, theirs) = sets(n_r, n_s, common);
+        run::<Kkrt, OkvsHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
+        run::<Kkrt, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
+    }
+}
+
+/// As many bits as the tables, the OKVS and 128-bit tags allow.
+#[test]
+fn more_statistical_security() {
+    let (ours, theirs) = sets(200, 300, 50);
+    for lambda in [20, 64] {
+        let params = Params {
+            lambda,
+            ..params(200, 300)
+        };
+        run::<Vole, OkvsHint>(&params, 128, (&ours, &theirs)).check(50);
+        run::<Ideal, RelaxedHint>(&params, 64, (&ours, &theirs)).check(50);
+    }
+}
+
+/// One string per bin after CGS22's figure 7: PSI sets, relaxed candidates, and a second run with the roles changed.
+fn membership<O: BatchOprf + Default, H: Hint + Default>(n_r: usize, n_s: usize, common: usize) {
+    let (ours, theirs) = sets(n_r, n_s, common);
+    let first = run::<Ideal, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs));
+    let shape = membership::shape(&bins::shape(&params(n_r, n_s), 64), HASHES, 64);
+    let opprf = Opprf::<O, H>::default();
+    let tags = opprf.random_tags(&shape, &mut rng(11));
+    let masks: Vec<Block> = items(12, shape.bins)
+        .iter()
+        .map(|item| payload(64, item, 0))
+        .collect();
+    let points = membership::points(&shape, &first.strings);
+    let queries = membership::queries(&shape, &first.tags);
+    let target = |bin: usize, point: usize| {
+        assert_eq!(point / HASHES, bin);
+        Target {
+            tag: tags[bin],
+            payload: first.strings.payloads()[point] ^ masks[bin],
+        }
+    };
+    let (strings, ()) = honest(
+        |channel| opprf.receive(channel, &shape, &queries, &mut rng(9)),
+        |channel| opprf.send(channel, &shape, &points, target, &mut rng(10)),
+    );
+    let mut met = 0;
+    for (bin, expected) in first.expected.iter().enumerate() {
+        let equal = strings.tags()[bin] == tags[bin];
+        assert_eq!(equal, matches!(expected, Some((_, true))));
+        if let (true, Some((payload, _))) = (equal, expected) {
+            assert_eq!(strings.payloads()[bin] ^ masks[bin], *payload);
+            met += 1;
+        }
+    }
+    assert_eq!(met, common);
+}
+
+#[test]
+fn one_string_remains_of_three_candidates() {
+    for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (2, 700, 1), (1500, 900, 300)] {
+        membership::<Ideal, TableHint>(n_r, n_s, common);
+        membership::<Ideal, OkvsHint>(n_r, n_s, common);
+    }
+    membership::<Vole, TableHint>(400, 300, 100);
+    membership::<Kkrt, TableHint>(400, 300, 100);
+}
+
+/// A candidate that is in its bin twice is asked for once.
+#[test]
+fn equal_candidates_have_keys_of_their_own() {
+    let first = bins::shape(&params(3, 3), 0);
+    let shape = membership::shape(&first, HASHES, 0);
+    let layout = Layout::new(60, 0);
+    let mut strings = Strings::random(HASHES, shape.bins, layout, &mut rng(1));
+    let tags: Vec<Block> = strings.tags().iter().copied().step_by(HASHES).collect();
+    // All three candidates of each bin are equal.
+    for (bin, tag) in tags.iter().enumerate() {
+        for candidate in 0..HASHES {
+            let pad = [*tag as u64, (*tag >> 64) as u64, 0, 0];
+            strings.set(bin, candidate, &[0u64], pad);
+        }
+    }
+    let points = membership::points(&shape, &strings);
+    let all: HashSet<&Key> = points.keys().iter().collect();
+    assert_eq!(all.len(), HASHES * shape.bins);
+    let queries = membership::queries(&shape, &tags);
+    assert!(
+        queries
+            .keys()
+            .iter()
+            .eq(points.keys().iter().step_by(HASHES))
+    );
+    let opprf = Opprf::<Ideal, TableHint>::default();
+    let target = |bin, _| Target {
+        tag: bin as Block,
+        payload: 0,
+    };
+    let (strings, ()) = honest(
+        |channel| opprf.receive(channel, &shape, &queries, &mut rng(9)),
+        |channel| opprf.send(channel, &shape, &points, target, &mut rng(10)),
+    );
+    assert!(strings.tags().iter().copied().eq(0..shape.bins as Block));
+}
+
+/// An item's bins are distinct, and its keys are its own for each function; the parties agree on both.
+#[test]
+fn keys_name_items_and_functions() {
+    // Three bins for two items: all bins of all items meet.
+    for n in [2, 3, 900] {
+        let params = params(n, n);
+        let (ours, _) = sets(n, n, 0);
+        let receiver = ReceiverBins::new(&params, &ours).unwrap();
+        let sender = SenderBins::new(&params, &ours);
+        assert_eq!(sender.points.len(), HASHES * n);
+        let all: HashSet<&Key> = sender.points.keys().iter().collect();
+        assert_eq!(all.len(), HASHES * n);
+        let mut found = 0;
+        for (bin, key) in receiver.queries.at().iter().zip(receiver.queries.keys()) {
+            let bin = *bin as usize;
+            let here = sender.points.begin(bin)..sender.points.begin(bin + 1);
+            let equal: Vec<usize> = here.filter(|p| sender.points.keys()[*p] == *key).collect();
+            assert_eq!(equal.len(), 1);
+            let entry = sender.table.entries()[equal[0]];
+            assert_eq!(Some(entry), receiver.table.bin(bin));
+            found += 1;
+        }
+        assert_eq!(found, n);
+    }
+}
+
+#[test]
+fn points_know_their_bins() {
+    let points = Points::new(vec![0, 2, 2, 5, 5], items(1, 5));
+    let bins = |start| points.bins_from(start).take(5 - start).collect::<Vec<_>>();
+    assert_eq!(bins(0), [1, 1, 3, 3, 3]);
+    assert_eq!(bins(1), [1, 3, 3, 3]);
+    assert_eq!(bins(2), [3, 3, 3]);
+    assert_eq!(bins(5), [0; 0]);
+    assert_eq!(
+        (0..6).map(|bin| points.begin(bin)).collect::<Vec<_>>(),
+        [0, 0, 2, 2, 5, 5]
+    );
+}
+
+/// The sizes at λ = 40: a share of 2^-42 for each event.
+#[test]
+fn strings_are_as_long_as_the_bound_asks_for() {
+    let bits = |log: u32| {
+        let n = 1 << log;
+        let shape = bins::shape(&params(n, n), 0);
+        let one = Opprf::<Vole, OkvsHint>::default().tag_bits(&shape);
+        let three = Opprf::<Vole, RelaxedHint>::default().tag_bits(&shape);
+        (shape.bins, one, three)
+    };
+    assert_eq!(bits(0), (3, 44, 46));
+    assert_eq!(bits(16), (83231, 59, 60));
+    assert_eq!(bits(20), (1_331_692, 63, 64));
+    assert_eq!(bits(22), (5_326_767, 65, 66));
+    // The least ℓ: candidates·bins·2^-ℓ is at most the share, and more than half of it.
+    for n in [0, 1, 5, 1000, 1 << 16] {
+        let shape = bins::shape(&params(n, 1), 0);
+        let tag_bits = Opprf::<Vole, RelaxedHint>::default().tag_bits(&shape);
+        let candidates = (3 * shape.bins) as u128;
+        assert!(candidates << 42 <= 1 << tag_bits && candidates << 43 > 1 << tag_bits);
+    }
+}
+
+#[test]
+fn limits_of_statistical_security() {
+    let limits = |n_r: usize, n_s: usize| {
+        let shape = bins::shape(&params(n_r, n_s), 64);
+        let second = membership::shape(&shape, HASHES, 64);
+        (
+            Opprf::<Vole, OkvsHint>::default().max_lambda(&shape),
+            Opprf::<Vole, RelaxedHint>::default().max_lambda(&shape),
+            Opprf::<Vole, TableHint>::default().max_lambda(&second),
+        )
+    };
+    assert_eq!(limits(1 << 16, 1 << 16), (89, 89, 88));
+    assert_eq!(limits(1 << 20, 1 << 20), (81, 81, 80));
+    assert_eq!(limits(1 << 26, 1 << 26), (69, 69, 68));
+}
+
+/// Memory grows with both sets, and is some hundred bytes per item.
+#[test]
+fn memory_is_linear() {
+    let of = |n_r: usize, n_s: usize| {
+        let shape = bins::shape(&params(n_r, n_s), 64);
+        [
+            Opprf::<Vole, OkvsHint>::default().working_bytes(&shape),
+            Opprf::<Vole, RelaxedHint>::default().working_bytes(&shape),
+            Opprf::<Kkrt, RelaxedHint>::default().working_bytes(&shape),
+        ]
+    };
+    let n = 1 << 20;
+    for ((both, ours), theirs) in of(n, n).into_iter().zip(of(n, 1)).zip(of(1, n)) {
+        assert!((200..700).contains(&(both >> 20)), "{both}");
+        assert!(ours <= both && theirs <= both && both <= ours + theirs);
+    }
+}
+
+/// Bits on the wire are those of the function; no frame is longer than one may be; and no kind is another's.
+fn sent_as_computed<H: Hint + Default>(n: usize, payload_bits: u32, kinds: &[Kind]) {
+    let (ours, theirs) = sets(n, n, n / 2);
+    let opprf = Opprf::<Ideal, H>::default();
+    let shape = bins::shape(&params(n, n), payload_bits);
+    let (receiving, sending) = memory_pair();
+    let mut sending = Recorder::new(sending);
+    let sets = (&ours[..], &theirs[..]);
+    let (run, _) = run_over(
+        &opprf,
+        &params(n, n),
+        payload_bits,
+        sets,
+        (receiving, &mut sending),
+    );
+    run.unwrap().check(n / 2);
+    assert!(
+        sending
+            .sent
+            .iter()
+            .all(|(kind, frame)| kinds.contains(kind) && frame.len() <= MAX_FRAME)
+    );
+    let bytes: usize = sending.sent.iter().map(|(_, frame)| frame.len()).sum();
+    let bits = opprf.hint.bits(&shape, opprf.layout(&shape).bits());
+    assert_eq!(bytes as u64, bits.div_ceil(8));
+}
+
+#[test]
+fn hints_are_as_long_as_computed() {
+    for n in [0, 1, 10, 3000] {
+        sent_as_computed::<OkvsHint>(n, 64, &[OKVS]);
+        sent_as_computed::<RelaxedHint>(n, 0, &[RELAXED]);
+    }
+    // Several frames.
+    sent_as_computed::<OkvsHint>(40_000, 64, &[OKVS]);
+    sent_as_computed::<RelaxedHint>(40_000, 64, &[RELAXED]);
+}
+
+/// Items that repeat, which no caller has, are an error and no retry.
+#[test]
+fn what_cannot_be_encoded_is_an_error() {
+    let theirs = vec![[5; 32]; 2];
+    let params = params(4, 2);
+    let shape = bins::shape(&params, 0);
+    let points = SenderBins::new(&params, &theirs).points;
+    let mut tape = Tape::default();
+    let target = |bin, point| Target {
+        tag: (bin + point) as Block,
+        payload: 0,
+    };
+    let sent =
+        Opprf::<Ideal, OkvsHint>::default().send(&mut tape, &shape, &points, target, &mut rng(1));
+    assert!(matches!(
+        sent,
+        Err(Error::Resource {
+            limit: Limit::Encoding,
+            ..
+        })
+    ));
+    assert!(tape.0.is_empty());
+    let four = ReceiverBins::new(&params, &[[5; 32]; 4]).map(|_| ());
+    assert!(says(four).starts_with("the keys cannot be encoded"));
+    // Two points with one F have no nonce.
+    let twice = Points::new(vec![2; shape.bins], vec![[9; 32]; 2]);
+    let shape = Shape {
+        params: Params {
+            sender_size: 2,
+            ..shape.params
+        },
+        ..shape
+    };
+    let opprf = Opprf::<Ideal, TableHint>::default();
+    let sent = opprf.send(&mut tape, &shape, &twice, target, &mut rng(1));
+    assert!(matches!(
+        sent,
+        Err(Error::Resource {
+            limit: Limit::Encoding,
+            ..
+        })
+    ));
+    assert!(tape.0.is_empty());
+}
