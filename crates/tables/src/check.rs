@@ -8,14 +8,15 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::format::Format;
-use crate::key::{KeySpec, Wanted};
-use crate::keys::Counts;
+use crate::key::KeySpec;
+use crate::keys::{Counts, RowValue};
 use crate::profile::{Profile, is_nfc};
 use crate::scan::scan;
 use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
+use crate::wanted::Wanted;
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;
@@ -164,7 +165,7 @@ impl CheckSink<'_> {
         let CheckSink {
             canonical, keys, ..
         } = self;
-        canonical.drain(|item| keys.add(item, 0))
+        canonical.drain(|item| keys.add(item, RowValue::default()))
     }
 }
 

@@ -99,7 +99,7 @@ pub enum ErrorKind {
         /// The type, as its format calls it.
         found: String,
     },
-    /// A row's value that cannot be computed with.
+    /// A row's value that cannot be computed with, or the values of all rows with the key of this one.
     BadValue {
         /// What is wrong with it; never the value.
         reason: &'static str,
@@ -238,9 +238,9 @@ impl Error {
                 Some("cast it to an integer or to a decimal of a fixed scale".into())
             }
             ErrorKind::BadValue { .. } => Some(
-                "values are numbers such as -12.50; --value-scale and --value-bound declare their range".into(),
+                "values are numbers such as -12.50; see --value-scale, --value-bound and --value-repeated".into(),
             ),
-            ErrorKind::ValuesTooLarge => Some("raise --memory".into()),
+            ErrorKind::ValuesTooLarge => Some("raise --memory, of which a quarter is for keys and values".into()),
             ErrorKind::UnsupportedInput { .. } => {
                 Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
             }

@@ -1,7 +1,6 @@
 //! Which columns make a key, and how.
 
 use crate::error::{Error, Result};
-use crate::number::ValueColumn;
 use crate::profile::Profile;
 
 /// One column of a key.
@@ -96,36 +95,6 @@ impl KeySpec {
             .iter()
             .map(|c| c.profile.id().to_owned())
             .collect()
-    }
-}
-
-/// The columns that a pass reads: those of the key, and after them the one of the values, if there is one.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) key: &'a KeySpec,
-    pub(crate) value: Option<&'a ValueColumn>,
-}
-
-impl<'a> Wanted<'a> {
-    /// The key alone.
-    pub(crate) fn key(key: &'a KeySpec) -> Self {
-        Wanted { key, value: None }
-    }
-
-    /// The names, in order.
-    pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
-        let key = self.key.columns.iter().map(|column| &*column.name);
-        key.chain(self.value.map(|column| &*column.name))
-    }
-
-    /// How many they are.
-    pub(crate) fn len(self) -> usize {
-        self.value_index() + usize::from(self.value.is_some())
-    }
-
-    /// Where the values are.
-    pub(crate) fn value_index(self) -> usize {
-        self.key.columns.len()
     }
 }
 

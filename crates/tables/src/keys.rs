@@ -1,5 +1,7 @@
 //! The first pass: from rows to items.
 
+use std::num::NonZeroU64;
+
 use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -76,6 +78,18 @@ impl Keys {
         Ok(matched)
     }
 
+    /// The first row of each item, counted from 0.
+    pub fn first_rows(&self) -> Vec<u64> {
+        let mut first = vec![u64::MAX; self.digests.len()];
+        for (row, item) in (0..).zip(&self.row_items) {
+            // NO_ITEM is beyond every index.
+            if let Some(first) = first.get_mut(*item as usize) {
+                *first = row.min(*first);
+            }
+        }
+        first
+    }
+
     /// The rows whose item matched. `matched` has one entry for each of [`Keys::digests`].
     pub fn rows_of(&self, matched: &[bool]) -> RowSet {
         let mut rows = RowSet::none(self.row_items.len() as u64);
@@ -125,9 +139,65 @@ const BATCH: usize = 64;
 pub(crate) struct Collector<'a> {
     keys: Keys,
     seen: HashTable<Slot>,
-    column: Option<&'a ValueColumn>,
+    sums: Option<Sums<'a>>,
     /// Items that are not in `keys` yet, with their rows counted from 0 and their values.
-    pending: Vec<(u32, [u8; 32], i64)>,
+    pending: Vec<(u32, [u8; 32], RowValue)>,
+}
+
+/// What a row adds to the value of its item; it counts for nothing without a value column.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RowValue {
+    pub(crate) units: i64,
+    /// Line on which the row starts, in text formats.
+    pub(crate) line: Option<u64>,
+}
+
+/// The sums of values over the rows of each item.
+struct Sums<'a> {
+    column: &'a ValueColumn,
+    /// Fewer than 2^32 terms of 64 bits, so that no sum overflows, in whichever order its terms come.
+    sums: Vec<i128>,
+    /// Line on which the first row of the item starts.
+    lines: Vec<Option<NonZeroU64>>,
+}
+
+impl Sums<'_> {
+    /// Bytes for each item: a sum and a line, and at the end the value that comes of it.
+    const BYTES: u64 = 16 + 8 + 8;
+
+    /// The first row of a new item.
+    fn push(&mut self, value: &RowValue) {
+        self.sums.push(value.units.into());
+        self.lines.push(value.line.and_then(NonZeroU64::new));
+    }
+
+    /// Another row of an item.
+    fn add(&mut self, item: u32, value: &RowValue) -> Result<()> {
+        if !self.column.sums_repeated {
+            return Err(self
+                .column
+                .wrong("belongs to a key that an earlier row has"));
+        }
+        self.sums[item as usize] += i128::from(value.units);
+        Ok(())
+    }
+
+    /// The values of the items. An error names the first row of its item.
+    fn finish(self, row_items: &[u32]) -> Result<Vec<i64>> {
+        let value = |(item, sum): (usize, &i128)| {
+            self.column.within(*sum).ok_or_else(|| {
+                let mut rows = (0..).zip(row_items).filter(|(_, i)| **i as usize == item);
+                let first = rows.next().map_or(0, |(row, _): (u64, _)| row);
+                let reason = match rows.next() {
+                    None => "exceeds the declared bound",
+                    Some(_) => "exceeds the declared bound in the sum over the rows of its key",
+                };
+                let line = self.lines[item].map(NonZeroU64::get);
+                self.column.wrong(reason).at_row(first + 1, line)
+            })
+        };
+        self.sums.iter().enumerate().map(value).collect()
+    }
 }
 
 /// An item in the table of those seen. The tag is part of its digest, so that the table grows
@@ -155,16 +225,18 @@ fn hash(tag: u32) -> u64 {
 impl<'a> Collector<'a> {
     /// Gathers the values of a column too, if there is one.
     pub(crate) fn new(column: Option<&'a ValueColumn>) -> Self {
-        let mut collector = Collector {
-            column,
+        Collector {
+            sums: column.map(|column| Sums {
+                column,
+                sums: Vec::new(),
+                lines: Vec::new(),
+            }),
             ..Collector::default()
-        };
-        collector.keys.values = column.map(|_| Vec::new());
-        collector
+        }
     }
 
-    /// Adds the item of the next row, and its value, which counts for nothing without a column.
-    pub(crate) fn add(&mut self, item: Item, value: i64) -> Result<()> {
+    /// Adds the item of the next row, and its value.
+    pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
         let Keys {
             row_items, counts, ..
         } = &mut self.keys;
@@ -205,9 +277,9 @@ impl<'a> Collector<'a> {
             let item = match found.or_else(|| self.find(digest)) {
                 Some(item) => {
                     self.keys.counts.duplicates += 1;
-                    if let (Some(column), Some(values)) = (self.column, &mut self.keys.values) {
-                        let added = column.add(&mut values[item as usize], *value);
-                        added.map_err(|e| e.at_row(u64::from(*row) + 1, None))?;
+                    if let Some(sums) = &mut self.sums {
+                        let added = sums.add(item, value);
+                        added.map_err(|e| e.at_row(u64::from(*row) + 1, value.line))?;
                     }
                     item
                 }
@@ -215,8 +287,8 @@ impl<'a> Collector<'a> {
                     // There are no more items than rows, which fit.
                     let item = self.keys.digests.len() as u32;
                     self.keys.digests.push(*digest);
-                    if let Some(values) = &mut self.keys.values {
-                        values.push(*value);
+                    if let Some(sums) = &mut self.sums {
+                        sums.push(value);
                     }
                     let slot = Slot {
                         tag: Slot::tag(digest),
@@ -239,17 +311,22 @@ impl<'a> Collector<'a> {
         self.seen.find(hash(tag), same).map(|s| s.item)
     }
 
+    /// Whether values are gathered too.
+    pub(crate) fn has_values(&self) -> bool {
+        self.sums.is_some()
+    }
+
     /// Approximate memory use of the keys so far, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         // A digest, a value, and a slot in a table that is half full at worst.
-        let value = if self.column.is_some() { 8 } else { 0 };
+        let value = self.sums.as_ref().map_or(0, |_| Sums::BYTES);
         4 * self.keys.row_items.len() as u64 + (32 + 18 + value) * self.keys.digests.len() as u64
     }
 
     pub(crate) fn finish(mut self) -> Result<Keys> {
         self.flush()?;
-        if let (Some(column), Some(values)) = (self.column, &self.keys.values) {
-            column.check_sums(values)?;
+        if let Some(sums) = self.sums.take() {
+            self.keys.values = Some(sums.finish(&self.keys.row_items)?);
         }
         self.keys.counts.items = self.keys.digests.len() as u64;
         self.keys.digests.shrink_to_fit();
@@ -271,6 +348,7 @@ mod tests {
             bound: 1000 * 1000,
             sums_repeated: true,
         };
+        let value = |units| RowValue { units, line: None };
         let mut collector = Collector::new(Some(&column));
         let mut sums = Vec::new();
         let mut first: HashMap<[u8; 32], u32> = HashMap::new();
@@ -284,7 +362,7 @@ mod tests {
                         } else {
                             Item::Invalid
                         },
-                        1,
+                        value(1),
                     )
                     .unwrap();
                 expected.push(Keys::NO_ITEM);
@@ -302,7 +380,7 @@ mod tests {
                 digest,
                 changed: i % 10 == 0,
             };
-            collector.add(digest, i64::from(i)).unwrap();
+            collector.add(digest, value(i.into())).unwrap();
         }
         let keys = collector.finish().unwrap();
         assert_eq!(keys.values(), Some(&*sums));

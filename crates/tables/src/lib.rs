@@ -78,6 +78,7 @@ mod spool;
 mod streams;
 mod text;
 mod value;
+mod wanted;
 mod whole;
 mod write;
 

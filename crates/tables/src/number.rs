@@ -17,7 +17,7 @@ pub struct ValueColumn {
 }
 
 impl ValueColumn {
-    /// The value of a row in units.
+    /// The value of a row in units, whatever the bound: that is for the sum over the rows of a key.
     pub(crate) fn units(&self, value: Value<'_>) -> Result<i64> {
         let units = match value {
             Value::Null => Err("is empty"),
@@ -27,46 +27,23 @@ impl ValueColumn {
             Value::Typed(Kind::Integer | Kind::Decimal, text) => parse(text, self.scale),
             Value::Bytes(_) | Value::Typed(..) => Err(NOT_A_NUMBER),
         };
-        units
-            .and_then(|units| self.within(units))
-            .map_err(|reason| self.wrong(reason))
+        units.map_err(|reason| self.wrong(reason))
     }
 
-    /// Adds the value of another row of the same key.
-    pub(crate) fn add(&self, sum: &mut i64, units: i64) -> Result<()> {
-        if !self.sums_repeated {
-            return Err(self.wrong("belongs to a key that an earlier row has"));
-        }
-        *sum = sum
-            .checked_add(units)
-            .ok_or_else(|| self.wrong(TOO_LARGE))?;
-        Ok(())
+    /// The sum over the rows of a key, if it is within the bound.
+    pub(crate) fn within(&self, sum: i128) -> Option<i64> {
+        let sum = i64::try_from(sum).ok()?;
+        (sum.unsigned_abs() <= self.bound).then_some(sum)
     }
 
-    /// Refuses sums beyond the bound.
-    pub(crate) fn check_sums(&self, sums: &[i64]) -> Result<()> {
-        match sums.iter().all(|sum| sum.unsigned_abs() <= self.bound) {
-            true => Ok(()),
-            false => {
-                Err(self.wrong("exceeds the declared bound in the sum over the rows of a key"))
-            }
-        }
-    }
-
-    fn within(&self, units: i64) -> Result<i64, &'static str> {
-        match units.unsigned_abs() <= self.bound {
-            true => Ok(units),
-            false => Err(TOO_LARGE),
-        }
-    }
-
-    fn wrong(&self, reason: &'static str) -> Error {
+    /// An error about a row's value; `reason` goes on from "the value".
+    pub(crate) fn wrong(&self, reason: &'static str) -> Error {
         Error::new(ErrorKind::BadValue { reason }).in_column(&self.name)
     }
 }
 
 const NOT_A_NUMBER: &str = "is not a decimal number";
-const TOO_LARGE: &str = "exceeds the declared bound";
+const TOO_LARGE: &str = "does not fit into 63 bits";
 
 /// Units of 10^-`scale` in a number such as `-12.50`. White space around it does not count.
 fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
@@ -151,21 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_bound_and_of_other_types_are_refused() {
-        let column = |sums_repeated| ValueColumn {
+    fn values_of_other_types_and_sums_beyond_the_bound_are_refused() {
+        let column = ValueColumn {
             name: "spent".into(),
             scale: 2,
             bound: 10_000,
-            sums_repeated,
+            sums_repeated: true,
         };
-        let units = |value| column(true).units(value);
-        assert_eq!(units(Value::Text(b"-100.00")).unwrap(), -10_000);
+        let units = |value| column.units(value);
+        assert_eq!(units(Value::Text(b"-100.01")).unwrap(), -10_001);
         assert_eq!(units(Value::Typed(Kind::Decimal, "1.5")).unwrap(), 150);
         for value in [
             Value::Null,
             Value::Text(b""),
             Value::Text(b"\xff"),
-            Value::Text(b"100.01"),
+            Value::Text(b"100.012"),
             Value::Typed(Kind::Date, "2024-02-29"),
             Value::Bytes(b"1"),
         ] {
@@ -173,12 +150,11 @@ mod tests {
             assert_eq!(error.place().column.as_deref(), Some("spent"));
             assert!(!error.to_string().contains("100.01"));
         }
-        let mut sum = 9_000;
-        column(true).add(&mut sum, 2_000).unwrap();
-        assert!(column(true).check_sums(&[sum]).is_err());
-        column(true).add(&mut sum, -2_000).unwrap();
-        column(true).check_sums(&[sum, -10_000]).unwrap();
-        assert!(column(true).add(&mut sum, i64::MAX).is_err());
-        assert!(column(false).add(&mut sum, 1).is_err());
+        for sum in [-10_000, 0, 10_000] {
+            assert_eq!(column.within(sum), Some(sum as i64));
+        }
+        for sum in [-10_001, 10_001, i128::from(i64::MIN), 1 << 64, 1 << 95] {
+            assert_eq!(column.within(sum), None);
+        }
     }
 }

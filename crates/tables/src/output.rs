@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
 use crate::sniff;
 use crate::source::Source;
 use crate::whole::WholeFile;
@@ -18,6 +19,31 @@ pub struct Output {
     name: String,
     target: Target,
     gzip: bool,
+}
+
+/// What an output holds, by which its name is judged.
+#[derive(Clone, Copy)]
+struct Contents {
+    format: Format,
+    delimiter: Option<u8>,
+    is_arrow_stream: bool,
+}
+
+impl Contents {
+    fn of(source: &Source) -> Contents {
+        Contents {
+            format: source.format(),
+            delimiter: source.csv_delimiter(),
+            is_arrow_stream: source.is_arrow_stream(),
+        }
+    }
+
+    /// CSV with commas.
+    const CSV: Contents = Contents {
+        format: Format::Csv,
+        delimiter: Some(b','),
+        is_arrow_stream: false,
+    };
 }
 
 #[derive(Debug)]
@@ -36,14 +62,26 @@ impl Output {
     /// compression, the source itself, standard output that is closed, or a terminal for a binary
     /// format. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
+        Self::create_with(path, source, Contents::of(source))
+    }
+
+    /// Opens an output for CSV with commas, whatever the format of `source`, as [`Output::create`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_csv(path: &Path, source: &Source) -> Result<Self> {
+        Self::create_with(path, source, Contents::CSV)
+    }
+
+    fn create_with(path: &Path, source: &Source, contents: Contents) -> Result<Self> {
         if path.as_os_str() == "-" {
             let name = "standard output".to_owned();
             if !standard_output_was_open() {
                 let hint = "name an output file, or leave standard output open";
                 return Err(Error::usage("is closed", hint).in_path(&name));
             }
-            if !source.format().is_text() && io::stdout().is_terminal() {
-                let reason = format!("{} is not for a terminal", source.format());
+            if !contents.format.is_text() && io::stdout().is_terminal() {
+                let reason = format!("{} is not for a terminal", contents.format);
                 return Err(Error::usage(
                     reason,
                     "name an output file, or redirect standard output",
@@ -56,7 +94,7 @@ impl Output {
             });
         }
         let name = path.display().to_string();
-        let (file, gzip) = create(path, &name, source).map_err(|e| e.in_path(&name))?;
+        let (file, gzip) = create(path, &name, source, contents).map_err(|e| e.in_path(&name))?;
         let target = Target::File(file);
         Ok(Output { name, target, gzip })
     }
@@ -77,6 +115,17 @@ impl Output {
             Target::File(file) => file.commit(),
         };
         committed.map_err(|e| unwritable(e).in_path(&name))
+    }
+
+    /// Lets `f` write text of its own, buffered, and compressed if the name asks for it.
+    ///
+    /// # Errors
+    /// Resource: the disk is full, or what else `f` meets.
+    pub fn write_text(
+        &mut self,
+        f: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+    ) -> Result<()> {
+        self.write(|out| f(out).map_err(unwritable))
     }
 
     /// Lets `f` write, buffered and compressed as the output asks.
@@ -115,8 +164,13 @@ fn unwritable(e: io::Error) -> Error {
     Error::new(ErrorKind::Unwritable(e))
 }
 
-fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)> {
-    check_name(name, source)?;
+fn create(
+    path: &Path,
+    name: &str,
+    source: &Source,
+    contents: Contents,
+) -> Result<(WholeFile, bool)> {
+    check_name(name, contents)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
             return Err(Error::usage("is a directory", "name a file in it"));
@@ -131,8 +185,8 @@ fn create(path: &Path, name: &str, source: &Source) -> Result<(WholeFile, bool)>
 
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,
 /// works for every format.
-fn check_name(name: &str, source: &Source) -> Result<()> {
-    let format = source.format();
+fn check_name(name: &str, contents: Contents) -> Result<()> {
+    let format = contents.format;
     let hint = format!("name the output .{format}");
     if let Some(other) = sniff::never_written(name) {
         let reason = format!("the name stands for {other}, but results are {format}");
@@ -141,18 +195,18 @@ fn check_name(name: &str, source: &Source) -> Result<()> {
     if let Some(other) = sniff::by_name(name)
         && other != format
     {
-        let reason = format!("the name is of {other}, but results are {format} as the input is");
+        let reason = format!("the name is of {other}, but results are {format}");
         return Err(Error::usage(reason, hint));
     }
     if sniff::split_gz(name).1 && !format.is_text() {
         let reason = format!("{format} is not compressed by gzip");
         return Err(Error::usage(reason, "leave .gz away"));
     }
-    if sniff::is_tsv(name) && source.csv_delimiter().is_some_and(|d| d != b'\t') {
+    if sniff::is_tsv(name) && contents.delimiter.is_some_and(|d| d != b'\t') {
         let reason = "the name stands for tabs, but results have the delimiter of the input";
         return Err(Error::usage(reason, hint));
     }
-    match (sniff::extension(name).as_deref(), source.is_arrow_stream()) {
+    match (sniff::extension(name).as_deref(), contents.is_arrow_stream) {
         (Some("feather"), true) => Err(Error::usage(
             "the name stands for an Arrow file, but results are an Arrow stream as the input is",
             "name the output .arrows",

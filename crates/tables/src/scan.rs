@@ -3,9 +3,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
-use crate::key::Wanted;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
+use crate::wanted::Wanted;
 
 /// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and is the same file as when the source was opened, or this fails.

@@ -16,8 +16,8 @@ use blake3::Hasher;
 
 use crate::bucket::{Bucket, Distinct, MIN_GATHERED};
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::{KeySpec, Wanted};
-use crate::keys::{Collector, Counts, Keys};
+use crate::key::KeySpec;
+use crate::keys::{Collector, Counts, Keys, RowValue};
 use crate::number::ValueColumn;
 use crate::rows::RowSet;
 use crate::scan::scan;
@@ -25,6 +25,7 @@ use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::streams::Streams;
 use crate::value::{Canonical, Item, Row};
+use crate::wanted::Wanted;
 
 /// Streams of the first pass, by the first byte of digests.
 const PARTITIONS: usize = 256;
@@ -187,8 +188,8 @@ pub fn read_keys_within(
         store: StoreBuilder::new(memory, directory, value),
     };
     scan(source, sink.wanted, &mut sink)?;
-    sink.drain()?;
-    sink.store.finish()
+    let rest = sink.drain().and_then(|()| sink.store.finish());
+    rest.map_err(|e| e.in_path(source.name()))
 }
 
 /// First pass, into memory: 32 bytes per distinct key and 4 per row.
@@ -206,7 +207,7 @@ struct KeySink<'a> {
     wanted: Wanted<'a>,
     canonical: Canonical<'a>,
     /// Values of the rows that are pending in `canonical`, if there is a value column.
-    values: VecDeque<i64>,
+    values: VecDeque<RowValue>,
     store: StoreBuilder<'a>,
 }
 
@@ -218,7 +219,7 @@ impl KeySink<'_> {
             store,
             ..
         } = self;
-        canonical.drain(|item| store.add(item, values.pop_front().unwrap_or(0)))
+        canonical.drain(|item| store.add(item, values.pop_front().unwrap_or_default()))
     }
 }
 
@@ -231,12 +232,15 @@ impl Sink for KeySink<'_> {
             .add(row, |_, _, verdict| has_key &= verdict.is_valid())
             .map_err(in_place)?;
         if let Some(column) = self.wanted.value {
-            // A row that never matches needs no value.
+            // The value of a row without a key is not looked at: the row never matches.
             let units = match has_key {
                 true => column.units(row.value(self.wanted.value_index())),
                 false => Ok(0),
             };
-            self.values.push_back(units.map_err(in_place)?);
+            self.values.push_back(RowValue {
+                units: units.map_err(in_place)?,
+                line: at.line,
+            });
         }
         if full { self.drain() } else { Ok(()) }
     }
@@ -250,7 +254,7 @@ pub(crate) struct StoreBuilder<'a> {
 }
 
 enum Building<'a> {
-    Memory(Collector<'a>),
+    Memory(Box<Collector<'a>>),
     Disk(Box<Writer>),
 }
 
@@ -263,22 +267,22 @@ impl<'a> StoreBuilder<'a> {
         StoreBuilder {
             memory,
             directory,
-            store: Building::Memory(Collector::new(value)),
+            store: Building::Memory(Box::new(Collector::new(value))),
         }
     }
 
     /// Adds the item of the next row, and its value.
-    pub(crate) fn add(&mut self, item: Item, value: i64) -> Result<()> {
+    pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
         let on_disk = |e: Error| e.in_path(&self.directory.display().to_string());
         match &mut self.store {
             Building::Disk(writer) => writer.add(item).map_err(on_disk),
             Building::Memory(collector) => {
                 collector.add(item, value)?;
                 if collector.bytes() > self.memory {
-                    let keys = std::mem::take(collector).finish()?;
-                    if keys.values().is_some() {
+                    if collector.has_values() {
                         return Err(Error::new(ErrorKind::ValuesTooLarge));
                     }
+                    let keys = std::mem::take(collector).finish()?;
                     let writer =
                         Writer::take_over(self.directory, &keys, self.memory).map_err(on_disk)?;
                     self.store = Building::Disk(Box::new(writer));

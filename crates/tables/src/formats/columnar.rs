@@ -7,10 +7,10 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use std::fmt::{Display, Write};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::Wanted;
 use crate::render;
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
+use crate::wanted::Wanted;
 
 /// The index of each wanted column among `names`.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {

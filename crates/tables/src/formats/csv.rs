@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::Wanted;
 use crate::records::Records;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::value::{Row, Value};
+use crate::wanted::Wanted;
 
 /// The records of a source; the header is the current record.
 fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {

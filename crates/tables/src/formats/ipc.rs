@@ -13,12 +13,12 @@ use super::columnar;
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
-use crate::key::Wanted;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
 use crate::source::Source;
 use crate::text::read_error;
+use crate::wanted::Wanted;
 
 /// Maximum expanded size that a compressed buffer may claim, in bytes.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;

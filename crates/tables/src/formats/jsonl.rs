@@ -9,12 +9,12 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::Wanted;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
 use crate::source::Source;
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
+use crate::wanted::Wanted;
 
 pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
     let mut buffer = Buffer::new(source.text()?);
@@ -51,18 +51,30 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
             if first_names.is_none() {
                 first_names = Some(names(body));
             }
-            sink.row(at, &fields)?;
+            sink.row(at, &fields).map_err(|e| match e.kind() {
+                // The first row that needs a value, and none had one: most likely a wrong name.
+                ErrorKind::BadValue { .. } if !seen[wanted.value_index()] => {
+                    missing(wanted, wanted.value_index(), first_names.take())
+                        .at_row(at.row, at.line)
+                }
+                _ => e,
+            })?;
         }
         buffer.consume(range.end);
     }
     if facts.rows > 0
         && let Some(i) = seen.iter().position(|s| !s)
     {
-        let available = first_names.unwrap_or_default();
-        let name = wanted.names().nth(i).unwrap_or_default();
-        return Err(Error::new(ErrorKind::MissingColumn { available }).in_column(name));
+        return Err(missing(wanted, i, first_names));
     }
     Ok(facts)
+}
+
+/// No row has the wanted column.
+fn missing(wanted: Wanted<'_>, index: usize, first_names: Option<Vec<String>>) -> Error {
+    let available = first_names.unwrap_or_default();
+    let name = wanted.names().nth(index).unwrap_or_default();
+    Error::new(ErrorKind::MissingColumn { available }).in_column(name)
 }
 
 /// Copies the selected lines, byte for byte.
@@ -116,11 +128,10 @@ fn parse<'a>(line: &'a [u8], wanted: Wanted<'_>) -> Result<Fields<'a>> {
     let raw = raw.map_err(bad_json)?;
     let mut values = Vec::with_capacity(raw.len());
     for (i, (name, raw)) in wanted.names().zip(raw).enumerate() {
-        let read = match i == wanted.value_index() {
-            true => number,
-            false => scalar,
+        let scalar = match i == wanted.value_index() {
+            true => Ok(raw.map(|raw| number(raw.get()))),
+            false => raw.map(|raw| scalar(raw.get())).transpose(),
         };
-        let scalar = raw.map(|r| read(r.get())).transpose();
         values.push(scalar.map_err(|e| e.in_column(name))?);
     }
     Ok(Fields { values })
@@ -171,15 +182,12 @@ fn scalar(json: &str) -> Result<Scalar<'_>> {
     }
 }
 
-/// A number to compute with, from its JSON text. That is exact as long as it has no exponent; texts and nulls are
-/// left to whoever reads the number.
-fn number(json: &str) -> Result<Scalar<'_>> {
+/// A number to compute with, from its JSON text. Whatever else it is, that text is no decimal number, as whoever
+/// reads it will see: the number of a row without a key is not read.
+fn number(json: &str) -> Scalar<'_> {
     match json.as_bytes() {
-        [b'-' | b'0'..=b'9', ..] if !json.contains(['e', 'E']) => Ok(Scalar::Decimal(json)),
-        [b'"' | b'n', ..] => scalar(json),
-        _ => Err(Error::new(ErrorKind::ValueType {
-            found: "other than decimal numbers".to_owned(),
-        })),
+        [b'"' | b'n', ..] => scalar(json).unwrap_or(Scalar::Decimal(json)),
+        _ => Scalar::Decimal(json),
     }
 }
 
@@ -211,6 +219,12 @@ impl<'de> Visitor<'de> for WantedFields<'_> {
             if values[i].replace(map.next_value::<&RawValue>()?).is_some() {
                 return Err(A::Error::custom(TWICE));
             }
+        }
+        // A column of the key can have the values as well; its name was found in the key.
+        if let Some(column) = self.0.value
+            && let Some(found) = self.0.names().position(|name| name == column.name)
+        {
+            values[self.0.value_index()] = values[found];
         }
         Ok(values)
     }

@@ -18,10 +18,10 @@ pub(crate) mod parquet {
     use arrow_schema::SchemaRef;
 
     use crate::error::{Error, Result};
-    use crate::key::Wanted;
     use crate::selection::{Selection, Watched};
     use crate::sink::{Facts, Sink};
     use crate::source::Source;
+    use crate::wanted::Wanted;
 
     fn left_out<T>() -> Result<T> {
         Err(Error::unsupported(

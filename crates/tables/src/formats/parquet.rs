@@ -24,11 +24,11 @@ use super::{columnar, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
-use crate::key::Wanted;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::source::{Passes, Source};
+use crate::wanted::Wanted;
 
 const BATCH_ROWS: usize = 8192;
 
