@@ -43,7 +43,8 @@ test-heavy:
 test-portable:
 	RUSTFLAGS='--cfg vesica_portable' $(CARGO) test --locked --target-dir target/portable \
 		--package vesica-kernels --package vesica-primitives --package vesica-encodings \
-		--package vesica-correlations --package vesica-oprf --package vesica-psi --package vesica-plan
+		--package vesica-correlations --package vesica-oprf --package vesica-psi --package vesica-circuit \
+		--package vesica-plan
 
 miri:
 	RUSTFLAGS='--cfg vesica_portable' $(CARGO) +nightly miri test --locked --target-dir target/miri \

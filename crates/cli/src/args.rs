@@ -119,8 +119,9 @@ pub(crate) struct Meeting {
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     /// What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size
-    /// (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), or
-    /// threshold:N (the size, if it is more than N)
+    /// (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value),
+    /// threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than N), or
+    /// shares (nothing: both sides write shares of the matches and of their values to --output)
     #[arg(long, value_name = "NAME", default_value = "matches", value_parser = revealed)]
     reveal: Revealed,
     /// The receiver learns a size, sum or inner product only if at least K keys match, and otherwise only that
@@ -130,8 +131,9 @@ pub(crate) struct Meeting {
     /// Column of numbers to sum or multiply, on the side that has it
     #[arg(long, value_name = "COL")]
     value: Option<String>,
-    /// Digits after the decimal point of the values
-    #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value")]
+    /// Digits after the decimal point of the values, 0 to 18
+    #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value",
+          value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
     value_scale: u8,
     /// Largest absolute value of a key, told to the peer; 2^31 - 1 units of the last digit if not given
     #[arg(long, value_name = "N", requires = "value")]
@@ -187,6 +189,19 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
+    /// What a run of `protocol` reveals.
+    pub(crate) fn reveal(&self, protocol: &Spec) -> Result<Reveal, Failure> {
+        let name = protocol.name;
+        let able = Registry::standard()
+            .get(name)
+            .map_or(&[][..], |p| p.reveals());
+        let asked = |reveal: &Reveal| self.reveal.is_none_or(|asked| asked == *reveal);
+        let found = able.iter().copied().find(asked);
+        // A benchmark checks its result, and shares are none.
+        let found = found.filter(|reveal| *reveal != Reveal::Shares);
+        found.ok_or_else(|| Failure::usage(format!("protocol {name} has no benchmark of that")))
+    }
+
     /// The security for a run of `protocol`.
     pub(crate) fn security(&self, protocol: &Spec) -> Result<Security, Failure> {
         let asked = self.security.map_or(protocol.security, Strength::security);
@@ -220,21 +235,18 @@ impl Meeting {
         let Some(name) = &self.value else {
             return Ok(None);
         };
-        let units = |bound: u64| {
-            10u64
-                .checked_pow(self.value_scale.into())?
-                .checked_mul(bound)
-        };
+        // Clap has seen to the scale: the power has at most 60 bits.
+        let unit = 10u64.pow(self.value_scale.into());
+        let most = i64::MAX as u64 / unit;
         let bound = match self.value_bound {
-            None => Some(i32::MAX as u64),
-            Some(bound) => units(bound),
-        };
-        let Some(bound) = bound.filter(|_| self.value_scale <= MAX_SCALE) else {
-            let line = format!(
-                "the bound does not fit into 63 bits at scale {}",
-                self.value_scale
-            );
-            return Err(Failure::usage(line));
+            None => i32::MAX as u64,
+            Some(bound) if (1..=most).contains(&bound) => bound * unit,
+            Some(_) => {
+                let scale = self.value_scale;
+                return Err(Failure::usage(format!(
+                    "--value-bound is from 1 to {most} at --value-scale {scale}"
+                )));
+            }
         };
         Ok(Some(ValueColumn {
             name: name.clone(),
@@ -263,8 +275,8 @@ pub(crate) struct Receive {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// File for the matching rows, in the format of the input; `-`, the default, is standard output. A value goes
-    /// to standard output alone
+    /// File for the matching rows, in the format of the input, or for shares, in CSV; `-`, the default, is standard
+    /// output. A value goes to standard output alone
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -275,9 +287,9 @@ pub(crate) struct Send {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// With --both: file for the matching rows, in the format of the input; `-`, the default, is
-    /// standard output
-    #[arg(long, value_name = "FILE", requires = "both")]
+    /// With --both: file for the matching rows, in the format of the input; with --reveal shares: for this side's
+    /// shares, in CSV; `-`, the default, is standard output
+    #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
@@ -322,6 +334,10 @@ pub(crate) struct Bench {
     /// Peers to withstand; the strongest that the protocol withstands if not given
     #[arg(long, value_enum)]
     security: Option<Strength>,
+    /// What the receiver learns: matches, size, sum (of the sender's values) or inner-product; the first of these that
+    /// the protocol reveals if not given
+    #[arg(long, value_name = "NAME", value_parser = plainly_revealed)]
+    reveal: Option<Reveal>,
     /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -517,19 +533,23 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn revealed(name: &str) -> Result<Revealed, String> {
-    if let Some(above) = name.strip_prefix("threshold:") {
-        return Ok(Revealed {
-            reveal: Reveal::Size,
-            min_size: size(above)? + 1,
-        });
-    }
-    let names = Reveal::ALL.map(Reveal::name).join(", ");
+    let (reveal, min_size) = match name.split_once(':') {
+        Some(("threshold", above)) => (Reveal::Size, size(above)? + 1),
+        Some(("threshold-matches", above)) => (Reveal::ThresholdMatches, size(above)? + 1),
+        _ => {
+            let reveal = plainly_revealed(name).ok();
+            let reveal = reveal.filter(|reveal| *reveal != Reveal::ThresholdMatches);
+            let names =
+                "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
+            (reveal.ok_or_else(|| format!("there are {names}"))?, 0)
+        }
+    };
+    Ok(Revealed { reveal, min_size })
+}
+
+fn plainly_revealed(name: &str) -> Result<Reveal, String> {
     let reveal = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
-    let reveal = reveal.ok_or_else(|| format!("there are {names} and threshold:N"))?;
-    Ok(Revealed {
-        reveal,
-        min_size: 0,
-    })
+    reveal.ok_or_else(|| format!("there are {}", Reveal::ALL.map(Reveal::name).join(", ")))
 }
 
 fn protocol(name: &str) -> Result<&'static Spec, String> {
@@ -603,7 +623,20 @@ mod tests {
             (revealed("size"), revealed("threshold:2^4")),
             (Ok(above(0)), Ok(above(17)))
         );
-        assert!(revealed("threshold:").is_err() && revealed("threshold").is_err());
+        for wrong in [
+            "threshold:",
+            "threshold",
+            "threshold-matches",
+            "size:3",
+            "shares:1",
+        ] {
+            assert!(revealed(wrong).is_err(), "{wrong}");
+        }
+        let matches = revealed("threshold-matches:0").unwrap();
+        assert_eq!(
+            (matches.reveal, matches.min_size),
+            (Reveal::ThresholdMatches, 1)
+        );
         assert_eq!(delimiter("tab"), Ok(b'\t'));
         assert_eq!(delimiter(";"), Ok(b';'));
         assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());

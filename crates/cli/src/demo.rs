@@ -104,17 +104,87 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
         ));
     }
     tell(&format!(
-        "\n{matches} of the charity's 200 rows match; a plain intersection of the two tables gives the same."
-    ))
+        "\n{matches} of the charity's 200 rows match; a plain intersection of the two tables gives the same.\n"
+    ))?;
+    count_alone(directory, signals, (charity, shop), result.as_str())
 }
 
-/// What should come out: the donors whose address, trimmed and in lower case, a customer has.
+/// The size of the intersection, and the sum of the orders of those customers, without the rows.
+fn count_alone(
+    directory: &Path,
+    signals: &Signals,
+    (charity, shop): (Fingerprint, Fingerprint),
+    result: &str,
+) -> Result<(), Failure> {
+    tell(
+        "If only a number is wanted, nobody learns the rows: how many donors shop there, and how",
+    )?;
+    tell("often they have ordered.\n")?;
+    let (donors, orders) = plain_numbers(result)?;
+    for (reveal, value, expected) in [("size", "", donors), ("sum", " --value orders", orders)] {
+        let mut sender = Party::start(
+            "shop",
+            directory,
+            &format!(
+                "send --input customers.csv --key contact --normalize contact=email{value} \
+                 --reveal {reveal} --security semi-honest \
+                 --listen 127.0.0.1:0 --identity shop.key --peer {charity}"
+            ),
+        )?;
+        let address = sender.address()?;
+        let receiver = Party::start(
+            "charity",
+            directory,
+            &format!(
+                "receive --input donors.csv --key email --normalize email=email \
+                 --reveal {reveal} --security semi-honest \
+                 --connect {address} --identity charity.key --peer {shop}"
+            ),
+        )?;
+        let received = receiver.finish()?;
+        received.succeeded()?;
+        sender.finish()?.succeeded()?;
+        if signals.interrupt().is_raised() {
+            return Err(Failure::new(NETWORK, "interrupted"));
+        }
+        tell(&format!("  {}", received.printed.trim_end()))?;
+        if received.printed.trim_end() != expected.to_string() {
+            let line = format!("the {reveal} differs from that of the plain intersection");
+            return Err(Failure::new(RESOURCE, line));
+        }
+        tell("")?;
+    }
+    Ok(())
+}
+
+/// How many customers are donors, and their orders, in the clear.
+fn plain_numbers(result: &str) -> Result<(u64, u64), Failure> {
+    let donors: HashSet<String> = csv::Reader::from_reader(result.as_bytes())
+        .records()
+        .map(|row| row.map(|row| address(&row, 1)))
+        .collect::<Result<_, _>>()
+        .map_err(broken)?;
+    let mut orders = 0;
+    for row in csv::Reader::from_reader(CUSTOMERS.as_bytes()).records() {
+        let row = row.map_err(broken)?;
+        if donors.contains(&address(&row, 2)) {
+            orders += address(&row, 4).parse::<u64>().unwrap_or(0);
+        }
+    }
+    Ok((donors.len() as u64, orders))
+}
+
+fn broken(e: csv::Error) -> Failure {
+    Failure::new(RESOURCE, format!("the sample data are broken: {e}"))
+}
+
+/// An address of a row, trimmed and in lower case.
+fn address(row: &csv::StringRecord, column: usize) -> String {
+    row.get(column).unwrap_or_default().trim().to_lowercase()
+}
+
+/// What should come out: the donors whose address a customer has.
 fn plain_intersection() -> Result<String, Failure> {
-    let broken = |e: csv::Error| Failure::new(RESOURCE, format!("the sample data are broken: {e}"));
-    let address = |row: &csv::StringRecord, column| {
-        let text: &str = row.get(column).unwrap_or_default();
-        text.trim().to_lowercase()
-    };
     let customers: HashSet<String> = csv::Reader::from_reader(CUSTOMERS.as_bytes())
         .records()
         .map(|row| row.map(|row| address(&row, 2)))
@@ -160,6 +230,7 @@ struct Party {
     errors: Option<BufReader<std::process::ChildStderr>>,
     /// What has been read of its standard error.
     said: String,
+    out: Option<std::process::ChildStdout>,
 }
 
 /// A process that has ended.
@@ -167,6 +238,8 @@ struct Finished {
     name: &'static str,
     status: ExitStatus,
     said: String,
+    /// Its standard output.
+    printed: String,
 }
 
 impl Party {
@@ -179,17 +252,19 @@ impl Party {
                 .args(["--progress", "plain"])
                 .current_dir(directory)
                 .stdin(Stdio::null())
-                .stdout(Stdio::null())
+                .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
         });
         let mut process = process
             .map_err(|e| Failure::new(RESOURCE, format!("the {name} cannot be started: {e}")))?;
         let errors = process.stderr.take().map(BufReader::new);
+        let out = process.stdout.take();
         Ok(Party {
             name,
             process,
             errors,
+            out,
             said: String::new(),
         })
     }
@@ -221,6 +296,11 @@ impl Party {
                 rest
             })
         });
+        let mut printed = String::new();
+        if let Some(mut out) = self.out.take() {
+            // As above.
+            let _ = out.read_to_string(&mut printed);
+        }
         let status = self
             .process
             .wait()
@@ -232,6 +312,7 @@ impl Party {
             name: self.name,
             status,
             said: std::mem::take(&mut self.said),
+            printed,
         })
     }
 }
@@ -245,8 +326,8 @@ impl Drop for Party {
 }
 
 impl Finished {
-    /// Shows what it said; fails if it failed.
-    fn check(&self) -> Result<(), Failure> {
+    /// Fails if it failed.
+    fn succeeded(&self) -> Result<(), Failure> {
         if !self.status.success() {
             let code = self.status.code().and_then(|c| u8::try_from(c).ok());
             let said = self.said.lines().find_map(|l| l.strip_prefix("vesica: "));
@@ -255,6 +336,12 @@ impl Finished {
                 format!("the {} failed: {}", self.name, said.unwrap_or(&self.said)),
             ));
         }
+        Ok(())
+    }
+
+    /// Shows what it said; fails if it failed.
+    fn check(&self) -> Result<(), Failure> {
+        self.succeeded()?;
         tell(&format!("the {} says:", self.name))?;
         for line in self.said.lines() {
             tell(&format!("  {line}"))?;

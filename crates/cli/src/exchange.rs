@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, OnRefused, Party, Passes, Report, Role, SourceOptions, WholeFile,
-    prepare_work_dir, receive_table, receive_value, send_table, send_table_to,
+    ConnectOptions, Identity, OnRefused, Party, Passes, Report, Reveal, Role, SourceOptions,
+    WholeFile, prepare_work_dir, receive_shares, receive_table, receive_value, send_shares,
+    send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -28,8 +29,14 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
+    let writes = options.link.both || options.link.terms().reveal == Reveal::Shares;
     let output = match &options.output {
-        None if options.link.both => Some(Path::new("-")),
+        Some(_) if !writes => {
+            return Err(Failure::usage(
+                "a sender has an --output only with --both or --reveal shares",
+            ));
+        }
+        None if writes => Some(Path::new("-")),
         output => output.as_deref(),
     };
     run(&options.table, &options.link, Role::Sender, output)
@@ -84,9 +91,10 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         value,
         allow_empty: link.allow_empty,
     };
+    let has_shares = party.terms.reveal == Reveal::Shares;
     let passes = match output {
-        Some(_) => Passes::Two,
-        None => Passes::One,
+        Some(_) if !has_shares => Passes::Two,
+        _ => Passes::One,
     };
     if let Some(report) = &link.report
         && same_file(report, &table.input)
@@ -118,6 +126,12 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             }
         })?;
     let report = match (role, output) {
+        (Role::Receiver, Some(output)) if has_shares => {
+            receive_shares(&party, &source, &key, output, &mut progress)?
+        }
+        (Role::Sender, Some(output)) if has_shares => {
+            send_shares(&party, &source, &key, output, &mut progress)?
+        }
         (Role::Receiver, Some(output)) => {
             receive_table(&party, &source, &key, output, &mut progress)?
         }
@@ -137,7 +151,8 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
             .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
     let _ = std::io::stderr().write_all(summary(&report).as_bytes());
-    match value_line(&report) {
+    let rows_on_stdout = output == Some(Path::new("-"));
+    match value_line(&report).filter(|_| !rows_on_stdout) {
         Some(line) => writeln!(std::io::stdout(), "{line}").map_err(|e| {
             let line = format!("standard output cannot be written: {}", e.kind());
             Failure::new(RESOURCE, line)

@@ -4,6 +4,7 @@
 //! module and add a line to `PROTOCOLS`.
 #![forbid(unsafe_code)]
 
+use vesica_circuit::{self as circuit, CircuitPsi};
 use vesica_oprf::compact_dh::{CompactDh, Variant};
 use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
@@ -12,7 +13,7 @@ use vesica_oprf::vole::Vole;
 use vesica_psi::{MaskExchange, Protocol, Reveal};
 
 /// The protocols of this version.
-static PROTOCOLS: [&dyn Protocol; 9] = [
+static PROTOCOLS: [&dyn Protocol; 12] = [
     &MaskExchange(CompactDh(Variant::Malicious)),
     &MaskExchange(CompactDh(Variant::SemiHonest1)),
     &MaskExchange(CompactDh(Variant::SemiHonest2)),
@@ -22,6 +23,9 @@ static PROTOCOLS: [&dyn Protocol; 9] = [
     &MaskExchange(Sparse::<Slices>::new()),
     &MaskExchange(Sparse::<Bins>::new()),
     &MaskExchange(Sparse::<Store>::new()),
+    &CircuitPsi(circuit::Okvs::new()),
+    &CircuitPsi(circuit::Psm1::new()),
+    &CircuitPsi(circuit::Psm2::new()),
 ];
 
 /// The registry that two parties choose from by default.
@@ -63,6 +67,12 @@ impl Registry {
         self.protocols
     }
 
+    /// The protocols with which a receiver can learn this.
+    pub fn revealing(&self, reveal: Reveal) -> impl Iterator<Item = &'static dyn Protocol> {
+        let all = self.protocols.iter().copied();
+        all.filter(move |protocol| protocol.reveals().contains(&reveal))
+    }
+
     /// The protocol of that name.
     pub fn get(&self, name: &str) -> Option<&'static dyn Protocol> {
         let named = |p: &&&'static dyn Protocol| p.spec().name == name;
@@ -82,9 +92,8 @@ impl Registry {
             true => "compact-dh",
             false => "vole",
         };
-        let able = |p: &&'static dyn Protocol| p.reveals().contains(&reveal);
-        let first = || self.protocols.iter().copied().find(able);
-        self.get(usual).filter(able).or_else(first)
+        let usual = self.revealing(reveal).find(|p| p.spec().name == usual);
+        usual.or_else(|| self.revealing(reveal).next())
     }
 
     /// The names, separated by commas.
@@ -143,7 +152,8 @@ mod tests {
                 .unwrap()
                 .spec();
             assert_eq!((spec.name, spec.security), (name, Security::Malicious));
-            assert!(registry.auto(Reveal::Size, receiver, sender).is_none());
+            let size = registry.auto(Reveal::Size, receiver, sender);
+            assert_eq!(size.unwrap().spec().name, "circuit-okvs");
         }
     }
 

@@ -14,6 +14,7 @@ use rand_core::CryptoRng;
 pub use vesica_oprf::{Item, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
+use zeroize::Zeroizing;
 
 pub use masks::MaskExchange;
 
@@ -24,7 +25,7 @@ pub struct Task {
     pub reveal: Reveal,
     /// Whether the receiver tells the sender the result.
     pub both: bool,
-    /// The receiver learns a value only if at least this many items match, and otherwise only that fewer do.
+    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
     pub min_size: u64,
     /// Who has a value for each of its items.
     pub values: Values,
@@ -55,15 +56,22 @@ pub enum Reveal {
     Sum,
     /// The sum, over the items in common, of the product of both parties' values.
     InnerProduct,
+    /// Which of its own items the sender also holds, if those are at least [`Task::min_size`]; otherwise none
+    /// matches, whose number is then below the minimum, which is at least 1.
+    ThresholdMatches,
+    /// Nothing: both parties get shares of which items match, and of the values of those.
+    Shares,
 }
 
 impl Reveal {
     /// All of them.
-    pub const ALL: [Reveal; 4] = [
+    pub const ALL: [Reveal; 6] = [
         Reveal::Matches,
         Reveal::Size,
         Reveal::Sum,
         Reveal::InnerProduct,
+        Reveal::ThresholdMatches,
+        Reveal::Shares,
     ];
 
     /// The name in commands, contracts and reports.
@@ -73,6 +81,8 @@ impl Reveal {
             Reveal::Size => "size",
             Reveal::Sum => "sum",
             Reveal::InnerProduct => "inner-product",
+            Reveal::ThresholdMatches => "threshold-matches",
+            Reveal::Shares => "shares",
         }
     }
 
@@ -83,6 +93,8 @@ impl Reveal {
             Reveal::Size => 2,
             Reveal::Sum => 3,
             Reveal::InnerProduct => 4,
+            Reveal::ThresholdMatches => 5,
+            Reveal::Shares => 6,
         }
     }
 
@@ -93,15 +105,30 @@ impl Reveal {
 
     /// Whether the result is a number.
     pub fn is_value(self) -> bool {
-        self != Reveal::Matches
+        matches!(self, Reveal::Size | Reveal::Sum | Reveal::InnerProduct)
+    }
+
+    /// Whether the receiver learns which of its items match.
+    pub fn is_matches(self) -> bool {
+        matches!(self, Reveal::Matches | Reveal::ThresholdMatches)
+    }
+
+    /// Whether the result can depend on a minimum of this size.
+    pub fn takes_minimum(self, min_size: u64) -> bool {
+        match self {
+            Reveal::Matches | Reveal::Shares => min_size == 0,
+            Reveal::ThresholdMatches => min_size > 0,
+            Reveal::Size | Reveal::Sum | Reveal::InnerProduct => true,
+        }
     }
 
     /// Whether the result can be computed from what the parties have.
     pub fn fits(self, values: Values) -> bool {
         match self {
-            Reveal::Matches | Reveal::Size => values == Values::None,
+            Reveal::Matches | Reveal::ThresholdMatches | Reveal::Size => values == Values::None,
             Reveal::Sum => matches!(values, Values::Receiver | Values::Sender),
             Reveal::InnerProduct => values == Values::Both,
+            Reveal::Shares => true,
         }
     }
 }
@@ -179,6 +206,24 @@ pub enum Output {
     Value(i128),
     /// Fewer items match than this number; nothing else is learnt.
     Below(u64),
+    /// This party's shares, of which it learns nothing.
+    Shares(Shares),
+}
+
+/// One party's shares of an intersection. Both parties have the same number of cells in the same order, which does not
+/// depend on what matches. An item of the receiver is in one cell or several and matches in one of them at most; a
+/// cell in which no item of the receiver is does not match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// For each cell the number of the item of this party in it, if this party is the receiver.
+    pub items: Option<Vec<Option<u32>>>,
+    /// For each cell a bit; the two parties' differ where the cell matches.
+    pub matches: Zeroizing<Vec<bool>>,
+    /// For each cell a number; the two parties' sum modulo 2^64 is the receiver's value where the cell matches, and 0
+    /// elsewhere. `None` if the receiver has no values.
+    pub receiver_values: Option<Zeroizing<Vec<u64>>>,
+    /// The same of the sender's values.
+    pub sender_values: Option<Zeroizing<Vec<u64>>>,
 }
 
 /// What a receiver has computed before it knows its items or its peer. Consumed by one run.

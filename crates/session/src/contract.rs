@@ -441,6 +441,14 @@ impl Contract {
         [self.receiver_values, self.sender_values]
     }
 
+    /// The values of one side.
+    pub(crate) fn values_of(&self, role: Role) -> Option<ValueTerms> {
+        match role {
+            Role::Receiver => self.receiver_values,
+            Role::Sender => self.sender_values,
+        }
+    }
+
     /// Digits after the decimal point of the value that the receiver learns.
     pub fn value_scale(&self) -> u8 {
         value::scale(self.reveal, self.values())

@@ -23,7 +23,7 @@ pub struct Job {
     pub reveal: Reveal,
     /// Who gets the result.
     pub learns: Learns,
-    /// The receiver learns a value only if at least this many items match, and otherwise only that fewer do.
+    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
     pub min_size: u64,
     /// The values that this side has for its items, if it has some.
     pub values: Option<ValueTerms>,
@@ -115,17 +115,20 @@ impl Job {
     fn check_values(&self) -> Result<(), Error> {
         let reveal = self.reveal;
         let usage = |problem: String| Err(Error::Usage(problem));
-        if reveal.is_value() && self.learns == Learns::Both {
-            return usage(format!("only the receiver can learn the {reveal}"));
+        if reveal != Reveal::Matches && self.learns == Learns::Both {
+            return usage(format!("the sender cannot learn the {reveal} too"));
         }
-        if !reveal.is_value() && self.min_size > 0 {
-            return usage(format!("a minimum size does not go with {reveal}"));
+        if !reveal.takes_minimum(self.min_size) {
+            return usage(match self.min_size {
+                0 => format!("{reveal} needs a minimum size"),
+                _ => format!("a minimum size does not go with {reveal}"),
+            });
         }
         if let Some(problem) = self.values.and_then(ValueTerms::problem) {
             return usage(format!("values: {problem}"));
         }
         match (reveal, self.values) {
-            (Reveal::Matches | Reveal::Size, Some(_)) => {
+            (Reveal::Matches | Reveal::ThresholdMatches | Reveal::Size, Some(_)) => {
                 usage(format!("values do not go with {reveal}"))
             }
             (Reveal::InnerProduct, None) => {

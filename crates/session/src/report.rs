@@ -75,6 +75,9 @@ impl Report {
             Role::Receiver => (contract.receiver_size, contract.sender_size),
             Role::Sender => (contract.sender_size, contract.receiver_size),
         };
+        let found: u64 = state.found.iter().sum();
+        let enough = found >= contract.min_size;
+        let learns_matches = knows && contract.reveal.is_matches();
         Report {
             protocol: contract.protocol.clone(),
             security: contract.runs,
@@ -86,10 +89,9 @@ impl Report {
             invalid: 0,
             rows_written: None,
             peer_items,
-            matches: (knows && contract.reveal == Reveal::Matches)
-                .then(|| state.found.iter().sum()),
+            matches: (learns_matches && enough).then_some(found),
             value: None,
-            below: None,
+            below: (learns_matches && !enough).then_some(contract.min_size),
             bytes_sent: 0,
             bytes_received: 0,
             seconds: 0.0,

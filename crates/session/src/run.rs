@@ -14,7 +14,7 @@ use crate::items::all_distinct;
 use crate::random;
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
-    Report, Role, State, agree, confirm_done, salt_items,
+    Report, Role, State, ValueTerms, agree, confirm_done, salt_items,
 };
 
 /// The result of a job.
@@ -134,40 +134,43 @@ pub fn run_set_over(
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
-    let (state, value) = protocol(&mut channel, job.role, &agreement, set)
+    let (state, answer) = protocol(&mut channel, job.role, &agreement, set)
         .inspect_err(|error| channel.abort(error))?;
     let phases = channel.traffic();
-    Ok(Report {
+    let mut report = Report {
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
         seconds: start.elapsed().as_secs_f64(),
         phases,
         peer,
-        value: match value {
-            Output::Value(units) => Some(Decimal {
-                units,
-                scale: agreement.contract.value_scale(),
-            }),
-            _ => None,
-        },
-        below: match value {
-            Output::Below(least) => Some(least),
-            _ => None,
-        },
         ..Report::of(&state, job.role)
-    })
+    };
+    match answer {
+        Some(Answer::Value(units)) => {
+            let scale = agreement.contract.value_scale();
+            report.value = Some(Decimal { units, scale });
+        }
+        Some(Answer::Below(least)) => report.below = Some(least),
+        None => {}
+    }
+    Ok(report)
 }
 
-/// Runs every bucket, and the confirmation; returns the state at the end, and the output of the last bucket's
-/// run.
+/// What a side learns instead of matches.
+enum Answer {
+    Value(i128),
+    Below(u64),
+}
+
+/// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
 fn protocol(
     channel: &mut Watched<'_>,
     role: Role,
     agreement: &Agreement,
     set: &mut dyn KeySet,
-) -> Result<(State, Output), WireError> {
+) -> Result<(State, Option<Answer>), WireError> {
     let buckets = agreement.contract.buckets;
-    let mut value = Output::Nothing;
+    let mut answer = None;
     let mut state = agreement.state.clone();
     channel.begin_phase("items");
     set.assign(&agreement.assignment(), &state)?;
@@ -175,19 +178,19 @@ fn protocol(
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        let matched = match one_bucket(channel, role, agreement, bucket, set.load(bucket)?)? {
-            Output::Matches(matched) => Some(matched),
-            other => {
-                value = other;
-                None
-            }
-        };
-        let matched = matched.as_deref();
-        state.found.push(matched.map_or(0, count));
-        set.finished(matched, &state)?;
+        let output = one_bucket(channel, role, agreement, bucket, set.load(bucket)?)?;
+        let mut found = 0;
+        match &output {
+            Output::Matches(matched) => found = count(matched),
+            Output::Value(value) => answer = Some(Answer::Value(*value)),
+            Output::Below(least) => answer = Some(Answer::Below(*least)),
+            _ => {}
+        }
+        state.found.push(found);
+        set.finished(output, &state)?;
     }
     confirm_done(channel, role)?;
-    Ok((state, value))
+    Ok((state, answer))
 }
 
 /// The number of matches, in time that does not depend on it.
@@ -263,6 +266,7 @@ fn one_bucket(
         channel.begin_phase("items");
     }
     let BucketKeys { digests, values } = keys;
+    check_values(agreement.contract.values_of(role), values.as_deref())?;
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     drop(digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
@@ -288,6 +292,22 @@ fn one_bucket(
         matched.truncate(own);
     }
     Ok(output)
+}
+
+/// Refuses values that are not what this side has declared.
+fn check_values(terms: Option<ValueTerms>, values: Option<&[i64]>) -> Result<(), WireError> {
+    let wrong = |reason: &str| Err(WireError::limit(Limit::Values, reason));
+    match (terms, values) {
+        (None, None) => Ok(()),
+        (Some(terms), Some(values)) => {
+            let above = |value: &i64| u64::from(value.unsigned_abs() > terms.bound);
+            match values.iter().map(above).sum() {
+                0u64 => Ok(()),
+                _ => wrong("a value exceeds the bound that was declared"),
+            }
+        }
+        _ => wrong("the items have values and the contract none, or the other way round"),
+    }
 }
 
 /// The values of a bucket's keys, and zeros for its padding.

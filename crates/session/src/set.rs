@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use vesica_psi::{Output, Shares};
 use vesica_wire::Error as WireError;
 
 use crate::items::all_distinct;
@@ -85,9 +86,9 @@ pub trait KeySet: Send {
     /// The keys in a bucket.
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError>;
 
-    /// Called when the run of the last loaded bucket is over. `matched` says for each of its digests whether
-    /// the peer also has it, if this side learns that. What is kept is on disk when this returns.
-    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError>;
+    /// Called when the run of the last loaded bucket is over: `output` is what this side has learnt about its
+    /// digests. What is kept is on disk when this returns.
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
 }
 
 /// Digests in memory, put into buckets by their indices.
@@ -144,6 +145,7 @@ pub struct MemorySet<'a> {
     values: Option<&'a [i64]>,
     buckets: MemoryBuckets,
     matched: Option<Vec<bool>>,
+    shares: Option<Shares>,
 }
 
 impl<'a> MemorySet<'a> {
@@ -163,12 +165,18 @@ impl<'a> MemorySet<'a> {
             values,
             buckets: MemoryBuckets::default(),
             matched: None,
+            shares: None,
         })
     }
 
     /// For each digest whether it matched, once this side knows.
     pub fn matched(&self) -> Option<&[bool]> {
         self.matched.as_deref()
+    }
+
+    /// This side's shares, if the run made some.
+    pub fn into_shares(self) -> Option<Shares> {
+        self.shares
     }
 }
 
@@ -186,17 +194,23 @@ impl KeySet for MemorySet<'_> {
         Ok(self.buckets.load(bucket, self.digests, self.values))
     }
 
-    fn finished(&mut self, matched: Option<&[bool]>, _: &State) -> Result<(), WireError> {
-        let Some(matched) = matched else {
-            return Ok(());
+    fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {
+        let matched = match output {
+            Output::Matches(matched) => matched,
+            output => {
+                if let Output::Shares(shares) = output {
+                    self.shares = Some(shares);
+                }
+                return Ok(());
+            }
         };
         let items = self.digests.len();
         let all = self.matched.get_or_insert_with(|| vec![false; items]);
         match self.buckets.current() {
-            None => all.copy_from_slice(matched),
+            None => *all = matched,
             Some(indices) => {
                 for (index, matched) in indices.iter().zip(matched) {
-                    all[*index as usize] = *matched;
+                    all[*index as usize] = matched;
                 }
             }
         }

@@ -138,13 +138,17 @@ pub(crate) fn check_size(
     terms: [Option<ValueTerms>; 2],
     most: u64,
 ) -> Result<(), WireError> {
+    if reveal == Reveal::Shares {
+        // A share of each value: nothing is added up.
+        return Ok(());
+    }
     let bounds = terms.iter().flatten().map(|terms| u128::from(terms.bound));
     let product = bounds.fold(u128::from(most), u128::saturating_mul);
     if product <= i64::MAX as u128 {
         return Ok(());
     }
     let reason = format!(
-        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits; declare smaller ones"
+        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits; declare smaller ones with --value-bound"
     );
     Err(WireError::limit(Limit::Values, reason))
 }

@@ -134,11 +134,12 @@ impl KeySet for Kept {
         })
     }
 
-    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError> {
-        for (item, matched) in self.buckets[self.current]
-            .iter()
-            .zip(matched.unwrap_or_default())
-        {
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
+        let matched = match output {
+            Output::Matches(matched) => matched,
+            _ => Vec::new(),
+        };
+        for (item, matched) in self.buckets[self.current].iter().zip(matched) {
             match matched {
                 true => self.matched.insert(*item),
                 false => self.matched.remove(item),

@@ -183,19 +183,25 @@ fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
     assert_eq!(far.matches, Some((0..100).collect()));
 }
 
+type Reports = (Result<Report, Error>, Result<Report, Error>);
+
 /// Runs both sides over values of their items, and returns their reports.
 fn over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> (Report, Report) {
+    let (near, far) = try_over_values(ours, theirs, values);
+    (near.unwrap(), far.unwrap())
+}
+
+fn try_over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> Reports {
     let sets = [digests(0..20), digests(13..90)];
     let run = |channel: &mut dyn Channel, job, digests, values| {
         let mut set = MemorySet::new(digests, values).unwrap();
         run_set_over(channel, None, None, job, &mut set, &mut NoProgress)
     };
-    let (near, far) = run_both(
+    run_both(
         memory_pair(),
         |channel| run(channel, ours, &sets[0], values[0]),
         |channel| run(channel, theirs, &sets[1], values[1]),
-    );
-    (near.unwrap(), far.unwrap())
+    )
 }
 
 fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
@@ -261,6 +267,30 @@ fn values_of_either_side_come_through_with_their_scales() {
 }
 
 #[test]
+fn values_other_than_declared_are_refused() {
+    let own: Vec<i64> = (0..77).map(|i| if i == 60 { -11 } else { 10 }).collect();
+    for (declared, given, expected) in [
+        (terms(11, 0), Some(&own[..]), None),
+        (terms(10, 0), Some(&own[..]), Some("exceeds the bound")),
+        (terms(11, 0), None, Some("the other way round")),
+    ] {
+        let sender = Job {
+            values: declared,
+            ..job(Role::Sender, Reveal::Sum)
+        };
+        let receiver = job(Role::Receiver, Reveal::Sum);
+        let (near, far) = try_over_values(&receiver, &sender, [None, given]);
+        match expected {
+            None => assert_eq!(near.unwrap().value.unwrap().units, 70),
+            Some(expected) => {
+                assert!(far.unwrap_err().to_string().contains(expected));
+                assert!(matches!(near, Err(Error::Run(_))));
+            }
+        }
+    }
+}
+
+#[test]
 fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
     let with = |reveal, role, values| Job {
         values,
@@ -308,7 +338,7 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
         learns: Learns::Both,
         ..job(Role::Receiver, Reveal::Size)
     };
-    assert_eq!(usage(&both), "only the receiver can learn the size");
+    assert_eq!(usage(&both), "the sender cannot learn the size too");
     let least = Job {
         min_size: 2,
         ..job(Role::Receiver, Reveal::Matches)

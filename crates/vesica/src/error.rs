@@ -1,5 +1,8 @@
 //! Why a job failed.
 
+use vesica_session::Error as SessionError;
+use vesica_wire::{Error as WireError, Limit};
+
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -31,7 +34,7 @@ pub enum Error {
     NoKeys(vesica_tables::Counts),
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
-    Session(#[from] vesica_session::Error),
+    Session(#[from] SessionError),
 }
 
 impl Error {
@@ -62,7 +65,40 @@ impl Error {
                 "`vesica check` shows what is wrong with them; where such a table is fine, pass --allow-empty"
                     .to_owned(),
             ),
+            Error::Session(SessionError::Run(WireError::Resource {
+                limit: Limit::Memory,
+                ..
+            })) => Some("raise --memory on the side that gives less".to_owned()),
+            Error::Session(SessionError::Run(WireError::Resource {
+                limit: Limit::Reveal,
+                ..
+            })) => Some(
+                "raise --memory on the side that gives less: both sets have to fit at once"
+                    .to_owned(),
+            ),
+            // What the sides say can be equal: both give values, or neither does.
+            Error::Session(SessionError::Run(WireError::ContractDiffers {
+                field: "values", ..
+            })) => Some(
+                "a sum is over the values of one side: give --value on that side only".to_owned(),
+            ),
             Error::Session(error) => error.hint().map(str::to_owned),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_memory_name_the_option() {
+        for limit in [Limit::Memory, Limit::Reveal] {
+            let error = SessionError::Run(WireError::limit(limit, "too little"));
+            let hint = Error::Session(error).hint();
+            assert!(hint.is_some_and(|hint| hint.contains("--memory")));
+        }
+        let error = SessionError::Run(WireError::limit(Limit::Encoding, "again"));
+        assert_eq!(Error::Session(error).hint(), None);
     }
 }

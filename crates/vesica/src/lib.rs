@@ -37,14 +37,15 @@
 mod error;
 mod observer;
 mod party;
+mod shares;
 mod stored;
 mod work_dir;
 
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use party::{
-    Party, Received, Resources, Terms, receive_rows, receive_table, receive_value, send_rows,
-    send_table, send_table_to,
+    Party, Received, Resources, Terms, receive_rows, receive_shares, receive_table, receive_value,
+    send_rows, send_shares, send_table, send_table_to,
 };
 pub use work_dir::prepare_work_dir;
 

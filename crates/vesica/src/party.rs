@@ -8,7 +8,9 @@ use vesica_session::{
     ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security, Transport,
     ValueTerms, connect, run_set, with_threads,
 };
-use vesica_tables::{KeySpec, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows};
+use vesica_tables::{
+    KeySpec, KeyStore, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows,
+};
 use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::stored::Stored;
@@ -28,7 +30,7 @@ pub struct Terms {
     pub max_peer_items: u64,
     /// What the receiver learns.
     pub reveal: Reveal,
-    /// The receiver learns a value only if at least this many keys match, and otherwise only that fewer do.
+    /// The receiver learns the result only if at least this many keys match, and otherwise only that fewer do.
     pub min_size: u64,
     /// Whether the sender learns the matches too. The receiver tells it, and can lie.
     pub both: bool,
@@ -127,6 +129,8 @@ enum Destination<'a> {
     Caller,
     /// To a file; `-` is standard output.
     File(&'a Path),
+    /// This side's shares go to a file; `-` is standard output.
+    Shares(&'a Path),
 }
 
 /// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
@@ -202,6 +206,11 @@ impl<'a> Party<'a> {
         let keys = read_keys_within(source, key, value, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
+        if self.terms.reveal == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
+            let reason = "shares are for keys that fit into memory";
+            let error = WireError::limit(Limit::Reveal, reason);
+            return Err(vesica_session::Error::Run(error).into());
+        }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
         }
@@ -306,8 +315,16 @@ impl<'a> Party<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Received, Error> {
         let reveal = self.terms.reveal;
-        if reveal.is_value() && result != Destination::Nowhere {
-            let problem = format!("a run that reveals the {reveal} has no rows");
+        let fits = match result {
+            // A sender does not ask for anything.
+            Destination::Nowhere => {
+                reveal.is_value() || role == Role::Sender && reveal != Reveal::Shares
+            }
+            Destination::Caller | Destination::File(_) => reveal.is_matches(),
+            Destination::Shares(_) => reveal == Reveal::Shares,
+        };
+        if !fits {
+            let problem = format!("this call is not for runs that reveal {reveal}");
             return Err(vesica_session::Error::Usage(problem).into());
         }
         let job = self.job(role, key)?;
@@ -326,14 +343,12 @@ impl<'a> Party<'a> {
     ) -> Result<Received, Error> {
         // What cannot be had is known before the table is read.
         let mut work = self.work_dir(job)?;
-        let output = match result {
-            Destination::File(path) => Some(path),
-            Destination::Nowhere | Destination::Caller => None,
+        let (path, file) = match result {
+            Destination::File(path) => (Some(path), Some(Output::create(path, source)?)),
+            Destination::Shares(path) => (Some(path), Some(Output::create_csv(path, source)?)),
+            Destination::Nowhere | Destination::Caller => (None, None),
         };
-        let file = output
-            .map(|path| Output::create(path, source))
-            .transpose()?;
-        let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
+        let directory = self.directory(work.as_ref().map(|(work, _)| work), path);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
         let answered = left.is_some_and(|left| left.head.is_answer());
         let mut keys = None;
@@ -362,7 +377,8 @@ impl<'a> Party<'a> {
         self.write(source, file, keys, report, observer)
     }
 
-    /// Second pass, if there is a file to write: the matching rows, and the report's figures about the table.
+    /// Second pass, if there is a file to write: the matching rows or shares, and the report's figures about the
+    /// table. Where too few keys match there is no file.
     fn write(
         &self,
         source: &Source,
@@ -376,13 +392,21 @@ impl<'a> Party<'a> {
         report.duplicates = counts.duplicates;
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
-        if let Some(mut file) = file {
+        if let Some(mut file) = file.filter(|_| report.below.is_none()) {
             observer.writing();
-            let rows = write_rows(source, keys.matched(), &mut file)?;
+            let rows = match keys.shares() {
+                Some(shares) => {
+                    file.write_text(|out| shares.write_csv(out))?;
+                    None
+                }
+                None => Some(write_rows(source, keys.matched(), &mut file)?),
+            };
             self.check_interrupt()?;
             file.commit()?;
-            observer.wrote(rows);
-            report.rows_written = Some(rows);
+            if let Some(rows) = rows {
+                observer.wrote(rows);
+            }
+            report.rows_written = rows;
         }
         Ok(Received { keys, report })
     }
@@ -408,12 +432,13 @@ impl<'a> Party<'a> {
 /// The job in words, by which an earlier run is recognised.
 fn words(job: &Job) -> String {
     format!(
-        "{} {} {} {} {} {} {}",
+        "{} {} {} {} {} {} {} {}",
         job.role,
         job.protocol,
         job.security.name(),
         job.lambda,
         job.reveal,
+        job.min_size,
         job.learns,
         job.normalization.join(",")
     )
@@ -490,20 +515,56 @@ pub fn receive_rows(
 /// returns a report with the value, or with the statement that too few keys match ([`Terms::min_size`]).
 ///
 /// # Errors
-/// Any [`Error`]; a connected peer has been told. Usage if the terms reveal rows.
+/// Any [`Error`]; a connected peer has been told. Usage if the terms reveal no value.
 pub fn receive_value(
     party: &Party<'_>,
     source: &Source,
     key: &KeySpec,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    if !party.terms.reveal.is_value() {
-        let problem = "a run that reveals matches has no value".to_owned();
-        return Err(vesica_session::Error::Usage(problem).into());
-    }
     let result = Destination::Nowhere;
     party
         .run(Role::Receiver, source, key, result, observer)?
+        .finish()
+}
+
+/// Runs the receiver where nothing is revealed ([`Reveal::Shares`]): writes this side's shares to `output`, a CSV table
+/// with a line for each cell of a hash table, the same on both sides.
+///
+/// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none),
+/// `match` (a bit; the two sides' differ where the cell's key is in both tables), and `receiver_value` and
+/// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the value where the key is in both
+/// tables, and 0 elsewhere).
+///
+/// # Errors
+/// As [`receive_table`]; usage if the terms reveal anything.
+pub fn receive_shares(
+    party: &Party<'_>,
+    source: &Source,
+    key: &KeySpec,
+    output: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
+    let result = Destination::Shares(output);
+    party
+        .run(Role::Receiver, source, key, result, observer)?
+        .finish()
+}
+
+/// Runs the sender where nothing is revealed, and writes its shares as [`receive_shares`] does, without `row`.
+///
+/// # Errors
+/// As [`receive_shares`].
+pub fn send_shares(
+    party: &Party<'_>,
+    source: &Source,
+    key: &KeySpec,
+    output: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
+    let result = Destination::Shares(output);
+    party
+        .run(Role::Sender, source, key, result, observer)?
         .finish()
 }
 

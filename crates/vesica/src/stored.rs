@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use vesica_psi::{Output, Shares};
 use vesica_session::{Assignment, BucketKeys, Kept, KeySet, MemoryBuckets, Role, State};
 use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::Error;
+use crate::shares::RowShares;
 use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
@@ -19,6 +21,8 @@ pub(crate) struct Stored {
     directory: PathBuf,
     /// The rows that matched in the finished buckets.
     matched: RowSet,
+    /// What a run that reveals nothing has made.
+    shares: Option<RowShares>,
     keeps: Option<Keeps>,
 }
 
@@ -26,6 +30,25 @@ pub(crate) struct Stored {
 enum Place {
     Memory { keys: Keys, buckets: MemoryBuckets },
     Disk { spool: Spool, current: Bucket },
+}
+
+impl Place {
+    /// Shares with the rows of this side's items.
+    fn with_rows(&self, shares: Shares) -> Result<RowShares, WireError> {
+        let rows = match (&shares.items, self) {
+            (None, _) => None,
+            (Some(items), Place::Memory { keys, .. }) => {
+                let first = keys.first_rows();
+                let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
+                Some(items.iter().map(row).collect())
+            }
+            (Some(_), Place::Disk { .. }) => {
+                let reason = "shares are for keys that fit into memory";
+                return Err(WireError::limit(Limit::Reveal, reason));
+            }
+        };
+        Ok(RowShares { rows, shares })
+    }
 }
 
 /// The state from which another run can resume.
@@ -58,6 +81,7 @@ impl Stored {
             identity,
             directory,
             matched: RowSet::none(counts.rows),
+            shares: None,
             keeps: None,
         }
     }
@@ -96,6 +120,11 @@ impl Stored {
     /// The rows that matched.
     pub(crate) fn matched(&self) -> &RowSet {
         &self.matched
+    }
+
+    /// This side's shares, if the run made some.
+    pub(crate) fn shares(&self) -> Option<&RowShares> {
+        self.shares.as_ref()
     }
 
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
@@ -155,6 +184,9 @@ impl KeySet for Stored {
                 spool.split(&self.directory, number, of).map_err(limit)
             }
             Place::Memory { keys, buckets } => {
+                // The identity of a table does not cover values, so that no run with them may be resumed.
+                let resumes = assignment.buckets() > 1 || !state.found.is_empty();
+                debug_assert!(keys.values().is_none() || !resumes);
                 buckets.assign(assignment, keys.digests());
                 Ok(())
             }
@@ -173,8 +205,16 @@ impl KeySet for Stored {
         }
     }
 
-    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), WireError> {
-        if let Some(matched) = matched {
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
+        let matched = match output {
+            Output::Matches(matched) => Some(matched),
+            Output::Shares(shares) => {
+                self.shares = Some(self.place.with_rows(shares)?);
+                None
+            }
+            _ => None,
+        };
+        if let Some(matched) = &matched {
             match &mut self.place {
                 Place::Disk { spool, current } => spool
                     .mark(current, matched, &mut self.matched)

@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica_psi::indices_vartime;
+use vesica_psi::{Reveal, indices_vartime};
 
 use super::talk::{Part, Setup};
 
@@ -33,6 +33,33 @@ pub(super) fn expected(setup: &Setup) -> Vec<u32> {
     let mut is_shared: Vec<bool> = (0..size(setup)).map(|i| i < shared).collect();
     shuffle(&mut is_shared, setup);
     indices_vartime(&is_shared)
+}
+
+/// Values of one party's items, in the order of [`digests`].
+pub(super) fn values(setup: &Setup) -> Vec<i64> {
+    let mut values: Vec<i64> = (0..size(setup)).map(value).collect();
+    shuffle(&mut values, setup);
+    values
+}
+
+/// The value of item number i of either party.
+fn value(i: u64) -> i64 {
+    // Of both signs, and with sums of products that fit into 63 bits.
+    i as i64 % (2 * VALUE_BOUND + 1) - VALUE_BOUND
+}
+
+/// The largest absolute value of [`values`].
+pub(super) const VALUE_BOUND: i64 = 1000;
+
+/// What a run is to reveal that reveals a number.
+pub(super) fn expected_value(setup: &Setup) -> i128 {
+    let shared = 0..shared(setup);
+    let of = |i| i128::from(value(i));
+    match setup.reveal {
+        Reveal::Sum => shared.map(of).sum(),
+        Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
+        _ => shared.end.into(),
+    }
 }
 
 fn size(setup: &Setup) -> u64 {
@@ -82,6 +109,7 @@ mod tests {
                 part,
                 protocol: "dh".into(),
                 security: Security::Malicious,
+                reveal: Reveal::Matches,
                 threads: NonZeroUsize::MIN,
                 receiver_size,
                 sender_size,

@@ -66,6 +66,7 @@ fn measure(
     sender_size: u64,
 ) -> Result<String, Failure> {
     let security = options.security(protocol)?;
+    let reveal = options.reveal(protocol)?;
     if options.transport == Carrier::Tcp {
         let _ = writeln!(
             std::io::stderr(),
@@ -79,6 +80,7 @@ fn measure(
         part,
         protocol: protocol.name.to_owned(),
         security,
+        reveal,
         threads: options.threads,
         receiver_size,
         sender_size,
@@ -106,7 +108,7 @@ fn measure(
     };
     show(
         options,
-        (protocol.name, protocol.runs(security)),
+        (protocol.name, protocol.runs(security), reveal),
         (receiver_size, sender_size),
         speed,
         &runs,

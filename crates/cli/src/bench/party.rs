@@ -5,9 +5,11 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Role};
+use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Report, Reveal, Role};
+use vesica_psi::indices_vartime;
 use vesica_session::{
-    Connection, Job, Listener, NoProgress, Outcome, Transport, connect, with_threads,
+    Connection, Job, Listener, MemorySet, NoProgress, RepeatedKeys, Transport, ValueTerms, connect,
+    run_set, with_threads,
 };
 use vesica_wire::PhaseTraffic;
 
@@ -136,24 +138,29 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
         Part::Receiver => Role::Receiver,
         Part::Sender => Role::Sender,
     };
+    // A sum is that of the sender's values, which takes more than one of the receiver's.
+    let has_values = match setup.reveal {
+        Reveal::Sum => role == Role::Sender,
+        reveal => reveal == Reveal::InnerProduct,
+    };
+    let values = has_values.then(|| inputs::values(setup));
     let job = Job {
         protocol: ProtocolRequest::named(&setup.protocol),
         security: setup.security,
+        reveal: setup.reveal,
+        min_size: min_size(setup),
+        values: has_values.then_some(ValueTerms {
+            bound: inputs::VALUE_BOUND.unsigned_abs(),
+            scale: 0,
+            repeated: RepeatedKeys::Refuse,
+        }),
         ..Job::new(role, vec!["exact/1".into()])
     };
-    let Outcome { matches, report } = with_threads(Some(setup.threads), || {
-        vesica_session::run(connection, &job, &digests, &mut NoProgress)
+    let mut set = MemorySet::new(&digests, values.as_deref())?;
+    let report = with_threads(Some(setup.threads), || {
+        run_set(connection, &job, &mut set, &mut NoProgress)
     })??;
-    if let Some(matches) = &matches
-        && *matches != inputs::expected(setup)
-    {
-        let line = format!(
-            "the result is wrong: {} items came out, and they are not the {} that both sets hold",
-            matches.len(),
-            inputs::shared(setup)
-        );
-        return Err(Failure::new(RESOURCE, line));
-    }
+    check(setup, set.matched(), &report)?;
     // From the agreed contract to the result.
     let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
     let phases: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
@@ -164,7 +171,34 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
         phases: phases.into_iter().cloned().collect(),
-        matches: report.matches,
+        matches: (role == Role::Receiver).then(|| inputs::shared(setup)),
         peak_memory_bytes: peak_memory_bytes(),
     })
+}
+
+/// A minimum that is met if anything matches.
+fn min_size(setup: &Setup) -> u64 {
+    match setup.reveal {
+        Reveal::ThresholdMatches => inputs::shared(setup).max(1),
+        _ => 0,
+    }
+}
+
+/// Compares a run's result with the known one, on the side that learns it.
+fn check(setup: &Setup, matched: Option<&[bool]>, report: &Report) -> Result<(), Failure> {
+    let right = match setup.part {
+        Part::Sender => matched.is_none() && report.value.is_none(),
+        Part::Receiver if report.below.is_some() => inputs::shared(setup) == 0,
+        Part::Receiver if setup.reveal.is_matches() => {
+            matched.is_some_and(|matched| indices_vartime(matched) == inputs::expected(setup))
+        }
+        Part::Receiver => {
+            let value = report.value.map(|value| value.units);
+            value == Some(inputs::expected_value(setup))
+        }
+    };
+    match right {
+        true => Ok(()),
+        false => Err(Failure::new(RESOURCE, "the result is wrong")),
+    }
 }

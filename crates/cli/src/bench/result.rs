@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use vesica::Security;
+use vesica::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
@@ -75,7 +75,7 @@ struct Memory {
 /// The text to print.
 pub(super) fn show(
     options: &Bench,
-    (protocol, security): (&'static str, Security),
+    (protocol, security, reveal): (&'static str, Security, Reveal),
     (receiver_size, sender_size): (u64, u64),
     yardstick: u64,
     runs: &Runs,
@@ -86,7 +86,7 @@ pub(super) fn show(
     let measured = Measured {
         protocol,
         security,
-        reveal: "matches",
+        reveal: reveal.name(),
         receiver_size,
         sender_size,
         matches: middle.matches.unwrap_or(0),

@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use vesica_psi::Security;
+use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::args::{Carrier, Kernels};
@@ -25,6 +25,7 @@ pub(super) struct Setup {
     pub(super) part: Part,
     pub(super) protocol: String,
     pub(super) security: Security,
+    pub(super) reveal: Reveal,
     pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,

@@ -58,7 +58,7 @@ fn requests_that_cannot_be() {
         ("--protocol dh", "semi-honest"),
         ("--protocol compact-dh-sh1", "semi-honest"),
         ("--security none", "none"),
-        ("--reveal size", "size"),
+        ("--reveal nonsense", "sum, inner-product"),
         ("--lambda 20", "20"),
         ("--timeout 0", "timeout"),
         ("--format xlsx", "xlsx"),

@@ -11,5 +11,6 @@ mod random;
 mod support;
 mod tables;
 mod trial;
+mod values;
 mod vole;
 mod word_lists;

@@ -9,12 +9,12 @@ use std::collections::HashSet;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica::{Registry, Security};
-use vesica_psi::Spec;
+use vesica_psi::{Reveal, Spec};
 
-/// Every protocol with every security that it runs with.
+/// Every protocol for matches with every security that it runs with.
 pub(crate) fn variants() -> Vec<(&'static str, Security)> {
     let mut variants = Vec::new();
-    for protocol in Registry::standard().all() {
+    for protocol in Registry::standard().revealing(Reveal::Matches) {
         for asked in [Security::Malicious, Security::SemiHonest] {
             let variant = (protocol.spec().name, protocol.spec().runs(asked));
             if !variants.contains(&variant) {

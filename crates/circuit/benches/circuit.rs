@@ -1,0 +1,137 @@
+//! The share engine on ideal COTs: `cargo bench -p vesica-circuit`.
+//!
+//! Both parties run in one process. The dealer's time is measured apart; it is part of every other figure.
+
+use std::thread;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use vesica_circuit::{Receiver, Sender, cost};
+use vesica_correlations::{cot, ideal};
+use vesica_primitives::block::{Block, Prg};
+use vesica_testing::rng;
+use vesica_wire::{Channel, memory_pair};
+
+const SESSION: [u8; 32] = [1; 32];
+const BINS: usize = 1 << 17;
+const BITS: u32 = 61;
+
+/// Runs one party on a thread and the other on this one, each with one thread for its arithmetic.
+fn both<A: Send>(
+    there: impl FnOnce(&mut dyn Channel) -> A + Send,
+    here: impl FnOnce(&mut dyn Channel) -> A + Send,
+) -> (A, A) {
+    let pool = || {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(1);
+        builder.build().unwrap()
+    };
+    let (mut near, mut far) = memory_pair();
+    thread::scope(|scope| {
+        let there = scope.spawn(move || pool().install(|| there(&mut near)));
+        let here = pool().install(|| here(&mut far));
+        (there.join().unwrap(), here)
+    })
+}
+
+fn engines() -> (Receiver, Sender) {
+    let (main, chosen) = ideal::cots(5);
+    (
+        Receiver::new(&SESSION, Box::new(main)),
+        Sender::new(&SESSION, Box::new(chosen)),
+    )
+}
+
+fn strings(count: usize) -> Vec<Block> {
+    let mut strings = vec![0; count];
+    Prg::new(3).fill(&mut strings);
+    strings
+}
+
+/// Only the COTs of `count`, in pieces as the engine takes them.
+fn deal(count: usize) {
+    let (mut main, mut chosen) = ideal::cots(5);
+    both(
+        |channel| {
+            let mut q = vec![0; 1 << 16];
+            for _ in 0..count.div_ceil(1 << 16) {
+                cot::Sender::extend(&mut main, channel, &mut rng(1), &mut q).unwrap();
+            }
+        },
+        |channel| {
+            let mut t = vec![0; 1 << 16];
+            for _ in 0..count.div_ceil(1 << 16) {
+                cot::Receiver::extend(&mut chosen, channel, &mut rng(2), &mut t).unwrap();
+            }
+        },
+    );
+}
+
+fn membership(c: &mut Criterion) {
+    let mut group = c.benchmark_group("strings of 61 bits");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(10));
+    group.throughput(Throughput::Elements(BINS as u64));
+    let strings = strings(3 * BINS);
+    let (candidates, _) = strings.as_chunks::<3>();
+    let ours = &strings[..BINS];
+    group.bench_function("equality", |b| {
+        b.iter(|| {
+            let (mut receiver, mut sender) = engines();
+            both(
+                |channel| receiver.equality(channel, &mut rng(1), BITS, ours).unwrap(),
+                |channel| sender.equality(channel, &mut rng(2), BITS, ours).unwrap(),
+            )
+        });
+    });
+    group.bench_function("among three", |b| {
+        b.iter(|| {
+            let (mut receiver, mut sender) = engines();
+            both(
+                |channel| {
+                    let rng = &mut rng(1);
+                    receiver.membership(channel, rng, BITS, candidates).unwrap()
+                },
+                |channel| {
+                    let rng = &mut rng(2);
+                    sender.membership(channel, rng, BITS, ours).unwrap()
+                },
+            )
+        });
+    });
+    for (name, cost) in [
+        ("equality", cost::equality(BINS, BITS)),
+        ("among three", cost::membership(BINS, BITS)),
+    ] {
+        group.bench_with_input(BenchmarkId::new("dealer", name), &cost.cots, |b, cots| {
+            b.iter(|| deal(*cots));
+        });
+    }
+    group.finish();
+}
+
+fn functions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("functions");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(5));
+    group.throughput(Throughput::Elements(BINS as u64));
+    let bits = vesica_circuit::BitShares::from_fn(BINS, |i| (i * i / 3) as u64);
+    let bits = &bits;
+    group.bench_function("size", |b| {
+        b.iter(|| {
+            let (mut receiver, mut sender) = engines();
+            both(
+                |channel| {
+                    let size = receiver.size(channel, &mut rng(1), bits, 100);
+                    size.map(drop).unwrap();
+                },
+                |channel| sender.size(channel, &mut rng(2), bits, 100).unwrap(),
+            )
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, membership, functions);
+criterion_main!(benches);

@@ -1,0 +1,324 @@
+//! What operations cost, but for framing and for the messages of the COT sources. COTs and bytes are exact.
+
+use std::ops::Add;
+
+use crate::arithmetic::{self, LONG_BITS, LONG_WINDOW, Ring, WINDOW};
+use crate::compare::levels;
+use crate::digits::Layout;
+use crate::functions::{self, signed_size_ring, size_ring};
+use crate::membership::{PIECE, window};
+use crate::triples::conjunction_words;
+
+/// COTs, bytes and message flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// COTs of the main direction, which the PSI receiver sends.
+    pub cots: usize,
+    /// COTs of the reverse direction.
+    pub reverse_cots: usize,
+    /// Bytes that the PSI receiver sends.
+    pub receiver_bytes: usize,
+    /// Bytes that the PSI sender sends.
+    pub sender_bytes: usize,
+    /// Messages on the longest chain in which each waits for the one before: the one-way delays of the network that an
+    /// operation takes. An upper bound, one above the truth where a step begins with the party that ended the step
+    /// before.
+    pub flows: usize,
+}
+
+impl Add for Cost {
+    type Output = Cost;
+
+    fn add(self, other: Cost) -> Cost {
+        Cost {
+            cots: self.cots + other.cots,
+            reverse_cots: self.reverse_cots + other.reverse_cots,
+            receiver_bytes: self.receiver_bytes + other.receiver_bytes,
+            sender_bytes: self.sender_bytes + other.sender_bytes,
+            flows: self.flows + other.flows,
+        }
+    }
+}
+
+/// Bytes of `rows` rows of `bits` bits in frames of `piece` rows.
+fn framed(rows: usize, bits: usize, piece: usize) -> usize {
+    rows / piece * (piece * bits).div_ceil(8) + (rows % piece * bits).div_ceil(8)
+}
+
+/// [`crate::Receiver::equality`] of strings of `bits` bits.
+pub fn equality(bins: usize, bits: u32) -> Cost {
+    transfers(bins, bits, 1)
+}
+
+/// [`crate::Receiver::membership`] of strings of `bits` bits among three candidates.
+pub fn membership(bins: usize, bits: u32) -> Cost {
+    transfers(bins, bits, 3)
+}
+
+fn transfers(bins: usize, bits: u32, candidates: usize) -> Cost {
+    if bins == 0 {
+        return Cost::default();
+    }
+    let layout = Layout::new(bits);
+    let digits = layout.digits();
+    let gates = Cost {
+        cots: 128 * candidates * conjunction_words(digits, bins),
+        receiver_bytes: 2 * candidates * (digits - 1) * bins.div_ceil(8),
+        sender_bytes: 2 * candidates * (digits - 1) * bins.div_ceil(8),
+        flows: levels(digits as u32),
+        ..Cost::default()
+    };
+    gates
+        + Cost {
+            cots: layout.choice_bits(bins),
+            receiver_bytes: framed(bins, candidates * layout.table_bits(1), PIECE),
+            sender_bytes: framed(bins, layout.choice_bits(1), PIECE),
+            flows: 2 * bins.div_ceil(window(layout, candidates)),
+            ..Cost::default()
+        }
+}
+
+/// Products of values by bits, seen by the end that has the values as if it were the receiver.
+fn products(bins: usize, ring: Ring) -> Cost {
+    Cost {
+        cots: bins,
+        receiver_bytes: framed(bins, ring.bits() as usize, arithmetic::PIECE),
+        sender_bytes: framed(bins, 1, arithmetic::PIECE),
+        flows: 2 * bins.div_ceil(WINDOW),
+        ..Cost::default()
+    }
+}
+
+/// The same in the reverse direction, between two operations of the main one: its first message goes along with the
+/// last one before, and its last with the first one after.
+fn reversed(cost: Cost) -> Cost {
+    Cost {
+        cots: cost.reverse_cots,
+        reverse_cots: cost.cots,
+        receiver_bytes: cost.sender_bytes,
+        sender_bytes: cost.receiver_bytes,
+        flows: cost.flows.saturating_sub(2),
+    }
+}
+
+/// One inner product of two private vectors.
+fn inner(bins: usize) -> Cost {
+    Cost {
+        cots: 64 * bins,
+        receiver_bytes: bins * LONG_BITS / 8,
+        sender_bytes: 8 * bins,
+        flows: 2 * bins.div_ceil(LONG_WINDOW),
+        ..Cost::default()
+    }
+}
+
+/// A comparison of a size.
+fn comparison(bins: usize) -> Cost {
+    let leaves = signed_size_ring(bins).bits() - 1;
+    let mut bytes = 2 * (leaves as usize).div_ceil(8);
+    let mut left = leaves as usize;
+    while left > 1 {
+        bytes += 4 * (left / 2).div_ceil(8);
+        left = left.div_ceil(2);
+    }
+    Cost {
+        cots: 128 * (1 + 2 * levels(leaves)),
+        receiver_bytes: bytes,
+        sender_bytes: bytes,
+        flows: 1 + levels(leaves),
+        ..Cost::default()
+    }
+}
+
+/// The sender's last message.
+fn opening(bits: u32) -> Cost {
+    Cost {
+        sender_bytes: bits.div_ceil(8) as usize,
+        flows: 1,
+        ..Cost::default()
+    }
+}
+
+/// The guard of a value, and its opening.
+fn guarded(bins: usize, ring: Ring) -> Cost {
+    comparison(bins) + products(1, ring) + inner(1) + opening(1 + ring.bits())
+}
+
+/// The opening of a value modulo 2^64.
+fn answer(bins: usize, minimum: u64) -> Cost {
+    match minimum {
+        0 => opening(64),
+        _ => products(bins, signed_size_ring(bins)) + guarded(bins, Ring::FULL),
+    }
+}
+
+/// [`crate::Receiver::size`].
+pub fn size(bins: usize, minimum: u64) -> Cost {
+    let ring = signed_size_ring(bins);
+    match minimum {
+        0 => products(bins, size_ring(bins)) + opening(size_ring(bins).bits()),
+        _ => products(bins, ring) + guarded(bins, ring),
+    }
+}
+
+/// [`crate::Receiver::matches`].
+pub fn matches(bins: usize) -> Cost {
+    let gates = Cost {
+        cots: 128 * conjunction_words(2, bins),
+        receiver_bytes: 2 * bins.div_ceil(8),
+        sender_bytes: 2 * bins.div_ceil(8),
+        flows: 1,
+        ..Cost::default()
+    };
+    let opened = Cost {
+        sender_bytes: framed(bins, 1, functions::PIECE),
+        flows: bins.min(1),
+        ..Cost::default()
+    };
+    products(bins, signed_size_ring(bins)) + comparison(bins) + gates + opened
+}
+
+/// [`crate::Receiver::shares_of_receiver`].
+pub fn shares_of_receiver(bins: usize) -> Cost {
+    products(bins, Ring::FULL)
+}
+
+/// [`crate::Receiver::shares_of_sender`].
+pub fn shares_of_sender(bins: usize) -> Cost {
+    products(bins, Ring::FULL) + reversed(products(bins, Ring::FULL))
+}
+
+/// [`crate::Receiver::sum_of_receiver`].
+pub fn sum_of_receiver(bins: usize, minimum: u64) -> Cost {
+    shares_of_receiver(bins) + answer(bins, minimum)
+}
+
+/// [`crate::Receiver::sum_of_sender`].
+pub fn sum_of_sender(bins: usize, minimum: u64) -> Cost {
+    shares_of_sender(bins) + answer(bins, minimum)
+}
+
+/// [`crate::Receiver::inner_product`].
+pub fn inner_product(bins: usize, minimum: u64) -> Cost {
+    shares_of_sender(bins) + inner(bins) + answer(bins, minimum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::BitShares;
+    use crate::harness::{blocks, measured};
+    use vesica_testing::rng;
+
+    const SIZES: [usize; 6] = [0, 1, 63, 64, 65, 4200];
+
+    #[track_caller]
+    fn check(found: Cost, said: Cost) {
+        let flows = found.flows;
+        assert_eq!(found, Cost { flows, ..said });
+        assert!(
+            flows <= said.flows && said.flows <= flows + 1,
+            "{flows} of {}",
+            said.flows
+        );
+    }
+
+    /// The table of the crate's documentation.
+    #[test]
+    fn costs_per_bin_are_those_of_the_table() {
+        // One window of every operation in tests.
+        let bins = 1 << 11;
+        let k = 12;
+        for (cost, [cots, reverse, receiver, sender, flows]) in [
+            (equality(bins, 61), [91, 0, 256, 91, 6]),
+            (equality(bins, 64), [94, 0, 270, 94, 6]),
+            (membership(bins, 61), [151, 0, 768, 151, 6]),
+            (membership(bins, 64), [154, 0, 810, 154, 6]),
+            (size(bins, 0), [1, 0, k, 1, 3]),
+            (sum_of_receiver(bins, 0), [1, 0, 64, 1, 3]),
+            (sum_of_sender(bins, 0), [1, 1, 65, 65, 3]),
+            (inner_product(bins, 0), [65, 1, 2145, 129, 5]),
+        ] {
+            let per_bin = |count: usize| count / bins;
+            let found = [
+                per_bin(cost.cots),
+                per_bin(cost.reverse_cots),
+                per_bin(8 * cost.receiver_bytes),
+                per_bin(8 * cost.sender_bytes),
+                cost.flows,
+            ];
+            assert_eq!(found, [cots, reverse, receiver, sender, flows]);
+        }
+    }
+
+    #[test]
+    fn equality_and_membership_cost_what_is_said() {
+        for bins in SIZES {
+            for bits in [1, 5, 61, 128] {
+                let strings = blocks(1, bins);
+                let found = measured(
+                    |engine, channel| engine.equality(channel, &mut rng(1), bits, &strings),
+                    |engine, channel| engine.equality(channel, &mut rng(2), bits, &strings),
+                );
+                check(found.2, equality(bins, bits));
+            }
+            let strings = blocks(2, 3 * bins);
+            let (candidates, _) = strings.as_chunks::<3>();
+            let found = measured(
+                |engine, channel| engine.membership(channel, &mut rng(1), 64, candidates),
+                |engine, channel| engine.membership(channel, &mut rng(2), 64, &strings[..bins]),
+            );
+            check(found.2, membership(bins, 64));
+        }
+    }
+
+    #[test]
+    fn functions_cost_what_is_said() {
+        // The last one crosses the edge of a window of products.
+        for bins in SIZES.into_iter().chain([33_000]) {
+            let bits = &BitShares::from_fn(bins, |i| i as u64);
+            let (words, values) = (&vec![7; bins], &vec![7; bins]);
+            for minimum in [0, 9] {
+                let found = measured(
+                    |engine, channel| engine.size(channel, &mut rng(1), bits, minimum),
+                    |engine, channel| engine.size(channel, &mut rng(2), bits, minimum),
+                );
+                check(found.2, size(bins, minimum));
+                let found = measured(
+                    |engine, channel| {
+                        engine.sum_of_receiver(channel, &mut rng(1), bits, values, minimum)
+                    },
+                    |engine, channel| engine.sum_of_receiver(channel, &mut rng(2), bits, minimum),
+                );
+                check(found.2, sum_of_receiver(bins, minimum));
+                let found = measured(
+                    |engine, channel| {
+                        engine.sum_of_sender(channel, &mut rng(1), bits, words, minimum)
+                    },
+                    |engine, channel| {
+                        engine.sum_of_sender(channel, &mut rng(2), bits, words, minimum)
+                    },
+                );
+                check(found.2, sum_of_sender(bins, minimum));
+                if bins > 5000 {
+                    continue;
+                }
+                let vectors = (&values[..], &words[..]);
+                let found = measured(
+                    |engine, channel| {
+                        engine.inner_product(channel, &mut rng(1), bits, vectors, minimum)
+                    },
+                    |engine, channel| {
+                        engine.inner_product(channel, &mut rng(2), bits, words, minimum)
+                    },
+                );
+                check(found.2, inner_product(bins, minimum));
+            }
+            let found = measured(
+                |engine, channel| engine.matches(channel, &mut rng(1), bits, 5),
+                |engine, channel| engine.matches(channel, &mut rng(2), bits, 5),
+            );
+            check(found.2, matches(bins));
+        }
+    }
+}

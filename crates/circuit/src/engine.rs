@@ -1,0 +1,144 @@
+//! The two parties, and their operations on all bins.
+//!
+//! Both parties call the same operations in the same order, for the same numbers of bins. After an error the engine
+//! is of no more use: the parties are no longer in step.
+
+use rand_core::CryptoRng;
+use vesica_correlations::cot;
+use vesica_primitives::block::Block;
+use vesica_wire::{Channel, Error};
+
+use crate::bits::BitShares;
+use crate::cots::{ChoiceEnd, Direction, ValueEnd};
+
+/// The engine of the PSI receiver, who did the cuckoo hashing. It is the COT sender of the main direction.
+///
+/// `R` is [`ChoiceEnd`] if there is a reverse direction.
+pub struct Receiver<R = ()> {
+    pub(crate) main: ValueEnd,
+    pub(crate) reverse: R,
+    session: [u8; 32],
+}
+
+/// The engine of the PSI sender. It is the COT receiver of the main direction.
+///
+/// `R` is [`ValueEnd`] if there is a reverse direction.
+pub struct Sender<R = ()> {
+    pub(crate) main: ChoiceEnd,
+    pub(crate) reverse: R,
+    session: [u8; 32],
+}
+
+impl Receiver {
+    /// An engine over a source of COTs. `session` must be new for every engine of a run.
+    pub fn new(session: &[u8; 32], main: Box<dyn cot::Sender + Send>) -> Self {
+        Receiver {
+            main: ValueEnd::new(Direction::Main, session, main),
+            reverse: (),
+            session: *session,
+        }
+    }
+
+    /// Adds a source in the reverse direction.
+    pub fn with_reverse(self, source: Box<dyn cot::Receiver + Send>) -> Receiver<ChoiceEnd> {
+        Receiver {
+            main: self.main,
+            reverse: ChoiceEnd::new(Direction::Reverse, &self.session, source),
+            session: self.session,
+        }
+    }
+}
+
+impl Sender {
+    /// An engine over a source of COTs. `session` must be new for every engine of a run.
+    pub fn new(session: &[u8; 32], main: Box<dyn cot::Receiver + Send>) -> Self {
+        Sender {
+            main: ChoiceEnd::new(Direction::Main, session, main),
+            reverse: (),
+            session: *session,
+        }
+    }
+
+    /// Adds a source in the reverse direction.
+    pub fn with_reverse(self, source: Box<dyn cot::Sender + Send>) -> Sender<ValueEnd> {
+        Sender {
+            main: self.main,
+            reverse: ValueEnd::new(Direction::Reverse, &self.session, source),
+            session: self.session,
+        }
+    }
+}
+
+impl<R> Receiver<R> {
+    /// Shares of whether both strings of each bin have the same `bits` low bits, from 1 to 128.
+    ///
+    /// # Errors
+    /// The channel's and the source's; `PeerMisbehaved` for a frame of another length, or bits beyond the last.
+    ///
+    /// # Panics
+    /// If `bits` is out of range.
+    pub fn equality(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        strings: &[Block],
+    ) -> Result<BitShares, Error> {
+        let (strings, _) = strings.as_chunks::<1>();
+        self.main.membership(channel, rng, bits, strings)
+    }
+
+    /// Shares of whether the sender's string of each bin is one of three candidates, by their `bits` low bits, from 1
+    /// to 128. The candidates of a bin must differ in these bits: a string that equals two of them counts as absent.
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// If `bits` is out of range.
+    pub fn membership(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        candidates: &[[Block; 3]],
+    ) -> Result<BitShares, Error> {
+        self.main.membership(channel, rng, bits, candidates)
+    }
+}
+
+impl<R> Sender<R> {
+    /// The other side of [`Receiver::equality`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn equality(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        strings: &[Block],
+    ) -> Result<BitShares, Error> {
+        self.main.membership::<1>(channel, rng, bits, strings)
+    }
+
+    /// The other side of [`Receiver::membership`].
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn membership(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        strings: &[Block],
+    ) -> Result<BitShares, Error> {
+        self.main.membership::<3>(channel, rng, bits, strings)
+    }
+}

@@ -1,0 +1,336 @@
+use super::*;
+use crate::harness::{Engines, SIZES, blocks, engines, run, share, talking};
+use crate::messages::{CHOICES, VALUES};
+use proptest::prelude::*;
+use vesica_primitives::block::Block;
+use vesica_testing::{honest, misbehaviour, rng, try_both};
+use vesica_wire::{Misbehaviour, Spoil, Tamper, memory_pair};
+
+/// Matching bins, and all payloads.
+struct Case {
+    matching: Vec<bool>,
+    weights: Vec<i64>,
+    payloads: Vec<i64>,
+    masks: Vec<u64>,
+    /// What the receiver has of the sender's payloads.
+    masked: Vec<u64>,
+    shares: [BitShares; 2],
+}
+
+impl Case {
+    fn new(matching: Vec<bool>, weights: Vec<i64>, payloads: Vec<i64>) -> Self {
+        let count = matching.len();
+        let noise = blocks(20, count);
+        let masks: Vec<u64> = blocks(21, count)
+            .iter()
+            .map(|block| *block as u64)
+            .collect();
+        let masked = |i: usize| match matching[i] {
+            true => (payloads[i] as u64).wrapping_add(masks[i]),
+            false => noise[i] as u64,
+        };
+        Case {
+            masked: (0..count).map(masked).collect(),
+            shares: share(22, |i| matching[i], count),
+            matching,
+            weights,
+            payloads,
+            masks,
+        }
+    }
+
+    /// Small payloads of both signs, and extremes of 32 bits where bins do not match.
+    fn sized(count: usize, matching: impl Fn(usize) -> bool) -> Self {
+        let random = blocks(23, count);
+        let small = |i: usize, shift: usize| (random[i] >> shift) as i16;
+        let matching: Vec<bool> = (0..count).map(matching).collect();
+        let payload = |shift| {
+            let value = |i: usize| match matching[i] {
+                true => small(i, shift).into(),
+                false => [i64::MAX, i64::MIN, -1][i % 3],
+            };
+            (0..count).map(value).collect()
+        };
+        let (weights, payloads) = (payload(0), payload(32));
+        Case::new(matching, weights, payloads)
+    }
+
+    fn count(&self) -> u64 {
+        self.matching.iter().filter(|matches| **matches).count() as u64
+    }
+
+    /// Σ over the matching bins, modulo 2^64.
+    fn sum(&self, value: impl Fn(usize) -> i64) -> i64 {
+        let bins = (0..self.matching.len()).filter(|i| self.matching[*i]);
+        bins.fold(0, |sum, i| sum.wrapping_add(value(i)))
+    }
+
+    fn guarded(&self, value: i64, minimum: u64) -> Answer {
+        match self.count() >= minimum {
+            true => Answer::Value(value),
+            false => Answer::TooFew,
+        }
+    }
+
+    fn size(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        let run = run(
+            24,
+            |engine, channel| engine.size(channel, &mut rng(1), ours, minimum),
+            |engine, channel| engine.size(channel, &mut rng(2), theirs, minimum),
+        );
+        run.0
+    }
+
+    fn matches(&self, minimum: u64) -> Vec<bool> {
+        let [ours, theirs] = &self.shares;
+        let run = run(
+            24,
+            |engine, channel| engine.matches(channel, &mut rng(1), ours, minimum),
+            |engine, channel| engine.matches(channel, &mut rng(2), theirs, minimum),
+        );
+        run.0
+    }
+
+    /// What the shares of both parties' payloads add up to.
+    fn opened_shares(&self) -> [Vec<u64>; 2] {
+        let [ours, theirs] = &self.shares;
+        let (weights, masked, masks) = (&self.weights, &self.masked, &self.masks);
+        let run = run(
+            24,
+            |engine, channel| {
+                let own = engine.shares_of_receiver(channel, &mut rng(1), ours, weights)?;
+                let other = engine.shares_of_sender(channel, &mut rng(1), ours, masked)?;
+                Ok([own, other])
+            },
+            |engine, channel| {
+                let other = engine.shares_of_receiver(channel, &mut rng(2), theirs)?;
+                let own = engine.shares_of_sender(channel, &mut rng(2), theirs, masks)?;
+                Ok([other, own])
+            },
+        );
+        [0, 1].map(|i| {
+            let pairs = run.0[i].iter().zip(&*run.1[i]);
+            pairs.map(|(a, b)| a.wrapping_add(*b)).collect()
+        })
+    }
+
+    fn sum_of_receiver(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        let values = &self.weights;
+        let run = run(
+            24,
+            |engine, channel| engine.sum_of_receiver(channel, &mut rng(1), ours, values, minimum),
+            |engine, channel| engine.sum_of_receiver(channel, &mut rng(2), theirs, minimum),
+        );
+        run.0
+    }
+
+    fn sum_of_sender(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        let (masked, masks) = (&self.masked, &self.masks);
+        let run = run(
+            24,
+            |engine, channel| engine.sum_of_sender(channel, &mut rng(1), ours, masked, minimum),
+            |engine, channel| engine.sum_of_sender(channel, &mut rng(2), theirs, masks, minimum),
+        );
+        run.0
+    }
+
+    fn inner_product(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        let (vectors, masks) = ((&self.weights[..], &self.masked[..]), &self.masks);
+        let run = run(
+            24,
+            |engine, channel| engine.inner_product(channel, &mut rng(1), ours, vectors, minimum),
+            |engine, channel| engine.inner_product(channel, &mut rng(2), theirs, masks, minimum),
+        );
+        run.0
+    }
+
+    fn check(&self, minimum: u64) {
+        let product = |i: usize| self.weights[i].wrapping_mul(self.payloads[i]);
+        let expected = |value| self.guarded(value, minimum);
+        assert_eq!(self.size(minimum), expected(self.count() as i64));
+        let enough = self.count() >= minimum;
+        let shown: Vec<bool> = self
+            .matching
+            .iter()
+            .map(|matches| *matches && enough)
+            .collect();
+        assert_eq!(self.matches(minimum), shown);
+        let [ours, theirs] = self.opened_shares();
+        for (i, matches) in self.matching.iter().enumerate() {
+            let of = |value: i64| if *matches { value as u64 } else { 0 };
+            assert_eq!(
+                [ours[i], theirs[i]],
+                [of(self.weights[i]), of(self.payloads[i])]
+            );
+        }
+        assert_eq!(
+            self.sum_of_receiver(minimum),
+            expected(self.sum(|i| self.weights[i]))
+        );
+        assert_eq!(
+            self.sum_of_sender(minimum),
+            expected(self.sum(|i| self.payloads[i]))
+        );
+        assert_eq!(self.inner_product(minimum), expected(self.sum(product)));
+    }
+}
+
+#[test]
+fn all_functions_at_all_sizes() {
+    for count in SIZES {
+        let some = Case::sized(count, |i| i % 3 == 1);
+        for minimum in [
+            0,
+            1,
+            some.count(),
+            some.count() + 1,
+            count as u64 + 1,
+            u64::MAX,
+        ] {
+            some.check(minimum);
+        }
+    }
+}
+
+#[test]
+fn all_or_none_match() {
+    for count in [1, 2, 3, 4, 7, 8, 63, 64, 127, 128, 129] {
+        for matches in [false, true] {
+            let case = Case::sized(count, |_| matches);
+            for minimum in [0, 1, count as u64, count as u64 + 1] {
+                case.check(minimum);
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_have_the_right_sign() {
+    for (weights, payloads) in [
+        (vec![i64::MIN, 0], vec![i64::MIN, 1]),
+        (vec![i64::MAX, i64::MIN], vec![1, 1]),
+        (vec![-1, -1], vec![i64::MAX, 1]),
+        (vec![3, -5], vec![-7, 11]),
+    ] {
+        let case = Case::new(vec![true; 2], weights, payloads);
+        case.check(0);
+        case.check(2);
+        case.check(3);
+    }
+}
+
+#[test]
+fn a_sum_of_0_is_not_a_withheld_one() {
+    let case = Case::new(vec![true, true], vec![5, -5], vec![0, 0]);
+    assert_eq!(case.sum_of_receiver(2), Answer::Value(0));
+    assert_eq!(case.sum_of_sender(2), Answer::Value(0));
+    assert_eq!(case.sum_of_sender(3), Answer::TooFew);
+}
+
+/// From strings to the product, over sources that send messages of their own.
+#[test]
+fn sources_may_talk() {
+    let count = 4200;
+    let case = Case::sized(count, |i| i % 3 == 1);
+    let (mut receiver, mut sender) = talking();
+    let theirs = blocks(25, count);
+    let candidates = |i: usize| [7, theirs[i] ^ Block::from(!case.matching[i]), !theirs[i]];
+    let ours: Vec<[Block; 3]> = (0..count).map(candidates).collect();
+    let (answer, ()) = honest(
+        |channel| {
+            let rng = &mut rng(1);
+            let matches = receiver.membership(channel, rng, 64, &ours)?;
+            let vectors = (&case.weights[..], &case.masked[..]);
+            receiver.inner_product(channel, rng, &matches, vectors, 100)
+        },
+        |channel| {
+            let rng = &mut rng(2);
+            let matches = sender.membership(channel, rng, 64, &theirs)?;
+            sender.inner_product(channel, rng, &matches, &case.masks, 100)
+        },
+    );
+    let product = case.sum(|i| case.weights[i].wrapping_mul(case.payloads[i]));
+    assert_eq!(answer, Answer::Value(product));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn functions_are_those_of_the_matching_bins(
+        bins in prop::collection::vec((any::<bool>(), any::<i64>(), any::<i64>()), 0..70),
+        minimum in 0u64..50,
+    ) {
+        let matching = bins.iter().map(|bin| bin.0).collect();
+        let weights = bins.iter().map(|bin| bin.1).collect();
+        let payloads = bins.iter().map(|bin| bin.2).collect();
+        Case::new(matching, weights, payloads).check(minimum);
+    }
+}
+
+/// What the receiver says to a spoilt frame of the sender.
+fn spoilt(frame: usize, spoil: Spoil) -> Result<Answer, Error> {
+    let case = Case::sized(70, |i| i % 3 == 1);
+    let Engines {
+        mut receiver,
+        mut sender,
+        ..
+    } = engines(26);
+    let [ours, theirs] = &case.shares;
+    let (near, far) = memory_pair();
+    let outcomes = try_both(
+        (near, Tamper::new(far, frame, spoil)),
+        |channel| receiver.sum_of_sender(channel, &mut rng(1), ours, &case.masked, 0),
+        |channel| sender.sum_of_sender(channel, &mut rng(2), theirs, &case.masks, 0),
+    );
+    outcomes.0
+}
+
+#[test]
+fn frames_of_wrong_length_are_refused() {
+    for (frame, what, bytes) in [
+        (0, CHOICES.name, 9),
+        (1, VALUES.name, 560),
+        (2, SHARES.name, 8),
+    ] {
+        let short = Misbehaviour::WrongLength {
+            what,
+            bytes: bytes - 1,
+        };
+        let long = Misbehaviour::TooLong {
+            what,
+            bytes: bytes as u64 + 1,
+            max: bytes as u64,
+        };
+        assert_eq!(misbehaviour(spoilt(frame, Spoil::Truncate(1))), short);
+        assert_eq!(misbehaviour(spoilt(frame, Spoil::Extend(vec![0]))), long);
+    }
+    let stray = Misbehaviour::BadValue {
+        what: CHOICES.name,
+        problem: "bits are set beyond the last one",
+    };
+    assert_eq!(misbehaviour(spoilt(0, Spoil::FlipBit(70))), stray);
+}
+
+#[test]
+fn wrong_values_make_wrong_results_and_nothing_else() {
+    let right = spoilt(9, Spoil::Truncate(0)).unwrap();
+    for frame in 0..3 {
+        assert!(matches!(
+            spoilt(frame, Spoil::FlipBit(3)),
+            Ok(Answer::Value(_))
+        ));
+    }
+    assert_ne!(spoilt(2, Spoil::FlipBit(3)).unwrap(), right);
+}
+
+#[test]
+fn a_peer_that_stops_is_noticed() {
+    for frame in 0..3 {
+        assert!(spoilt(frame, Spoil::Close).is_err());
+        assert!(spoilt(frame, Spoil::Kind(99)).is_err());
+    }
+}

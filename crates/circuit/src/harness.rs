@@ -1,0 +1,233 @@
+//! What the tests of this crate share: two engines over ideal COTs, and channels that count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rand_core::CryptoRng;
+use vesica_correlations::{cot, ideal};
+use vesica_primitives::block::Block;
+use vesica_testing::{Recorder, honest, try_both};
+use vesica_wire::{Channel, Error, Kind, PhaseTraffic, memory_pair};
+
+use crate::bits::BitShares;
+use crate::cost::Cost;
+use crate::cots::{ChoiceEnd, ValueEnd};
+use crate::engine::{Receiver, Sender};
+
+const SESSION: [u8; 32] = [7; 32];
+
+/// A source of COTs that counts them.
+struct Counted<S> {
+    source: S,
+    count: Arc<AtomicUsize>,
+}
+
+/// A source of COTs whose ends send each other a message first: like a real one, it relies on both parties doing the
+/// same in the same order.
+struct Talking<S>(S);
+
+/// What a talking source sends: the number of COTs.
+const COUNT: Kind = Kind {
+    code: 200,
+    name: "number of COTs",
+};
+
+/// Checks that the peer wants as many COTs.
+fn agree(channel: &mut dyn Channel, count: usize) -> Result<(), Error> {
+    channel.send(COUNT, count.to_le_bytes().to_vec())?;
+    assert_eq!(channel.recv(COUNT, 8)?, count.to_le_bytes());
+    Ok(())
+}
+
+impl cot::Sender for Talking<ideal::CotSender> {
+    fn delta(&self) -> Block {
+        self.0.delta()
+    }
+
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        agree(channel, q.len())?;
+        self.0.extend(channel, rng, q)
+    }
+}
+
+impl cot::Receiver for Talking<ideal::CotReceiver> {
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        agree(channel, t.len())?;
+        self.0.extend(channel, rng, t)
+    }
+}
+
+/// Both engines, over sources that talk.
+pub(crate) fn talking() -> (Receiver<ChoiceEnd>, Sender<ValueEnd>) {
+    let (main, chosen) = ideal::cots(31);
+    let (reverse, reverse_chosen) = ideal::cots(32);
+    let receiver = Receiver::new(&SESSION, Box::new(Talking(main)));
+    let sender = Sender::new(&SESSION, Box::new(Talking(chosen)));
+    (
+        receiver.with_reverse(Box::new(Talking(reverse_chosen))),
+        sender.with_reverse(Box::new(Talking(reverse))),
+    )
+}
+
+impl cot::Sender for Counted<ideal::CotSender> {
+    fn delta(&self) -> Block {
+        self.source.delta()
+    }
+
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        self.count.fetch_add(q.len(), Ordering::Relaxed);
+        self.source.extend(channel, rng, q)
+    }
+}
+
+/// Both engines, with a reverse direction, and the numbers of COTs of both directions.
+pub(crate) struct Engines {
+    pub(crate) receiver: Receiver<ChoiceEnd>,
+    pub(crate) sender: Sender<ValueEnd>,
+    pub(crate) counts: [Arc<AtomicUsize>; 2],
+}
+
+pub(crate) fn engines(seed: u64) -> Engines {
+    let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let (main, chosen) = ideal::cots(Block::from(seed) << 1);
+    let (reverse, reverse_chosen) = ideal::cots(Block::from(seed) << 1 | 1 << 100);
+    let counted = |source, i: usize| {
+        let count = Arc::clone(&counts[i]);
+        Box::new(Counted { source, count })
+    };
+    let receiver = Receiver::new(&SESSION, counted(main, 0));
+    let sender = Sender::new(&SESSION, Box::new(chosen));
+    Engines {
+        receiver: receiver.with_reverse(Box::new(reverse_chosen)),
+        sender: sender.with_reverse(counted(reverse, 1)),
+        counts,
+    }
+}
+
+/// A channel on which every frame carries its place in the longest chain of messages before it.
+struct Clock<C> {
+    inner: C,
+    flows: Arc<AtomicUsize>,
+}
+
+impl<C> Clock<C> {
+    fn now(&self) -> usize {
+        self.flows.load(Ordering::Relaxed)
+    }
+}
+
+impl<C: Channel> Channel for Clock<C> {
+    fn send(&mut self, kind: Kind, mut payload: Vec<u8>) -> Result<(), Error> {
+        payload.push(self.now() as u8 + 1);
+        self.inner.send(kind, payload)
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        let mut payload = self.inner.recv(kind, max + 1)?;
+        let place = usize::from(payload.pop().unwrap());
+        self.flows.fetch_max(place, Ordering::Relaxed);
+        Ok(payload)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.inner.flush()
+    }
+
+    fn begin_phase(&mut self, _: &'static str) {}
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        Vec::new()
+    }
+
+    fn abort(&mut self, why: &Error) {
+        self.inner.abort(why);
+    }
+}
+
+/// An honest run, and what it cost.
+pub(crate) fn measured<A: Send, B>(
+    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+) -> (A, B, Cost) {
+    let mut engines = engines(1);
+    let clocks = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let clock = |inner, i: usize| {
+        let flows = Arc::clone(&clocks[i]);
+        Recorder::new(Clock { inner, flows })
+    };
+    let (near, far) = memory_pair();
+    let (mut near, mut far) = (clock(near, 0), clock(far, 1));
+    let (one, two) = try_both(
+        (&mut near, &mut far),
+        |channel| receive(&mut engines.receiver, channel),
+        |channel| send(&mut engines.sender, channel),
+    );
+    let bytes = |frames: &[(Kind, Vec<u8>)]| frames.iter().map(|(_, payload)| payload.len()).sum();
+    let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    let cost = Cost {
+        cots: read(&engines.counts[0]),
+        reverse_cots: read(&engines.counts[1]),
+        receiver_bytes: bytes(&near.sent),
+        sender_bytes: bytes(&far.sent),
+        flows: clocks.iter().map(|clock| read(clock)).max().unwrap(),
+    };
+    (one.unwrap(), two.unwrap(), cost)
+}
+
+/// An honest run of both engines.
+pub(crate) fn run<A: Send, B>(
+    seed: u64,
+    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+) -> (A, B) {
+    let Engines {
+        mut receiver,
+        mut sender,
+        ..
+    } = engines(seed);
+    honest(
+        |channel| receive(&mut receiver, channel),
+        |channel| send(&mut sender, channel),
+    )
+}
+
+/// Random blocks.
+pub(crate) fn blocks(seed: u64, count: usize) -> Vec<Block> {
+    let mut prg = vesica_primitives::block::Prg::new(seed.into());
+    let mut blocks = vec![0; count];
+    prg.fill(&mut blocks);
+    blocks
+}
+
+/// Random shares of these bits.
+pub(crate) fn share(seed: u64, bits: impl Fn(usize) -> bool, count: usize) -> [BitShares; 2] {
+    let random = blocks(seed, count);
+    let ours = BitShares::from_fn(count, |i| random[i] as u64);
+    let theirs = BitShares::from_fn(count, |i| random[i] as u64 & 1 ^ u64::from(bits(i)));
+    [ours, theirs]
+}
+
+/// The bits that two shares stand for.
+pub(crate) fn opened(ours: &BitShares, theirs: &BitShares) -> Vec<bool> {
+    assert_eq!(ours.len(), theirs.len());
+    let bits = (0..ours.len()).map(|i| ours.get(i) ^ theirs.get(i) == 1);
+    bits.collect()
+}
+
+/// Sizes around the word and the piece.
+pub(crate) const SIZES: [usize; 8] = [0, 1, 2, 63, 64, 65, 200, 4097];

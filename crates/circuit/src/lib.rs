@@ -1,0 +1,58 @@
+//! Functions of an intersection that stays secret: a share engine for two parties on random correlated OTs (COTs).
+//!
+//! **Papers.** N. Chandran, D. Gupta, A. Shah, *Circuit-PSI with Linear Complexity via Relaxed Batch OPPRF*, PETS
+//! 2022 (CGS22): membership (Figure 6) and the functions of sections 5 and 6. The modules cite what else they use.
+//!
+//! **Adversary.** Semi-honest. Frames of a wrong length and stray bits are errors; wrong values make wrong results.
+//!
+//! **Roles.** The PSI [`Receiver`] did the cuckoo hashing: it has one string per bin, or three candidates, and is
+//! the COT sender of the main direction. The PSI [`Sender`] has the programmed string of each bin. Some functions
+//! need a second source of COTs in the reverse direction. The receiver alone learns the result of a function.
+//!
+//! **What is revealed.** The numbers of bins and of bits, and the function's result to the receiver. Which frames
+//! are sent, and their lengths, depend on these numbers and on the minimum alone; so do time and addresses.
+//!
+//! **Costs** per bin, without the COTs themselves; [`cost`] has them for every number of bins, and k is the number
+//! of bits of the number of bins.
+//!
+//! | operation | COTs | reverse | bits of the receiver | bits of the sender | flows |
+//! |---|---|---|---|---|---|
+//! | equality of 61 bits | 91 | 0 | 256 | 91 | 6 |
+//! | equality of 64 bits | 94 | 0 | 270 | 94 | 6 |
+//! | one of 61 bits among three | 151 | 0 | 768 | 151 | 6 |
+//! | one of 64 bits among three | 154 | 0 | 810 | 154 | 6 |
+//! | size | 1 | 0 | k | 1 | 3 |
+//! | sum of the receiver's payloads | 1 | 0 | 64 | 1 | 3 |
+//! | sum of the sender's payloads | 1 | 1 | 65 | 65 | 3 |
+//! | inner product | 65 | 1 | 2145 | 129 | 5 |
+//!
+//! A minimum adds one or two bits per bin to a size, and a size to any other function; besides some twelve flows
+//! and costs that hardly depend on the number of bins. Flows are one-way delays of the network. Each operation
+//! works on windows of bins, whose pads take 32 MiB at most (2^20 bins of 64-bit strings, some 350,000 of three
+//! candidates, 2^20 products, 2^16 terms of an inner product), and takes two flows for each window; the table has
+//! them for one.
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+mod bits;
+mod compare;
+pub mod cost;
+mod cots;
+mod digits;
+mod engine;
+mod functions;
+#[cfg(test)]
+mod harness;
+mod membership;
+pub mod messages;
+mod pipeline;
+mod triples;
+#[cfg(test)]
+mod views;
+
+pub use bits::BitShares;
+pub use cots::{ChoiceEnd, ValueEnd};
+pub use digits::MAX_BITS;
+pub use engine::{Receiver, Sender};
+pub use functions::Answer;
+pub use pipeline::{CircuitPsi, Okvs, Psm1, Psm2, Recipe};

@@ -1,0 +1,390 @@
+//! What a party sees does not depend on the peer's inputs, but for the result.
+//!
+//! One party's COTs and inputs are fixed, and the peer's half of the COTs is drawn anew in every run: so whatever
+//! the party sees varies with what it cannot know. For two different inputs of the peer with one result, every bit
+//! that the party receives must be 1 as often.
+
+use rand_core::CryptoRng;
+use vesica_correlations::cot;
+use vesica_primitives::block::{Block, Prg};
+use vesica_testing::{Recorder, chi_squared, rng, try_both};
+use vesica_wire::{Channel, Error, memory_pair};
+
+use crate::bits::BitShares;
+use crate::cots::{ChoiceEnd, ValueEnd};
+use crate::engine::{Receiver, Sender};
+use crate::functions::Answer;
+use crate::harness::blocks;
+
+/// Runs per input.
+const RUNS: u64 = 200;
+
+/// COTs made from two generators: one for what the choice end sees or for what the value end does, one for the rest.
+struct Source {
+    rows: Prg,
+    choices: Prg,
+    delta: Block,
+}
+
+impl Source {
+    /// Everything that the value end sees comes from `fixed`; the choices come from `seed`.
+    fn by_values(fixed: Block, seed: Block) -> Self {
+        Source {
+            rows: Prg::new(fixed),
+            choices: Prg::new(seed),
+            delta: Prg::new(fixed ^ 1).next_block() | 1,
+        }
+    }
+
+    /// Everything that the choice end sees comes from `fixed`; Δ comes from `seed`.
+    fn by_choices(fixed: Block, seed: Block) -> Self {
+        Source {
+            rows: Prg::new(fixed),
+            choices: Prg::new(fixed ^ 1),
+            delta: Prg::new(seed).next_block() | 1,
+        }
+    }
+
+    /// The next row without its choice, and the choice.
+    fn next(&mut self) -> (Block, Block) {
+        (self.rows.next_block() & !1, self.choices.next_block() & 1)
+    }
+}
+
+/// The value end where it is fixed: it has the rows themselves.
+struct ByValues(Source);
+/// The value end where the choice end is fixed: it has the rows, less x·Δ.
+struct ByChoices(Source);
+
+impl cot::Sender for ByValues {
+    fn delta(&self) -> Block {
+        self.0.delta
+    }
+
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        q.iter_mut().for_each(|q| *q = self.0.next().0);
+        Ok(())
+    }
+}
+
+impl cot::Receiver for ByValues {
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        for t in t {
+            let (row, x) = self.0.next();
+            *t = row ^ (self.0.delta & x.wrapping_neg());
+        }
+        Ok(())
+    }
+}
+
+impl cot::Sender for ByChoices {
+    fn delta(&self) -> Block {
+        self.0.delta
+    }
+
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        for q in q {
+            let (row, x) = self.0.next();
+            *q = row ^ x ^ (self.0.delta & x.wrapping_neg());
+        }
+        Ok(())
+    }
+}
+
+impl cot::Receiver for ByChoices {
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        for t in t {
+            let (row, x) = self.0.next();
+            *t = row ^ x;
+        }
+        Ok(())
+    }
+}
+
+/// The party whose view is examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Viewer {
+    Receiver,
+    Sender,
+}
+
+fn engines(viewer: Viewer, seed: u64) -> (Receiver<ChoiceEnd>, Sender<ValueEnd>) {
+    let session = &[3; 32];
+    let by_values = |fixed| ByValues(Source::by_values(fixed, Block::from(seed) << 64 | fixed));
+    let by_choices = |fixed| ByChoices(Source::by_choices(fixed, Block::from(seed) << 64 | fixed));
+    match viewer {
+        Viewer::Receiver => (
+            Receiver::new(session, Box::new(by_values(2))).with_reverse(Box::new(by_choices(4))),
+            Sender::new(session, Box::new(by_values(2))).with_reverse(Box::new(by_choices(4))),
+        ),
+        Viewer::Sender => (
+            Receiver::new(session, Box::new(by_choices(2))).with_reverse(Box::new(by_values(4))),
+            Sender::new(session, Box::new(by_choices(2))).with_reverse(Box::new(by_values(4))),
+        ),
+    }
+}
+
+/// All that the viewer receives in one run.
+fn view<A: Send, B>(
+    viewer: Viewer,
+    seed: u64,
+    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+) -> (Vec<u8>, A, B) {
+    let (mut receiver, mut sender) = engines(viewer, seed);
+    let (near, far) = memory_pair();
+    let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+    let (one, two) = try_both(
+        (&mut near, &mut far),
+        |channel| receive(&mut receiver, channel),
+        |channel| send(&mut sender, channel),
+    );
+    let seen = match viewer {
+        Viewer::Receiver => near.received,
+        Viewer::Sender => far.received,
+    };
+    let bytes = seen.into_iter().flat_map(|(_, payload)| payload).collect();
+    (bytes, one.unwrap(), two.unwrap())
+}
+
+/// How often each bit is 1.
+fn ones(views: &[Vec<u8>]) -> Vec<f64> {
+    let bits = 8 * views[0].len();
+    let one = |view: &Vec<u8>, i: usize| view[i / 8] >> (i % 8) & 1 == 1;
+    let count = |i| views.iter().filter(|view| one(view, i)).count() as f64;
+    (0..bits).map(count).collect()
+}
+
+/// χ² of two samples, bit by bit, is within five standard deviations of its mean. Bits that never vary are none.
+#[track_caller]
+fn same_distribution(case: impl Fn(bool, u64) -> Vec<u8>) {
+    let views = |which, from: u64| -> Vec<Vec<u8>> {
+        (from..from + RUNS).map(|seed| case(which, seed)).collect()
+    };
+    let (first, second) = (views(false, 1), views(true, 1 << 20));
+    let (mut sum, mut freedom) = (0.0, 0.0);
+    for (one, two) in ones(&first).into_iter().zip(ones(&second)) {
+        let rate = (one + two) / (2 * RUNS) as f64;
+        if rate > 0.0 && rate < 1.0 {
+            sum += (one - two) * (one - two) / (2.0 * RUNS as f64 * rate * (1.0 - rate));
+            freedom += 1.0;
+        }
+    }
+    assert!(freedom > 8.0);
+    let deviation = (sum - freedom) / f64::sqrt(2.0 * freedom);
+    assert!(deviation.abs() < 5.0, "{deviation} standard deviations");
+}
+
+const BINS: usize = 8;
+const VIEWERS: [Viewer; 2] = [Viewer::Receiver, Viewer::Sender];
+
+/// Strings of the viewer, and of the peer: the first ones are equal in all bins, the others in none.
+fn strings(differ: bool) -> (Vec<Block>, Vec<Block>) {
+    let own = blocks(5, BINS);
+    let other = own
+        .iter()
+        .map(|string| string ^ (Block::from(differ) * 0x1234));
+    (own.clone(), other.collect())
+}
+
+fn equality_view(viewer: Viewer, differ: bool, seed: u64) -> Vec<u8> {
+    let (own, other) = strings(differ);
+    let (ours, theirs) = match viewer {
+        Viewer::Receiver => (own, other),
+        Viewer::Sender => (other, own),
+    };
+    let (seen, ..) = view(
+        viewer,
+        seed,
+        |engine, channel| engine.equality(channel, &mut rng(1), 61, &ours),
+        |engine, channel| engine.equality(channel, &mut rng(1), 61, &theirs),
+    );
+    seen
+}
+
+#[test]
+fn equality_shows_nothing() {
+    for viewer in VIEWERS {
+        same_distribution(|differ, seed| equality_view(viewer, differ, seed));
+        let seen = (0..RUNS).flat_map(|seed| equality_view(viewer, false, seed));
+        let chi = chi_squared(seen);
+        assert!((140.0..370.0).contains(&chi), "{viewer:?}: {chi}");
+    }
+}
+
+#[test]
+fn membership_shows_nothing() {
+    for viewer in VIEWERS {
+        same_distribution(|differ, seed| {
+            let (own, other) = strings(differ);
+            let (ours, theirs) = match viewer {
+                Viewer::Receiver => (own, other),
+                Viewer::Sender => (other, own),
+            };
+            let candidates: Vec<[Block; 3]> = ours.iter().map(|a| [a ^ 1, *a, !a]).collect();
+            let (seen, ..) = view(
+                viewer,
+                seed,
+                |engine, channel| engine.membership(channel, &mut rng(1), 61, &candidates),
+                |engine, channel| engine.membership(channel, &mut rng(1), 61, &theirs),
+            );
+            seen
+        });
+    }
+}
+
+/// Shares of which bins match, where the viewer's shares do not depend on that.
+fn matching(viewer: Viewer, bits: u64) -> [BitShares; 2] {
+    let own = BitShares::from_fn(BINS, |i| 0b0110_1010 >> i);
+    let mut other = BitShares::from_fn(BINS, |i| bits >> i);
+    other.add(&own);
+    match viewer {
+        Viewer::Receiver => [own, other],
+        Viewer::Sender => [other, own],
+    }
+}
+
+#[test]
+fn sizes_show_nothing_else() {
+    for (minimum, expected) in [
+        (0, Answer::Value(3)),
+        (3, Answer::Value(3)),
+        (4, Answer::TooFew),
+    ] {
+        for viewer in VIEWERS {
+            same_distribution(|other, seed| {
+                let shares = matching(viewer, if other { 0b1110_0000 } else { 0b0000_1011 });
+                let (seen, answer, ()) = view(
+                    viewer,
+                    seed,
+                    |engine, channel| engine.size(channel, &mut rng(1), &shares[0], minimum),
+                    |engine, channel| engine.size(channel, &mut rng(1), &shares[1], minimum),
+                );
+                assert_eq!(answer, expected);
+                seen
+            });
+        }
+    }
+}
+
+#[test]
+fn withheld_sizes_look_alike() {
+    same_distribution(|other, seed| {
+        let shares = matching(Viewer::Receiver, if other { 0b0111_1111 } else { 0 });
+        let (seen, answer, ()) = view(
+            Viewer::Receiver,
+            seed,
+            |engine, channel| engine.size(channel, &mut rng(1), &shares[0], 8),
+            |engine, channel| engine.size(channel, &mut rng(1), &shares[1], 8),
+        );
+        assert_eq!(answer, Answer::TooFew);
+        seen
+    });
+}
+
+#[test]
+fn withheld_matches_look_alike() {
+    same_distribution(|other, seed| {
+        let shares = matching(Viewer::Receiver, if other { 0b0111_1111 } else { 0 });
+        let (seen, answer, ()) = view(
+            Viewer::Receiver,
+            seed,
+            |engine, channel| engine.matches(channel, &mut rng(1), &shares[0], 8),
+            |engine, channel| engine.matches(channel, &mut rng(1), &shares[1], 8),
+        );
+        assert_eq!(answer, [false; BINS]);
+        seen
+    });
+}
+
+#[test]
+fn the_sender_does_not_see_whether_the_minimum_is_met() {
+    same_distribution(|met, seed| {
+        let shares = matching(Viewer::Sender, if met { 0b0111_1111 } else { 1 });
+        let (seen, answer, ()) = view(
+            Viewer::Sender,
+            seed,
+            |engine, channel| engine.size(channel, &mut rng(1), &shares[0], 4),
+            |engine, channel| engine.size(channel, &mut rng(1), &shares[1], 4),
+        );
+        assert_eq!(answer == Answer::TooFew, !met);
+        seen
+    });
+}
+
+/// The payloads are spread over the bins in two ways, with one sum and, the weights being equal, one inner product.
+#[test]
+fn sums_and_products_show_nothing_else() {
+    let weights = [-3i64; BINS];
+    for minimum in [0, 5] {
+        for product in [false, true] {
+            same_distribution(|other, seed| {
+                let shares = matching(Viewer::Receiver, if other { 0b1000_0001 } else { 0b11 });
+                let masked: Vec<u64> = blocks(6, BINS).iter().map(|block| *block as u64).collect();
+                // The payload of each bin is what is left of the receiver's value: fixed by the sender's mask.
+                let payload = |i: usize| match (other, i) {
+                    (false, 0) | (true, 7) => 40,
+                    (false, 1) | (true, 0) => 2,
+                    _ => 77u64,
+                };
+                let masks: Vec<u64> = (0..BINS)
+                    .map(|i| masked[i].wrapping_sub(payload(i)))
+                    .collect();
+                let (seen, answer, ()) = view(
+                    Viewer::Receiver,
+                    seed,
+                    |engine, channel| {
+                        let (rng, matches) = (&mut rng(1), &shares[0]);
+                        match product {
+                            true => engine.inner_product(
+                                channel,
+                                rng,
+                                matches,
+                                (&weights, &masked),
+                                minimum,
+                            ),
+                            false => engine.sum_of_sender(channel, rng, matches, &masked, minimum),
+                        }
+                    },
+                    |engine, channel| {
+                        let (rng, matches) = (&mut rng(1), &shares[1]);
+                        match product {
+                            true => engine.inner_product(channel, rng, matches, &masks, minimum),
+                            false => engine.sum_of_sender(channel, rng, matches, &masks, minimum),
+                        }
+                    },
+                );
+                let expected = Answer::Value(if product { -126 } else { 42 });
+                assert_eq!(
+                    answer,
+                    if minimum == 0 {
+                        expected
+                    } else {
+                        Answer::TooFew
+                    }
+                );
+                seen
+            });
+        }
+    }
+}

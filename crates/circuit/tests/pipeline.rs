@@ -1,0 +1,404 @@
+//! Every recipe and function against a plain computation.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+
+use vesica_circuit::{CircuitPsi, Okvs, Psm1, Psm2};
+use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Shares, Task, Values};
+use vesica_testing::{Recorder, digests, rng, try_both};
+use vesica_wire::{Channel, memory_pair};
+use zeroize::Zeroizing;
+
+static RECIPES: [&dyn Protocol; 3] = [
+    &CircuitPsi(Okvs::new()),
+    &CircuitPsi(Psm1::new()),
+    &CircuitPsi(Psm2::new()),
+];
+
+/// Everything that a run can reveal.
+const TASKS: [(Reveal, Values); 9] = [
+    (Reveal::Size, Values::None),
+    (Reveal::Sum, Values::Receiver),
+    (Reveal::Sum, Values::Sender),
+    (Reveal::InnerProduct, Values::Both),
+    (Reveal::ThresholdMatches, Values::None),
+    (Reveal::Shares, Values::None),
+    (Reveal::Shares, Values::Receiver),
+    (Reveal::Shares, Values::Sender),
+    (Reveal::Shares, Values::Both),
+];
+
+type Secret = Zeroizing<Vec<u64>>;
+
+/// One party's items and values.
+struct Side {
+    items: Vec<Item>,
+    values: Vec<i64>,
+}
+
+impl Side {
+    fn new(items: Range<u64>, value: impl Fn(u64) -> i64) -> Side {
+        Side {
+            values: items.clone().map(value).collect(),
+            items: digests(items),
+        }
+    }
+
+    fn input(&self, has_values: bool) -> Input<'_> {
+        Input::with_values(&self.items, has_values.then_some(&*self.values))
+    }
+}
+
+fn run(protocol: &dyn Protocol, task: &Task, lambda: u32, ours: &Side, theirs: &Side) -> Output {
+    let (mut a, mut b) = memory_pair();
+    run_over(
+        protocol,
+        task,
+        lambda,
+        [ours, theirs],
+        [1, 2],
+        (&mut a, &mut b),
+    )
+}
+
+/// With the seeds of both sides.
+fn run_over(
+    protocol: &dyn Protocol,
+    task: &Task,
+    lambda: u32,
+    [ours, theirs]: [&Side; 2],
+    [our_seed, their_seed]: [u64; 2],
+    channels: (impl Channel, impl Channel),
+) -> Output {
+    let params = Params {
+        security: Security::SemiHonest,
+        lambda,
+        receiver_size: ours.items.len(),
+        sender_size: theirs.items.len(),
+        session: [9; 32],
+    };
+    let (output, sent) = try_both(
+        channels,
+        |channel| {
+            let mut rng = rng(our_seed);
+            let prepared = protocol.prepare(ours.items.len(), &mut rng);
+            let input = ours.input(matches!(task.values, Values::Receiver | Values::Both));
+            protocol.receive(channel, &params, task, input, prepared, &mut rng)
+        },
+        |channel| {
+            let input = theirs.input(matches!(task.values, Values::Sender | Values::Both));
+            protocol.send(channel, &params, task, input, &mut rng(their_seed))
+        },
+    );
+    let output = output.unwrap();
+    match sent.unwrap() {
+        Output::Shares(theirs) => opened(output, theirs, task),
+        sent => {
+            assert_eq!(sent, Output::Nothing);
+            output
+        }
+    }
+}
+
+/// What shares add up to, in the form of the receiver's share, for all of the receiver's items in order.
+fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
+    let Output::Shares(ours) = ours else {
+        panic!("{ours:?}");
+    };
+    let items = ours.items.unwrap();
+    let has = |side| [side, Values::Both].contains(&task.values);
+    let open = |ours: &Option<Secret>, theirs: &Option<Secret>, side| {
+        assert_eq!((ours.is_some(), theirs.is_some()), (has(side), has(side)));
+        let pairs = ours.as_ref()?.iter().zip(theirs.as_ref()?.iter());
+        Some(pairs.map(|(a, b)| a.wrapping_add(*b)).collect::<Vec<u64>>())
+    };
+    let values = [
+        open(
+            &ours.receiver_values,
+            &theirs.receiver_values,
+            Values::Receiver,
+        ),
+        open(&ours.sender_values, &theirs.sender_values, Values::Sender),
+    ];
+    let mut found = BTreeMap::new();
+    for (cell, item) in items.iter().enumerate() {
+        let matches = ours.matches[cell] != theirs.matches[cell];
+        let values = values.each_ref().map(|v| v.as_ref().map_or(0, |v| v[cell]));
+        match (item, matches) {
+            (Some(item), true) => assert_eq!(found.insert(*item, values), None),
+            _ => assert!(!matches && values == [0; 2]),
+        }
+    }
+    let all: BTreeSet<u32> = items.into_iter().flatten().collect();
+    assert!(
+        all.iter().copied().eq(0..all.len() as u32),
+        "an item is in no cell"
+    );
+    let mut opened = values.map(|values| values.map(|_| Vec::new()));
+    for (cell, values) in &found {
+        assert!(all.contains(cell));
+        for (to, value) in opened.iter_mut().zip(values) {
+            to.iter_mut().for_each(|to| to.push(*value));
+        }
+    }
+    let [receiver_values, sender_values] = opened.map(|values| values.map(Zeroizing::new));
+    Output::Shares(Shares {
+        items: Some(found.into_keys().map(Some).collect()),
+        matches: Zeroizing::default(),
+        receiver_values,
+        sender_values,
+    })
+}
+
+fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
+    let theirs: HashMap<_, _> = theirs.items.iter().zip(&theirs.values).collect();
+    let found: Vec<Option<i64>> = ours
+        .items
+        .iter()
+        .map(|item| theirs.get(item).map(|value| **value))
+        .collect();
+    let pairs = ours.values.iter().zip(&found);
+    let pairs: Vec<(i64, i64)> = pairs
+        .filter_map(|(own, found)| Some((*own, (*found)?)))
+        .collect();
+    let enough = pairs.len() as u64 >= task.min_size;
+    match task.reveal {
+        Reveal::ThresholdMatches => {
+            Output::Matches(found.iter().map(|f| f.is_some() && enough).collect())
+        }
+        _ if !enough => Output::Below(task.min_size),
+        Reveal::Shares => {
+            let cells = (0..).zip(&found).filter(|(_, found)| found.is_some());
+            let of = |side, value: fn(&(i64, i64)) -> i64| {
+                let has = [side, Values::Both].contains(&task.values);
+                has.then(|| Zeroizing::new(pairs.iter().map(|pair| value(pair) as u64).collect()))
+            };
+            Output::Shares(Shares {
+                items: Some(cells.map(|(item, _)| Some(item)).collect()),
+                matches: Zeroizing::default(),
+                receiver_values: of(Values::Receiver, |pair| pair.0),
+                sender_values: of(Values::Sender, |pair| pair.1),
+            })
+        }
+        reveal => {
+            let terms = pairs
+                .iter()
+                .map(|(own, their)| match (reveal, task.values) {
+                    (Reveal::Sum, Values::Receiver) => *own,
+                    (Reveal::Sum, _) => *their,
+                    (Reveal::InnerProduct, _) => own * their,
+                    _ => 1,
+                });
+            Output::Value(terms.map(i128::from).sum())
+        }
+    }
+}
+
+fn check_one(protocol: &'static dyn Protocol, task: &Task, ours: &Side, theirs: &Side) {
+    let (n, m) = (ours.items.len(), theirs.items.len());
+    assert_eq!(
+        run(protocol, task, 40, ours, theirs),
+        plain(task, ours, theirs),
+        "{protocol:?} {task:?} {n} {m}"
+    );
+}
+
+/// A task with this minimum, or the one that it needs.
+fn least((reveal, values): (Reveal, Values), min_size: u64) -> Task {
+    Task {
+        min_size: match reveal {
+            Reveal::Shares => 0,
+            Reveal::ThresholdMatches => min_size.max(1),
+            _ => min_size,
+        },
+        values,
+        ..Task::new(reveal)
+    }
+}
+
+/// Every task, with one of the recipes each.
+fn check(first: usize, ours: &Side, theirs: &Side) {
+    for (i, of) in TASKS.into_iter().enumerate() {
+        let recipe = RECIPES[(first + i) % RECIPES.len()];
+        check_one(recipe, &least(of, 0), ours, theirs);
+    }
+}
+
+/// The values of both sides for item number i.
+const VALUES: [fn(u64) -> i64; 2] = [|i| i as i64 * 1000 - 77_777, |i| 5000 - (i * i) as i64];
+
+#[test]
+fn sets_that_share_some_items() {
+    let (ours, theirs) = (Side::new(0..300, VALUES[0]), Side::new(120..700, VALUES[1]));
+    (0..RECIPES.len()).for_each(|first| check(first, &ours, &theirs));
+}
+
+/// Each recipe takes some of the tasks, and all of them every task.
+#[test]
+fn sets_of_no_item_or_one_and_with_all_or_none_in_common() {
+    let shapes = [
+        (0..0, 0..0),
+        (0..0, 0..3),
+        (0..3, 0..0),
+        (0..1, 0..1),
+        (0..1, 1..2),
+        (0..200, 0..200),
+        (0..200, 200..300),
+    ];
+    for (i, (ours, theirs)) in shapes.into_iter().enumerate() {
+        let (ours, theirs) = (Side::new(ours, VALUES[0]), Side::new(theirs, VALUES[1]));
+        for (j, protocol) in RECIPES.into_iter().enumerate() {
+            let of = TASKS[(RECIPES.len() * i + j) % TASKS.len()];
+            check_one(protocol, &least(of, 0), &ours, &theirs);
+        }
+    }
+}
+
+#[test]
+fn minimums_just_met_and_just_missed() {
+    let ours = Side::new(0..50, |i| -(i as i64));
+    let theirs = Side::new(40..140, |i| i as i64);
+    for (i, of) in TASKS
+        .into_iter()
+        .filter(|of| of.0 != Reveal::Shares)
+        .enumerate()
+    {
+        for min_size in [1, 10, 11, u64::MAX] {
+            check_one(RECIPES[i % 3], &least(of, min_size), &ours, &theirs);
+        }
+    }
+}
+
+#[test]
+fn values_at_the_ends_of_their_range() {
+    let ours = Side::new(0..3, |i| [i64::MAX, i64::MIN, -1][i as usize]);
+    let theirs = Side::new(0..3, |_| 1);
+    check(0, &ours, &theirs);
+    check(1, &theirs, &ours);
+}
+
+#[test]
+fn unequal_sets() {
+    let small = Side::new(1000..1010, |i| i as i64);
+    let large = Side::new(0..5000, |i| -(i as i64));
+    check(0, &small, &large);
+    check(1, &large, &small);
+}
+
+/// What a specification promises is computed from every part of a recipe: no part refuses it.
+#[test]
+fn the_most_statistical_security_of_any_size() {
+    for protocol in RECIPES {
+        for [receiver, sender] in [[0, 0], [20, 30], [1 << 16, 1], [1, 1 << 20], [1 << 26; 2]] {
+            let most = (protocol.spec().max_lambda)(receiver, sender).unwrap();
+            assert!(
+                (64..=128).contains(&most),
+                "{protocol:?} {receiver} {sender} {most}"
+            );
+        }
+    }
+    let ours = Side::new(0..20, |i| i as i64);
+    let theirs = Side::new(10..40, |_| 3);
+    let task = Task::new(Reveal::Size);
+    for protocol in RECIPES {
+        let most = (protocol.spec().max_lambda)(20, 30).unwrap();
+        for lambda in [64, most] {
+            let output = run(protocol, &task, lambda, &ours, &theirs);
+            assert_eq!(output, Output::Value(10), "{protocol:?} {lambda}");
+        }
+    }
+}
+
+/// Runs of each of two cases.
+const RUNS: u64 = 10;
+
+/// How often each bit of what a party received is 1. In all runs of both cases frames have the same kinds and lengths.
+fn ones(views: &[Vec<(u8, Vec<u8>)>]) -> Vec<u8> {
+    let mut ones = Vec::new();
+    for view in views {
+        let bytes = view.iter().flat_map(|(_, payload)| payload);
+        let bits = bytes.flat_map(|byte| (0..8).map(move |i| byte >> i & 1));
+        match ones.is_empty() {
+            true => ones.extend(bits),
+            false => ones
+                .iter_mut()
+                .zip(bits)
+                .for_each(|(ones, bit)| *ones += bit),
+        }
+    }
+    ones
+}
+
+/// Two samples of views have one distribution, bit by bit: given how often a bit is 1 in all runs, its number in the
+/// runs of one case has a known mean and variance.
+#[track_caller]
+fn same_distribution(view: impl Fn(bool, u64) -> Vec<(u8, Vec<u8>)>) {
+    let views = [false, true].map(|case| {
+        let runs = 0..RUNS;
+        let from = u64::from(case) * RUNS;
+        runs.map(|seed| view(case, from + seed)).collect::<Vec<_>>()
+    });
+    let shape = |view: &Vec<(u8, Vec<u8>)>| -> Vec<(u8, usize)> {
+        view.iter()
+            .map(|(kind, payload)| (*kind, payload.len()))
+            .collect()
+    };
+    let first = shape(&views[0][0]);
+    assert!(views.iter().flatten().all(|view| shape(view) == first));
+    let (mut sum, mut bits) = (0.0, 0.0);
+    for (one, other) in ones(&views[0]).into_iter().zip(ones(&views[1])) {
+        let (all, runs) = (f64::from(one + other), RUNS as f64);
+        let variance = all * (2.0 * runs - all) / (4.0 * (2.0 * runs - 1.0));
+        if variance > 0.0 {
+            sum += (f64::from(one) - all / 2.0).powi(2) / variance;
+            bits += 1.0;
+        }
+    }
+    assert!(bits > 1e5);
+    // The terms have a variance of 2, or somewhat less.
+    let deviation = (sum - bits) / f64::sqrt(2.0 * bits);
+    assert!(deviation.abs() < 5.0, "{deviation} standard deviations");
+}
+
+/// The viewer's set and the value stay; what matches, everything else of the peer's set, and its values change.
+#[test]
+fn neither_side_sees_more_than_the_value() {
+    let fixed = Side::new(0..40, |i| i as i64 % 2);
+    // Ten matches of 3, or one of 30 and seven of 0.
+    let peer = |case: bool| match case {
+        false => Side::new(30..70, |i| if i < 40 { 3 } else { 1000 }),
+        true => Side::new(32..72, |i| match i {
+            32 => 30,
+            33..40 => 0,
+            _ => -1_000_000,
+        }),
+    };
+    let case = |receiver_views: bool| match receiver_views {
+        true => least((Reveal::Sum, Values::Sender), 0),
+        false => least((Reveal::Size, Values::None), 9),
+    };
+    for (receiver_views, recipe) in [(true, RECIPES[0]), (false, RECIPES[2])] {
+        let task = case(receiver_views);
+        same_distribution(|case, seed| {
+            let peer = peer(case);
+            let (near, far) = memory_pair();
+            let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+            let (sides, seeds) = match receiver_views {
+                true => ([&fixed, &peer], [1, 10 + seed]),
+                false => ([&peer, &fixed], [10 + seed, 1]),
+            };
+            let output = run_over(recipe, &task, 40, sides, seeds, (&mut near, &mut far));
+            if receiver_views {
+                assert_eq!(output, Output::Value(30));
+            }
+            let seen = if receiver_views {
+                near.received
+            } else {
+                far.received
+            };
+            seen.into_iter()
+                .map(|(kind, payload)| (kind.code, payload))
+                .collect()
+        });
+    }
+}

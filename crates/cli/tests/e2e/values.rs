@@ -1,0 +1,433 @@
+//! Sizes, sums and inner products: what the command prints, and what it refuses.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Arguments, Ended, Pair, Place, exchange};
+
+/// Two shops' customers. Three customers are shared; one of them has two rows here.
+const OURS: &str = "email,spent\n\
+    ann@x.org,10.50\n\
+    bob@x.org,-3\n\
+    cy@x.org,100\n\
+    ann@x.org,0.25\n\
+    dee@x.org,7.10\n\
+    ,not a number\n";
+
+const THEIRS: &str = "mail,visits,kind\n\
+    ann@x.org,3,a\n\
+    bob@x.org,5,b\n\
+    dee@x.org,-2,a\n\
+    eve@x.org,1000000,b\n";
+
+/// The values of either side.
+const OURS_OF: &str = "--value spent --value-scale 2 --value-bound 1000";
+const THEIRS_OF: &str = "--value visits --value-bound 1000000";
+
+const RECIPES: [&str; 3] = ["circuit-okvs", "circuit-rb-psm1", "circuit-rb-psm2"];
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("ours.csv", OURS);
+    place.write("theirs.csv", THEIRS);
+    place
+}
+
+/// The options of both sides: those that both give, and each side's own.
+fn sides(both: &str, ours: &str, theirs: &str) -> [Arguments; 2] {
+    let side = |file, key, own: &str| {
+        let security = "--security semi-honest";
+        Arguments::new(file, key)
+            .with(security)
+            .with(both)
+            .with(own)
+    };
+    [
+        side("ours.csv", "email", ours),
+        side("theirs.csv", "mail", theirs),
+    ]
+}
+
+fn run(place: &Place, [receiver, sender]: &[Arguments; 2]) -> [Ended; 2] {
+    let Pair { receiver, sender } = exchange(place, receiver, sender);
+    [receiver, sender]
+}
+
+/// How a summary begins the line of a value.
+fn reveal_line(both: &str) -> &str {
+    both.split([' ', ':']).nth(1).unwrap()
+}
+
+#[test]
+fn every_function_prints_its_value_alone() {
+    let place = place();
+    let (ours, theirs) = (OURS_OF, THEIRS_OF);
+    for (both, ours, theirs, value) in [
+        ("--reveal size", "", "", "3"),
+        ("--reveal size --min-size 3", "", "", "3"),
+        ("--reveal size --min-size 4", "", "", "fewer than 4"),
+        ("--reveal threshold:2", "", "", "3"),
+        ("--reveal threshold:3", "", "", "fewer than 4"),
+        ("--reveal sum", ours, "", "14.85"),
+        ("--reveal sum", "", theirs, "6"),
+        ("--reveal sum --min-size 4", "", theirs, "fewer than 4"),
+        ("--reveal inner-product", ours, theirs, "3.05"),
+    ] {
+        let [received, sent] = run(&place, &sides(both, ours, theirs));
+        received.expect_success();
+        sent.expect_success();
+        assert_eq!(received.text(), format!("{value}\n"), "{both}");
+        assert_eq!(sent.text(), "");
+        assert!(!sent.err.contains(reveal_line(both)), "{}", sent.err);
+    }
+    assert_eq!(
+        place.names(),
+        ["ours.csv", "receiver.key", "sender.key", "theirs.csv"]
+    );
+}
+
+#[test]
+fn every_recipe_says_in_its_report_what_it_computed() {
+    let place = place();
+    for protocol in RECIPES {
+        let both = format!("--reveal inner-product --protocol {protocol}");
+        let (ours, theirs) = (OURS_OF, THEIRS_OF);
+        let reports = [
+            &*format!("{ours} --report ours.json"),
+            &*format!("{theirs} --report theirs.json"),
+        ];
+        let [received, sent] = run(&place, &sides(&both, reports[0], reports[1]));
+        received.expect_success();
+        sent.expect_success();
+        let report = |name: &str| -> Value { serde_json::from_str(&place.read(name)).unwrap() };
+        let (near, far) = (report("ours.json"), report("theirs.json"));
+        assert_eq!(near["protocol"], protocol);
+        assert_eq!(
+            (&near["value"], &near["below"]),
+            (&"3.05".into(), &Value::Null)
+        );
+        assert_eq!(
+            (&far["value"], &far["matches"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(near["contract"], far["contract"]);
+        assert_eq!(near["contract"]["receiver_values"]["scale"], 2);
+        assert_eq!(near["security"], "semi-honest");
+    }
+}
+
+#[test]
+fn rows_above_a_threshold_are_written_and_others_are_not() {
+    let place = place();
+    for (above, found) in [(2, true), (3, false)] {
+        let both = format!("--reveal threshold-matches:{above} --work-dir");
+        let [ours, theirs] = sides(&both, "ours.work --output out.csv", "theirs.work");
+        let [received, sent] = run(&place, &[ours.with("--report r.json"), theirs]);
+        received.expect_success();
+        sent.expect_success();
+        let report: Value = serde_json::from_str(&place.read("r.json")).unwrap();
+        if found {
+            let rows =
+                "email,spent\nann@x.org,10.50\nbob@x.org,-3\nann@x.org,0.25\ndee@x.org,7.10\n";
+            assert_eq!(place.read("out.csv"), rows);
+            assert_eq!(
+                (&report["matches"], &report["below"]),
+                (&3.into(), &Value::Null)
+            );
+            assert_eq!(received.text(), "");
+            std::fs::remove_file(place.path("out.csv")).unwrap();
+        } else {
+            assert!(!place.path("out.csv").exists());
+            assert_eq!(
+                (&report["matches"], &report["below"]),
+                (&Value::Null, &4.into())
+            );
+            assert_eq!(received.text(), "fewer than 4\n");
+        }
+        assert!(!sent.err.contains("matches"), "{}", sent.err);
+        assert!(!place.path("ours.work").exists() && !place.path("theirs.work").exists());
+    }
+    // Where rows go to standard output, nothing else does.
+    let [received, _] = run(&place, &sides("--reveal threshold-matches:3", "", ""));
+    received.expect_success();
+    assert_eq!(received.text(), "");
+    assert!(received.err.contains("fewer than 4"));
+}
+
+/// Runs a Python program of the examples.
+fn example(place: &Place, python: &str, name: &str, words: &str) -> String {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shares/");
+    let ended = Command::new(python)
+        .arg(format!("{program}{name}"))
+        .args(words.split(' '))
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert!(ended.status.success(), "{}", text(ended.stderr));
+    text(ended.stdout)
+}
+
+/// Both sides write their shares.
+fn shares(place: &Place, both: &str, ours: &str, theirs: &str) {
+    let both = format!("--reveal shares {both}");
+    let ours = format!("{ours} --output near.csv");
+    let theirs = format!("{theirs} --output far.csv");
+    for ended in run(place, &sides(&both, &ours, &theirs)) {
+        ended.expect_success();
+        assert_eq!(ended.text(), "");
+    }
+}
+
+#[test]
+fn shares_open_to_the_matches_and_their_values() {
+    let place = place();
+    for (protocol, ours, theirs, header, rows) in [
+        ("auto", "", "", "row", "1 2 5"),
+        (
+            RECIPES[0],
+            OURS_OF,
+            THEIRS_OF,
+            "row,receiver_value,sender_value",
+            "1,1075,3 2,-300,5 5,710,-2",
+        ),
+        (
+            RECIPES[1],
+            "",
+            THEIRS_OF,
+            "row,sender_value",
+            "1,3 2,5 5,-2",
+        ),
+        (
+            RECIPES[2],
+            OURS_OF,
+            "",
+            "row,receiver_value",
+            "1,1075 2,-300 5,710",
+        ),
+    ] {
+        shares(&place, &format!("--protocol {protocol}"), ours, theirs);
+        let opened = example(&place, "python3", "open_shares.py", "near.csv far.csv");
+        let expected = format!("{header}\n{}\n", rows.replace(' ', "\n"));
+        assert_eq!(opened, expected, "{protocol}");
+        // The sender does not know which rows are in the cells.
+        let far = place.read("far.csv");
+        let header = header.replace("row", "match");
+        assert_eq!(far.lines().next(), Some(&*header));
+    }
+}
+
+/// Needs a network for MPyC.
+#[test]
+#[ignore = "installs a package"]
+fn shares_go_into_another_engine() {
+    let place = place();
+    let venv = place.path("venv");
+    let run = |program: &str, words: &[&str]| {
+        let ended = Command::new(program).args(words).output().unwrap();
+        assert!(
+            ended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+    };
+    run("python3", &["-m", "venv", venv.to_str().unwrap()]);
+    let python = venv.join("bin/python");
+    let python = python.to_str().unwrap();
+    run(python, &["-m", "pip", "install", "--quiet", "mpyc==0.11"]);
+    shares(&place, "", "", THEIRS_OF);
+    let words = "-M3 --no-log sender_value near.csv far.csv";
+    assert_eq!(
+        example(&place, python, "largest_value.py", words),
+        "largest value: 5\n"
+    );
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_before_anything_is_sent() {
+    let place = place();
+    let usage = |words: &str, line: &str| {
+        let words = format!(
+            "receive --input ours.csv --key email --listen 127.0.0.1:0 --identity receiver.key \
+             --peer {} {words}",
+            place.sender
+        );
+        place.run(&words).expect_failure(2, line);
+    };
+    usage(
+        "--reveal size",
+        "protocol circuit-okvs runs semi-honest and needs --security semi-honest",
+    );
+    let weak = |words: &str| format!("--security semi-honest {words}");
+    usage(
+        &weak("--reveal nothing"),
+        "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares",
+    );
+    usage(&weak("--reveal threshold:x"), "a size is a number");
+    usage(
+        &weak("--reveal size --both"),
+        "the sender cannot learn the size too",
+    );
+    usage(&weak("--reveal size --output x.csv"), "standard output");
+    usage(
+        &weak("--reveal size --value spent"),
+        "values do not go with size",
+    );
+    usage(
+        &weak("--reveal inner-product"),
+        "needs values on both sides",
+    );
+    usage(
+        &weak("--min-size 3"),
+        "a minimum size does not go with matches",
+    );
+    usage(
+        &weak("--reveal shares --min-size 3"),
+        "a minimum size does not go with shares",
+    );
+    usage(&weak("--reveal threshold-matches"), "threshold-matches:N");
+    usage(
+        &weak("--reveal size --protocol vole"),
+        "vole does not reveal size",
+    );
+    for (scale, bound, most) in [
+        (18, "10", "9"),
+        (2, "0", "92233720368547758"),
+        (0, "9223372036854775808", "9223372036854775807"),
+    ] {
+        usage(
+            &weak(&format!(
+                "--reveal sum --value spent --value-scale {scale} --value-bound {bound}"
+            )),
+            &format!("--value-bound is from 1 to {most} at --value-scale {scale}"),
+        );
+    }
+    usage(
+        &weak("--reveal sum --value spent --value-scale 19"),
+        "'19' for '--value-scale <DIGITS>': 19 is not in 0..=18",
+    );
+    usage(&weak("--reveal sum --value-bound 10"), "--value");
+}
+
+#[test]
+fn values_that_cannot_be_computed_with_are_named_by_row() {
+    let place = place();
+    let with = |rows: &str, options: &str| {
+        place.write("ours.csv", format!("email,spent\n{rows}"));
+        let [receiver, _] = sides("--reveal sum", &format!("--value spent {options}"), "");
+        place.receiver(&receiver, "--listen 127.0.0.1:0").wait()
+    };
+    for (rows, options, line) in [
+        (
+            "a,1\nb,\n",
+            "",
+            "row 2 (line 3): the value in column \"spent\" is empty",
+        ),
+        ("a,1e3\n", "", "is not a decimal number"),
+        (
+            "a,1.5\n",
+            "",
+            "more digits after the decimal point than were declared",
+        ),
+        (
+            "a,1000\n",
+            "--value-bound 999",
+            "exceeds the declared bound",
+        ),
+        (
+            "b,1\na,900\nb,2\na,900\n",
+            "--value-bound 999",
+            "row 2 (line 3): the value in column \"spent\" exceeds the declared bound in the sum over the rows of its key",
+        ),
+        (
+            "a,1\na,1\n",
+            "--value-repeated refuse",
+            "row 2 (line 3): the value in column \"spent\" belongs to a key that an earlier row has",
+        ),
+    ] {
+        with(rows, options).expect_failure(3, line);
+    }
+}
+
+#[test]
+fn a_side_with_too_little_memory_is_told_what_would_do() {
+    let place = place();
+    let rows: String = (0..20_000).map(|i| format!("{i},1\n")).collect();
+    for (name, key) in [("ours.csv", "email,spent"), ("theirs.csv", "mail,visits")] {
+        place.write(name, format!("{key}\n{rows}"));
+    }
+    let sides_of = |ours: &str, theirs: &str| sides("--reveal sum", ours, theirs);
+    for ended in run(&place, &sides_of("--memory 3M", "--value visits")) {
+        ended.expect_failure(7, "bytes of memory for a bucket are too few");
+        let hint = "hint: raise --memory on the side that gives less\n";
+        assert!(ended.err.contains(hint), "{}", ended.err);
+    }
+    let [received, _] = run(&place, &sides_of("--memory 3M --value spent", ""));
+    received.expect_failure(7, "a run over values needs all keys in memory");
+    let hint = "hint: raise --memory, of which a quarter is for keys and values";
+    assert!(received.err.contains(hint), "{}", received.err);
+}
+
+#[test]
+fn values_can_be_in_a_column_of_the_key() {
+    let place = place();
+    place.write(
+        "ours.jsonl",
+        "{\"n\":1}\n{\"n\":2}\n{\"n\":\"4\"}\n{\"n\":null}\n",
+    );
+    place.write("theirs.csv", "mail\n4\n2\n3\n");
+    let options = "--security semi-honest --reveal inner-product --value-bound 9";
+    let side = |file, key| {
+        Arguments::new(file, key)
+            .with(options)
+            .with("--value")
+            .with(key)
+    };
+    let [received, sent] = run(
+        &place,
+        &[side("ours.jsonl", "n"), side("theirs.csv", "mail")],
+    );
+    sent.expect_success();
+    received.expect_success();
+    assert_eq!(received.text(), "20\n");
+}
+
+#[test]
+fn sides_that_disagree_on_values_say_so() {
+    let place = place();
+    let theirs = "--value visits";
+    for (jobs, line) in [
+        (sides("--reveal sum", "", ""), "values"),
+        (
+            sides("--reveal sum", "--value spent --value-scale 2", theirs),
+            "values",
+        ),
+        (
+            [
+                sides("--reveal size", "--min-size 2", "")[0].clone(),
+                sides("--reveal size", "", "")[1].clone(),
+            ],
+            "minimum size",
+        ),
+        (
+            [
+                sides("--reveal size", "", "")[0].clone(),
+                sides("--reveal sum", "", theirs)[1].clone(),
+            ],
+            "reveal",
+        ),
+    ] {
+        for ended in run(&place, &jobs) {
+            ended.expect_failure(6, line);
+            let one_side =
+                "hint: a sum is over the values of one side: give --value on that side only";
+            assert_eq!(ended.err.contains(one_side), line == "values");
+        }
+    }
+    let large = "--value-bound 9000000000000000000";
+    let jobs = sides("--reveal sum", "", &format!("{theirs} {large}"));
+    for ended in run(&place, &jobs) {
+        ended.expect_failure(7, "could exceed 63 bits");
+    }
+}

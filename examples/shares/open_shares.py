@@ -1,0 +1,40 @@
+"""Puts the two sides' shares together: which rows match, and what their values are.
+
+    python open_shares.py RECEIVER.csv SENDER.csv
+
+The files are those that `vesica receive` and `vesica send` wrote with `--reveal shares`. Whoever has both learns the
+intersection: this program shows what the files mean, and is no way to use them. The output is CSV: the receiver's rows
+that match, counted from 1, and the values of either side as signed numbers of units of their scale.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+
+VALUES = ("receiver_value", "sender_value")
+
+
+def signed(value: int) -> int:
+    """A number modulo 2^64 as one between -2^63 and 2^63 - 1."""
+    value %= 2**64
+    return value - 2**64 if value >= 2**63 else value
+
+
+def main(receiver: str, sender: str) -> None:
+    with open(receiver, newline="") as ours, open(sender, newline="") as theirs:
+        near, far = csv.DictReader(ours), csv.DictReader(theirs)
+        columns = [name for name in VALUES if name in (near.fieldnames or [])]
+        out = csv.writer(sys.stdout, lineterminator="\n")
+        out.writerow(["row", *columns])
+        rows = []
+        for a, b in zip(near, far):
+            if a["match"] != b["match"]:
+                rows.append([int(a["row"]), *(signed(int(a[c]) + int(b[c])) for c in columns)])
+        out.writerows(sorted(rows))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
