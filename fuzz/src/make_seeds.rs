@@ -21,12 +21,12 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica_fuzz::psi::{BOTH, SENDER, TOLD, WEAK};
+use vesica_fuzz::psi::{BOTH, CIRCUITS, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume,
-    Reveal, Role, Security,
+    Fingerprint, Hello, Identity, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal,
+    Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -155,8 +155,8 @@ fn psi(seeds: &Seeds) -> Result<()> {
         honest_psi(seeds, i as u8, protocol)?;
         // The first frame of a run from base transfers is longer than an input.
         let items = match protocol {
-            "vole" | "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 0..0,
-            _ => 0..3,
+            "dh" | "compact-dh" | "compact-dh-sh1" | "compact-dh-sh2" => 0..3,
+            _ => 0..0,
         };
         for items in items {
             for (fill, bytes) in fills {
@@ -182,6 +182,9 @@ fn psi(seeds: &Seeds) -> Result<()> {
 
 /// The most frames that a party of any target reads, or more.
 const FRAMES: usize = 12;
+
+/// Enough frames for any party of a run of circuit PSI.
+const CIRCUIT_FRAMES: usize = 60;
 
 /// Scripts for a party that reads at most `frames` frames: an honest peer, and for each frame a
 /// change of it and another length, honest before and behind.
@@ -209,19 +212,35 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
         let frames = match protocol {
             "vole" => FRAMES,
             "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 4,
+            "circuit-okvs" | "circuit-rb-psm1" | "circuit-rb-psm2" => CIRCUIT_FRAMES,
             _ => 3,
         };
-        // Seven items and two, and both sides learn the matches.
-        let start = [number | flag | BOTH, 0b1011];
-        for (name, script) in near_honest(frames) {
-            let name = format!("{protocol}{level}-{name}");
-            let input = [&start[..], &script].concat();
-            seeds.put("psi_send", &name, &input)?;
-            seeds.put("psi_receive", &name, &input)?;
+        let tasks = match frames {
+            CIRCUIT_FRAMES => CIRCUITS.len() as u8,
+            _ => 1,
+        };
+        for task in 0..tasks {
+            // Seven items and two.
+            let start = [number | flag | BOTH, task << 4 | 0b1011];
+            // All tasks have their first frames in common.
+            let scripts = near_honest(frames).into_iter();
+            let taken = if task == 0 { usize::MAX } else { 1 };
+            for (name, script) in scripts.take(taken) {
+                let task = if tasks > 1 {
+                    format!("-{task}")
+                } else {
+                    String::new()
+                };
+                let name = format!("{protocol}{level}{task}-{name}");
+                let input = [&start[..], &script].concat();
+                seeds.put("psi_send", &name, &input)?;
+                seeds.put("psi_receive", &name, &input)?;
+            }
         }
         for sizes in [0b0000, 0b0001, 0b0100, 0b1111] {
             let name = format!("{protocol}{level}-sizes-{sizes}");
-            let input = [&[number | flag, sizes][..], &[HONEST; FRAMES]].concat();
+            let honest = vec![HONEST; frames.max(FRAMES)];
+            let input = [&[number | flag, sizes][..], &honest].concat();
             seeds.put("psi_send", &name, &input)?;
             seeds.put("psi_receive", &name, &input)?;
         }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
-use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Task};
+use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values};
 use vesica_wire::{Channel, Error};
 
 use crate::record::{Recordings, received};
@@ -14,8 +14,16 @@ use crate::script::{HONEST, Script};
 /// Set in the first byte: the weakest security that the protocol has.
 pub const WEAK: u8 = 0x80;
 
-/// Set in the first byte: both sides learn the matches.
+/// Set in the first byte: both sides learn the matches. Circuit PSI has none of it.
 pub const BOTH: u8 = 0x40;
+
+/// What circuit PSI reveals, the minimum, and who has values; the bits of the second byte from the fifth on choose one.
+pub const CIRCUITS: [(Reveal, u64, Values); 4] = [
+    (Reveal::Size, 2, Values::None),
+    (Reveal::InnerProduct, 0, Values::Both),
+    (Reveal::ThresholdMatches, 2, Values::None),
+    (Reveal::Shares, 0, Values::Both),
+];
 
 /// The sizes of a set; two bits of the second byte choose one.
 pub const SIZES: [usize; 4] = [0, 1, 2, 7];
@@ -45,12 +53,22 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             sender_size: SIZES[usize::from(sizes >> 2 & 3)],
             session: [7; 32],
         },
-        task: Task {
-            both: choice & BOTH != 0,
-            ..Task::new(Reveal::Matches)
+        task: match protocol.reveals().contains(&Reveal::Matches) {
+            true => Task {
+                both: choice & BOTH != 0,
+                ..Task::new(Reveal::Matches)
+            },
+            false => {
+                let (reveal, min_size, values) = CIRCUITS[usize::from(sizes >> 4 & 3)];
+                Task {
+                    min_size,
+                    values,
+                    ..Task::new(reveal)
+                }
+            }
         },
     };
-    (run, [choice & 0xc0 | number as u8, sizes & 15])
+    (run, [choice & 0xc0 | number as u8, sizes & 0x3f])
 }
 
 /// Both sides have the first so many of these.
@@ -58,42 +76,71 @@ fn items(count: usize) -> Vec<Item> {
     (1..=count as u8).map(|i| [i; 32]).collect()
 }
 
-/// The items that both sides have.
-fn common(params: &Params, own: usize) -> Vec<bool> {
-    let common = params.receiver_size.min(params.sender_size);
-    (0..own).map(|i| i < common).collect()
+/// Each side's value of item number i.
+fn value(i: usize) -> i64 {
+    3 * i as i64 - 10
 }
 
-fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Vec<bool>, Error> {
-    let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let items = items(run.params.receiver_size);
-    let prepared = run.protocol.prepare(items.len(), &mut rng);
-    let (params, task, input) = (&run.params, &run.task, Input::new(&items));
-    let output = run
-        .protocol
-        .receive(channel, params, task, input, prepared, &mut rng)?;
-    Ok(matches(output).expect("a receiver learns the matches"))
-}
+impl Run {
+    /// A side's items, which are the first so many of the same sequence, and values if there are any.
+    fn set(&self, size: usize) -> (Vec<Item>, Option<Vec<i64>>) {
+        let values = (self.task.values == Values::Both).then(|| (0..size).map(value).collect());
+        (items(size), values)
+    }
 
-fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Option<Vec<bool>>, Error> {
-    let mut rng = ChaCha20Rng::from_seed([2; 32]);
-    let items = items(run.params.sender_size);
-    let input = Input::new(&items);
-    let output = run
-        .protocol
-        .send(channel, &run.params, &run.task, input, &mut rng)?;
-    Ok(matches(output))
-}
+    /// Whether a side of `own` items has learnt what it should.
+    fn is_right(&self, output: &Output, own: usize) -> bool {
+        let common = self.params.receiver_size.min(self.params.sender_size);
+        let enough = common as u64 >= self.task.min_size;
+        let expected = match self.task.reveal {
+            // Of shares only the shape is known.
+            Reveal::Shares => return true,
+            Reveal::Matches | Reveal::ThresholdMatches => {
+                Output::Matches((0..own).map(|i| i < common && enough).collect())
+            }
+            _ if !enough => Output::Below(self.task.min_size),
+            Reveal::Size => Output::Value(common as i128),
+            _ => Output::Value((0..common).map(|i| i128::from(value(i)).pow(2)).sum()),
+        };
+        *output == expected
+    }
 
-fn matches(output: Output) -> Option<Vec<bool>> {
-    match output {
-        Output::Matches(matches) => Some(matches),
-        _ => None,
+    /// An output has the right shape whatever the peer sent.
+    fn check_shape(&self, output: &Output, own: usize) {
+        match output {
+            Output::Matches(matches) => assert_eq!(matches.len(), own),
+            Output::Shares(shares) => {
+                let cells = shares.matches.len();
+                let values = [&shares.receiver_values, &shares.sender_values];
+                assert!(values.into_iter().flatten().all(|v| v.len() == cells));
+                let items = shares.items.iter().flatten().flatten();
+                assert!(items.into_iter().all(|item| (*item as usize) < own));
+            }
+            _ => {}
+        }
     }
 }
 
+fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let (items, values) = run.set(run.params.receiver_size);
+    let prepared = run.protocol.prepare(items.len(), &mut rng);
+    let (params, task) = (&run.params, &run.task);
+    let input = Input::with_values(&items, values.as_deref());
+    run.protocol
+        .receive(channel, params, task, input, prepared, &mut rng)
+}
+
+fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
+    let mut rng = ChaCha20Rng::from_seed([2; 32]);
+    let (items, values) = run.set(run.params.sender_size);
+    let input = Input::with_values(&items, values.as_deref());
+    run.protocol
+        .send(channel, &run.params, &run.task, input, &mut rng)
+}
+
 /// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],
-/// the second the two sizes, the rest is the peer's script.
+/// the second the two sizes and one of [`CIRCUITS`], the rest is the peer's script.
 pub fn psi_receive(bytes: &[u8]) {
     static HONEST: Recordings = Recordings::new();
     let [choice, sizes, script @ ..] = bytes else {
@@ -106,13 +153,16 @@ pub fn psi_receive(bytes: &[u8]) {
     });
     let mut channel = Script::beside(script, &honest);
     let result = receiver(&mut channel, &run);
+    let own = run.params.receiver_size;
     if channel.faithful() {
-        assert_eq!(
-            result.ok(),
-            Some(common(&run.params, run.params.receiver_size))
+        assert!(
+            result
+                .as_ref()
+                .is_ok_and(|output| run.is_right(output, own))
         );
-    } else if let Ok(matches) = result {
-        assert_eq!(matches.len(), run.params.receiver_size);
+    }
+    if let Ok(output) = result {
+        run.check_shape(&output, own);
     }
 }
 
@@ -129,14 +179,16 @@ pub fn psi_send(bytes: &[u8]) {
     });
     let mut channel = Script::beside(script, &honest);
     let result = sender(&mut channel, &run);
+    let own = run.params.sender_size;
     if channel.faithful() {
-        let told = run
-            .task
-            .both
-            .then(|| common(&run.params, run.params.sender_size));
-        assert_eq!(result.ok(), Some(told));
-    } else if let Ok(Some(matches)) = result {
-        assert_eq!(matches.len(), run.params.sender_size);
+        let told = run.task.both || run.task.reveal == Reveal::Shares;
+        assert!(result.as_ref().is_ok_and(|output| match told {
+            true => run.is_right(output, own),
+            false => *output == Output::Nothing,
+        }));
+    }
+    if let Ok(output) = result {
+        run.check_shape(&output, own);
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a peer says before the protocol, and what a person or a file says about identities.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use vesica_psi::Output;
 use vesica_session::{
-    Assignment, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, NoProgress,
+    Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, NoProgress,
     ProtocolRequest, Role, State, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
@@ -131,13 +131,16 @@ impl KeySet for Kept {
         Ok(())
     }
 
-    fn load(&mut self, bucket: u32) -> Result<Cow<'_, [[u8; 32]]>, Error> {
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, Error> {
         Ok(self.buckets[bucket as usize].as_slice().into())
     }
 
-    fn finished(&mut self, matched: Option<&[bool]>, state: &State) -> Result<(), Error> {
-        let count = matched.map_or(0, |m| m.iter().filter(|matched| **matched).count() as u64);
-        assert_eq!(state.found.last(), Some(&count));
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), Error> {
+        let count = match output {
+            Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
+            _ => 0,
+        };
+        assert_eq!(state.found.last(), Some(&(count as u64)));
         assert!(state.found.len() <= self.buckets.len());
         self.states.push(state.clone());
         Ok(())
