@@ -33,7 +33,9 @@ async def main(column: str, files: list[str]) -> None:
     number = mpc.SecInt(72)
     cells = read(files[mpc.pid], column) if mpc.pid < 2 else []
     await mpc.start()
-    count = await mpc.transfer(len(cells), senders=0)
+    count, other = await mpc.transfer(len(cells), senders=[0, 1])
+    if count != other:
+        sys.exit("the two files have different numbers of cells: they are not of one run")
 
     def shared(of: int, party: int) -> list:
         own = [cell[of] for cell in cells] if mpc.pid == party else [None] * count

@@ -2,7 +2,8 @@
 
     python open_shares.py RECEIVER.csv SENDER.csv
 
-The files are those that `vesica receive` and `vesica send` wrote with `--reveal shares`. Whoever has both learns the
+The files are those that `vesica receive` and `vesica send` wrote with `--reveal shares` in one run, which has the same
+name in both sides' summaries and reports; those of two runs give nonsense. Whoever has both learns the
 intersection: this program shows what the files mean, and is no way to use them. The output is CSV: the receiver's rows
 that match, counted from 1, and the values of either side as signed numbers of units of their scale.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from itertools import zip_longest
 
 VALUES = ("receiver_value", "sender_value")
 
@@ -28,7 +30,9 @@ def main(receiver: str, sender: str) -> None:
         out = csv.writer(sys.stdout, lineterminator="\n")
         out.writerow(["row", *columns])
         rows = []
-        for a, b in zip(near, far):
+        for a, b in zip_longest(near, far):
+            if a is None or b is None:
+                sys.exit("the two files have different numbers of cells: they are not of one run")
             if a["match"] != b["match"]:
                 rows.append([int(a["row"]), *(signed(int(a[c]) + int(b[c])) for c in columns)])
         out.writerows(sorted(rows))

@@ -124,8 +124,8 @@ pub(crate) struct Meeting {
     /// shares (nothing: both sides write shares of the matches and of their values to --output)
     #[arg(long, value_name = "NAME", default_value = "matches", value_parser = revealed)]
     reveal: Revealed,
-    /// The receiver learns a size, sum or inner product only if at least K keys match, and otherwise only that
-    /// fewer do; on both sides the same
+    /// The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and
+    /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
     #[arg(long, value_name = "K", value_parser = size)]
     min_size: Option<u64>,
     /// Column of numbers to sum or multiply, on the side that has it

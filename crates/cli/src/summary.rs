@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vesica::{Report, rfc3339};
+use vesica::{Report, Reveal, rfc3339};
 
 /// The summary for standard error, several lines.
 pub(crate) fn summary(report: &Report) -> String {
@@ -38,6 +38,9 @@ pub(crate) fn summary(report: &Report) -> String {
     }
     if let Some(time) = report.computed {
         line("found at", rfc3339(time));
+    }
+    if report.reveal == Reveal::Shares {
+        line("run", report.run.clone());
     }
     line("protocol", report.protocol.clone());
     line("security", report.security.name().to_owned());

@@ -13,6 +13,8 @@ use crate::{Contract, Decimal, Fingerprint, Learns, Role, State};
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// A name that the run has on both sides and no other run has: 16 hexadecimal digits.
+    pub run: String,
     /// The name of the protocol that ran.
     pub protocol: String,
     /// The adversary that the run withstood.
@@ -78,7 +80,9 @@ impl Report {
         let found: u64 = state.found.iter().sum();
         let enough = found >= contract.min_size;
         let learns_matches = knows && contract.reveal.is_matches();
+        let run = blake3::keyed_hash(&state.origin, b"vesica/1 session report");
         Report {
+            run: run.to_hex()[..16].to_owned(),
             protocol: contract.protocol.clone(),
             security: contract.runs,
             reveal: contract.reveal,

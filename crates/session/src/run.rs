@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica_psi::{Input, Output, indices_vartime};
+use vesica_psi::{Input, Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
 use zeroize::Zeroizing;
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Indices of this side's digests that the peer also holds, ascending; `None` on a side that does not
-    /// learn them. The receiver tells a sender, and can lie.
+    /// learn them, and where fewer match than the job asks for. The receiver tells a sender, and can lie.
     pub matches: Option<Vec<u32>>,
     /// The report; the table's figures are zero until the caller fills them in.
     pub report: Report,
@@ -91,10 +91,15 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
+    if job.reveal == Reveal::Shares || job.values.is_some() {
+        let problem = "values and shares go with a set of keys, in `run_set`";
+        return Err(Error::Usage(problem.into()));
+    }
     let mut set = MemorySet::new(digests, None)?;
     let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
+    let matched = set.matched().filter(|_| report.below.is_none());
     Ok(Outcome {
-        matches: set.matched().map(indices_vartime),
+        matches: matched.map(indices_vartime),
         report,
     })
 }

@@ -237,8 +237,10 @@ fn a_value_and_too_few_matches_come_through_too() {
         (&json["value"], &json["reveal"]),
         (&7.into(), &"size".into())
     );
-    let (near, _) = sized(8);
+    let (near, far) = sized(8);
     assert_eq!((near.value, near.below), (None, Some(8)));
+    assert_eq!((near.run.len(), &near.run), (16, &far.run));
+    assert_ne!(near.run, sized(8).0.run);
 }
 
 #[test]
@@ -311,7 +313,7 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
             with(reveal, Role::Receiver, near),
             with(reveal, Role::Sender, far),
         ];
-        let (a, b) = run(&jobs[0], &jobs[1], 7);
+        let (a, b) = try_over_values(&jobs[0], &jobs[1], [None; 2]);
         for error in [a.unwrap_err(), b.unwrap_err()] {
             assert!(error.to_string().contains(expected), "{error}");
         }

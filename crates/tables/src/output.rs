@@ -125,7 +125,8 @@ impl Output {
         &mut self,
         f: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
     ) -> Result<()> {
-        self.write(|out| f(out).map_err(unwritable))
+        let written = self.write(|out| f(out).map_err(unwritable));
+        written.map_err(|e| e.in_path(&self.name))
     }
 
     /// Lets `f` write, buffered and compressed as the output asks.

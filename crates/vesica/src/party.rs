@@ -378,7 +378,7 @@ impl<'a> Party<'a> {
     }
 
     /// Second pass, if there is a file to write: the matching rows or shares, and the report's figures about the
-    /// table. Where too few keys match there is no file.
+    /// table.
     fn write(
         &self,
         source: &Source,
@@ -392,21 +392,19 @@ impl<'a> Party<'a> {
         report.duplicates = counts.duplicates;
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
-        if let Some(mut file) = file.filter(|_| report.below.is_none()) {
-            observer.writing();
-            let rows = match keys.shares() {
-                Some(shares) => {
-                    file.write_text(|out| shares.write_csv(out))?;
-                    None
+        if let Some(mut file) = file {
+            match keys.shares() {
+                Some(shares) => file.write_text(|out| shares.write_csv(out))?,
+                None => {
+                    observer.writing();
+                    report.rows_written = Some(write_rows(source, keys.matched(), &mut file)?);
                 }
-                None => Some(write_rows(source, keys.matched(), &mut file)?),
-            };
+            }
             self.check_interrupt()?;
             file.commit()?;
-            if let Some(rows) = rows {
+            if let Some(rows) = report.rows_written {
                 observer.wrote(rows);
             }
-            report.rows_written = rows;
         }
         Ok(Received { keys, report })
     }
@@ -478,7 +476,8 @@ impl Received {
 /// peer's table also has, with all columns and in the order of the input.
 ///
 /// `output` has the format of `source`; `-` is standard output. It is opened before the peer is
-/// met, and appears under its name only once it is complete.
+/// met, and appears under its name only once it is complete. It has no rows if fewer keys match than the terms ask for
+/// ([`Reveal::ThresholdMatches`]), which the report says.
 ///
 /// # Errors
 /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already
@@ -532,9 +531,9 @@ pub fn receive_value(
 /// with a line for each cell of a hash table, the same on both sides.
 ///
 /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none),
-/// `match` (a bit; the two sides' differ where the cell's key is in both tables), and `receiver_value` and
-/// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the value where the key is in both
-/// tables, and 0 elsewhere).
+/// `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and `sender_value` where those
+/// sides have values (the two sides' sum modulo 2^64 is the key's value where the cell matches, and 0 elsewhere). A key
+/// that both tables have is in one cell or in three, and matches in exactly one of them.
 ///
 /// # Errors
 /// As [`receive_table`]; usage if the terms reveal anything.

@@ -224,9 +224,11 @@ impl KeySet for Stored {
                 }
             }
         }
-        // A sender that learns nothing and has one bucket has nothing to go on from.
+        // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
+        // tell the peer of the next run that a minimum was met.
         if let Some(keeps) = &mut self.keeps
             && (matched.is_some() || !state.is_complete())
+            && state.contract.min_size == 0
         {
             let head = Head {
                 owner: keeps.work.owner().clone(),

@@ -123,6 +123,7 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
     for (above, found) in [(2, true), (3, false)] {
         let both = format!("--reveal threshold-matches:{above} --work-dir");
         let [ours, theirs] = sides(&both, "ours.work --output out.csv", "theirs.work");
+        place.write("out.csv", "what an earlier run found");
         let [received, sent] = run(&place, &[ours.with("--report r.json"), theirs]);
         received.expect_success();
         sent.expect_success();
@@ -136,9 +137,8 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
                 (&3.into(), &Value::Null)
             );
             assert_eq!(received.text(), "");
-            std::fs::remove_file(place.path("out.csv")).unwrap();
         } else {
-            assert!(!place.path("out.csv").exists());
+            assert_eq!(place.read("out.csv"), "email,spent\n");
             assert_eq!(
                 (&report["matches"], &report["below"]),
                 (&Value::Null, &4.into())
@@ -151,7 +151,7 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
     // Where rows go to standard output, nothing else does.
     let [received, _] = run(&place, &sides("--reveal threshold-matches:3", "", ""));
     received.expect_success();
-    assert_eq!(received.text(), "");
+    assert_eq!(received.text(), "email,spent\n");
     assert!(received.err.contains("fewer than 4"));
 }
 
@@ -174,10 +174,16 @@ fn shares(place: &Place, both: &str, ours: &str, theirs: &str) {
     let both = format!("--reveal shares {both}");
     let ours = format!("{ours} --output near.csv");
     let theirs = format!("{theirs} --output far.csv");
-    for ended in run(place, &sides(&both, &ours, &theirs)) {
+    let names = run(place, &sides(&both, &ours, &theirs)).map(|ended| {
         ended.expect_success();
         assert_eq!(ended.text(), "");
-    }
+        assert!(!ended.err.contains("rows written"), "{}", ended.err);
+        let mut lines = ended.err.lines();
+        lines
+            .find(|line| line.starts_with("run "))
+            .map(str::to_owned)
+    });
+    assert!(names[0].is_some() && names[0] == names[1], "{names:?}");
 }
 
 #[test]
@@ -216,6 +222,25 @@ fn shares_open_to_the_matches_and_their_values() {
         let header = header.replace("row", "match");
         assert_eq!(far.lines().next(), Some(&*header));
     }
+}
+
+/// What was kept would tell the sender of the next run that the threshold was met.
+#[test]
+fn rows_above_a_threshold_are_not_kept() {
+    let place = place();
+    let both = "--reveal threshold-matches:2 --work-dir";
+    let [ours, theirs] = sides(both, "ours.work --output /dev/full", "theirs.work");
+    let [received, sent] = run(&place, &[ours, theirs]);
+    received.expect_failure(7, "/dev/full: cannot be written");
+    sent.expect_success();
+    assert!(!place.path("ours.work/journal").exists());
+    let left = std::fs::read_dir(place.path("ours.work"));
+    let names: Vec<_> = left
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(names.is_empty() || names == ["lock"], "{names:?}");
 }
 
 /// Needs a network for MPyC.
