@@ -131,6 +131,7 @@ fn every_protocol_and_its_report() {
             .map(String::as_str)
             .collect();
         let mut named = vec![
+            "run",
             "protocol",
             "security",
             "reveal",
