@@ -97,11 +97,3 @@ fn tweaked(label: &str, session: &[u8; 32], tweak: u128, value: u128) -> u128 {
 pub fn random_key(session: &[u8; 32], row: u64, value: u128) -> u128 {
     tweaked("vesica/1 ot-extension random", session, row.into(), value)
 }
-
-/// The key of `index` in the 1-of-N transfer number `i` of a batch that begins at row `first`, from the keys
-/// that the bits of the index select.
-pub fn one_of_n_key(session: &[u8; 32], first: u64, i: u64, index: u8, picked: &[u128]) -> u128 {
-    let sum = picked.iter().fold(0, |sum, key| sum ^ key);
-    let tweak = u128::from(first + i) << 8 | u128::from(index);
-    tweaked("vesica/1 ot-extension 1-of-N", session, tweak, sum)
-}

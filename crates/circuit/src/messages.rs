@@ -1,6 +1,6 @@
 //! Frames of this crate: streams of bits of known length, decoded under a bound.
 
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 /// Frames with corrections of choice digits, one per 1-of-16 transfer.
@@ -133,24 +133,11 @@ pub(crate) fn receive_bits(
     kind: Kind,
     bits: usize,
 ) -> Result<Vec<u8>, Error> {
-    let frame = receive_exact(channel, kind, bits.div_ceil(8))?;
+    let frame = recv_exact(channel, kind, bits.div_ceil(8))?;
     let stray = !bits.is_multiple_of(8) && frame.last().is_some_and(|last| last >> (bits % 8) != 0);
     match stray {
         true => Err(stray_bits(kind)),
         false => Ok(frame),
-    }
-}
-
-/// Takes a frame of exactly `bytes` bytes.
-fn receive_exact(channel: &mut dyn Channel, kind: Kind, bytes: usize) -> Result<Vec<u8>, Error> {
-    let frame = channel.recv(kind, bytes)?;
-    match frame.len() == bytes {
-        true => Ok(frame),
-        false => Err(Misbehaviour::WrongLength {
-            what: kind.name,
-            bytes: frame.len(),
-        }
-        .into()),
     }
 }
 
@@ -173,7 +160,7 @@ pub(crate) fn exchange(
     let mut peer = Zeroizing::new(Vec::with_capacity(bytes.len()));
     for chunk in bytes.chunks(MAX_FRAME) {
         channel.send(kind, chunk.to_vec())?;
-        peer.extend_from_slice(&receive_exact(channel, kind, chunk.len())?);
+        peer.extend_from_slice(&recv_exact(channel, kind, chunk.len())?);
     }
     Ok(peer)
 }

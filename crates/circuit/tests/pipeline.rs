@@ -9,11 +9,7 @@ use vesica_testing::{Recorder, digests, rng, try_both};
 use vesica_wire::{Channel, memory_pair};
 use zeroize::Zeroizing;
 
-static RECIPES: [&dyn Protocol; 3] = [
-    &CircuitPsi(Okvs::new()),
-    &CircuitPsi(Psm1::new()),
-    &CircuitPsi(Psm2::new()),
-];
+static RECIPES: [&dyn Protocol; 3] = [&CircuitPsi(Okvs), &CircuitPsi(Psm1), &CircuitPsi(Psm2)];
 
 /// Everything that a run can reveal.
 const TASKS: [(Reveal, Values); 9] = [
@@ -360,9 +356,10 @@ fn same_distribution(view: impl Fn(bool, u64) -> Vec<(u8, Vec<u8>)>) {
     assert!(deviation.abs() < 5.0, "{deviation} standard deviations");
 }
 
-/// The viewer's set and the value stay; what matches, everything else of the peer's set, and its values change.
+/// The viewer's set and the value stay; what matches, everything else of the peer's set, and its values change. What a
+/// viewer makes of the frames is not seen here: see the tests of the pipeline's module.
 #[test]
-fn neither_side_sees_more_than_the_value() {
+fn frames_do_not_depend_on_the_peers_set() {
     let fixed = Side::new(0..40, |i| i as i64 % 2);
     // Ten matches of 3, or one of 30 and seven of 0.
     let peer = |case: bool| match case {

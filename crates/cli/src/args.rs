@@ -334,8 +334,8 @@ pub(crate) struct Bench {
     /// Peers to withstand; the strongest that the protocol withstands if not given
     #[arg(long, value_enum)]
     security: Option<Strength>,
-    /// What the receiver learns: matches, size, sum (of the sender's values) or inner-product; the first of these that
-    /// the protocol reveals if not given
+    /// What the receiver learns: matches, size, sum (of the sender's values), inner-product or threshold-matches (with
+    /// a threshold that is just met); the first of these that the protocol reveals if not given
     #[arg(long, value_name = "NAME", value_parser = plainly_revealed)]
     reveal: Option<Reveal>,
     /// Measured runs, of which medians are given, after one more to warm up

@@ -59,14 +59,12 @@ use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, CorrelationRobust, Prg};
 pub use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 use crate::base_ot;
 use crate::choices::Choices;
 use check::{CHECK_BYTES, Challenger};
-
-pub use transfers::OneOfN;
 
 /// Frames with the receiver's matrix, one tile each: 128 columns, one after the other.
 pub const MATRIX: Kind = Kind {
@@ -111,8 +109,6 @@ struct State {
     challenger: Challenger,
     /// Hash of random transfers; its tweak is the row.
     hash: CorrelationRobust,
-    /// Hash of 1-of-N transfers.
-    many: CorrelationRobust,
     /// Rows so far, unused ones included.
     position: u64,
     failed: Option<Error>,
@@ -124,7 +120,6 @@ impl State {
             security,
             challenger: Challenger::new(session),
             hash: CorrelationRobust::new("vesica/1 ot-extension random", session),
-            many: CorrelationRobust::new("vesica/1 ot-extension 1-of-N", session),
             position: 0,
             failed: None,
         }
@@ -244,10 +239,10 @@ impl Sender {
         pieces: usize,
         columns: &mut [Block],
     ) -> Result<(), Error> {
-        let matrix = receive_exactly(channel, MATRIX, pieces * COLUMNS * 16)?;
+        let matrix = recv_exact(channel, MATRIX, pieces * COLUMNS * 16)?;
         let check = match self.state.security {
             Security::SemiHonest => None,
-            Security::Malicious => Some(receive_exactly(channel, CHECK, CHECK_BYTES)?),
+            Security::Malicious => Some(recv_exact(channel, CHECK, CHECK_BYTES)?),
         };
         Ok(self.absorb(&matrix, check.as_deref(), columns)?)
     }
@@ -417,25 +412,8 @@ impl Receiver {
 }
 
 /// All bits set if the lowest bit of `bit` is.
-fn all_ones_if(bit: Block) -> Block {
+pub(crate) fn all_ones_if(bit: Block) -> Block {
     (bit & 1).wrapping_neg()
-}
-
-/// One frame of exactly `length` bytes.
-pub(crate) fn receive_exactly(
-    channel: &mut dyn Channel,
-    kind: Kind,
-    length: usize,
-) -> Result<Vec<u8>, Error> {
-    let frame = channel.recv(kind, length)?;
-    if frame.len() != length {
-        return Err(Misbehaviour::WrongLength {
-            what: kind.name,
-            bytes: frame.len(),
-        }
-        .into());
-    }
-    Ok(frame)
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ static PROTOCOLS: [&dyn Protocol; 12] = [
     &MaskExchange(Sparse::<Slices>::new()),
     &MaskExchange(Sparse::<Bins>::new()),
     &MaskExchange(Sparse::<Store>::new()),
-    &CircuitPsi(circuit::Okvs::new()),
-    &CircuitPsi(circuit::Psm1::new()),
-    &CircuitPsi(circuit::Psm2::new()),
+    &CircuitPsi(circuit::Okvs),
+    &CircuitPsi(circuit::Psm1),
+    &CircuitPsi(circuit::Psm2),
 ];
 
 /// The registry that two parties choose from by default.

@@ -13,7 +13,7 @@ use vesica_tables::{
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
-use crate::stored::Stored;
+use crate::stored::{Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
 
@@ -207,9 +207,7 @@ impl<'a> Party<'a> {
         let counts = *keys.counts();
         observer.read(&counts);
         if self.terms.reveal == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
-            let reason = "shares are for keys that fit into memory";
-            let error = WireError::limit(Limit::Reveal, reason);
-            return Err(vesica_session::Error::Run(error).into());
+            return Err(vesica_session::Error::Run(shares_need_memory()).into());
         }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));

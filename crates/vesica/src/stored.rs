@@ -42,10 +42,7 @@ impl Place {
                 let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
                 Some(items.iter().map(row).collect())
             }
-            (Some(_), Place::Disk { .. }) => {
-                let reason = "shares are for keys that fit into memory";
-                return Err(WireError::limit(Limit::Reveal, reason));
-            }
+            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory()),
         };
         Ok(RowShares { rows, shares })
     }
@@ -148,6 +145,11 @@ impl Stored {
             None => Ok(()),
         }
     }
+}
+
+/// Why there are no shares for keys on the disk: they come with the rows of the keys, all at once.
+pub(crate) fn shares_need_memory() -> WireError {
+    WireError::limit(Limit::Reveal, "shares are for keys that fit into memory")
 }
 
 /// Tells the peer that this side hit a limit, without naming its files.

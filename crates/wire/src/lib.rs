@@ -134,6 +134,22 @@ pub fn send_rows(
     Ok(())
 }
 
+/// Receives one frame of exactly `length` bytes.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for another length.
+pub fn recv_exact(channel: &mut dyn Channel, kind: Kind, length: usize) -> Result<Vec<u8>, Error> {
+    let frame = channel.recv(kind, length)?;
+    match frame.len() == length {
+        true => Ok(frame),
+        false => Err(Misbehaviour::WrongLength {
+            what: kind.name,
+            bytes: frame.len(),
+        }
+        .into()),
+    }
+}
+
 /// Receives exactly `count` rows of `row_len` bytes sent by [`send_rows`], passing each frame's rows to
 /// `sink`; reports progress in rows.
 pub fn recv_rows(
@@ -147,16 +163,9 @@ pub fn recv_rows(
     let mut left = count;
     while left > 0 {
         let most = left.min(MAX_FRAME / row_len);
-        let frame = channel.recv(kind, most * row_len)?;
         // Exactly the frames of `send_rows`: a peer that sends one row at a time, each just before the
         // deadline, could hold this side for ever.
-        if frame.len() != most * row_len {
-            return Err(Misbehaviour::WrongLength {
-                what: kind.name,
-                bytes: frame.len(),
-            }
-            .into());
-        }
+        let frame = recv_exact(channel, kind, most * row_len)?;
         left -= most;
         sink(&frame)?;
         channel.progress((count - left) as u64, count as u64);

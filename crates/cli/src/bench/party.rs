@@ -176,7 +176,7 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
     })
 }
 
-/// A minimum that is met if anything matches.
+/// A minimum that is just met, if anything matches.
 fn min_size(setup: &Setup) -> u64 {
     match setup.reveal {
         Reveal::ThresholdMatches => inputs::shared(setup).max(1),

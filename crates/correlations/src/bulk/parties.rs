@@ -3,24 +3,19 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::block::Block;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, recv_exact};
 use zeroize::Zeroizing;
 
 use super::TREES;
 use super::extension::Batch;
 use super::source::Party;
 use crate::choices::Choices;
-use crate::ot_extension::{self, receive_exactly};
+use crate::ot_extension::{self, all_ones_if};
 use crate::tree::mask;
 
 /// The bits of a leaf that count: the lowest bit of the sender's leaves is 0, and so is the receiver's but for
 /// the noise.
 const LEAF: Block = !1;
-
-/// All ones if the lowest bit of `block` is set, else 0.
-fn all_ones_if(block: Block) -> Block {
-    (block & 1).wrapping_neg()
-}
 
 /// The sender: it knows Δ.
 pub(super) struct Sender {
@@ -126,7 +121,7 @@ impl Party for Receiver {
     ) -> Result<(), Error> {
         let size = batch.extension.size;
         let count = out.len() / size.leaves();
-        let message = receive_exactly(channel, TREES, count * size.message())?;
+        let message = recv_exact(channel, TREES, count * size.message())?;
         (
             out.par_chunks_exact_mut(size.leaves()),
             message.par_chunks_exact(size.message()),

@@ -1,20 +1,16 @@
-//! Random, chosen-message and 1-of-N oblivious transfers (OTs) from correlated ones.
+//! Random and chosen-message oblivious transfers (OTs) from correlated ones.
 //!
 //! - *Random:* hashing the rows breaks the correlation; the keys are H(q_i) and H(q_i ⊕ Δ). H is
 //!   tweakable and withstands rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang, Y. Yu,
 //!   *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
 //! - *Chosen:* the keys mask the messages, stretched where a message is longer than a key.
-//! - *1-of-N:* log₂N random OTs whose choices are the bits of the index (M. Naor, B. Pinkas, *Oblivious
-//!   Transfer and Polynomial Evaluation*, STOC 1999). The key of index v is a hash of the sum of the keys
-//!   that the bits of v select, with v in the tweak. For every v but its own, the receiver lacks at least one
-//!   summand, a random string of the sender's.
 
 use rayon::prelude::*;
 use vesica_primitives::block::{Block, CorrelationRobust, Prg};
 use vesica_wire::{Channel, Error, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
-use super::{MESSAGES, Receiver, Sender, all_ones_if};
+use super::{MESSAGES, Receiver, Sender};
 use crate::choices::Choices;
 
 /// Rows hashed by one task: they stay in the L1 cache.
@@ -64,27 +60,6 @@ impl Sender {
             }
         }
         Ok(())
-    }
-
-    /// `count` OTs of one out of 2^`log` random keys. Fails as [`Sender::correlated`] does.
-    ///
-    /// # Panics
-    /// If `log` is not between 1 and 8.
-    pub fn one_of_n(
-        &mut self,
-        channel: &mut dyn Channel,
-        log: u32,
-        count: usize,
-    ) -> Result<OneOfN, Error> {
-        let log = levels(log);
-        let first = self.state.position;
-        let pairs = self.random(channel, count * log)?;
-        Ok(OneOfN {
-            hash: self.state.many.clone(),
-            first,
-            log,
-            pairs,
-        })
     }
 }
 
@@ -136,102 +111,6 @@ impl Receiver {
         }
         Ok(messages)
     }
-
-    /// The keys of OTs of one out of 2^`log`, each at the receiver's index. Fails as [`Receiver::correlated`]
-    /// does.
-    ///
-    /// # Panics
-    /// If `log` is not between 1 and 8, or an index is out of range.
-    pub fn one_of_n(
-        &mut self,
-        channel: &mut dyn Channel,
-        log: u32,
-        indices: &[u8],
-    ) -> Result<Zeroizing<Vec<Block>>, Error> {
-        let log = levels(log);
-        assert!(indices.iter().all(|v| usize::from(*v) >> log == 0));
-        let first = self.state.position;
-        let bits = (0..indices.len() * log).map(|k| indices[k / log] >> (k % log) & 1 == 1);
-        let choices: Choices = bits.collect();
-        let level_keys = self.random(channel, &choices)?;
-        let mut keys = Zeroizing::new(Vec::with_capacity(indices.len()));
-        for (i, (index, summands)) in indices.iter().zip(level_keys.chunks_exact(log)).enumerate() {
-            let mut sum = Zeroizing::new([summands.iter().fold(0, |sum, key| sum ^ key)]);
-            self.state
-                .many
-                .hash(tweak(first, i, usize::from(*index)), &mut *sum);
-            keys.push(sum[0]);
-        }
-        Ok(keys)
-    }
-}
-
-/// The sender's half of 1-of-N OTs. Keys are derived on demand.
-pub struct OneOfN {
-    hash: CorrelationRobust,
-    first: u64,
-    log: usize,
-    pairs: Zeroizing<Vec<[Block; 2]>>,
-}
-
-impl OneOfN {
-    /// Number of transfers.
-    pub fn len(&self) -> usize {
-        self.pairs.len() / self.log
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
-    }
-
-    /// One key of transfer `i`, in time that does not depend on which.
-    ///
-    /// # Panics
-    /// If there is no such transfer or no such key.
-    pub fn key(&self, i: usize, index: u8) -> Block {
-        assert!(usize::from(index) >> self.log == 0);
-        let mut sum = Zeroizing::new([0]);
-        for (l, [zero, one]) in self.levels(i).iter().enumerate() {
-            sum[0] ^= zero ^ (all_ones_if(Block::from(index >> l)) & (zero ^ one));
-        }
-        self.hash
-            .hash(tweak(self.first, i, usize::from(index)), &mut *sum);
-        sum[0]
-    }
-
-    /// All keys of transfer `i`, in the order of their indices.
-    ///
-    /// # Panics
-    /// If there is no such transfer, or `keys` does not have exactly N entries.
-    pub fn keys(&self, i: usize, keys: &mut [Block]) {
-        assert_eq!(keys.len(), 1 << self.log);
-        let levels = self.levels(i);
-        keys[0] = levels.iter().fold(0, |sum, [zero, _]| sum ^ zero);
-        for (l, [zero, one]) in levels.iter().enumerate() {
-            let (known, new) = keys.split_at_mut(1 << l);
-            for (new, known) in new.iter_mut().zip(known) {
-                *new = *known ^ zero ^ one;
-            }
-        }
-        self.hash.hash(tweak(self.first, i, 0), keys);
-    }
-
-    fn levels(&self, i: usize) -> &[[Block; 2]] {
-        &self.pairs[i * self.log..][..self.log]
-    }
-}
-
-/// log₂N as a number of random transfers.
-fn levels(log: u32) -> usize {
-    assert!((1..=8).contains(&log));
-    log as usize
-}
-
-/// The tweak of key `index` of transfer `i` in a batch that began at row `first`. A batch uses more rows than
-/// it has transfers, so no two share a tweak.
-fn tweak(first: u64, i: usize, index: usize) -> u128 {
-    (u128::from(first) + i as u128) << 8 | index as u128
 }
 
 /// Bytes of a pair of messages.

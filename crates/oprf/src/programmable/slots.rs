@@ -4,7 +4,7 @@
 //! and zeros in the unused bits of its last byte.
 
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 
 /// Pairs of slots that are made random together.
 const RANDOM: usize = 64;
@@ -50,15 +50,7 @@ pub(super) fn recv<const W: usize>(
     let mut slots = vec![[0; W]; count];
     let mut received = 0;
     for slots in slots.chunks_mut(per_frame(bits)) {
-        let bytes = frame_bytes(slots.len(), bits);
-        let frame = channel.recv(kind, bytes)?;
-        if frame.len() != bytes {
-            return Err(Misbehaviour::WrongLength {
-                what: kind.name,
-                bytes: frame.len(),
-            }
-            .into());
-        }
+        let frame = recv_exact(channel, kind, frame_bytes(slots.len(), bits))?;
         if unpack(&frame, bits, slots) != 0 {
             return Err(Misbehaviour::BadValue {
                 what: kind.name,

@@ -1,0 +1,191 @@
+//! The last stage: from shares of which bins match to what a run reveals.
+
+use rand_core::CryptoRng;
+use vesica_correlations::bulk::{self, Favour, SemiHonest};
+use vesica_oprf::programmable::bins::ReceiverBins;
+use vesica_psi::{Input, Output, Reveal, Shares, Values};
+use vesica_wire::{Channel, Error};
+use zeroize::Zeroizing;
+
+use super::{Plan, Received, Secret, Sent, repeated};
+use crate::bits::BitShares;
+use crate::cost::Cost;
+use crate::cots::{ChoiceEnd, ValueEnd};
+use crate::functions::Answer;
+use crate::{Receiver, Sender};
+
+/// The receiver's item in each of `shares` cells: the bins, or the candidates of all bins.
+fn own_items(bins: &ReceiverBins, shares: usize) -> Vec<Option<u32>> {
+    let items = bins.table.bins();
+    let items: Vec<_> = items.map(|entry| Some(entry?.item() as u32)).collect();
+    let times = shares.checked_div(items.len()).unwrap_or(1);
+    repeated(&items, times)
+}
+
+/// The receiver's value in each of `shares` cells, 0 in empty ones.
+fn own_values(bins: &ReceiverBins, values: Option<&[i64]>, shares: usize) -> Secret<i64> {
+    let Some(values) = values else {
+        return Secret::default();
+    };
+    let own = own_items(bins, shares).into_iter();
+    let own = own.map(|item| item.map_or(0, |item| values[item as usize]));
+    Zeroizing::new(own.collect())
+}
+
+/// For each of `items` items whether it is in a bin that matches. The time does not depend on that.
+fn matched_items(bins: &ReceiverBins, matches: &[bool], items: usize) -> Vec<bool> {
+    let mut matched = vec![false; items];
+    for (entry, matches) in bins.table.bins().zip(matches) {
+        if let Some(entry) = entry {
+            matched[entry.item()] = *matches;
+        }
+    }
+    matched
+}
+
+/// One party's shares of bits, one by one.
+fn each_bit(matches: &BitShares) -> Secret<bool> {
+    let bits = (0..matches.len()).map(|i| matches.get(i) == 1);
+    Zeroizing::new(bits.collect())
+}
+
+impl Plan {
+    /// The receiver's part of the function.
+    pub(super) fn open(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        cost: Cost,
+        received: Received,
+        bins: &ReceiverBins,
+        input: Input<'_>,
+    ) -> Result<Output, Error> {
+        let Received {
+            mut engine,
+            matches,
+            masked,
+        } = received;
+        let (reveal, values, minimum) = (self.task.reveal, self.task.values, self.task.min_size);
+        let own = own_values(bins, input.values, matches.len());
+        let answer = match (reveal, values) {
+            (Reveal::Size, Values::None) => engine.size(channel, rng, &matches, minimum)?,
+            (Reveal::Sum, Values::Receiver) => {
+                engine.sum_of_receiver(channel, rng, &matches, &own, minimum)?
+            }
+            (Reveal::Sum, Values::Sender) => self
+                .reversed_receiver(engine, channel, rng, cost)?
+                .sum_of_sender(channel, rng, &matches, &masked, minimum)?,
+            (Reveal::InnerProduct, Values::Both) => self
+                .reversed_receiver(engine, channel, rng, cost)?
+                .inner_product(channel, rng, &matches, (&own, &masked), minimum)?,
+            (Reveal::ThresholdMatches, Values::None) => {
+                let matches = engine.matches(channel, rng, &matches, minimum)?;
+                let matched = matched_items(bins, &matches, input.items.len());
+                return Ok(Output::Matches(matched));
+            }
+            (Reveal::Shares, _) => {
+                let mut receiver_values = None;
+                if input.values.is_some() {
+                    let shares = engine.shares_of_receiver(channel, rng, &matches, &own)?;
+                    receiver_values = Some(shares);
+                }
+                let mut sender_values = None;
+                if self.has_payloads() {
+                    let mut engine = self.reversed_receiver(engine, channel, rng, cost)?;
+                    let shares = engine.shares_of_sender(channel, rng, &matches, &masked)?;
+                    sender_values = Some(shares);
+                }
+                return Ok(Output::Shares(Shares {
+                    items: Some(own_items(bins, matches.len())),
+                    matches: each_bit(&matches),
+                    receiver_values,
+                    sender_values,
+                }));
+            }
+            (reveal, values) => panic!("{reveal} of {values:?}"),
+        };
+        Ok(match answer {
+            Answer::Value(value) => Output::Value(value.into()),
+            Answer::TooFew => Output::Below(minimum),
+        })
+    }
+
+    /// The sender's part of the function.
+    pub(super) fn help(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        cost: Cost,
+        sent: Sent,
+    ) -> Result<Output, Error> {
+        let Sent {
+            mut engine,
+            matches,
+            masks,
+        } = sent;
+        let (reveal, values, minimum) = (self.task.reveal, self.task.values, self.task.min_size);
+        match (reveal, values) {
+            (Reveal::Size, Values::None) => engine.size(channel, rng, &matches, minimum)?,
+            (Reveal::Sum, Values::Receiver) => {
+                engine.sum_of_receiver(channel, rng, &matches, minimum)?;
+            }
+            (Reveal::Sum, Values::Sender) => self
+                .reversed_sender(engine, channel, rng, cost)?
+                .sum_of_sender(channel, rng, &matches, &masks, minimum)?,
+            (Reveal::InnerProduct, Values::Both) => self
+                .reversed_sender(engine, channel, rng, cost)?
+                .inner_product(channel, rng, &matches, &masks, minimum)?,
+            (Reveal::ThresholdMatches, Values::None) => {
+                engine.matches(channel, rng, &matches, minimum)?;
+            }
+            (Reveal::Shares, _) => {
+                let mut receiver_values = None;
+                if matches!(values, Values::Receiver | Values::Both) {
+                    receiver_values = Some(engine.shares_of_receiver(channel, rng, &matches)?);
+                }
+                let mut sender_values = None;
+                if self.has_payloads() {
+                    let mut engine = self.reversed_sender(engine, channel, rng, cost)?;
+                    let shares = engine.shares_of_sender(channel, rng, &matches, &masks)?;
+                    sender_values = Some(shares);
+                }
+                return Ok(Output::Shares(Shares {
+                    items: None,
+                    matches: each_bit(&matches),
+                    receiver_values,
+                    sender_values,
+                }));
+            }
+            (reveal, values) => panic!("{reveal} of {values:?}"),
+        }
+        Ok(Output::Nothing)
+    }
+
+    /// Adds COTs of the reverse direction.
+    fn reversed_receiver(
+        &self,
+        engine: Receiver,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        cost: Cost,
+    ) -> Result<Receiver<ChoiceEnd>, Error> {
+        let session = self.derived("reverse COTs");
+        let cots = cost.reverse_cots;
+        let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, Favour::Time, rng)?;
+        Ok(engine.with_reverse(Box::new(source)))
+    }
+
+    /// Adds COTs of the reverse direction.
+    fn reversed_sender(
+        &self,
+        engine: Sender,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        cost: Cost,
+    ) -> Result<Sender<ValueEnd>, Error> {
+        let session = self.derived("reverse COTs");
+        let cots = cost.reverse_cots;
+        let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, Favour::Time, rng)?;
+        Ok(engine.with_reverse(Box::new(source)))
+    }
+}

@@ -1,0 +1,308 @@
+//! The recipes: what differs between the circuit PSI of CGS22 and of LTSXQ26, and what is known of each.
+
+use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
+use vesica_oprf::programmable::{
+    Hint, OkvsHint, Opprf, RelaxedHint, Shape, Strings, TableHint, Target, membership,
+};
+use vesica_oprf::vole::Vole;
+use vesica_primitives::block::Block;
+use vesica_psi::{Params, Security, Spec, lambda_each};
+use vesica_wire::Error;
+use zeroize::Zeroizing;
+
+use super::{Plan, Received, Recipe, Run, Secret, Sent, VALUE_BITS, repeated};
+use crate::cost::{self, Cost};
+
+/// An OPPRF on the OPRF of `vole`.
+const fn opprf<H>(hint: H) -> Opprf<Vole, H> {
+    Opprf { oprf: Vole, hint }
+}
+
+/// The payloads of all candidates.
+fn payloads(strings: &Strings) -> Secret<u64> {
+    Zeroizing::new(strings.payloads().iter().map(|p| *p as u64).collect())
+}
+
+/// `circuit-okvs`: one OKVS as the hint, and equality.
+#[derive(Clone, Copy, Debug)]
+pub struct Okvs;
+
+impl Okvs {
+    const OPPRF: Opprf<Vole, OkvsHint> = opprf(OkvsHint);
+}
+
+impl Recipe for Okvs {
+    const OPPRFS: u32 = 1;
+    const CANDIDATES: usize = OkvsHint::CANDIDATES;
+
+    fn max_lambda_each(first: &Shape) -> u32 {
+        Self::OPPRF.max_lambda(first)
+    }
+
+    fn opprf_bytes(first: &Shape) -> u64 {
+        Self::OPPRF.working_bytes(first)
+    }
+
+    fn spec(&self) -> &'static Spec {
+        static SPEC: Spec = spec::<Okvs>(
+            "circuit-okvs",
+            "LTSXQ26, figures 16 to 19, on the OPRF of vole",
+        );
+        &SPEC
+    }
+
+    fn shares(&self, plan: &Plan) -> usize {
+        plan.bins()
+    }
+
+    fn cost(&self, plan: &Plan) -> Cost {
+        cost::equality(plan.bins(), Self::OPPRF.tag_bits(&plan.shape))
+    }
+
+    fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+        let shape = &run.plan.shape;
+        let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
+        run.receiver_equality(
+            Self::OPPRF.tag_bits(shape),
+            strings.tags(),
+            payloads(&strings),
+        )
+    }
+
+    fn send(
+        &self,
+        mut run: Run<'_>,
+        bins: &SenderBins,
+        value: &(impl Fn(usize) -> u64 + Sync),
+    ) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
+        let bits = Self::OPPRF.tag_bits(&run.plan.shape);
+        run.sender_equality(bits, &tags, masks)
+    }
+}
+
+/// `circuit-rb-psm1`: a relaxed batch OPPRF, and a membership test of all candidates at once (CGS22, figure 6). If the
+/// sender has values, the shares are those of each candidate, since each comes with a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Psm1;
+
+impl Psm1 {
+    const OPPRF: Opprf<Vole, RelaxedHint> = opprf(RelaxedHint);
+}
+
+impl Recipe for Psm1 {
+    const OPPRFS: u32 = 1;
+    const CANDIDATES: usize = RelaxedHint::CANDIDATES;
+
+    fn max_lambda_each(first: &Shape) -> u32 {
+        Self::OPPRF.max_lambda(first)
+    }
+
+    fn opprf_bytes(first: &Shape) -> u64 {
+        Self::OPPRF.working_bytes(first)
+    }
+
+    fn spec(&self) -> &'static Spec {
+        static SPEC: Spec = spec::<Psm1>(
+            "circuit-rb-psm1",
+            "CGS22, figures 3, 6 and 8, on the OPRF of vole",
+        );
+        &SPEC
+    }
+
+    fn shares(&self, plan: &Plan) -> usize {
+        match plan.has_payloads() {
+            true => Self::CANDIDATES * plan.bins(),
+            false => plan.bins(),
+        }
+    }
+
+    fn cost(&self, plan: &Plan) -> Cost {
+        let bits = Self::OPPRF.tag_bits(&plan.shape);
+        match plan.has_payloads() {
+            true => cost::equality(self.shares(plan), bits),
+            false => cost::membership(plan.bins(), bits),
+        }
+    }
+
+    fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+        let shape = &run.plan.shape;
+        let bits = Self::OPPRF.tag_bits(shape);
+        let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
+        if run.plan.has_payloads() {
+            return run.receiver_equality(bits, strings.tags(), payloads(&strings));
+        }
+        let mut engine = run.receiving_engine()?;
+        run.channel.begin_phase("membership");
+        let (candidates, _) = strings.tags().as_chunks();
+        Ok(Received {
+            matches: engine.membership(run.channel, run.rng, bits, candidates)?,
+            engine,
+            masked: Zeroizing::default(),
+        })
+    }
+
+    fn send(
+        &self,
+        mut run: Run<'_>,
+        bins: &SenderBins,
+        value: &(impl Fn(usize) -> u64 + Sync),
+    ) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
+        let bits = Self::OPPRF.tag_bits(&run.plan.shape);
+        if run.plan.has_payloads() {
+            let tags = Zeroizing::new(repeated(&tags, Self::CANDIDATES));
+            let masks = Zeroizing::new(repeated(&masks, Self::CANDIDATES));
+            return run.sender_equality(bits, &tags, masks);
+        }
+        let mut engine = run.sending_engine()?;
+        run.channel.begin_phase("membership");
+        Ok(Sent {
+            matches: engine.membership(run.channel, run.rng, bits, &tags)?,
+            engine,
+            masks,
+        })
+    }
+}
+
+/// `circuit-rb-psm2`: a relaxed batch OPPRF, a table-based one on its candidates with the roles exchanged (CGS22,
+/// figure 7), and equality.
+///
+/// The second OPPRF hands the sender the candidate's value under a second mask, σ, of the receiver's: with v + τ in
+/// the first, the sender has v + τ + σ where a bin matches. The two parties then have −σ and τ − (v + τ + σ), whose
+/// difference is v.
+#[derive(Clone, Copy, Debug)]
+pub struct Psm2;
+
+impl Psm2 {
+    const FIRST: Opprf<Vole, RelaxedHint> = opprf(RelaxedHint);
+    const SECOND: Opprf<Vole, TableHint> = opprf(TableHint);
+
+    fn second_shape(first: &Shape) -> Shape {
+        membership::shape(first, RelaxedHint::CANDIDATES, first.payload_bits)
+    }
+}
+
+impl Recipe for Psm2 {
+    const OPPRFS: u32 = 2;
+    const CANDIDATES: usize = RelaxedHint::CANDIDATES;
+
+    fn max_lambda_each(first: &Shape) -> u32 {
+        Self::FIRST
+            .max_lambda(first)
+            .min(Self::SECOND.max_lambda(&Self::second_shape(first)))
+    }
+
+    fn opprf_bytes(first: &Shape) -> u64 {
+        Self::FIRST
+            .working_bytes(first)
+            .max(Self::SECOND.working_bytes(&Self::second_shape(first)))
+    }
+
+    fn spec(&self) -> &'static Spec {
+        static SPEC: Spec = spec::<Psm2>(
+            "circuit-rb-psm2",
+            "CGS22, figures 3, 7 and 8, on the OPRF of vole",
+        );
+        &SPEC
+    }
+
+    fn shares(&self, plan: &Plan) -> usize {
+        plan.bins()
+    }
+
+    fn cost(&self, plan: &Plan) -> Cost {
+        let shape = Self::second_shape(&plan.shape);
+        cost::equality(plan.bins(), Self::SECOND.tag_bits(&shape))
+    }
+
+    fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+        let first = &run.plan.shape;
+        let strings = Self::FIRST.receive(run.channel, first, &bins.queries, run.rng)?;
+        let shape = Self::second_shape(&run.plan.shape);
+        let points = membership::points(&shape, &strings);
+        let tags = Self::SECOND.random_tags(&shape, run.rng);
+        let masks = run.masks();
+        let target = |bin: usize, point: usize| Target {
+            tag: tags[bin],
+            payload: masks.get(bin).map_or(0, |mask| {
+                let masked = strings.payloads()[point] as u64;
+                masked.wrapping_add(*mask).into()
+            }),
+        };
+        Self::SECOND.send(run.channel, &shape, &points, target, run.rng)?;
+        let negated = masks.iter().map(|mask| mask.wrapping_neg()).collect();
+        run.receiver_equality(
+            Self::SECOND.tag_bits(&shape),
+            &tags,
+            Zeroizing::new(negated),
+        )
+    }
+
+    fn send(
+        &self,
+        mut run: Run<'_>,
+        bins: &SenderBins,
+        value: &(impl Fn(usize) -> u64 + Sync),
+    ) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::FIRST, bins, value)?;
+        let shape = Self::second_shape(&run.plan.shape);
+        let queries = membership::queries(&shape, &tags);
+        let strings = Self::SECOND.receive(run.channel, &shape, &queries, run.rng)?;
+        let twice = payloads(&strings);
+        let masks = masks.iter().zip(twice.iter());
+        let masks = masks
+            .map(|(mask, twice)| mask.wrapping_sub(*twice))
+            .collect();
+        let bits = Self::SECOND.tag_bits(&shape);
+        run.sender_equality(bits, strings.tags(), Zeroizing::new(masks))
+    }
+}
+
+/// What is known about a recipe's protocol.
+const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
+    Spec {
+        name,
+        source,
+        security: Security::SemiHonest,
+        has_semi_honest_form: false,
+        max_items: MAX_ITEMS,
+        max_lambda: max_lambda_of::<R>,
+        working_bytes: working_bytes_of::<R>,
+    }
+}
+
+/// The OPRF takes up to 2^28 points, and an item has three of them; so has a bin in [`Psm2`].
+const MAX_ITEMS: u64 = 1 << 26;
+
+/// A shape for these sizes and λ with payloads, which need more.
+fn any_shape(lambda: u32, receiver_size: u64, sender_size: u64) -> Shape {
+    let size = |items: u64| items.min(MAX_ITEMS) as usize;
+    let params = Params {
+        security: Security::SemiHonest,
+        lambda,
+        receiver_size: size(receiver_size),
+        sender_size: size(sender_size),
+        session: [0; 32],
+    };
+    bins::shape(&params, VALUE_BITS)
+}
+
+fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32> {
+    // The larger λ, the more bins, and the fewer bits are left to tags.
+    let holds = |lambda: &u32| {
+        let each = lambda_each(*lambda, R::OPPRFS);
+        each <= R::max_lambda_each(&any_shape(each, receiver_size, sender_size))
+    };
+    let all: Vec<u32> = (1..=Block::BITS).collect();
+    Some(all.partition_point(holds) as u32)
+}
+
+/// The OPPRFs, or the shares of all candidates: tags, values, masks and pads.
+fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
+    let shape = any_shape(lambda_each(40, R::OPPRFS), receiver_size, sender_size);
+    let shares = 128 * (R::CANDIDATES * shape.bins) as u64;
+    R::opprf_bytes(&shape)
+        .saturating_add(shares)
+        .saturating_add(128 << 20)
+}
