@@ -44,7 +44,7 @@ fn matched_items(bins: &ReceiverBins, matches: &[bool], items: usize) -> Vec<boo
 }
 
 /// One party's shares of bits, one by one.
-fn each_bit(matches: &BitShares) -> Secret<bool> {
+pub(super) fn each_bit(matches: &BitShares) -> Secret<bool> {
     let bits = (0..matches.len()).map(|i| matches.get(i) == 1);
     Zeroizing::new(bits.collect())
 }

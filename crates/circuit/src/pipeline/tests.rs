@@ -2,12 +2,13 @@ use vesica_testing::{digests, honest, rng};
 
 use vesica_psi::Security;
 
+use super::function::each_bit;
 use super::*;
 
-const RUNS: u64 = 20;
+const RUNS: u64 = 12;
 
-/// What the receiver has after the membership test: shares of matches, and masked values.
-fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<u64> {
+/// What the receiver has after the membership test, bit by bit: shares of matches, and masked values.
+fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<bool> {
     let params = Params {
         security: Security::SemiHonest,
         lambda: 40,
@@ -49,8 +50,10 @@ fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<u6
             recipe.send(run, &bins, &|_| value)
         },
     );
-    let mut seen = received.matches.words().to_vec();
-    seen.extend(&*received.masked);
+    let mut seen = each_bit(&received.matches).to_vec();
+    for masked in received.masked.iter() {
+        seen.extend((0..64).map(|bit| masked >> bit & 1 == 1));
+    }
     seen
 }
 
@@ -61,21 +64,14 @@ fn looks_uniform<R: Recipe>(recipe: &R) {
         let views: Vec<_> = (0..RUNS)
             .map(|seed| received(recipe, common, value, seed))
             .collect();
-        let (mut sum, mut bits) = (0.0, 0.0);
-        for word in 0..views[0].len() {
-            for bit in 0..64 {
-                let ones = views
-                    .iter()
-                    .filter(|view| view[word] >> bit & 1 == 1)
-                    .count();
+        let bits = views[0].len() as f64;
+        let sum: f64 = (0..views[0].len())
+            .map(|bit| {
+                let ones = views.iter().filter(|view| view[bit]).count();
                 let off = ones as f64 - RUNS as f64 / 2.0;
-                // Bits beyond the last share are 0.
-                if ones > 0 {
-                    sum += off * off / (RUNS as f64 / 4.0);
-                    bits += 1.0;
-                }
-            }
-        }
+                off * off / (RUNS as f64 / 4.0)
+            })
+            .sum();
         let deviation = (sum - bits) / f64::sqrt(2.0 * bits);
         assert!(
             bits > 1000.0 && deviation.abs() < 5.0,
