@@ -11,6 +11,7 @@ pub mod cot;
 pub mod field;
 pub mod ideal;
 pub mod lpn;
+pub mod ole;
 pub mod ot_extension;
 pub mod shape;
 pub mod silent;

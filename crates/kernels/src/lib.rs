@@ -15,6 +15,7 @@
 //! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
 //! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
+//! | [`residues`] | 64-bit integers | the same for AVX2 |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
 pub mod aes;
@@ -27,12 +28,13 @@ pub mod curve25519;
 pub mod gf2k;
 pub mod memory;
 pub mod process;
+pub mod residues;
 pub mod transpose;
 
 pub use backend::{Backend, limit};
 
 /// Each kernel, and the version that `backend` stands for on this machine.
-pub fn backends(backend: Backend) -> [(&'static str, &'static str); 8] {
+pub fn backends(backend: Backend) -> [(&'static str, &'static str); 9] {
     [
         ("aes", aes::backend_name(backend)),
         ("curve25519", curve25519::backend_name(backend)),
@@ -41,6 +43,7 @@ pub fn backends(backend: Backend) -> [(&'static str, &'static str); 8] {
         ("gf2k", gf2k::backend_name(backend)),
         ("blake3", blake3::backend_name(backend)),
         ("code", code::backend_name(backend)),
+        ("residues", residues::backend_name(backend)),
         ("transpose", transpose::backend_name(backend)),
     ]
 }

@@ -7,6 +7,7 @@
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 under a key of the run, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
+//! | [`prime`] | prime moduli of at most 62 bits, uniform residues |
 //! | [`scaled`] | numbers with directed rounding, for parameter functions |
 //! | [`security`] | the adversary of a run, and how its events share 2^-λ |
 #![forbid(unsafe_code)]
@@ -16,5 +17,6 @@ pub mod curve;
 pub mod oracle;
 pub mod permutation;
 pub mod polynomial;
+pub mod prime;
 pub mod scaled;
 pub mod security;

@@ -1,0 +1,330 @@
+//! Oblivious linear evaluation (OLE) of many points in few places: the tuples that a set comparison by Kerschbaum,
+//! Blass and Mahdavi, *Faster Secure Comparisons with Offline Phase for Efficient Private Set Intersection*, NDSS
+//! 2023 (KBM23), section III-C5, consumes.
+//!
+//! For each bin the receiver holds one s, and for each of the bin's comparisons an r; the sender holds u ≠ 0 and v
+//! for each comparison, with
+//!
+//!   r = u·s + v  modulo a prime Q.
+//!
+//! In the paper's letters s = s_A, r = r_A, u = 1/r_B and v = s_B/r_B: the sender needs r_B for nothing but to divide
+//! by it, and u is as uniform. All of s, u and v are uniform and independent; r follows.
+//!
+//! Bins come in blocks of [`BLOCK`], and the values of a block in rows: row j has the block's j-th comparisons, one
+//! for each bin. What a party chooses is expanded from a seed, row by row; what follows from the other's choices is
+//! stored, in as many bits as Q has.
+
+use rand_core::CryptoRng;
+use vesica_kernels::Backend;
+use vesica_kernels::residues::{self, Modulus};
+use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::prime::uniform;
+use zeroize::Zeroizing;
+
+/// Bins of a block; the last may have fewer.
+pub const BLOCK: usize = 4096;
+
+/// How many tuples there are, and modulo what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Q.
+    pub modulus: Modulus,
+    /// Number of bins, and of values s.
+    pub bins: usize,
+    /// Comparisons per bin.
+    pub per_bin: usize,
+}
+
+impl Shape {
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.bins.div_ceil(BLOCK)
+    }
+
+    /// Bins of a block.
+    pub fn width(&self, block: usize) -> usize {
+        BLOCK.min(self.bins - block * BLOCK)
+    }
+
+    /// Bytes of a packed row of a block.
+    pub fn row_bytes(&self, block: usize) -> usize {
+        self.modulus.bytes(self.width(block))
+    }
+
+    /// Bytes of all packed rows: of what one value per comparison takes.
+    pub fn bytes(&self) -> usize {
+        (0..self.blocks())
+            .map(|block| self.row_bytes(block) * self.per_bin)
+            .sum()
+    }
+}
+
+/// Values chosen by one party, from a seed.
+struct Seeded(Zeroizing<Block>);
+
+impl Seeded {
+    fn random(rng: &mut dyn CryptoRng) -> Seeded {
+        Seeded(Zeroizing::new(Prg::random(rng).next_block()))
+    }
+
+    /// Row `number` of numbers in `start..q`.
+    fn row(&self, number: u128, start: u64, modulus: Modulus, out: &mut [u64]) {
+        let mut seed = Zeroizing::new([number]);
+        vesica_primitives::block::Cipher::new(*self.0).encrypt(&mut seed[..]);
+        uniform(&mut Prg::new(seed[0]), start, modulus.get(), out);
+    }
+}
+
+/// One value per comparison, packed: the rows of the first block, those of the second, and so on.
+pub struct Rows {
+    shape: Shape,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Rows {
+    /// All zero.
+    pub fn new(shape: Shape) -> Rows {
+        Rows {
+            shape,
+            bytes: Zeroizing::new(vec![0; shape.bytes()]),
+        }
+    }
+
+    /// A packed row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn packed(&self, block: usize, row: usize) -> &[u8] {
+        &self.bytes[self.range(block, row)]
+    }
+
+    /// A row, unpacked.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` does not have its width.
+    pub fn get(&self, block: usize, row: usize, out: &mut [u64]) {
+        residues::unpack(
+            Backend::Best,
+            self.shape.modulus,
+            self.packed(block, row),
+            out,
+        );
+    }
+
+    /// Packs a row.
+    ///
+    /// # Panics
+    /// If there is no such row, or `values` does not have its width.
+    pub fn set(&mut self, block: usize, row: usize, values: &[u64]) {
+        let range = self.range(block, row);
+        residues::pack(
+            Backend::Best,
+            self.shape.modulus,
+            values,
+            &mut self.bytes[range],
+        );
+    }
+
+    fn range(&self, block: usize, row: usize) -> std::ops::Range<usize> {
+        assert!(row < self.shape.per_bin);
+        let full = self.shape.modulus.bytes(BLOCK) * self.shape.per_bin;
+        let each = self.shape.row_bytes(block);
+        let start = block * full + row * each;
+        start..start + each
+    }
+}
+
+/// The receiver's half.
+pub struct ReceiverHalf {
+    s: Seeded,
+    r: Rows,
+}
+
+impl ReceiverHalf {
+    /// A half with random s, and with r still to come.
+    pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> ReceiverHalf {
+        ReceiverHalf {
+            s: Seeded::random(rng),
+            r: Rows::new(shape),
+        }
+    }
+
+    /// What the tuples are.
+    pub fn shape(&self) -> Shape {
+        self.r.shape
+    }
+
+    /// The s of a block's bins.
+    ///
+    /// # Panics
+    /// If `out` does not have the block's width.
+    pub fn s(&self, block: usize, out: &mut [u64]) {
+        assert_eq!(out.len(), self.shape().width(block));
+        self.s.row(block as u128, 0, self.shape().modulus, out);
+    }
+
+    /// The values r.
+    pub fn r(&self) -> &Rows {
+        &self.r
+    }
+
+    /// The values r, to be filled in.
+    pub fn r_mut(&mut self) -> &mut Rows {
+        &mut self.r
+    }
+}
+
+/// The sender's half.
+pub struct SenderHalf {
+    shape: Shape,
+    seed: Seeded,
+    /// The values v, unless the seed gives them too.
+    v: Option<Rows>,
+}
+
+impl SenderHalf {
+    /// A half with random u and v.
+    pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
+        SenderHalf {
+            shape,
+            seed: Seeded::random(rng),
+            v: None,
+        }
+    }
+
+    /// A half with random u, and with v still to come.
+    pub fn with_rows(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
+        SenderHalf {
+            v: Some(Rows::new(shape)),
+            ..SenderHalf::random(shape, rng)
+        }
+    }
+
+    /// What the tuples are.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The u of a row, none of which is 0.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` does not have its width.
+    pub fn u(&self, block: usize, row: usize, out: &mut [u64]) {
+        self.chosen(0, 1, block, row, out);
+    }
+
+    /// The v of a row.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` does not have its width.
+    pub fn v(&self, block: usize, row: usize, out: &mut [u64]) {
+        match &self.v {
+            Some(v) => v.get(block, row, out),
+            None => self.chosen(1, 0, block, row, out),
+        }
+    }
+
+    /// The values v, to be filled in.
+    ///
+    /// # Panics
+    /// If the seed gives them.
+    pub fn v_mut(&mut self) -> &mut Rows {
+        self.v.as_mut().expect("a half with rows")
+    }
+
+    fn chosen(&self, purpose: u128, start: u64, block: usize, row: usize, out: &mut [u64]) {
+        assert!(row < self.shape.per_bin && out.len() == self.shape.width(block));
+        let number = (block * self.shape.per_bin + row) as u128;
+        self.seed
+            .row(number << 1 | purpose, start, self.shape.modulus, out);
+    }
+}
+
+/// Fills in the r of a receiver's half from a sender's, as somebody can who has both: a dealer, or a test.
+///
+/// # Panics
+/// If their shapes differ.
+pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
+    let shape = receiver.shape();
+    assert_eq!(shape, sender.shape());
+    for block in 0..shape.blocks() {
+        let width = shape.width(block);
+        let [mut s, mut u, mut v, mut r] = [(); 4].map(|()| Zeroizing::new(vec![0; width]));
+        let zero = vec![0; width];
+        receiver.s(block, &mut s);
+        for row in 0..shape.per_bin {
+            sender.u(block, row, &mut u);
+            sender.v(block, row, &mut v);
+            residues::evaluate(Backend::Best, shape.modulus, &u, &s, &zero, &v, &mut r);
+            receiver.r_mut().set(block, row, &r);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use vesica_primitives::prime::largest;
+    use vesica_testing::rng;
+
+    /// Checks the equation for every tuple, and that no u is 0.
+    pub(crate) fn check(receiver: &ReceiverHalf, sender: &SenderHalf) {
+        let shape = receiver.shape();
+        assert_eq!(shape, sender.shape());
+        let q = u128::from(shape.modulus.get());
+        for block in 0..shape.blocks() {
+            let [mut s, mut u, mut v, mut r] = [(); 4].map(|()| vec![0; shape.width(block)]);
+            receiver.s(block, &mut s);
+            for row in 0..shape.per_bin {
+                receiver.r().get(block, row, &mut r);
+                sender.u(block, row, &mut u);
+                sender.v(block, row, &mut v);
+                for i in 0..s.len() {
+                    assert!(u[i] > 0 && u128::from(u[i].max(v[i]).max(s[i])) < q);
+                    let right = (u128::from(u[i]) * u128::from(s[i]) + u128::from(v[i])) % q;
+                    assert_eq!(u128::from(r[i]), right, "block {block}, row {row}, bin {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dealt_halves_fit() {
+        for (bits, bins, per_bin) in [(14, 5000, 3), (62, 4096, 2), (2, 1, 1), (17, 0, 4)] {
+            let modulus = largest(bits, 2).unwrap();
+            let shape = Shape {
+                modulus,
+                bins,
+                per_bin,
+            };
+            for rows in [false, true] {
+                let mut receiver = ReceiverHalf::random(shape, &mut rng(1));
+                let sender = match rows {
+                    true => SenderHalf::with_rows(shape, &mut rng(2)),
+                    false => SenderHalf::random(shape, &mut rng(2)),
+                };
+                fit(&mut receiver, &sender);
+                check(&receiver, &sender);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_do_not_repeat() {
+        let shape = Shape {
+            modulus: largest(40, 2).unwrap(),
+            bins: 2 * BLOCK,
+            per_bin: 2,
+        };
+        let sender = SenderHalf::random(shape, &mut rng(3));
+        let mut rows = Vec::new();
+        for (block, row) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            for value in [SenderHalf::u, SenderHalf::v] {
+                let mut out = vec![0; BLOCK];
+                value(&sender, block, row, &mut out);
+                assert!(!rows.contains(&out));
+                rows.push(out);
+            }
+        }
+    }
+}
