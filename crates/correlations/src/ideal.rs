@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use crate::choices::Choices;
 use crate::cot;
 use crate::field::Field;
+use crate::ole;
 use crate::ot_extension::{COLUMNS, Receiver, Security, Sender};
 use crate::shape::Shape;
 use crate::vole;
@@ -48,6 +49,43 @@ pub fn correlated_transfers(
         .map(|(i, q)| q ^ Block::conditional_select(&0, &delta, choices.get(i)));
     let t = Zeroizing::new(t.collect());
     (q, t)
+}
+
+/// OLE tuples that both parties derive from the session.
+pub struct Ole;
+
+impl Ole {
+    fn halves(shape: ole::Shape, session: &[u8; 32]) -> (ole::ReceiverHalf, ole::SenderHalf) {
+        let [a, b] = bytemuck::must_cast::<[u8; 32], [[u8; 16]; 2]>(*session);
+        let mut receiver = ole::ReceiverHalf::from_seed(shape, Block::from_le_bytes(a));
+        let sender = ole::SenderHalf::from_seed(shape, !Block::from_le_bytes(b));
+        ole::fit(&mut receiver, &sender);
+        (receiver, sender)
+    }
+}
+
+impl ole::Source for Ole {
+    const NAME: &'static str = "ideal";
+
+    fn receive(
+        _: &mut dyn Channel,
+        shape: ole::Shape,
+        _: u32,
+        session: &[u8; 32],
+        _: &mut dyn CryptoRng,
+    ) -> Result<ole::ReceiverHalf, Error> {
+        Ok(Ole::halves(shape, session).0)
+    }
+
+    fn send(
+        _: &mut dyn Channel,
+        shape: ole::Shape,
+        _: u32,
+        session: &[u8; 32],
+        _: &mut dyn CryptoRng,
+    ) -> Result<ole::SenderHalf, Error> {
+        Ok(Ole::halves(shape, session).1)
+    }
 }
 
 /// Both ends of a source of random correlated OTs.

@@ -14,11 +14,14 @@
 //! for each bin. What a party chooses is expanded from a seed, row by row; what follows from the other's choices is
 //! stored, in as many bits as Q has.
 
+pub mod ot;
+
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Prg};
-use vesica_primitives::prime::uniform;
+use vesica_primitives::prime::{largest, uniform};
+use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 /// Bins of a block; the last may have fewer.
@@ -59,14 +62,53 @@ impl Shape {
     }
 }
 
+/// How two parties make tuples.
+pub trait Source: Send + Sync + 'static {
+    /// Its name in commands and contracts.
+    const NAME: &'static str;
+
+    /// The modulus that it can use with the fewest bits, `least` or larger; the largest of those.
+    fn modulus(least: u64) -> Option<Modulus> {
+        largest_from(least, 2)
+    }
+
+    /// Makes the receiver's half: the equation holds for all tuples with probability at least 1 − 2^-`lambda`, and the
+    /// distance from uniform values is at most that.
+    ///
+    /// # Errors
+    /// The channel's; `PeerMisbehaved` for what no sender sends.
+    fn receive(
+        channel: &mut dyn Channel,
+        shape: Shape,
+        lambda: u32,
+        session: &[u8; 32],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<ReceiverHalf, Error>;
+
+    /// Makes the sender's half.
+    ///
+    /// # Errors
+    /// As [`Source::receive`].
+    fn send(
+        channel: &mut dyn Channel,
+        shape: Shape,
+        lambda: u32,
+        session: &[u8; 32],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<SenderHalf, Error>;
+}
+
+/// The largest prime that is 1 modulo `step`, of the fewest bits with which there is one that is `least` or larger.
+pub(crate) fn largest_from(least: u64, step: u64) -> Option<Modulus> {
+    let fewest = (u64::BITS - least.leading_zeros()).max(2);
+    let primes = (fewest..=residues::MAX_BITS).filter_map(|bits| largest(bits, step));
+    primes.into_iter().find(|modulus| modulus.get() >= least)
+}
+
 /// Values chosen by one party, from a seed.
 struct Seeded(Zeroizing<Block>);
 
 impl Seeded {
-    fn random(rng: &mut dyn CryptoRng) -> Seeded {
-        Seeded(Zeroizing::new(Prg::random(rng).next_block()))
-    }
-
     /// Row `number` of numbers in `start..q`.
     fn row(&self, number: u128, start: u64, modulus: Modulus, out: &mut [u64]) {
         let mut seed = Zeroizing::new([number]);
@@ -143,8 +185,13 @@ pub struct ReceiverHalf {
 impl ReceiverHalf {
     /// A half with random s, and with r still to come.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> ReceiverHalf {
+        ReceiverHalf::from_seed(shape, Prg::random(rng).next_block())
+    }
+
+    /// A half with the s of a seed, and with r still to come.
+    pub fn from_seed(shape: Shape, seed: Block) -> ReceiverHalf {
         ReceiverHalf {
-            s: Seeded::random(rng),
+            s: Seeded(Zeroizing::new(seed)),
             r: Rows::new(shape),
         }
     }
@@ -185,9 +232,14 @@ pub struct SenderHalf {
 impl SenderHalf {
     /// A half with random u and v.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
+        SenderHalf::from_seed(shape, Prg::random(rng).next_block())
+    }
+
+    /// A half with the u and v of a seed.
+    pub fn from_seed(shape: Shape, seed: Block) -> SenderHalf {
         SenderHalf {
             shape,
-            seed: Seeded::random(rng),
+            seed: Seeded(Zeroizing::new(seed)),
             v: None,
         }
     }
@@ -264,7 +316,6 @@ pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use vesica_primitives::prime::largest;
     use vesica_testing::rng;
 
     /// Checks the equation for every tuple, and that no u is 0.

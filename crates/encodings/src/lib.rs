@@ -10,6 +10,7 @@
 
 mod bins;
 pub mod cuckoo;
+pub mod permuted;
 pub mod random_band;
 pub mod simple;
 pub mod three_hash;

@@ -1,6 +1,7 @@
 //! Simple hashing, the other side of a [cuckoo](crate::cuckoo) table: every item in each of its k bins.
 
 use vesica_primitives::block::Block;
+use vesica_primitives::load;
 
 use crate::bins::{Bins, Entry, MAX_ITEMS};
 use crate::cuckoo::{Functions, MAX_HASHES, Parameters};
@@ -34,6 +35,26 @@ pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     })
 }
 
+/// The bins with all items as [`table`] makes them, given the bins of each item in the order of its first `hashes`
+/// functions; an item's bins may be equal. For functions other than [`Functions`].
+///
+/// # Panics
+/// As [`table`], or if a bin is not below `bins`.
+pub fn table_of<'a>(
+    bins: usize,
+    hashes: usize,
+    places: impl ExactSizeIterator<Item = &'a [u32; MAX_HASHES]> + Clone,
+) -> Bins {
+    assert!(places.len() < MAX_ITEMS, "at most 2^30 items");
+    Bins::collect(bins, |to| {
+        for (item, places) in (0..).zip(places.clone()) {
+            for (function, bin) in (0..).zip(&places[..hashes]) {
+                to.put(*bin, Entry::new(item, function));
+            }
+        }
+    })
+}
+
 /// A number of entries that the fullest bin of [`table`] exceeds with probability at most 2^-`lambda`, for
 /// protocols that pad bins; the same on every machine (integers only).
 ///
@@ -45,13 +66,36 @@ pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
 /// If `items` exceeds 2^30.
 pub fn most_entries(items: usize, parameters: &Parameters, lambda: u32) -> usize {
     assert!(items <= MAX_ITEMS, "at most 2^30 items");
-    let (n, k, bins) = (
+    bound(
         items as u64,
         parameters.hashes as u64,
         parameters.bins as u64,
-    );
+        lambda,
+    )
+}
+
+/// As [`most_entries`], for functions that are independent on an item and may agree: k·n entries, each in a given bin
+/// with probability 1/β.
+///
+/// # Panics
+/// If `items` exceeds 2^30.
+pub fn most_entries_that_may_agree(items: usize, parameters: &Parameters, lambda: u32) -> usize {
+    assert!(items <= MAX_ITEMS, "at most 2^30 items");
+    let entries = (items * parameters.hashes) as u64;
+    bound(entries, 1, parameters.bins as u64, lambda)
+}
+
+/// Mean load above which Hoeffding's bound replaces the sum: it is a few entries larger, of many.
+const MANY: u64 = 1000;
+
+/// The bound for n independent entries, each in a given one of `bins` bins with probability k/`bins`.
+fn bound(n: u64, k: u64, bins: u64, lambda: u32) -> usize {
     if k == bins {
-        return items;
+        return n as usize;
+    }
+    if n * k / bins > MANY {
+        let events = bins.next_power_of_two().ilog2();
+        return load::fullest(n, k, bins, lambda + events) as usize;
     }
     let rare = Scaled::power_of_two(-i64::from(lambda));
     let up = Round::Up;
@@ -75,7 +119,7 @@ pub fn most_entries(items: usize, parameters: &Parameters, lambda: u32) -> usize
             return most as usize;
         }
     }
-    items
+    n as usize
 }
 
 #[cfg(test)]
@@ -138,7 +182,22 @@ mod tests {
             let rare = (-f64::from(lambda)).exp2();
             assert!(tail(most) <= rare * 1.000_001, "{items} {most}");
             assert!(tail(most - 1) > rare * 0.8, "{items} {most}");
+            let simpler = load::fullest(
+                items as u64,
+                hashes as u64,
+                bins as u64,
+                lambda + bins.next_power_of_two().ilog2(),
+            ) as usize;
+            assert!(
+                (most..=most + most / 10 + 3).contains(&simpler),
+                "{most} {simpler}"
+            );
         }
+        // One item against very many.
+        let few = Parameters::that_may_agree(1, 40).unwrap();
+        let most = most_entries_that_may_agree(1 << 24, &few, 40);
+        let mean = 3.0 * f64::from(1 << 24) / few.bins as f64;
+        assert!((1.0..1.02).contains(&(most as f64 / mean)), "{most}");
         assert_eq!(most_entries(0, &Parameters::new(0, 3, 40), 40), 0);
         assert_eq!(most_entries(9, &Parameters::new(1, 3, 40), 40), 9);
         // KBM23, table II, has 28, 28, 29 and 29, for functions that may agree on an item.
@@ -146,7 +205,10 @@ mod tests {
             let n: usize = 1 << log;
             let parameters = Parameters::with_bins(n, 3, (n * 127).div_ceil(100));
             assert_eq!(most_entries(n, &parameters, 40), most);
+            assert_eq!(most_entries_that_may_agree(n, &parameters, 40), most);
         }
+        let one = Parameters::with_bins(0, 3, 1000);
+        assert_eq!(most_entries_that_may_agree(0, &one, 40), 0);
     }
 
     /// One in about sixteen tables may exceed a bound made for λ = 4.

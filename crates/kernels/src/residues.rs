@@ -8,7 +8,7 @@ use crate::Backend;
 use crate::backend::first_version;
 
 /// Maximum bits of a modulus.
-pub const MAX_BITS: u32 = 62;
+pub const MAX_BITS: u32 = 63;
 
 /// Maximum bits of a modulus whose products fit 64-bit lanes.
 const NARROW_BITS: u32 = 30;
@@ -195,6 +195,42 @@ versions! {
 }
 
 versions! {
+    /// One step of a product by bits, for the party that knows `u`: `sum[i] += zero[i]`, `out[i] = zero[i] + u[i] −
+    /// one[i]`, and `u[i]` is doubled.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn offer_bit(modulus: Modulus, zero: &[u64], one: &[u64], u: &mut [u64], sum: &mut [u64], out: &mut [u64]) {
+        let n = out.len();
+        assert!([zero.len(), one.len(), u.len(), sum.len()] == [n; 4]);
+        let (zero, one, u, sum) = (&zero[..n], &one[..n], &mut u[..n], &mut sum[..n]);
+        let q = modulus.q;
+        for i in 0..n {
+            sum[i] = below(sum[i] + zero[i], q);
+            out[i] = below(below(zero[i] + u[i], q) + q - one[i], q);
+            u[i] = below(2 * u[i], q);
+        }
+    }
+}
+
+versions! {
+    /// The same step for the party that knows the bit: `sum[i] += key[i] + (offer[i] & mask)`, where `mask` repeats
+    /// the bit.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn take_bit(modulus: Modulus, key: &[u64], offer: &[u64], mask: u64, sum: &mut [u64]) {
+        let n = sum.len();
+        assert!(key.len() == n && offer.len() == n);
+        let (key, offer) = (&key[..n], &offer[..n]);
+        let q = modulus.q;
+        for i in 0..n {
+            sum[i] = below(below(sum[i] + key[i], q) + (offer[i] & mask), q);
+        }
+    }
+}
+
+versions! {
     /// Sets every bit of `found[i]` if `a[i] == b[i]`.
     ///
     /// # Panics
@@ -208,6 +244,14 @@ versions! {
             // The top bit of d or −d is set unless d is 0.
             found[i] |= ((difference | difference.wrapping_neg()) >> 63).wrapping_sub(1);
         }
+    }
+}
+
+versions! {
+    /// Whether all values are residues.
+    pub fn all_reduced(modulus: Modulus, values: &[u64]) -> bool {
+        let most = values.iter().fold(0, |most, value| u64::from(*value >= modulus.q) | most);
+        most == 0
     }
 }
 
@@ -287,7 +331,7 @@ pub fn select(candidates: &[u64], start: u64, end: u64, out: &mut [u64]) -> usiz
 mod tests {
     use super::*;
 
-    const MODULI: [u64; 9] = [
+    const MODULI: [u64; 10] = [
         3,
         251,
         16381,
@@ -297,6 +341,7 @@ mod tests {
         (1 << 40) - 87,
         (1 << 58) - 27,
         (1 << 62) - 57,
+        (1 << 63) - 25,
     ];
 
     /// Values at both ends, and some between.
@@ -337,6 +382,64 @@ mod tests {
                         let sum = u128::from(wide(sum));
                         assert_eq!(out[i], wide(u128::from(u[i]) * sum + u128::from(v[i])));
                     }
+                }
+            }
+        }
+    }
+
+    /// Bit by bit, both parties end with shares of u·s.
+    #[test]
+    fn products_by_bits_are_shared() {
+        for backend in Backend::ALL {
+            for q in MODULI {
+                let modulus = Modulus::new(q);
+                let n = 37;
+                let (u, s) = (values(q, 1, n), values(q, 2, 9)[5]);
+                let (mut double, mut v, mut r) = (u.clone(), vec![0; n], vec![0; n]);
+                for bit in 0..modulus.bits() {
+                    let keys = [
+                        values(q, 3 + u64::from(bit), n),
+                        values(q, 99 + u64::from(bit), n),
+                    ];
+                    let mut offer = vec![0; n];
+                    offer_bit(
+                        backend,
+                        modulus,
+                        &keys[0],
+                        &keys[1],
+                        &mut double,
+                        &mut v,
+                        &mut offer,
+                    );
+                    let chosen = s >> bit & 1;
+                    let mask = chosen.wrapping_neg();
+                    take_bit(
+                        backend,
+                        modulus,
+                        &keys[chosen as usize],
+                        &offer,
+                        mask,
+                        &mut r,
+                    );
+                }
+                for i in 0..n {
+                    assert_eq!(r[i], modulus.plus(v[i], modulus.times(u[i], s)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn residues_are_told_from_other_numbers() {
+        for backend in Backend::ALL {
+            for q in MODULI {
+                let modulus = Modulus::new(q);
+                let mut values = values(q, 3, 77);
+                assert!(all_reduced(backend, modulus, &values));
+                assert!(all_reduced(backend, modulus, &[]));
+                for wrong in [q, q + 1, (1 << modulus.bits()) - 1, 1 << 63, u64::MAX] {
+                    values[50] = wrong;
+                    assert!(!all_reduced(backend, modulus, &values));
                 }
             }
         }

@@ -149,6 +149,8 @@ static SPEC: Spec = Spec {
     name: "dh",
     source: "Huberman, Franklin and Hogg 1999",
     security: Security::SemiHonest,
+    offline: None,
+    exact: None,
     has_semi_honest_form: false,
     max_items: 1 << 28,
     max_lambda: |_, _| None,

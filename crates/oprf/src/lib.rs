@@ -58,6 +58,8 @@ impl Params {
 pub struct Spec {
     /// The name in commands and contracts: lower-case ASCII letters, digits and `-`.
     pub name: &'static str,
+    /// Where its precomputed correlations come from, if it has several sources.
+    pub offline: Option<&'static str>,
     /// Paper and figure.
     pub source: &'static str,
     /// The strongest adversary that it withstands.
@@ -73,9 +75,30 @@ pub struct Spec {
     /// Approximate memory use of a run in bytes, on the side that needs more, for the given numbers of items
     /// of the receiver and of the sender: items, masks and the protocol's working data, with one thread.
     pub working_bytes: fn(u64, u64) -> u64,
+    /// The limits for items that are numbers of a declared width, if the protocol compares those as they are.
+    pub exact: Option<ExactLimits>,
+}
+
+/// The limits of a protocol for items that are numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct ExactLimits {
+    /// Maximum bits of a number.
+    pub max_bits: u32,
+    /// Maximum bits of statistical security for these numbers of items and bits of each; 0 if there is none.
+    pub max_lambda: fn(u64, u64, u32) -> u32,
+    /// As [`Spec::working_bytes`], for numbers of so many bits.
+    pub working_bytes: fn(u64, u64, u32) -> u64,
 }
 
 impl Spec {
+    /// The name, and the source of correlations if there are several.
+    pub fn id(&self) -> String {
+        match self.offline {
+            None => self.name.into(),
+            Some(offline) => format!("{}-{offline}", self.name),
+        }
+    }
+
     /// The adversary that a run withstands if its parties ask for `asked`.
     pub fn runs(&self, asked: Security) -> Security {
         match self.has_semi_honest_form {

@@ -160,6 +160,28 @@ impl CorrelationRobust {
     }
 }
 
+impl CorrelationRobust {
+    /// Writes, for each input, its hashes with the next `per_input` tweaks: those of input number i have the tweaks
+    /// from `first + i·per_input` on.
+    ///
+    /// # Panics
+    /// If `out` does not have `per_input` blocks for each input.
+    pub fn expand(&self, first: u128, inputs: &mut [Block], out: &mut [Block]) {
+        if inputs.is_empty() {
+            return;
+        }
+        let per_input = out.len() / inputs.len();
+        assert_eq!(out.len(), per_input * inputs.len());
+        self.0.encrypt(inputs);
+        for (out, input) in out.chunks_mut(per_input.max(1)).zip(&*inputs) {
+            out.fill(*input);
+        }
+        add_counters(first, out);
+        self.0.feed_forward(out);
+        add_counters(first, out);
+    }
+}
+
 /// Adds `first + j` to block number j.
 #[inline(always)]
 fn add_counters(first: u128, blocks: &mut [Block]) {

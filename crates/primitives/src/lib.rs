@@ -4,16 +4,18 @@
 //! |---|---|
 //! | [`block`] | 128-bit blocks, AES as generator and as hash |
 //! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
+//! | [`load`] | how full the fullest of many bins gets |
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`permutation`] | Rijndael-256 under a key of the run, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
-//! | [`prime`] | prime moduli of at most 62 bits, uniform residues |
+//! | [`prime`] | prime moduli of at most 63 bits, uniform residues |
 //! | [`scaled`] | numbers with directed rounding, for parameter functions |
 //! | [`security`] | the adversary of a run, and how its events share 2^-λ |
 #![forbid(unsafe_code)]
 
 pub mod block;
 pub mod curve;
+pub mod load;
 pub mod oracle;
 pub mod permutation;
 pub mod polynomial;

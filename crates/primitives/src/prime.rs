@@ -8,7 +8,7 @@ use crate::block::{Block, Prg};
 /// The largest prime of exactly `bits` bits that is 1 modulo `step`, if there is one.
 ///
 /// # Panics
-/// If `bits` is not in 2..=62, or `step` is 0.
+/// If `bits` is not in 2..=63, or `step` is 0.
 pub fn largest(bits: u32, step: u64) -> Option<Modulus> {
     assert!((2..=MAX_BITS).contains(&bits));
     let first = ((1u64 << bits) - 2) / step * step + 1;
@@ -22,7 +22,7 @@ pub fn largest(bits: u32, step: u64) -> Option<Modulus> {
     None
 }
 
-/// Whether an odd number below 2^62 is prime: the test of Miller and Rabin with the first twelve primes as bases,
+/// Whether an odd number below 2^63 is prime: the test of Miller and Rabin with the first twelve primes as bases,
 /// which is right below 3·10^24 (J. Sorenson, J. Webster, Mathematics of Computation 2017).
 fn is_prime_vartime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
@@ -56,12 +56,12 @@ const DRAWN: usize = 64;
 /// many were drawn before: candidates of as many bits as `end − 1` has, those out of range left out.
 ///
 /// # Panics
-/// If the range is empty or `end` exceeds 2^62.
+/// If the range is empty or `end` exceeds 2^63.
 pub fn uniform(prg: &mut Prg, start: u64, end: u64, out: &mut [u64]) {
     assert!(start < end && end <= 1 << MAX_BITS);
     let bits = u64::BITS - (end - 1).leading_zeros();
     let width = [16, 32, 64].into_iter().find(|width| *width >= bits);
-    let width = width.expect("at most 62 bits");
+    let width = width.expect("at most 63 bits");
     let mask = (1 << bits) - 1;
     let mut blocks = Zeroizing::new([0 as Block; DRAWN]);
     let mut candidates = Zeroizing::new([0; DRAWN * 8]);
@@ -112,6 +112,7 @@ mod tests {
         assert_eq!(largest(14, 2).unwrap().get(), 16381);
         assert_eq!(largest(16, 8192).unwrap().get(), 40961);
         assert_eq!(largest(62, 2).unwrap().get(), (1 << 62) - 57);
+        assert_eq!(largest(63, 2).unwrap().get(), (1 << 63) - 25);
         assert_eq!(largest(13, 8192), None);
         assert_eq!(largest(2, 2).unwrap().get(), 3);
     }

@@ -7,16 +7,18 @@
 #![forbid(unsafe_code)]
 
 pub mod masks;
+pub mod ole;
 
 use std::any::Any;
 
 use rand_core::CryptoRng;
-pub use vesica_oprf::{Item, Oprf, Params, Spec};
+pub use vesica_oprf::{ExactLimits, Item, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 pub use masks::MaskExchange;
+pub use ole::Ole;
 
 /// What the parties of a run want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +172,9 @@ impl std::fmt::Display for Reveal {
 pub struct Input<'a> {
     /// Its items, each once.
     pub items: &'a [Item],
+    /// The items as numbers, in the same order, if the contract says that they are and the protocol makes use of it.
+    /// Padding is no number, and comes last among the items.
+    pub exact: Option<Exact<'a>>,
     /// The value of each item, if this party has values. The contract bounds them so that no result exceeds 63
     /// bits and a sign.
     pub values: Option<&'a [i64]>,
@@ -180,6 +185,7 @@ impl<'a> Input<'a> {
     pub fn new(items: &'a [Item]) -> Input<'a> {
         Input {
             items,
+            exact: None,
             values: None,
         }
     }
@@ -190,8 +196,32 @@ impl<'a> Input<'a> {
     /// If the numbers of items and of values differ.
     pub fn with_values(items: &'a [Item], values: Option<&'a [i64]>) -> Input<'a> {
         assert!(values.is_none_or(|values| values.len() == items.len()));
-        Input { items, values }
+        Input {
+            values,
+            ..Input::new(items)
+        }
     }
+
+    /// The same with numbers.
+    ///
+    /// # Panics
+    /// If there are more numbers than items.
+    pub fn with_exact(self, exact: Exact<'a>) -> Input<'a> {
+        assert!(exact.numbers.len() <= self.items.len());
+        Input {
+            exact: Some(exact),
+            ..self
+        }
+    }
+}
+
+/// Items that are numbers of a declared width.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact<'a> {
+    /// Bits of a number, at most 64.
+    pub bits: u32,
+    /// The numbers.
+    pub numbers: &'a [u64],
 }
 
 /// What one party of a run has learnt.

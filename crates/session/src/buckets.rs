@@ -5,7 +5,7 @@
 //! bucket. How full a bucket is would reveal something about a set, so each side pads every bucket with
 //! random strings to the one size that [`capacity`] computes.
 
-use vesica_primitives::scaled::{Round, Scaled};
+use vesica_primitives::load::fullest;
 use vesica_psi::{Item, Spec, lambda_each};
 
 /// Maximum number of buckets of a run.
@@ -64,43 +64,16 @@ pub(crate) fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
 /// Number of items to which each of `buckets` buckets is padded. The probability that, in any of [`ATTEMPTS`]
 /// runs, some bucket of `items` items gets more is at most 2^-`lambda`.
 ///
-/// A bucket's load is binomial with p = 1/buckets and mean μ = items·p. It is c or more with probability at
-/// most (μ/c)^c · ((items − μ)/(items − c))^(items − c), for c > μ (Hoeffding 1963, theorem 1, equation 2.1).
-/// A union bound over buckets and attempts gives the smallest c for which that is at most 2^-λ /
-/// (buckets·attempts); the result is c − 1. The bound is computed in integers and rounded up: the result is
-/// the same on every machine, and never too small.
+/// A bucket's load is binomial with p = 1/buckets. Hoeffding's bound, and a union bound over buckets and attempts, give
+/// the result; it is the same on every machine, and never too small.
 pub fn capacity(items: u64, buckets: u32, lambda: u32) -> u64 {
     // What follows does not overflow below 2^48. No run is that large, and no bucket holds more than all
     // items.
     if buckets <= 1 || items == 0 || items >= 1 << 48 {
         return items;
     }
-    let exponent = u64::from(lambda) + u64::from(ATTEMPTS.ilog2() + buckets.ilog2());
-    let target = Scaled::power_of_two(-(exponent as i64));
-    let whole = |value: u64| Scaled::power_of_two(0).times_whole(value, Round::Up);
-    let buckets = u64::from(buckets);
-    let rare = |c: u64| {
-        let above = whole(items).over(buckets * c, Round::Up);
-        let tail = above.power(c, Round::Up);
-        let rest = items - c;
-        if rest == 0 {
-            return tail.at_most(target);
-        }
-        let below = whole(items * (buckets - 1)).over(buckets * rest, Round::Up);
-        tail.times(below.power(rest, Round::Up), Round::Up)
-            .at_most(target)
-    };
-    // More than all items are in no bucket.
-    let (mut below, mut enough) = (items / buckets, items + 1);
-    while enough - below > 1 {
-        let middle = below + (enough - below) / 2;
-        if rare(middle) {
-            enough = middle;
-        } else {
-            below = middle;
-        }
-    }
-    enough - 1
+    let bits = lambda + ATTEMPTS.ilog2() + buckets.ilog2();
+    fullest(items, 1, buckets.into(), bits)
 }
 
 /// Names the bucket of every item of a run.

@@ -116,6 +116,32 @@ impl Parameters {
         Self::with_bins(items, hashes, bins as usize)
     }
 
+    /// For `items` items and three functions that may agree on an item, such as [permuted](crate::permuted) ones.
+    ///
+    /// The bound of [`Parameters`] holds with x^k for every (x)_k and sums from s = 2. Its first term is that of two
+    /// items that have one bin only, n(n − 1)/(2·β⁵); the number of bins makes it 2^-(λ+1), and is at least that for
+    /// functions that never agree. `None` if it exceeds 2^32.
+    ///
+    /// # Panics
+    /// As [`Parameters::new`].
+    pub fn that_may_agree(items: usize, lambda: u32) -> Option<Self> {
+        let distinct = Self::new(items, 3, lambda);
+        let n = items as u64;
+        let up = Round::Up;
+        let two = Scaled::power_of_two(i64::from(lambda))
+            .times_whole(n, up)
+            .times_whole(n.saturating_sub(1), up);
+        let enough = |bins: u64| {
+            two.at_most(
+                Scaled::power_of_two(0)
+                    .times_whole(bins, Round::Down)
+                    .power(5, Round::Down),
+            )
+        };
+        let bins = least(distinct.bins as u64, enough);
+        (bins <= 1 << 32).then(|| Self::with_bins(items, 3, bins as usize))
+    }
+
     /// Any number of bins; the caller is responsible for the probability of failure.
     ///
     /// # Panics
@@ -151,7 +177,12 @@ fn against_few(n: u64, k: u64, bits: u32) -> u64 {
         let all = falling(bins, k, Round::Down).power(k, Round::Down);
         few.at_most(all.times_whole(factorial * (k + 1), Round::Down))
     };
-    let (mut below, mut reached) = (k - 1, u64::MAX >> 1);
+    least(k, enough)
+}
+
+/// The least number from `first` on that is enough; all larger ones are too.
+fn least(first: u64, enough: impl Fn(u64) -> bool) -> u64 {
+    let (mut below, mut reached) = (first - 1, u64::MAX >> 1);
     while reached - below > 1 {
         let middle = below + (reached - below) / 2;
         match enough(middle) {

@@ -232,6 +232,8 @@ pub const fn spec<M: Message>(
         name,
         source,
         security: Security::SemiHonest,
+        offline: None,
+        exact: None,
         has_semi_honest_form: false,
         max_items,
         max_lambda: |receiver_size, sender_size| {

@@ -28,7 +28,7 @@ mod bits;
 mod frames;
 mod matched;
 mod matching;
-mod names;
+pub(crate) mod names;
 mod order;
 mod protocol;
 

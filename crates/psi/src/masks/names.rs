@@ -33,7 +33,7 @@ pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
 }
 
 /// Sends the names of the items with the numbers `matches` to the sender of masks.
-pub(super) fn send(
+pub(crate) fn send(
     exchange: &Exchange,
     channel: &mut dyn Channel,
     session: &[u8; 32],
@@ -51,7 +51,7 @@ pub(super) fn send(
 ///
 /// Other names are ignored. From an error, a receiver that names a guess would learn that the sender does not
 /// have it, and nothing makes the receiver tell the truth anyway.
-pub(super) fn receive(
+pub(crate) fn receive(
     exchange: &Exchange,
     channel: &mut dyn Channel,
     session: &[u8; 32],

@@ -37,21 +37,27 @@ fn ln_twice_each(balls: f64, b: f64) -> f64 {
     b * (low.exp_m1() - low).ln() - balls * low.ln()
 }
 
-/// log₂ of the bound on the probability of failure.
+/// log₂ of the bound on the probability of failure of functions that never agree on an item.
 fn bound(parameters: &Parameters) -> f64 {
+    bound_of(parameters, parameters.hashes, ln_falling)
+}
+
+/// log₂ of the bound for functions that give an item `ordered(β, k)` lists of k of β bins, `least` distinct ones or
+/// more in each.
+fn bound_of(parameters: &Parameters, least: usize, ordered: fn(f64, usize) -> f64) -> f64 {
     let Parameters {
         items,
         hashes: k,
         bins,
     } = *parameters;
     let (n, beta) = (items as f64, bins as f64);
-    let all = ln_falling(beta, k);
+    let all = ordered(beta, k);
     let mut sum = 0.0;
-    for s in k + 1..=items {
+    for s in least + 1..=items {
         let mut most = f64::NEG_INFINITY;
-        for b in (k..s).rev().filter(|b| *b <= bins) {
+        for b in (least..s).rev().filter(|b| *b <= bins) {
             let (s, b) = (s as f64, b as f64);
-            let inside = ln_falling(b, k);
+            let inside = ordered(b, k);
             let balls = k as f64 * s;
             let ways = (s * inside).min(ln_factorial(balls) + ln_twice_each(balls, b));
             let term = ln_choose(n, s) + ln_choose(beta, b) + ways - s * all
@@ -72,8 +78,13 @@ fn check(items: usize, hashes: usize, lambda: u32) {
         return;
     }
     let parameters = Parameters::new(items, hashes, lambda);
-    let bound = bound(&parameters);
-    assert!(bound <= -f64::from(lambda), "{parameters:?}: {bound}");
+    let found = bound(&parameters);
+    assert!(found <= -f64::from(lambda), "{parameters:?}: {found}");
+    if hashes == 3 {
+        let parameters = Parameters::that_may_agree(items, lambda).unwrap();
+        let found = bound_of(&parameters, 1, |x, k| k as f64 * x.ln());
+        assert!(found <= -f64::from(lambda), "{parameters:?}: {found}");
+    }
 }
 
 #[test]

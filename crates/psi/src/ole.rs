@@ -1,0 +1,535 @@
+//! Private set intersection from oblivious linear evaluation (OLE): hashing into bins, and a comparison of the items
+//! of a bin that takes one multiplication once its tuple is prepared.
+//!
+//! **Paper.** F. Kerschbaum, E.-O. Blass, R. Akhavan Mahdavi, *Faster Secure Comparisons with Offline Phase for
+//! Efficient Private Set Intersection*, NDSS 2023 (KBM23): algorithm 1, with the tuples of section III-C5.
+//!
+//! **Adversary.** Semi-honest. A malicious party can put values of its choice into bins: a receiver asks about as many
+//! items as there are bins, and a sender answers so that what it likes seems to match.
+//!
+//! **What is revealed.** The sizes of both sets, which the contract tells anyway. The sender sees uniform numbers; the
+//! receiver sees, apart from matches, uniform numbers. The place in which an item matched says nothing about the
+//! sender's other items: the entries of a bin are rotated by a random number of places.
+//!
+//! **Algorithm 1**, on tuples with r = u·s + v (see [`ole`]):
+//! 1. The receiver puts its items into a cuckoo table of α bins by permutation-based hashing ([`permuted`](vesica_encodings::permuted)), so that
+//!    only the value of an item in its bin is compared, and fills other bins with a dummy.
+//! 2. It sends c = s − x for the value x in each bin.
+//! 3. The sender puts its items into all their bins, fills these up to β entries with another dummy, and sends d =
+//!    u·(c + y) + v for each value y. That is r + u·(y − x): r if y = x, and otherwise uniform among all other numbers,
+//!    since u is, except for 0.
+//! 4. An item matches if some d of its bin is its r.
+//!
+//! **Items.** Numbers of a declared width are compared as they are, all others by a hash of λ + 1 + log₂(n_r·n_s) bits. So
+//! narrow numbers are cheap: 14 bits per comparison for 2^20 items of 32 bits, where hashes take 63.
+//!
+//! **λ.** Hashes of different items collide with probability at most 2^-(λ+1), since their bits cost most. Three more
+//! events share the rest ([`EVENTS`]): the receiver's items cannot all be placed; a bin of the sender has more than β
+//! entries; the source of the tuples fails.
+//!
+//! **Deviations.** The permutations are four rounds of a Feistel network, not one, and the functions differ in all
+//! rounds (that module says why). The two dummies are different values, which no item has: with equal ones the
+//! receiver would count the sender's dummies. The sender multiplies by u and never divides. α and β meet 2^-λ at every
+//! size. There is no stash.
+
+use std::marker::PhantomData;
+
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+use vesica_correlations::ole::{self, BLOCK, Shape, Source};
+use vesica_encodings::cuckoo::{self, MAX_HASHES};
+use vesica_encodings::permuted::{Functions, HASHES, Places};
+use vesica_encodings::{Bins, Entry, simple};
+use vesica_kernels::residues::{self, Modulus};
+use vesica_kernels::{Backend, prefetch};
+use vesica_oprf::halves;
+use vesica_primitives::block::Prg;
+use vesica_primitives::prime::uniform;
+use vesica_primitives::security::lambda_each;
+use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, Misbehaviour, recv_exact};
+use zeroize::Zeroizing;
+
+use crate::masks::{Exchange, names};
+use crate::{
+    ExactLimits, Input, Output, Params, Prepared, Protocol, Reveal, Security, Spec, Task,
+    indices_vartime,
+};
+
+/// Frames with c of one block of bins.
+pub const QUERIES: Kind = Kind {
+    code: 110,
+    name: "comparison queries",
+};
+
+/// Frames with d of some rows of a block.
+pub const ANSWERS: Kind = Kind {
+    code: 111,
+    name: "comparison answers",
+};
+
+/// Events other than collisions of hashes, which share half of 2^-λ.
+pub const EVENTS: u32 = 3;
+
+/// Maximum λ: each event gets at most 128 bits.
+const MAX_LAMBDA: u32 = 125;
+
+/// Maximum number of items of either side.
+const MAX_ITEMS: u64 = 1 << 26;
+
+/// Entries whose values are prefetched.
+const AHEAD: usize = 16;
+
+/// Bits of security of each of the [`EVENTS`].
+fn lambda_of_events(lambda: u32) -> u32 {
+    lambda_each(lambda + 1, EVENTS)
+}
+
+/// What both parties know of a run.
+struct Plan {
+    functions: Functions,
+    /// Bits of an item.
+    width: u32,
+    shape: Shape,
+}
+
+impl Plan {
+    /// For numbers of `exact` bits, or hashes; `None` if these are too long for any modulus of the source, or there
+    /// would be too many bins.
+    fn new<S: Source>(
+        sizes: [usize; 2],
+        exact: Option<u32>,
+        lambda: u32,
+        session: &[u8; 32],
+    ) -> Option<Plan> {
+        let [receiver_size, sender_size] = sizes;
+        let each = lambda_of_events(lambda);
+        let pairs = receiver_size.max(1) as u128 * sender_size.max(1) as u128;
+        let hashed = lambda + 1 + pairs.next_power_of_two().ilog2();
+        let width = exact.unwrap_or(hashed);
+        let parameters = cuckoo::Parameters::that_may_agree(receiver_size, each)?;
+        let suffixes = 1u128.checked_shl(width)?.div_ceil(parameters.bins as u128);
+        if suffixes >= 1 << 61 {
+            return None;
+        }
+        let functions = Functions::new(parameters, width, session);
+        // Two more values for the dummies.
+        let modulus = S::modulus(functions.values() + 2)?;
+        let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
+        let shape = Shape {
+            modulus,
+            bins: parameters.bins,
+            per_bin,
+        };
+        Some(Plan {
+            functions,
+            width,
+            shape,
+        })
+    }
+
+    fn of<S: Source>(params: &Params, input: &Input<'_>) -> Plan {
+        let sizes = [params.receiver_size, params.sender_size];
+        let exact = input.exact.map(|exact| exact.bits);
+        Plan::new::<S>(sizes, exact, params.lambda, &params.session)
+            .expect("a run within the limits")
+    }
+
+    /// The items as numbers of so many bits.
+    fn numbers(&self, input: &Input<'_>) -> Zeroizing<Vec<u128>> {
+        Zeroizing::new(match input.exact {
+            Some(exact) => exact
+                .numbers
+                .iter()
+                .map(|number| u128::from(*number))
+                .collect(),
+            None => {
+                let mask = (1 << self.width) - 1;
+                input
+                    .items
+                    .iter()
+                    .map(|item| halves(item)[0] & mask)
+                    .collect()
+            }
+        })
+    }
+
+    fn places(&self, input: &Input<'_>) -> Vec<Places> {
+        let numbers = self.numbers(input);
+        let mut places = vec![Places::default(); numbers.len()];
+        places
+            .par_chunks_mut(BLOCK)
+            .zip(numbers.par_chunks(BLOCK))
+            .for_each(|(places, numbers)| self.functions.places(numbers, places));
+        places
+    }
+
+    /// What the receiver compares in a bin without an item. The sender's dummy is one more.
+    fn dummy(&self) -> u64 {
+        self.functions.values()
+    }
+
+    /// Rows of a block that one frame holds.
+    fn rows_per_frame(&self, block: usize) -> usize {
+        MAX_FRAME / self.shape.row_bytes(block)
+    }
+}
+
+/// A row, unpacked from what the peer sent.
+fn checked(kind: Kind, modulus: Modulus, bytes: &[u8], out: &mut [u64]) -> Result<(), Error> {
+    residues::unpack(Backend::Best, modulus, bytes, out);
+    match residues::all_reduced(Backend::Best, modulus, out) {
+        true => Ok(()),
+        false => Err(Misbehaviour::BadValue {
+            what: kind.name,
+            problem: "not below the modulus",
+        }
+        .into()),
+    }
+}
+
+fn packed(modulus: Modulus, values: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![0; modulus.bytes(values.len())];
+    residues::pack(Backend::Best, modulus, values, &mut bytes);
+    bytes
+}
+
+fn row(width: usize) -> Zeroizing<Vec<u64>> {
+    Zeroizing::new(vec![0; width])
+}
+
+/// The receiver with its tuples.
+struct Receiver {
+    plan: Plan,
+    half: ole::ReceiverHalf,
+    places: Vec<Places>,
+    table: cuckoo::Table,
+}
+
+impl Receiver {
+    /// Step 1.
+    fn new(plan: Plan, half: ole::ReceiverHalf, input: &Input<'_>) -> Result<Self, Error> {
+        let places = plan.places(input);
+        let bins: Vec<[u32; MAX_HASHES]> = places.iter().map(|places| places.bins).collect();
+        let table = cuckoo::Table::place(HASHES, plan.shape.bins, &bins)
+            .map_err(|_| Error::limit(Limit::Encoding, "the items cannot be placed; run again"))?;
+        Ok(Receiver {
+            plan,
+            half,
+            places,
+            table,
+        })
+    }
+
+    /// Step 2 for one block.
+    fn queries(&self, block: usize) -> Vec<u8> {
+        let Shape { modulus, .. } = self.plan.shape;
+        let width = self.plan.shape.width(block);
+        let mut c = row(width);
+        self.half.s(block, &mut c);
+        for (i, c) in c.iter_mut().enumerate() {
+            let value = match self.table.bin(block * BLOCK + i) {
+                Some(entry) => self.places[entry.item()].values[entry.function()],
+                None => self.plan.dummy(),
+            };
+            *c = modulus.minus(*c, value);
+        }
+        packed(modulus, &c)
+    }
+
+    /// Step 4 for some rows of a block, the first of which is number `first`: marks the bins that match.
+    fn compare(
+        &self,
+        block: usize,
+        first: usize,
+        rows: &[u8],
+        found: &mut [u64],
+    ) -> Result<(), Error> {
+        let [mut r, mut d] = [row(found.len()), row(found.len())];
+        let each = self.plan.shape.row_bytes(block);
+        for (number, bytes) in (first..).zip(rows.chunks_exact(each)) {
+            checked(ANSWERS, self.plan.shape.modulus, bytes, &mut d)?;
+            self.half.r().get(block, number, &mut r);
+            residues::mark_equal(Backend::Best, &r, &d, found);
+        }
+        Ok(())
+    }
+
+    /// For each item whether it matched, from the marks of all bins. The time does not depend on the marks.
+    fn matches(&self, found: &[u64], items: usize) -> Vec<bool> {
+        let mut matched = vec![false; items];
+        for (entry, found) in self.table.bins().zip(found) {
+            if let Some(entry) = entry {
+                matched[entry.item()] = *found != 0;
+            }
+        }
+        matched
+    }
+}
+
+/// The sender with its tuples.
+struct Sender {
+    plan: Plan,
+    half: ole::SenderHalf,
+    places: Vec<Places>,
+    table: Bins,
+    /// For each bin, the place of its first entry.
+    rotations: Vec<u64>,
+}
+
+impl Sender {
+    /// Step 3: the table.
+    fn new(
+        plan: Plan,
+        half: ole::SenderHalf,
+        input: &Input<'_>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Error> {
+        let places = plan.places(input);
+        let bins = places.iter().map(|places| &places.bins);
+        let table = simple::table_of(plan.shape.bins, HASHES, bins);
+        if table.fullest() > plan.shape.per_bin {
+            return Err(Error::limit(
+                Limit::Encoding,
+                "too many items fell into one bin; run again",
+            ));
+        }
+        let mut rotations = vec![0; plan.shape.bins];
+        let end = plan.shape.per_bin.max(1) as u64;
+        uniform(&mut Prg::random(rng), 0, end, &mut rotations);
+        Ok(Sender {
+            plan,
+            half,
+            places,
+            table,
+            rotations,
+        })
+    }
+
+    /// Step 3: all rows of a block, packed.
+    fn answers(&self, block: usize, queries: &[u8]) -> Result<Vec<u8>, Error> {
+        let shape = self.plan.shape;
+        let width = shape.width(block);
+        let mut c = row(width);
+        checked(QUERIES, shape.modulus, queries, &mut c)?;
+        let y = self.values(block);
+        let [mut u, mut v, mut d] = [row(width), row(width), row(width)];
+        let each = shape.row_bytes(block);
+        let mut out = vec![0; each * shape.per_bin];
+        for (number, (y, out)) in y
+            .chunks_exact(width)
+            .zip(out.chunks_exact_mut(each))
+            .enumerate()
+        {
+            self.half.u(block, number, &mut u);
+            self.half.v(block, number, &mut v);
+            residues::evaluate(Backend::Best, shape.modulus, &u, &c, y, &v, &mut d);
+            residues::pack(Backend::Best, shape.modulus, &d, out);
+        }
+        Ok(out)
+    }
+
+    /// The values of a block's bins, row by row.
+    fn values(&self, block: usize) -> Zeroizing<Vec<u64>> {
+        let shape = self.plan.shape;
+        let width = shape.width(block);
+        let mut rows = Zeroizing::new(vec![self.plan.dummy() + 1; width * shape.per_bin]);
+        for i in 0..width {
+            let bin = block * BLOCK + i;
+            let begin = self.table.begin(bin);
+            for (rank, entry) in self.table.bin(bin).iter().enumerate() {
+                if let Some(later) = self.table.entries().get(begin + rank + AHEAD) {
+                    prefetch(&self.places, later.item());
+                }
+                let place = rank + self.rotations[bin] as usize;
+                let place = if place < shape.per_bin {
+                    place
+                } else {
+                    place - shape.per_bin
+                };
+                rows[place * width + i] = self.value(*entry);
+            }
+        }
+        rows
+    }
+
+    fn value(&self, entry: Entry) -> u64 {
+        self.places[entry.item()].values[entry.function()]
+    }
+}
+
+/// The protocol, with tuples from `S`.
+pub struct Ole<S>(PhantomData<fn() -> S>);
+
+impl<S: Source> Ole<S> {
+    /// The protocol.
+    pub const fn new() -> Self {
+        Ole(PhantomData)
+    }
+
+    const SPEC: Spec = Spec {
+        name: "ole",
+        offline: Some(S::NAME),
+        source: "KBM23, algorithm 1",
+        security: Security::SemiHonest,
+        has_semi_honest_form: false,
+        max_items: MAX_ITEMS,
+        max_lambda: |receiver_size, sender_size| {
+            Some(max_lambda::<S>(receiver_size, sender_size, None))
+        },
+        working_bytes: |receiver_size, sender_size| {
+            working_bytes(receiver_size, sender_size, residues::MAX_BITS)
+        },
+        exact: Some(ExactLimits {
+            max_bits: 64,
+            max_lambda: |receiver_size, sender_size, bits| {
+                max_lambda::<S>(receiver_size, sender_size, Some(bits))
+            },
+            working_bytes: |receiver_size, sender_size, bits| {
+                let bins = receiver_size.max(1).ilog2();
+                let bits = (bits.saturating_sub(bins) + 4).clamp(17, residues::MAX_BITS);
+                working_bytes(receiver_size, sender_size, bits)
+            },
+        }),
+    };
+}
+
+impl<S: Source> Default for Ole<S> {
+    fn default() -> Self {
+        Ole::new()
+    }
+}
+
+/// The exchange of names by which the sender learns the matches too.
+fn names_exchange(params: &Params) -> Exchange {
+    Exchange {
+        width: 128,
+        sender_size: params.sender_size,
+        masks_per_item: HASHES,
+        receiver_size: params.receiver_size,
+        both: true,
+    }
+}
+
+/// The largest λ for which there is a plan; 0 if there is none.
+fn max_lambda<S: Source>(receiver_size: u64, sender_size: u64, exact: Option<u32>) -> u32 {
+    let sizes = [receiver_size, sender_size].map(|size| size.min(MAX_ITEMS) as usize);
+    let fits = |lambda: &u32| Plan::new::<S>(sizes, exact, *lambda, &[0; 32]).is_some();
+    (1..=MAX_LAMBDA).rev().find(fits).unwrap_or(0)
+}
+
+/// Items, places and tables of some 150 bytes per item, and the tuples: a packed value per comparison.
+fn working_bytes(receiver_size: u64, sender_size: u64, bits: u32) -> u64 {
+    let limit = |size: u64| size.min(MAX_ITEMS) as usize;
+    let parameters = cuckoo::Parameters::that_may_agree(limit(receiver_size), 43);
+    let parameters = parameters.expect("few enough bins");
+    let per_bin = simple::most_entries_that_may_agree(limit(sender_size), &parameters, 43) as u64;
+    let tuples = (parameters.bins as u64 * per_bin).saturating_mul(u64::from(bits) / 8 + 1);
+    let items = receiver_size
+        .saturating_add(sender_size)
+        .saturating_mul(150);
+    items.saturating_add(tuples)
+}
+
+impl<S: Source> Protocol for Ole<S> {
+    fn spec(&self) -> &'static Spec {
+        const { &Self::SPEC }
+    }
+
+    fn reveals(&self) -> &'static [Reveal] {
+        &[Reveal::Matches]
+    }
+
+    fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {
+        Prepared::new(())
+    }
+
+    fn receive(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        task: &Task,
+        input: Input<'_>,
+        _: Prepared,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
+        let plan = Plan::of::<S>(params, &input);
+        let shape = plan.shape;
+        channel.begin_phase("offline");
+        let lambda = lambda_of_events(params.lambda);
+        let half = S::receive(channel, shape, lambda, &params.session, rng)?;
+        channel.begin_phase("tables");
+        let receiver = Receiver::new(plan, half, &input)?;
+        channel.begin_phase("comparison");
+        for block in 0..shape.blocks() {
+            channel.send(QUERIES, receiver.queries(block))?;
+        }
+        let mut found = vec![0; shape.bins];
+        for (block, found) in found.chunks_mut(BLOCK).enumerate() {
+            let per_frame = receiver.plan.rows_per_frame(block);
+            for first in (0..shape.per_bin).step_by(per_frame) {
+                let rows = per_frame.min(shape.per_bin - first);
+                let frame = recv_exact(channel, ANSWERS, rows * shape.row_bytes(block))?;
+                receiver.compare(block, first, &frame, found)?;
+            }
+            channel.progress(block as u64 + 1, shape.blocks() as u64);
+        }
+        let matched = receiver.matches(&found, input.items.len());
+        if task.both {
+            let matches = indices_vartime(&matched);
+            let exchange = names_exchange(params);
+            names::send(&exchange, channel, &params.session, input.items, &matches)?;
+        }
+        channel.flush()?;
+        Ok(Output::Matches(matched))
+    }
+
+    fn send(
+        &self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        task: &Task,
+        input: Input<'_>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
+        let plan = Plan::of::<S>(params, &input);
+        let shape = plan.shape;
+        channel.begin_phase("offline");
+        let lambda = lambda_of_events(params.lambda);
+        let half = S::send(channel, shape, lambda, &params.session, rng)?;
+        channel.begin_phase("tables");
+        let sender = Sender::new(plan, half, &input, rng)?;
+        channel.begin_phase("comparison");
+        // All queries first: they are few beside the answers, and neither side waits for the other while both send.
+        let queries: Vec<Vec<u8>> = (0..shape.blocks())
+            .map(|block| recv_exact(channel, QUERIES, shape.row_bytes(block)))
+            .collect::<Result<_, _>>()?;
+        let together = rayon::current_num_threads();
+        for (batch, queries) in queries.chunks(together).enumerate() {
+            let first = batch * together;
+            let answers: Vec<_> = queries
+                .par_iter()
+                .enumerate()
+                .map(|(i, queries)| sender.answers(first + i, queries))
+                .collect();
+            for (block, answers) in (first..).zip(answers) {
+                let each = shape.row_bytes(block) * sender.plan.rows_per_frame(block);
+                for frame in answers?.chunks(each) {
+                    channel.send(ANSWERS, frame.to_vec())?;
+                }
+                channel.progress(block as u64 + 1, shape.blocks() as u64);
+            }
+        }
+        channel.flush()?;
+        if !task.both {
+            return Ok(Output::Nothing);
+        }
+        let exchange = names_exchange(params);
+        let matched = names::receive(&exchange, channel, &params.session, input.items)?;
+        Ok(Output::Matches(matched))
+    }
+}
+
+#[cfg(test)]
+mod tests;

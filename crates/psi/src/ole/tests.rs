@@ -1,0 +1,277 @@
+use super::*;
+use crate::{Exact, Values};
+use std::collections::HashSet;
+use vesica_correlations::ideal;
+use vesica_testing::{honest, items, misbehaviour, rng, try_both};
+use vesica_wire::memory_pair;
+
+type Ideal = Ole<ideal::Ole>;
+
+fn params(receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size,
+        sender_size,
+        session: [7; 32],
+    }
+}
+
+fn matches(both: bool) -> Task {
+    Task {
+        both,
+        ..Task::new(Reveal::Matches)
+    }
+}
+
+/// The flags of both parties.
+fn run(ours: Input<'_>, theirs: Input<'_>, both: bool) -> (Vec<bool>, Output) {
+    let params = params(ours.items.len(), theirs.items.len());
+    let ole = Ideal::new();
+    let (received, sent) = honest(
+        |channel| {
+            let prepared = ole.prepare(0, &mut rng(1));
+            ole.receive(
+                channel,
+                &params,
+                &matches(both),
+                ours,
+                prepared,
+                &mut rng(1),
+            )
+        },
+        |channel| ole.send(channel, &params, &matches(both), theirs, &mut rng(2)),
+    );
+    let Output::Matches(flags) = received else {
+        panic!("{received:?}");
+    };
+    (flags, sent)
+}
+
+fn expected<T: std::hash::Hash + Eq>(ours: &[T], theirs: &[T]) -> Vec<bool> {
+    let theirs: HashSet<&T> = theirs.iter().collect();
+    ours.iter().map(|item| theirs.contains(item)).collect()
+}
+
+#[test]
+fn hashed_items_are_intersected() {
+    for (n_r, n_s, shared) in [
+        (0, 0, 0),
+        (0, 5, 0),
+        (5, 0, 0),
+        (1, 1, 1),
+        (1, 1, 0),
+        (3, 700, 2),
+        (700, 3, 2),
+        (5000, 4000, 2500),
+        (1000, 1000, 1000),
+    ] {
+        let ours = items(1, n_r);
+        let mut theirs = ours[..shared].to_vec();
+        theirs.extend(items(2, n_s - shared));
+        for both in [false, true] {
+            let (flags, sent) = run(Input::new(&ours), Input::new(&theirs), both);
+            assert_eq!(flags, expected(&ours, &theirs));
+            match both {
+                false => assert_eq!(sent, Output::Nothing),
+                true => assert_eq!(sent, Output::Matches(expected(&theirs, &ours))),
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_are_intersected_as_they_are() {
+    for (bits, n_r, n_s) in [
+        (1, 2, 1),
+        (8, 200, 256),
+        (12, 3000, 50),
+        (32, 900, 1100),
+        (64, 60, 70),
+    ] {
+        let most = u64::MAX >> (64 - bits);
+        let ours: Vec<u64> = (0..n_r).map(|i| most - i).collect();
+        let theirs: Vec<u64> = (0..n_s).map(|i| most - 3 * i % (most / 2 + 1)).collect();
+        let theirs: Vec<u64> = theirs
+            .iter()
+            .copied()
+            .collect::<HashSet<_>>()
+            .into_iter()
+            .collect();
+        // Padding comes last among the items.
+        let (items_r, items_s) = (items(1, ours.len() + 5), items(2, theirs.len()));
+        let input = |items, numbers| Input::new(items).with_exact(Exact { bits, numbers });
+        let (mut flags, _) = run(input(&items_r, &ours), input(&items_s, &theirs), false);
+        assert!(flags.split_off(ours.len()).iter().all(|matched| !matched));
+        assert_eq!(flags, expected(&ours, &theirs), "{bits} bits");
+    }
+}
+
+/// Neighbouring numbers are neighbours in no table: blocks of addresses are matched like random ones.
+#[test]
+fn runs_of_numbers_are_intersected() {
+    let ours: Vec<u64> = (0..6000).map(|i| 0x0a00_0000 + i).collect();
+    let theirs: Vec<u64> = (0..6000).map(|i| 0x0a00_0000 + 2 * i).collect();
+    let (a, b) = (items(1, 6000), items(2, 6000));
+    let input = |items, numbers| Input::new(items).with_exact(Exact { bits: 32, numbers });
+    let (flags, _) = run(input(&a, &ours), input(&b, &theirs), false);
+    assert_eq!(flags, expected(&ours, &theirs));
+}
+
+/// KBM23, table II: α = 1.27·n, and the bits of a number; the paper has β = 28, 28, 29 and 29 by a larger bound.
+#[test]
+fn shapes_are_those_of_the_paper() {
+    for (log, per_bin, bits) in [
+        (16, 25, 18),
+        (18, 25, 16),
+        (20, 26, 14),
+        (22, 26, 12),
+        (24, 27, 10),
+        (26, 27, 8),
+    ] {
+        let plan = Plan::new::<ideal::Ole>([1 << log; 2], Some(32), 37, &[0; 32]).unwrap();
+        let Shape {
+            modulus,
+            bins,
+            per_bin: found,
+        } = plan.shape;
+        let n = f64::from(1u32 << log);
+        println!(
+            "2^{log}: {bins} bins, {found} per bin, {} bits, {:.0} bits per item",
+            modulus.bits(),
+            bins as f64 * (found + 1) as f64 * f64::from(modulus.bits()) / n
+        );
+        assert!((bins as f64 / n - 1.27).abs() < 0.001);
+        assert_eq!((found, modulus.bits()), (per_bin, bits), "2^{log}");
+    }
+}
+
+#[test]
+fn limits_are_where_the_modulus_ends() {
+    let spec = Ideal::new();
+    let most = |n| (spec.spec().max_lambda)(n, n).unwrap();
+    assert!(most(1 << 20) >= 40, "{}", most(1 << 20));
+    assert!(most(1 << 22) < 40);
+    assert!(most(1 << 10) > 48);
+    for n in [0, 1, 1000, 1 << 20] {
+        let fits = |lambda| Plan::new::<ideal::Ole>([n; 2], None, lambda, &[0; 32]).is_some();
+        let most = most(n as u64);
+        assert!(fits(most) && (most == MAX_LAMBDA || !fits(most + 1)));
+    }
+    let exact = spec.spec().exact.as_ref().unwrap().max_lambda;
+    assert_eq!(exact(1 << 20, 1 << 20, 32), 117);
+    assert!(exact(1 << 26, 1 << 26, 64) > 100);
+    assert!(exact(1, 1 << 26, 61) > 100);
+    // Three bins are too few for numbers of 64 bits.
+    assert_eq!(exact(1, 1 << 26, 64), 0);
+}
+
+/// What the sender receives is uniform modulo Q whatever the items are; so is what the receiver gets for items that do
+/// not match, except for the value that would match.
+#[test]
+fn what_is_sent_looks_random() {
+    let numbers: Vec<u64> = (0..3000).collect();
+    let ours = items(1, 3000);
+    let params = params(3000, 3000);
+    let input = Input::new(&ours).with_exact(Exact {
+        bits: 20,
+        numbers: &numbers,
+    });
+    let plan = Plan::of::<ideal::Ole>(&params, &input);
+    let (shape, q) = (plan.shape, plan.shape.modulus.get());
+    let half = <ideal::Ole as Source>::receive;
+    let (mut channel, _peer) = memory_pair();
+    let half = half(&mut channel, shape, 40, &[5; 32], &mut rng(1)).unwrap();
+    let receiver = Receiver::new(plan, half, &input).unwrap();
+    let mut c = vec![0; shape.width(0)];
+    residues::unpack(Backend::Best, shape.modulus, &receiver.queries(0), &mut c);
+    let mean = c.iter().sum::<u64>() as f64 / c.len() as f64 / q as f64;
+    assert!(
+        (mean - 0.5).abs() < 5.0 * 0.289 / (c.len() as f64).sqrt(),
+        "{mean}"
+    );
+}
+
+#[test]
+fn numbers_above_the_modulus_are_refused() {
+    let ours = items(1, 10);
+    let params = params(10, 10);
+    let ole = Ideal::new();
+    let width = Plan::of::<ideal::Ole>(&params, &Input::new(&ours))
+        .shape
+        .row_bytes(0);
+    let (_, sent) = try_both(
+        memory_pair(),
+        |channel| {
+            channel.send(QUERIES, vec![0xff; width])?;
+            channel.recv(ANSWERS, MAX_FRAME).map(drop)
+        },
+        |channel| {
+            ole.send(
+                channel,
+                &params,
+                &matches(false),
+                Input::new(&ours),
+                &mut rng(2),
+            )
+        },
+    );
+    assert_eq!(
+        misbehaviour(sent),
+        Misbehaviour::BadValue {
+            what: "comparison queries",
+            problem: "not below the modulus"
+        }
+    );
+}
+
+#[test]
+fn answers_that_no_sender_sends_are_refused() {
+    let ours = items(1, 10);
+    let params = params(10, 10);
+    let ole = Ideal::new();
+    let plan = Plan::of::<ideal::Ole>(&params, &Input::new(&ours));
+    let (width, rows) = (plan.shape.row_bytes(0), plan.shape.per_bin);
+    let cases = [
+        (
+            rows * width,
+            0xff,
+            Misbehaviour::BadValue {
+                what: "comparison answers",
+                problem: "not below the modulus",
+            },
+        ),
+        (
+            rows * width - 1,
+            0,
+            Misbehaviour::WrongLength {
+                what: "comparison answers",
+                bytes: rows * width - 1,
+            },
+        ),
+    ];
+    for (length, byte, expected) in cases {
+        let (received, _) = try_both(
+            memory_pair(),
+            |channel| {
+                let prepared = ole.prepare(0, &mut rng(1));
+                let task = matches(false);
+                ole.receive(
+                    channel,
+                    &params,
+                    &task,
+                    Input::new(&ours),
+                    prepared,
+                    &mut rng(1),
+                )
+            },
+            |channel| {
+                channel.recv(QUERIES, width)?;
+                channel.send(ANSWERS, vec![byte; length])?;
+                channel.flush()
+            },
+        );
+        assert_eq!(misbehaviour(received), expected);
+    }
+    assert!(Reveal::Matches.fits(Values::None));
+}
