@@ -141,9 +141,12 @@ pub(crate) struct Meeting {
     /// What counts for a key that several rows have
     #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
-    #[arg(long, value_name = "auto|NAME", default_value = "auto", value_parser = protocol_request,
+    #[arg(long, value_name = "auto|NAME", default_value = "auto",
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
-    pub(crate) protocol: ProtocolRequest,
+    protocol: String,
+    /// With --protocol ole: where its tuples come from, as in the names ole-NAME
+    #[arg(long, value_name = "NAME")]
+    offline: Option<String>,
     /// The weakest security to accept
     #[arg(long, value_enum, default_value_t = Strength::Malicious)]
     security: Strength,
@@ -189,6 +192,24 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
+    /// The protocol to measure, if one is.
+    pub(crate) fn protocol(&self) -> Result<Option<&'static Spec>, Failure> {
+        let protocol = |name: &String| protocol(name, self.offline.as_deref());
+        self.protocol.as_ref().map(protocol).transpose()
+    }
+
+    /// The bits of items that are numbers; there are enough of those for both sets.
+    pub(crate) fn key_bits(&self) -> Result<Option<u32>, Failure> {
+        let sizes = [self.receiver_size, self.sender_size].map(Option::unwrap_or_default);
+        let items = sizes[0] + sizes[1];
+        match self.items.filter(|bits| items > u64::MAX >> (64 - bits)) {
+            None => Ok(self.items),
+            Some(bits) => Err(Failure::usage(format!(
+                "there are fewer numbers of {bits} bits than items"
+            ))),
+        }
+    }
+
     /// What a run of `protocol` reveals.
     pub(crate) fn reveal(&self, protocol: &Spec) -> Result<Reveal, Failure> {
         let name = protocol.name;
@@ -256,15 +277,24 @@ impl Meeting {
         }))
     }
 
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
-            protocol: self.protocol.clone(),
+    pub(crate) fn terms(&self) -> Result<Terms, Failure> {
+        Ok(Terms {
+            protocol: self.protocol()?,
             security: self.security.security(),
             lambda: self.lambda,
             max_peer_items: self.max_peer_items,
             reveal: self.reveal.reveal,
             min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
             both: self.both,
+        })
+    }
+
+    fn protocol(&self) -> Result<ProtocolRequest, Failure> {
+        match (self.protocol.as_str(), &self.offline) {
+            ("auto", None) => Ok(ProtocolRequest::Auto),
+            (name, offline) => Ok(ProtocolRequest::named(
+                protocol(name, offline.as_deref())?.name,
+            )),
         }
     }
 }
@@ -316,9 +346,16 @@ impl Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    #[arg(long, value_name = "NAME", value_parser = protocol, required_unless_present = "yardstick",
+    #[arg(long, value_name = "NAME", required_unless_present = "yardstick",
           help = format!("Protocol: {}", Registry::standard().names()))]
-    pub(crate) protocol: Option<&'static Spec>,
+    protocol: Option<String>,
+    /// With --protocol ole: where its tuples come from, as in the names ole-NAME
+    #[arg(long, value_name = "NAME", requires = "protocol")]
+    offline: Option<String>,
+    /// Items are different numbers of so many bits, up to 64, as with `--normalize COL=integer:BITS`; otherwise strings
+    /// of 128 bits
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) items: Option<u32>,
     /// Items of the receiver, as 65536 or 2^16
     #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
     pub(crate) receiver_size: Option<u64>,
@@ -552,21 +589,25 @@ fn plainly_revealed(name: &str) -> Result<Reveal, String> {
     reveal.ok_or_else(|| format!("there are {}", Reveal::ALL.map(Reveal::name).join(", ")))
 }
 
-fn protocol(name: &str) -> Result<&'static Spec, String> {
+/// The protocol of that name. `ole` is that of the family with tuples from `offline`, or from its first source.
+fn protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Failure> {
     let registry = Registry::standard();
-    match registry.get(name) {
-        Some(protocol) => Ok(protocol.spec()),
-        None => Err(format!("protocols are: {}", registry.names())),
-    }
-}
-
-fn protocol_request(name: &str) -> Result<ProtocolRequest, String> {
-    match name {
-        "auto" => Ok(ProtocolRequest::Auto),
-        _ => protocol(name)
-            .map(|spec| ProtocolRequest::named(spec.name))
-            .map_err(|e| format!("{e}, or auto")),
-    }
+    let names = || registry.all().iter().map(|protocol| protocol.spec().name);
+    let mut sources = names().filter_map(|name| name.strip_prefix("ole-"));
+    let name = match (name, offline) {
+        ("ole", None) => format!("ole-{}", sources.next().unwrap_or_default()),
+        ("ole", Some(offline)) => format!("ole-{offline}"),
+        (name, None) => name.to_owned(),
+        (_, Some(_)) => return Err(Failure::usage("--offline goes with --protocol ole")),
+    };
+    let found = registry.get(&name).map(|protocol| protocol.spec());
+    found.ok_or_else(|| match offline {
+        None => Failure::usage(format!("protocols are: {}", registry.names())),
+        Some(_) => Failure::usage(format!(
+            "--offline is one of: {}",
+            sources.collect::<Vec<_>>().join(", ")
+        )),
+    })
 }
 
 fn network(name: &str) -> Result<String, String> {

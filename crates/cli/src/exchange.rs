@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
-    let output = match (&options.output, options.link.terms().reveal.is_value()) {
+    let output = match (&options.output, options.link.terms()?.reveal.is_value()) {
         (Some(_), true) => {
             return Err(Failure::usage(
                 "a value goes to standard output, not to --output",
@@ -29,7 +29,7 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
-    let writes = options.link.both || options.link.terms().reveal == Reveal::Shares;
+    let writes = options.link.both || options.link.terms()?.reveal == Reveal::Shares;
     let output = match &options.output {
         Some(_) if !writes => {
             return Err(Failure::usage(
@@ -71,7 +71,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
     }
     let endpoint = link.endpoint()?;
-    let (terms, value) = (link.terms(), link.value()?);
+    let (terms, value) = (link.terms()?, link.value()?);
     terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals);

@@ -65,7 +65,7 @@ impl Ole {
 }
 
 impl ole::Source for Ole {
-    const NAME: &'static str = "ideal";
+    const PROTOCOL: &'static str = "ole-ideal";
 
     fn receive(
         _: &mut dyn Channel,

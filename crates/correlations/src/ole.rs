@@ -64,8 +64,8 @@ impl Shape {
 
 /// How two parties make tuples.
 pub trait Source: Send + Sync + 'static {
-    /// Its name in commands and contracts.
-    const NAME: &'static str;
+    /// The name, in commands and contracts, of the protocol that takes its tuples: `ole-` and a word for the source.
+    const PROTOCOL: &'static str;
 
     /// The modulus that it can use with the fewest bits, `least` or larger; the largest of those.
     fn modulus(least: u64) -> Option<Modulus> {

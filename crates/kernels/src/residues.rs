@@ -13,6 +13,9 @@ pub const MAX_BITS: u32 = 63;
 /// Maximum bits of a modulus whose products fit 64-bit lanes.
 const NARROW_BITS: u32 = 30;
 
+/// Residues unpacked together.
+const GROUP: usize = 8;
+
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
@@ -256,35 +259,42 @@ versions! {
 }
 
 versions! {
-    /// The next residue of `modulus.bits()` bits for each element of `out`, from packed ones.
+    /// The next residue of `modulus.bits()` bits for each element of `out`, from packed ones. Bytes behind them mean
+    /// nothing, but with some the last residues take no longer than the others.
     ///
     /// # Panics
-    /// If there are not [`Modulus::bytes`] bytes.
+    /// If there are fewer than [`Modulus::bytes`] bytes.
     pub fn unpack(modulus: Modulus, bytes: &[u8], out: &mut [u64]) {
-        assert_eq!(bytes.len(), modulus.bytes(out.len()));
+        assert!(bytes.len() >= modulus.bytes(out.len()));
         let bits = modulus.bits as usize;
         let mask = (1 << bits) - 1;
-        // A word is at most seven bits late, so a load of 16 bytes holds every residue, and one of 8 those of 57 bits.
-        let whole = (bytes.len() * 8).saturating_sub(128) / bits;
-        let whole = whole.min(out.len());
-        let (head, tail) = out.split_at_mut(whole);
-        if bits <= 57 {
-            for (i, out) in head.iter_mut().enumerate() {
-                let word: [u8; 8] = bytes[i * bits / 8..][..8].try_into().expect("8 bytes");
-                *out = u64::from_le_bytes(word) >> (i * bits % 8) & mask;
+        // Eight residues fill a whole number of bytes. Where each of them begins, in bytes and bits:
+        let places: [(usize, usize); GROUP] = std::array::from_fn(|i| (i * bits / 8, i * bits % 8));
+        // Bytes that hold a residue, with up to seven bits before it, and those read for a group.
+        let window = if bits <= 57 { 8 } else { 16 };
+        let read = places[GROUP - 1].0 + window;
+        let mut rest = bytes;
+        let mut groups = out.chunks_mut(GROUP);
+        let padded = &mut [0; 2 * MAX_BITS as usize + 16];
+        for out in &mut groups {
+            let (group, more) = match rest.split_at_checked(read.max(bits)) {
+                Some((group, _)) => (group, &rest[bits..]),
+                None => {
+                    padded[..rest.len()].copy_from_slice(rest);
+                    padded[rest.len()..].fill(0);
+                    (&padded[..read], &rest[bits.min(rest.len())..])
+                }
+            };
+            rest = more;
+            for (out, (at, shift)) in out.iter_mut().zip(places) {
+                *out = if bits <= 57 {
+                    let word: [u8; 8] = group[at..at + 8].try_into().expect("8 bytes");
+                    u64::from_le_bytes(word) >> shift & mask
+                } else {
+                    let word: [u8; 16] = group[at..at + 16].try_into().expect("16 bytes");
+                    (u128::from_le_bytes(word) >> shift) as u64 & mask
+                };
             }
-        } else {
-            for (i, out) in head.iter_mut().enumerate() {
-                let word: [u8; 16] = bytes[i * bits / 8..][..16].try_into().expect("16 bytes");
-                *out = (u128::from_le_bytes(word) >> (i * bits % 8)) as u64 & mask;
-            }
-        }
-        for (i, out) in (whole..).zip(tail) {
-            let from = i * bits / 8;
-            let mut word = [0; 16];
-            let length = (bytes.len() - from).min(16);
-            word[..length].copy_from_slice(&bytes[from..from + length]);
-            *out = (u128::from_le_bytes(word) >> (i * bits % 8)) as u64 & mask;
         }
     }
 }
@@ -462,6 +472,9 @@ mod tests {
                     let (mut bytes, mut back) = (vec![0; modulus.bytes(n)], vec![0; n]);
                     pack(backend, modulus, &values, &mut bytes);
                     assert_eq!(bytes, bit_by_bit);
+                    unpack(backend, modulus, &bytes, &mut back);
+                    assert_eq!(back, values);
+                    bytes.extend([0xff; 40]);
                     unpack(backend, modulus, &bytes, &mut back);
                     assert_eq!(back, values);
                 }

@@ -296,7 +296,6 @@ const fn spec(name: &'static str, source: &'static str, security: Security) -> S
         name,
         source,
         security,
-        offline: None,
         exact: None,
         has_semi_honest_form: false,
         // 1.3 GB for the polynomial.

@@ -149,7 +149,6 @@ static SPEC: Spec = Spec {
     name: "dh",
     source: "Huberman, Franklin and Hogg 1999",
     security: Security::SemiHonest,
-    offline: None,
     exact: None,
     has_semi_honest_form: false,
     max_items: 1 << 28,

@@ -384,7 +384,6 @@ static SPEC: Spec = Spec {
     name: "kkrt",
     source: "Kolesnikov, Kumaresan, Rosulek and Trieu 2016",
     security: Security::SemiHonest,
-    offline: None,
     exact: None,
     has_semi_honest_form: false,
     // Some 200 bytes per item of the sender, which has three outputs for each.

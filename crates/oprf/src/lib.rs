@@ -58,8 +58,6 @@ impl Params {
 pub struct Spec {
     /// The name in commands and contracts: lower-case ASCII letters, digits and `-`.
     pub name: &'static str,
-    /// Where its precomputed correlations come from, if it has several sources.
-    pub offline: Option<&'static str>,
     /// Paper and figure.
     pub source: &'static str,
     /// The strongest adversary that it withstands.
@@ -91,12 +89,29 @@ pub struct ExactLimits {
 }
 
 impl Spec {
-    /// The name, and the source of correlations if there are several.
-    pub fn id(&self) -> String {
-        match self.offline {
-            None => self.name.into(),
-            Some(offline) => format!("{}-{offline}", self.name),
+    /// Maximum bits of statistical security for these numbers of items of the receiver and of the sender, of so many
+    /// bits if they are numbers; `None` if there is no limit.
+    pub fn max_lambda_of(&self, sizes: [u64; 2], bits: Option<u32>) -> Option<u32> {
+        let [receiver_size, sender_size] = sizes;
+        match self.compares(bits) {
+            Some((exact, bits)) => Some((exact.max_lambda)(receiver_size, sender_size, bits)),
+            None => (self.max_lambda)(receiver_size, sender_size),
         }
+    }
+
+    /// Approximate memory use of a run in bytes for these numbers of items, of so many bits if they are numbers.
+    pub fn working_bytes_of(&self, sizes: [u64; 2], bits: Option<u32>) -> u64 {
+        let [receiver_size, sender_size] = sizes;
+        match self.compares(bits) {
+            Some((exact, bits)) => (exact.working_bytes)(receiver_size, sender_size, bits),
+            None => (self.working_bytes)(receiver_size, sender_size),
+        }
+    }
+
+    /// The bits of the numbers that the protocol compares as they are, if it does, with its limits.
+    pub fn compares(&self, bits: Option<u32>) -> Option<(&ExactLimits, u32)> {
+        let (exact, bits) = (self.exact.as_ref()?, bits?);
+        (bits <= exact.max_bits).then_some((exact, bits))
     }
 
     /// The adversary that a run withstands if its parties ask for `asked`.

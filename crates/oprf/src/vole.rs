@@ -99,7 +99,6 @@ static SPEC: Spec = Spec {
     name: "vole",
     source: "Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022",
     security: Security::Malicious,
-    offline: None,
     exact: None,
     has_semi_honest_form: true,
     max_items: 1 << 28,

@@ -10,10 +10,11 @@ use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
 use vesica_oprf::vole::Vole;
-use vesica_psi::{MaskExchange, Protocol, Reveal};
+use vesica_psi::ole::ot::Ot;
+use vesica_psi::{MaskExchange, Ole, Protocol, Reveal};
 
 /// The protocols of this version.
-static PROTOCOLS: [&dyn Protocol; 12] = [
+static PROTOCOLS: [&dyn Protocol; 13] = [
     &MaskExchange(CompactDh(Variant::Malicious)),
     &MaskExchange(CompactDh(Variant::SemiHonest1)),
     &MaskExchange(CompactDh(Variant::SemiHonest2)),
@@ -23,6 +24,7 @@ static PROTOCOLS: [&dyn Protocol; 12] = [
     &MaskExchange(Sparse::<Slices>::new()),
     &MaskExchange(Sparse::<Bins>::new()),
     &MaskExchange(Sparse::<Store>::new()),
+    &Ole::<Ot>::new(),
     &CircuitPsi(circuit::Okvs),
     &CircuitPsi(circuit::Psm1),
     &CircuitPsi(circuit::Psm2),

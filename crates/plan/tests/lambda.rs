@@ -12,7 +12,7 @@ use vesica_oprf::sparse::{self, Bins, Message, Slices, Sparse, Store};
 use vesica_oprf::vole::{self, Vole};
 use vesica_plan::Registry;
 use vesica_psi::masks::width;
-use vesica_psi::{Oprf, Params, Reveal, Security};
+use vesica_psi::{Oprf, Params, Reveal, Security, lambda_each, ole};
 
 /// Probabilities are whole multiples of 2^-SCALE, rounded up.
 const SCALE: usize = 1200;
@@ -118,6 +118,14 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
                 vec![store, chance(n_s, bits), masks, halves(128) + checks],
             )
         }
+        "ole-ot" => {
+            let lambda = (params.lambda + 1) as usize;
+            let pairs = (n_r.max(1) * n_s.max(1)).next_power_of_two().ilog2() as usize;
+            let event = chance(1u8, lambda_each(params.lambda + 1, ole::EVENTS) as usize);
+            let events = vec![event; ole::EVENTS as usize];
+            let hashes = chance(n_r * n_s, lambda + pairs);
+            (ole::EVENTS + 1, [events, vec![hashes]].concat())
+        }
         other => panic!("list the events of {other} here"),
     }
 }
@@ -175,7 +183,7 @@ fn the_events_of_every_protocol_meet_lambda_together() {
     assert!(runs > 4000, "{runs}");
 }
 
-/// λ = 64 is possible at every size that a protocol takes.
+/// λ = 64 is possible at every size that a protocol takes, of numbers if it compares those as they are.
 #[test]
 fn sixty_four_bits_are_possible_everywhere() {
     for protocol in Registry::standard().all() {
@@ -189,7 +197,8 @@ fn sixty_four_bits_are_possible_everywhere() {
             (most, 1),
             (most, most),
         ] {
-            let lambda = (protocol.max_lambda)(n_r, n_s);
+            // Of 40 bits: three bins are too few for longer ones.
+            let lambda = protocol.max_lambda_of([n_r, n_s], Some(40));
             assert!(
                 lambda.is_none_or(|l| l >= 64),
                 "{protocol:?} {n_r} {n_s}: {lambda:?}"

@@ -36,6 +36,7 @@ use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
+pub use vesica_correlations::ole::ot;
 use vesica_correlations::ole::{self, BLOCK, Shape, Source};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
 use vesica_encodings::permuted::{Functions, HASHES, Places};
@@ -367,8 +368,7 @@ impl<S: Source> Ole<S> {
     }
 
     const SPEC: Spec = Spec {
-        name: "ole",
-        offline: Some(S::NAME),
+        name: S::PROTOCOL,
         source: "KBM23, algorithm 1",
         security: Security::SemiHonest,
         has_semi_honest_form: false,

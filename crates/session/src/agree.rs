@@ -101,6 +101,7 @@ fn exchange(
         min_size: job.min_size,
         values: job.values,
         normalization: job.normalization.clone(),
+        key_bits: job.key_bits,
         items,
         memory: job.memory.unwrap_or(NO_LIMIT),
         resume: offer(kept),
@@ -160,7 +161,8 @@ fn exchange(
         ));
     }
     let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
-    if let Some(most) = (spec.max_lambda)(contract.receiver_bucket, contract.sender_bucket)
+    let sizes = [contract.receiver_bucket, contract.sender_bucket];
+    if let Some(most) = spec.max_lambda_of(sizes, contract.key_bits)
         && lambda > most
     {
         return Err(WireError::limit(

@@ -36,8 +36,8 @@ pub struct Split {
 /// Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
 pub fn split(
     spec: &Spec,
-    receiver_size: u64,
-    sender_size: u64,
+    [receiver_size, sender_size]: [u64; 2],
+    key_bits: Option<u32>,
     lambda: u32,
     memory: u64,
 ) -> Option<Split> {
@@ -50,7 +50,7 @@ pub fn split(
             receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
             sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
         })
-        .find(|split| (spec.working_bytes)(split.receiver, split.sender) <= memory)
+        .find(|split| spec.working_bytes_of([split.receiver, split.sender], key_bits) <= memory)
 }
 
 /// Bits of statistical security of the run over each of `buckets` buckets, in a run with `lambda` bits.
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_run_is_cut_until_it_fits_and_no_further_than_is_worth_it() {
         let spec = |name| Registry::standard().get(name).unwrap().spec();
-        let dh = |n_r, n_s, memory| split(spec("dh"), n_r, n_s, 40, memory);
+        let dh = |n_r, n_s, memory| split(spec("dh"), [n_r, n_s], None, 40, memory);
         assert_eq!(
             dh(1000, 2000, u64::MAX),
             Some(Split {
@@ -286,10 +286,10 @@ mod tests {
         assert_eq!((spec("vole").working_bytes)(1000, 1000), 200_000);
         assert_eq!((spec("vole").working_bytes)(0, 1000), 90_000);
         let large = 1 << 26;
-        let vole = split(spec("vole"), large, large, 40, 2 << 30).unwrap();
+        let vole = split(spec("vole"), [large; 2], None, 40, 2 << 30).unwrap();
         assert_eq!(vole.buckets, 4);
         // RT21 takes more for its polynomial.
-        let rt = split(spec("compact-dh"), 4000, 4000, 40, 1 << 20).unwrap();
+        let rt = split(spec("compact-dh"), [4000; 2], None, 40, 1 << 20).unwrap();
         assert!(rt.buckets > dh(4000, 4000, 1 << 20).unwrap().buckets);
     }
 

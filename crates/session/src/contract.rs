@@ -17,7 +17,7 @@ use crate::codec::{Reader, bad, put_name};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Maximum number of key columns of a job.
@@ -141,6 +141,8 @@ pub struct Hello {
     pub values: Option<ValueTerms>,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`.
     pub normalization: Vec<String>,
+    /// The bits of keys that are numbers of a declared width.
+    pub key_bits: Option<u32>,
     /// Distinct items of this side.
     pub items: u64,
     /// Maximum bytes of memory for a run over one bucket on this side; [`NO_LIMIT`] if there is no limit.
@@ -237,6 +239,8 @@ pub struct Contract {
     pub key_columns: u32,
     /// Name and version of the normalisation of each key column, in order.
     pub normalization: Vec<String>,
+    /// The bits of keys that are numbers of a declared width, 1 to 64.
+    pub key_bits: Option<u32>,
     /// Distinct items of the receiver.
     pub receiver_size: u64,
     /// Distinct items of the sender.
@@ -272,6 +276,7 @@ impl Hello {
         out.extend_from_slice(&self.min_size.to_le_bytes());
         ValueTerms::put(self.values, &mut out);
         put_names(&mut out, &self.normalization);
+        out.push(self.key_bits.unwrap_or(0) as u8);
         out.extend_from_slice(&self.items.to_le_bytes());
         out.extend_from_slice(&self.memory.to_le_bytes());
         match &self.resume {
@@ -321,6 +326,11 @@ impl Hello {
             min_size: reader.u64()?,
             values: ValueTerms::read(&mut reader)?,
             normalization: names(&mut reader)?,
+            key_bits: match reader.u8()? {
+                0 => None,
+                bits @ 1..=64 => Some(bits.into()),
+                _ => return Err(bad("bits of a key", "out of range")),
+            },
             items: reader.u64()?,
             memory: reader.u64()?,
             resume: resume(&mut reader)?,
@@ -355,6 +365,12 @@ impl Hello {
             self.normalization.join(","),
             theirs.normalization.join(","),
         )?;
+        let in_words = |bits: Option<u32>| bits.map_or("any".into(), |bits| bits.to_string());
+        same(
+            "bits of a key",
+            in_words(self.key_bits),
+            in_words(theirs.key_bits),
+        )?;
         let (receiver, sender) = match self.role {
             Role::Receiver => (self, theirs),
             Role::Sender => (theirs, self),
@@ -383,6 +399,7 @@ impl Hello {
             sender_values: sender.values,
             key_columns: self.normalization.len() as u32,
             normalization: self.normalization.clone(),
+            key_bits: self.key_bits,
             receiver_size: receiver.items,
             sender_size: sender.items,
             memory: Some(self.memory.min(theirs.memory)).filter(|m| *m != NO_LIMIT),
@@ -470,6 +487,7 @@ impl Contract {
             ValueTerms::put(values, &mut out);
         }
         put_names(&mut out, &self.normalization);
+        out.push(self.key_bits.unwrap_or(0) as u8);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
         out.extend_from_slice(&self.memory.unwrap_or(NO_LIMIT).to_le_bytes());
@@ -495,14 +513,14 @@ impl Contract {
     /// Fails with `Resource` if no number is enough.
     pub(crate) fn divide(&mut self, spec: &Spec) -> Result<(), WireError> {
         let memory = self.memory.unwrap_or(NO_LIMIT);
-        let sizes = (self.receiver_size, self.sender_size);
+        let sizes = [self.receiver_size, self.sender_size];
         let split =
-            buckets::split(spec, sizes.0, sizes.1, self.lambda, memory).ok_or_else(|| {
+            buckets::split(spec, sizes, self.key_bits, self.lambda, memory).ok_or_else(|| {
                 WireError::limit(
                     Limit::Memory,
                     format!(
                         "{memory} bytes of memory for a bucket are too few for {} and {} items",
-                        sizes.0, sizes.1
+                        sizes[0], sizes[1]
                     ),
                 )
             })?;
@@ -530,8 +548,8 @@ impl Contract {
         if resumed.of_all_runs() != earlier.of_all_runs() {
             return Err(StartOver::OtherContract);
         }
-        let (receiver, sender) = (resumed.receiver_bucket, resumed.sender_bucket);
-        if (spec.working_bytes)(receiver, sender) > self.memory.unwrap_or(NO_LIMIT) {
+        let sizes = [resumed.receiver_bucket, resumed.sender_bucket];
+        if spec.working_bytes_of(sizes, self.key_bits) > self.memory.unwrap_or(NO_LIMIT) {
             return Err(StartOver::Memory);
         }
         *self = resumed;

@@ -30,6 +30,9 @@ pub struct Job {
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
+    /// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then
+    /// the number, little endian. Some protocols compare such keys as they are.
+    pub key_bits: Option<u32>,
     /// Maximum number of items that the peer may bring.
     pub max_peer_items: u64,
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
@@ -52,6 +55,7 @@ impl Job {
             min_size: 0,
             values: None,
             normalization,
+            key_bits: None,
             max_peer_items: 1 << 28,
             memory: None,
         }
@@ -95,6 +99,9 @@ impl Job {
                 "lambda is {} bits; 40 to 128 are possible",
                 self.lambda
             ));
+        }
+        if let Some(bits) = self.key_bits.filter(|bits| !(1..=64).contains(bits)) {
+            return usage(format!("keys of {bits} bits; 1 to 64 are possible"));
         }
         let columns = self.normalization.len();
         if columns == 0 || columns > MAX_KEY_COLUMNS {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use vesica_psi::{Input, Output, Reveal, indices_vartime};
+use vesica_psi::{Exact, Input, Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
 use zeroize::Zeroizing;
 
@@ -273,6 +273,10 @@ fn one_bucket(
     let BucketKeys { digests, values } = keys;
     check_values(agreement.contract.values_of(role), values.as_deref())?;
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
+    let compared = protocol.spec().compares(agreement.contract.key_bits);
+    let numbers = compared
+        .map(|(_, bits)| numbers(&digests, bits))
+        .transpose()?;
     drop(digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
         // The number is not for the peer.
@@ -284,6 +288,10 @@ fn one_bucket(
     // Padding matches nothing: whatever its values are, they count for nothing.
     let values = values.map(|values| padded(&values, items.len()));
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
+    let exact = compared.zip(numbers.as_deref());
+    let input = exact.map_or(input, |((_, bits), numbers)| {
+        input.with_exact(Exact { bits, numbers })
+    });
     let mut output = match role {
         Role::Receiver => {
             channel.begin_phase("prepare");
@@ -312,6 +320,24 @@ fn check_values(terms: Option<ValueTerms>, values: Option<&[i64]>) -> Result<(),
             }
         }
         _ => wrong("the items have values and the contract none, or the other way round"),
+    }
+}
+
+/// The numbers in digests of keys that are numbers.
+fn numbers(digests: &[[u8; 32]], bits: u32) -> Result<Zeroizing<Vec<u64>>, WireError> {
+    let number = |[.., a, b, c, d, e, f, g, h]: &[u8; 32]| {
+        u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
+    };
+    let numbers: Zeroizing<Vec<u64>> = Zeroizing::new(digests.iter().map(number).collect());
+    match numbers
+        .iter()
+        .all(|number| *number <= u64::MAX >> (64 - bits))
+    {
+        true => Ok(numbers),
+        false => Err(WireError::limit(
+            Limit::Input,
+            format!("a key is no number of {bits} bits"),
+        )),
     }
 }
 

@@ -171,6 +171,13 @@ fn each_difference_ends_both_sides_with_both_values() {
             }),
         ),
         (
+            "bits of a key",
+            "any",
+            "32",
+            Box::new(|_| {}),
+            Box::new(|j| j.key_bits = Some(32)),
+        ),
+        (
             "normalization",
             "email/1,exact/1",
             "email/1,phone:CH/1",
@@ -523,7 +530,7 @@ fn every_flipped_bit_of_a_hello_is_noticed_by_both() {
 #[test]
 fn another_version_is_named() {
     let mut bytes = hello().encode();
-    bytes[4] = 7;
+    bytes[4] = 8;
     bytes.truncate(6);
     match Hello::decode(&bytes).unwrap_err() {
         WireError::ContractDiffers {
@@ -532,7 +539,7 @@ fn another_version_is_named() {
             theirs,
         } => assert_eq!(
             (field, ours, theirs),
-            ("version", VERSION.to_string(), "7".into())
+            ("version", VERSION.to_string(), "8".into())
         ),
         other => panic!("{other:?}"),
     }
@@ -633,6 +640,7 @@ fn hello() -> Hello {
         min_size: 0,
         values: None,
         normalization: vec!["email/1".into(), "exact/1".into()],
+        key_bits: None,
         items: 10,
         memory: NO_LIMIT,
         resume: Resume::After {
@@ -651,6 +659,28 @@ fn the_longest_hello_fits() {
     let bytes = hello.encode();
     assert!(bytes.len() <= MAX_HELLO);
     assert_eq!(Hello::decode(&bytes).unwrap(), hello);
+}
+
+#[test]
+fn bits_of_keys_come_back_and_are_in_range() {
+    for key_bits in [None, Some(1), Some(64)] {
+        let hello = Hello {
+            key_bits,
+            ..hello()
+        };
+        assert_eq!(Hello::decode(&hello.encode()).unwrap(), hello);
+    }
+    let wrong = Hello {
+        key_bits: Some(65),
+        ..hello()
+    };
+    assert!(matches!(
+        Hello::decode(&wrong.encode()),
+        Err(WireError::PeerMisbehaved(Misbehaviour::BadValue {
+            what: "bits of a key",
+            ..
+        }))
+    ));
 }
 
 #[test]

@@ -21,7 +21,6 @@ static SPEC: Spec = Spec {
     name: "toy",
     source: "nobody",
     security: Security::SemiHonest,
-    offline: None,
     exact: None,
     has_semi_honest_form: false,
     max_items: 1000,

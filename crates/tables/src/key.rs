@@ -88,12 +88,20 @@ impl KeySpec {
         &self.columns
     }
 
+    /// The bits of the keys, if they are numbers of a declared width: those of one column with such a profile.
+    pub fn bits(&self) -> Option<u32> {
+        match &self.columns[..] {
+            [column] => column.profile.bits(),
+            _ => None,
+        }
+    }
+
     /// What the contract says about the key: one profile id per column, in order. Column names are not part
     /// of it; they stay private and may differ.
     pub fn normalization(&self) -> Vec<String> {
         self.columns
             .iter()
-            .map(|c| c.profile.id().to_owned())
+            .map(|c| c.profile.id().into_owned())
             .collect()
     }
 }
@@ -114,6 +122,15 @@ mod tests {
                 .normalization(),
             ["exact/1"]
         );
+    }
+
+    #[test]
+    fn only_a_single_number_has_bits() {
+        let bits = |key, normalize: &[&str]| KeySpec::parse(key, normalize).unwrap().bits();
+        assert_eq!(bits("ip", &["ip=ipv4"]), Some(32));
+        assert_eq!(bits("n", &["n=integer:7"]), Some(7));
+        assert_eq!(bits("n", &[]), None);
+        assert_eq!(bits("n,m", &["n=integer:7"]), None);
     }
 
     #[test]

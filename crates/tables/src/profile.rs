@@ -16,6 +16,7 @@ mod unicode;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -43,6 +44,26 @@ pub enum Profile {
     Phone(Region),
     /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
     Sha256Hex,
+    /// An IPv4 address in dotted decimal, such as `192.0.2.7`, with no leading zeros, which some read as octal.
+    Ipv4,
+    /// A whole number from 0 to 2^bits − 1 in decimal digits; leading zeros mean nothing.
+    Integer(IntegerBits),
+}
+
+/// The bits of an [`Profile::Integer`], 1 to 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerBits(u8);
+
+impl IntegerBits {
+    /// So many bits; `None` if they are not 1 to 64.
+    pub fn new(bits: u32) -> Option<IntegerBits> {
+        (1..=64).contains(&bits).then_some(IntegerBits(bits as u8))
+    }
+
+    /// The number of bits.
+    pub fn get(self) -> u32 {
+        self.0.into()
+    }
 }
 
 #[cfg(feature = "phone")]
@@ -72,8 +93,8 @@ impl Profile {
     ///
     /// The region of a phone profile is not part of it: E.164 numbers are the same wherever
     /// they were written, and two parties may well keep numbers of different countries.
-    pub fn id(&self) -> &'static str {
-        match self {
+    pub fn id(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Profile::Exact => "exact/1",
             #[cfg(feature = "unicode")]
             Profile::Text => "text/1",
@@ -82,6 +103,29 @@ impl Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(_) => "phone/2",
             Profile::Sha256Hex => "sha256-hex/1",
+            Profile::Ipv4 => "ipv4/1",
+            Profile::Integer(bits) => return Cow::Owned(format!("integer:{}/1", bits.get())),
+        })
+    }
+
+    /// The bits of its values, if these are numbers of a declared width.
+    pub fn bits(&self) -> Option<u32> {
+        match self {
+            Profile::Ipv4 => Some(32),
+            Profile::Integer(bits) => Some(bits.get()),
+            _ => None,
+        }
+    }
+
+    /// The number that a canonical text of this profile stands for, if it has [`bits`](Profile::bits).
+    pub(crate) fn number(&self, canonical: &str) -> Option<u64> {
+        match self {
+            Profile::Ipv4 => {
+                let address: Ipv4Addr = canonical.parse().ok()?;
+                Some(u32::from(address).into())
+            }
+            Profile::Integer(_) => canonical.parse().ok(),
+            _ => None,
         }
     }
 
@@ -97,6 +141,8 @@ impl Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(region) => phone::phone(value, *region),
             Profile::Sha256Hex => sha256_hex(value),
+            Profile::Ipv4 => ipv4(value),
+            Profile::Integer(bits) => integer(value, bits.get()),
         }
     }
 }
@@ -110,12 +156,14 @@ fn left_out(name: &str, feature: &str) -> Error {
     )
 }
 
-const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex";
+const NAMES: &str =
+    "profiles are: exact, text, email, phone:REGION, sha256-hex, ipv4, integer:BITS";
 
 impl FromStr for Profile {
     type Err = Error;
 
-    /// `exact`, `text`, `email`, `sha256-hex`, or `phone:` and a region such as `GB`.
+    /// `exact`, `text`, `email`, `sha256-hex`, `ipv4`, `phone:` and a region such as `GB`, or `integer:` and a number of
+    /// bits from 1 to 64.
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "exact" => Ok(Profile::Exact),
@@ -126,10 +174,17 @@ impl FromStr for Profile {
             #[cfg(not(feature = "unicode"))]
             "text" | "email" => Err(left_out(name, "unicode")),
             "sha256-hex" => Ok(Profile::Sha256Hex),
+            "ipv4" => Ok(Profile::Ipv4),
+            "integer" => Err(integer_needs_bits()),
             "phone" => Err(Error::usage(
                 "the phone profile needs a region",
                 "for example phone:GB, the region in which numbers without a country code are dialled",
             )),
+            _ if name.starts_with("integer:") => {
+                let bits = name["integer:".len()..].parse().ok();
+                let bits = bits.and_then(IntegerBits::new);
+                Ok(Profile::Integer(bits.ok_or_else(integer_needs_bits)?))
+            }
             _ => match name.strip_prefix("phone:") {
                 #[cfg(feature = "phone")]
                 Some(region) => Ok(Profile::Phone(region.parse()?)),
@@ -155,7 +210,46 @@ impl fmt::Display for Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(region) => write!(f, "phone:{region}"),
             Profile::Sha256Hex => f.write_str("sha256-hex"),
+            Profile::Ipv4 => f.write_str("ipv4"),
+            Profile::Integer(bits) => write!(f, "integer:{}", bits.get()),
         }
+    }
+}
+
+fn integer_needs_bits() -> Error {
+    Error::usage(
+        "the integer profile needs a number of bits from 1 to 64",
+        "for example integer:34, for numbers of ten digits",
+    )
+}
+
+fn ipv4(value: &str) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        return Normalized::Blank;
+    }
+    match trimmed.parse::<Ipv4Addr>() {
+        Ok(_) => Normalized::Valid(Cow::Borrowed(trimmed)),
+        Err(_) => Normalized::Invalid,
+    }
+}
+
+fn integer(value: &str, bits: u32) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        return Normalized::Blank;
+    }
+    // Not what `parse` accepts besides: a sign.
+    if !trimmed.bytes().all(|b| b.is_ascii_digit()) {
+        return Normalized::Invalid;
+    }
+    let digits = match trimmed.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    match digits.parse::<u64>() {
+        Ok(number) if number <= u64::MAX >> (64 - bits) => Normalized::Valid(Cow::Borrowed(digits)),
+        _ => Normalized::Invalid,
     }
 }
 

@@ -3,6 +3,9 @@
 //! A row's key is the sequence of its key columns' canonical byte strings. Its item is
 //! `BLAKE3-derive-key(context, len₁ ‖ bytes₁ ‖ len₂ ‖ bytes₂ ‖ …)`, lengths as eight
 //! little-endian bytes, so that ("ab", "c") differs from ("a", "bc").
+//!
+//! A key that is a number of a declared width ([`KeySpec::bits`]) can be compared as it is: the last eight bytes of its
+//! item are the number, little endian.
 
 use blake3::Hasher;
 use vesica_kernels::{
@@ -234,6 +237,15 @@ impl<'k> Canonical<'k> {
             &short[..rows],
             &mut digests[..rows],
         );
+        if self.key.bits().is_some() {
+            let profile = &self.key.columns()[0].profile;
+            for (key, digest) in keys.iter().zip(&mut digests) {
+                let number = key.get(8..).map(|text| str::from_utf8(text).ok());
+                if let Some(number) = number.flatten().and_then(|text| profile.number(text)) {
+                    digest[24..].copy_from_slice(&number.to_le_bytes());
+                }
+            }
+        }
         for ((pending, key), digest) in self.pending.drain(..).zip(keys).zip(digests) {
             take(match pending {
                 Pending::Blank => Item::Blank,
@@ -268,8 +280,11 @@ mod tests {
 
     fn digest(texts: &[&str]) -> [u8; 32] {
         let names = ["a", "b", "c"][..texts.len()].join(",");
-        let key = KeySpec::parse(&names, &[] as &[&str]).unwrap();
-        let mut canonical = Canonical::new(&key);
+        digest_of(&KeySpec::parse(&names, &[] as &[&str]).unwrap(), texts)
+    }
+
+    fn digest_of(key: &KeySpec, texts: &[&str]) -> [u8; 32] {
+        let mut canonical = Canonical::new(key);
         assert!(!canonical.add(&Texts(texts), |_, _, _| {}).unwrap());
         let mut digests = Vec::new();
         canonical
@@ -348,6 +363,23 @@ mod tests {
         assert_eq!(digest(&["ab", "c"]), blake3::derive_key(CONTEXT, &bytes));
         assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
         assert_ne!(digest(&["ab"]), digest(&["AB"]));
+    }
+
+    #[test]
+    fn numbers_are_in_their_items() {
+        for (profile, text, number) in [
+            ("ipv4", " 192.0.2.7", 0xc000_0207),
+            ("integer:34", "0009999999999", 9_999_999_999),
+            ("integer:64", "18446744073709551615", u64::MAX),
+            ("integer:1", "0", 0),
+        ] {
+            let key = KeySpec::parse("a", &[format!("a={profile}")]).unwrap();
+            let digest = digest_of(&key, &[text]);
+            assert_eq!(digest[24..], u64::to_le_bytes(number), "{profile}");
+            let canonical = text.trim().trim_start_matches('0');
+            let canonical = if canonical.is_empty() { "0" } else { canonical };
+            assert_eq!(digest[..24], expected(canonical)[..24]);
+        }
     }
 
     #[test]

@@ -172,6 +172,7 @@ impl<'a> Party<'a> {
     fn job(&self, role: Role, key: &KeySpec) -> Result<Job, Error> {
         let job = Job {
             memory: self.resources.for_a_bucket(),
+            key_bits: key.bits(),
             ..self
                 .terms
                 .job(role, key.normalization(), self.value.as_ref())

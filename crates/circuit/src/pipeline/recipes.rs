@@ -265,7 +265,6 @@ const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
         name,
         source,
         security: Security::SemiHonest,
-        offline: None,
         exact: None,
         has_semi_honest_form: false,
         max_items: MAX_ITEMS,

@@ -1,4 +1,4 @@
-//! Random inputs whose intersection is known: 128-bit items, half of the smaller set shared.
+//! Random inputs whose intersection is known: 128-bit items, or different numbers, half of the smaller set shared.
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -13,18 +13,41 @@ pub(super) fn shared(setup: &Setup) -> u64 {
 
 /// Digests of one party's items, in a random order.
 pub(super) fn digests(setup: &Setup) -> Vec<[u8; 32]> {
+    let mut digests = match setup.key_bits {
+        None => strings(setup),
+        Some(bits) => numbers(setup, bits),
+    };
+    shuffle(&mut digests, setup);
+    digests
+}
+
+/// Numbers of so many bits, spread over all of them; those of the sender that are not shared come after the receiver's.
+fn numbers(setup: &Setup, bits: u32) -> Vec<[u8; 32]> {
+    let shared = shared(setup);
+    let digest = |i: u64| {
+        let own = i >= shared && setup.part == Part::Sender;
+        let i = if own { i + setup.receiver_size } else { i };
+        // A product with an odd number permutes the residues modulo 2^bits.
+        let number = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits));
+        let mut digest = *blake3::hash(&number.to_le_bytes()).as_bytes();
+        digest[24..].copy_from_slice(&number.to_le_bytes());
+        digest
+    };
+    (0..size(setup)).map(digest).collect()
+}
+
+/// Strings of 128 bits.
+fn strings(setup: &Setup) -> Vec<[u8; 32]> {
     let shared = shared(setup);
     let mut common = generator(setup, 0);
     let mut own = generator(setup, own_stream(setup.part));
-    let mut digests: Vec<[u8; 32]> = (0..size(setup))
+    (0..size(setup))
         .map(|i| {
             let mut item = [0; 16];
             if i < shared { &mut common } else { &mut own }.fill_bytes(&mut item);
             *blake3::hash(&item).as_bytes()
         })
-        .collect();
-    shuffle(&mut digests, setup);
-    digests
+        .collect()
 }
 
 /// The indices of those of [`digests`] that both sets hold, ascending.
@@ -104,12 +127,15 @@ mod tests {
 
     #[test]
     fn what_is_expected_is_the_intersection() {
-        for (receiver_size, sender_size) in [(0, 5), (1, 1), (7, 100), (100, 7), (64, 64)] {
+        let sizes = [(0, 5), (1, 1), (7, 100), (100, 7), (64, 64)];
+        let kinds = sizes.map(|sizes| [None, Some(7), Some(64)].map(|bits| (sizes, bits)));
+        for ((receiver_size, sender_size), key_bits) in kinds.into_iter().flatten() {
             let setup = |part| Setup {
                 part,
                 protocol: "dh".into(),
                 security: Security::Malicious,
                 reveal: Reveal::Matches,
+                key_bits,
                 threads: NonZeroUsize::MIN,
                 receiver_size,
                 sender_size,

@@ -30,7 +30,11 @@ pub(crate) use party::run as party;
 
 pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
     vesica_kernels::limit(options.backend.backend());
-    let text = match (options.protocol, options.receiver_size, options.sender_size) {
+    let text = match (
+        options.protocol()?,
+        options.receiver_size,
+        options.sender_size,
+    ) {
         (Some(protocol), Some(receiver_size), Some(sender_size)) if !options.yardstick => {
             measure(options, protocol, receiver_size, sender_size)?
         }
@@ -67,6 +71,7 @@ fn measure(
 ) -> Result<String, Failure> {
     let security = options.security(protocol)?;
     let reveal = options.reveal(protocol)?;
+    let key_bits = options.key_bits()?;
     if options.transport == Carrier::Tcp {
         let _ = writeln!(
             std::io::stderr(),
@@ -81,6 +86,7 @@ fn measure(
         protocol: protocol.name.to_owned(),
         security,
         reveal,
+        key_bits,
         threads: options.threads,
         receiver_size,
         sender_size,

@@ -154,6 +154,7 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
             scale: 0,
             repeated: RepeatedKeys::Refuse,
         }),
+        key_bits: setup.key_bits,
         ..Job::new(role, vec!["exact/1".into()])
     };
     let mut set = MemorySet::new(&digests, values.as_deref())?;
@@ -164,10 +165,14 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
     // From the agreed contract to the result.
     let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
     let phases: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
-    let prepare = phases.iter().find(|phase| phase.phase == "prepare");
+    let offline = |phase: &&&PhaseTraffic| ["prepare", "offline"].contains(&phase.phase.as_str());
     Ok(Done {
         total: phases.iter().map(|phase| phase.seconds).sum(),
-        offline: prepare.map_or(0.0, |phase| phase.seconds),
+        offline: phases
+            .iter()
+            .filter(offline)
+            .map(|phase| phase.seconds)
+            .sum(),
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
         phases: phases.into_iter().cloned().collect(),

@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub(super) protocol: String,
     pub(super) security: Security,
     pub(super) reveal: Reveal,
+    /// The bits of items that are numbers.
+    pub(super) key_bits: Option<u32>,
     pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,
@@ -67,7 +69,7 @@ pub(super) enum Say {
 pub(super) struct Done {
     /// From the agreed contract to the result.
     pub(super) total: f64,
-    /// The part of it that needs neither items nor the peer.
+    /// The part of it that needs no items.
     pub(super) offline: f64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,

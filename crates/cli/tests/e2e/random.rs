@@ -66,8 +66,8 @@ fn published(block: &str, count: u64, run: impl Fn(Variant, u64) + Sync) {
 
 fn job(trial: &Trial, role: Role) -> Job {
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
-    let profiles = spec.columns().iter().map(|column| column.profile.id());
-    let mut job = Job::new(role, profiles.map(str::to_owned).collect());
+    let mut job = Job::new(role, spec.normalization());
+    job.key_bits = spec.bits();
     job.protocol = ProtocolRequest::named(trial.protocol);
     job.security = trial.security;
     job.lambda = trial.lambda;

@@ -91,15 +91,19 @@ enum Column {
     Email,
     Phone,
     Hash,
+    Address,
+    Number,
 }
 
 impl Column {
-    const ALL: [Column; 5] = [
+    const ALL: [Column; 7] = [
         Column::Exact,
         Column::Text,
         Column::Email,
         Column::Phone,
         Column::Hash,
+        Column::Address,
+        Column::Number,
     ];
 
     /// The value of `--normalize`, after the column's name.
@@ -110,6 +114,8 @@ impl Column {
             Column::Email => "email",
             Column::Phone => "phone:GB",
             Column::Hash => "sha256-hex",
+            Column::Address => "ipv4",
+            Column::Number => "integer:10",
         }
     }
 
@@ -156,6 +162,15 @@ impl Column {
                 let hash = blake3::hash(&number.to_le_bytes()).to_hex().to_string();
                 any_case(hash, dice)
             }
+            // A block of addresses that crosses a byte.
+            Column::Address => {
+                let [a, b] = (0x07f0 + number as u16).to_be_bytes();
+                dice.pick(&["10.0.{}", " 10.0.{} "])
+                    .replace("{}", &format!("{a}.{b}"))
+            }
+            Column::Number => dice
+                .pick(&["{}", "00{}", " {}"])
+                .replace("{}", &number.to_string()),
         }
     }
 
@@ -167,6 +182,8 @@ impl Column {
             Column::Email => dice.pick(&["", " ", "nobody"]).into(),
             Column::Phone => dice.pick(&["", "12", "call me"]).into(),
             Column::Hash => dice.pick(&["", "abc", "00"]).into(),
+            Column::Address => dice.pick(&["", "10.0.7", "10.0.7.07"]).into(),
+            Column::Number => dice.pick(&["", "-1", "1024", "1.0"]).into(),
         }
     }
 }
@@ -249,10 +266,16 @@ impl Trial {
         };
         let sizes = [size(dice), size(dice)];
         let tables = sizes.map(|size| Self::table(&columns, size, range, dice));
-        let lambda = dice.pick(&[40, 40, 40, 64]);
-        let full = (spec(protocol).working_bytes)(sizes[0], sizes[1]);
+        let bits = match &columns[..] {
+            [Column::Address] => Some(32),
+            [Column::Number] => Some(10),
+            _ => None,
+        };
+        let most = spec(protocol).max_lambda_of(sizes, bits);
+        let lambda = dice.pick(&[40, 40, 40, 64]).min(most.unwrap_or(64));
+        let full = spec(protocol).working_bytes_of(sizes, bits);
         let limit = full - full / 16;
-        let split = vesica_session::split(spec(protocol), sizes[0], sizes[1], lambda, limit);
+        let split = vesica_session::split(spec(protocol), sizes, bits, lambda, limit);
         let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));

@@ -140,15 +140,14 @@ impl Layout {
     }
 
     /// The residues of some keys, `per_bin` of each. The first key is that of OT number `first`; the keys are used up.
-    fn residues(&self, first: usize, keys: &mut [Block], out: &mut [u64]) {
+    fn residues(&self, first: usize, keys: &mut [Block], pads: &mut [Block], out: &mut [u64]) {
         let each = self.key_blocks();
-        let mut pads = Zeroizing::new(vec![0 as Block; keys.len() * each]);
-        self.hash.expand((first * each) as u128, keys, &mut pads);
+        self.hash.expand((first * each) as u128, keys, pads);
         let modulus = self.shape.modulus;
         let rows = out.chunks_exact_mut(self.shape.per_bin);
         for (out, pad) in rows.zip(pads.chunks_exact(each)) {
             let bytes: &[u8] = bytemuck::must_cast_slice(pad);
-            residues::unpack(Backend::Best, modulus, &bytes[..self.offer_bytes()], out);
+            residues::unpack(Backend::Best, modulus, bytes, out);
             if !residues::all_reduced(Backend::Best, modulus, out) {
                 self.select(bytes, out);
             }
@@ -160,11 +159,48 @@ impl Layout {
         let modulus = self.shape.modulus;
         let mut candidates = Zeroizing::new(vec![0; self.candidates]);
         let mut kept = Zeroizing::new(vec![0; self.candidates + 1]);
-        let pad = &pad[..modulus.bytes(self.candidates)];
         residues::unpack(Backend::Best, modulus, pad, &mut candidates);
         let count = residues::select(&candidates, 0, modulus.get(), &mut kept);
         kept[count..].fill(0);
         out.copy_from_slice(&kept[..out.len()]);
+    }
+}
+
+/// Buffers for the work on one bin.
+struct Scratch {
+    keys: Zeroizing<Vec<Block>>,
+    pads: Zeroizing<Vec<Block>>,
+    /// Residues of the keys for a choice bit of 0 and of 1, or of those that the receiver has.
+    residues: [Zeroizing<Vec<u64>>; 2],
+    offer: Zeroizing<Vec<u64>>,
+}
+
+impl Scratch {
+    fn new(layout: &Layout) -> Self {
+        let (bits, rows) = (layout.bits(), layout.shape.per_bin);
+        Scratch {
+            keys: Zeroizing::new(vec![0; bits]),
+            pads: Zeroizing::new(vec![0; bits * layout.key_blocks()]),
+            residues: [(); 2].map(|()| Zeroizing::new(vec![0; bits * rows])),
+            offer: Zeroizing::new(vec![0; rows]),
+        }
+    }
+
+    /// Sets residues number `which` to those of `keys`, each with `offset` added. The first key is that of OT number
+    /// `first`.
+    fn residues(
+        &mut self,
+        layout: &Layout,
+        which: usize,
+        keys: &[Block],
+        offset: Block,
+        first: usize,
+    ) {
+        for (to, key) in self.keys.iter_mut().zip(keys) {
+            *to = key ^ offset;
+        }
+        let out = &mut self.residues[which];
+        layout.residues(first, &mut self.keys, &mut self.pads, out);
     }
 }
 
@@ -213,21 +249,24 @@ impl<'a> Sender<'a> {
     }
 
     /// Step 2 for one bin: from its u, which is used up, to its v and the packed offers.
-    fn bin(&self, bin: usize, u: &mut [u64], v: &mut [u64], offers: &mut [u8]) {
+    fn bin(
+        &self,
+        bin: usize,
+        u: &mut [u64],
+        v: &mut [u64],
+        offers: &mut [u8],
+        scratch: &mut Scratch,
+    ) {
         let layout = self.layout;
         let (bits, rows, modulus) = (layout.bits(), u.len(), layout.shape.modulus);
-        let of_bin = &self.keys[bin * bits..][..bits];
-        let [mut zeros, mut ones] = [(); 2].map(|()| Zeroizing::new(vec![0; bits * rows]));
-        for (residues, offset) in [(&mut zeros, 0), (&mut ones, self.delta)] {
-            let keys = of_bin.iter().map(|key| key ^ offset);
-            let mut keys = Zeroizing::new(keys.collect::<Vec<_>>());
-            layout.residues(self.first + bin * bits, &mut keys, residues);
-        }
-        let mut offer = vec![0; rows];
+        let (keys, first) = (&self.keys[bin * bits..][..bits], self.first + bin * bits);
+        scratch.residues(layout, 0, keys, 0, first);
+        scratch.residues(layout, 1, keys, self.delta, first);
+        let [zeros, ones] = &scratch.residues;
         let pairs = zeros.chunks_exact(rows).zip(ones.chunks_exact(rows));
         for ((zero, one), out) in pairs.zip(offers.chunks_exact_mut(layout.offer_bytes())) {
-            residues::offer_bit(Backend::Best, modulus, zero, one, u, v, &mut offer);
-            residues::pack(Backend::Best, modulus, &offer, out);
+            residues::offer_bit(Backend::Best, modulus, zero, one, u, v, &mut scratch.offer);
+            residues::pack(Backend::Best, modulus, &scratch.offer, out);
         }
     }
 
@@ -248,7 +287,12 @@ impl<'a> Sender<'a> {
                 .zip(v.par_chunks_exact_mut(rows))
                 .zip(offers.par_chunks_exact_mut(each))
                 .enumerate()
-                .for_each(|(i, ((u, v), offers))| self.bin(part * together + i, u, v, offers));
+                .for_each_init(
+                    || Scratch::new(self.layout),
+                    |scratch, (i, ((u, v), offers))| {
+                        self.bin(part * together + i, u, v, offers, scratch);
+                    },
+                );
             for frame in offers.chunks(MAX_FRAME) {
                 channel.send(OFFERS, frame.to_vec())?;
             }
@@ -280,20 +324,18 @@ impl Receiver<'_> {
     }
 
     /// Step 3 for one bin: from the packed offers to its r. Returns whether the offers are residues.
-    fn bin(&self, bin: usize, offers: &[u8], r: &mut [u64]) -> bool {
+    fn bin(&self, bin: usize, offers: &[u8], r: &mut [u64], scratch: &mut Scratch) -> bool {
         let layout = self.layout;
         let (bits, rows, modulus) = (layout.bits(), r.len(), layout.shape.modulus);
-        let mut keys = Zeroizing::new(self.t[bin * bits..][..bits].to_vec());
-        let mut known = Zeroizing::new(vec![0; bits * rows]);
-        layout.residues(self.first + bin * bits, &mut keys, &mut known);
-        let mut offer = vec![0; rows];
+        let keys = &self.t[bin * bits..][..bits];
+        scratch.residues(layout, 0, keys, 0, self.first + bin * bits);
         let mut reduced = true;
-        let offers = offers.chunks_exact(layout.offer_bytes());
-        for (bit, (known, packed)) in known.chunks_exact(rows).zip(offers).enumerate() {
-            residues::unpack(Backend::Best, modulus, packed, &mut offer);
-            reduced &= residues::all_reduced(Backend::Best, modulus, &offer);
+        for (bit, known) in scratch.residues[0].chunks_exact(rows).enumerate() {
+            let (packed, offer) = (&offers[bit * layout.offer_bytes()..], &mut scratch.offer);
+            residues::unpack(Backend::Best, modulus, packed, offer);
+            reduced &= residues::all_reduced(Backend::Best, modulus, offer);
             let mask = (self.s[bin] >> bit & 1).wrapping_neg();
-            residues::take_bit(Backend::Best, modulus, known, &offer, mask, r);
+            residues::take_bit(Backend::Best, modulus, known, offer, mask, r);
         }
         reduced
     }
@@ -315,7 +357,10 @@ impl Receiver<'_> {
                 .par_chunks_exact_mut(rows)
                 .zip(offers.par_chunks_exact(each))
                 .enumerate()
-                .map(|(i, (r, offers))| self.bin(part * together + i, offers, r))
+                .map_init(
+                    || Scratch::new(self.layout),
+                    |scratch, (i, (r, offers))| self.bin(part * together + i, offers, r, scratch),
+                )
                 .reduce(|| true, |a, b| a & b);
             if !reduced {
                 return Err(Misbehaviour::BadValue {
@@ -414,7 +459,7 @@ fn receive_with(
 pub struct Ot;
 
 impl Source for Ot {
-    const NAME: &'static str = "ot";
+    const PROTOCOL: &'static str = "ole-ot";
 
     fn receive(
         channel: &mut dyn Channel,
@@ -514,7 +559,8 @@ mod tests {
             let q = layout.shape.modulus.get() as usize;
             let mut keys: Vec<Block> = (0..2000).collect();
             let mut out = vec![0; 2000 * 50];
-            layout.residues(0, &mut keys, &mut out);
+            let mut pads = vec![0; 2000 * layout.key_blocks()];
+            layout.residues(0, &mut keys, &mut pads, &mut out);
             let mut counts = vec![0f64; q];
             for value in out {
                 counts[value as usize] += 1.0;

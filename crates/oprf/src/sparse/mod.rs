@@ -232,7 +232,6 @@ pub const fn spec<M: Message>(
         name,
         source,
         security: Security::SemiHonest,
-        offline: None,
         exact: None,
         has_semi_honest_form: false,
         max_items,

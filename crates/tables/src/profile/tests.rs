@@ -152,10 +152,19 @@ fn tables_are_those_of_the_version() {
 
 #[test]
 fn names_and_versions() {
-    for name in ["exact", "text", "email", "phone:GB", "sha256-hex"] {
+    for name in [
+        "exact",
+        "text",
+        "email",
+        "phone:GB",
+        "sha256-hex",
+        "ipv4",
+        "integer:34",
+    ] {
         let profile: Profile = name.parse().unwrap();
         assert_eq!(profile.to_string(), name);
-        let (kind, version) = profile.id().split_once('/').unwrap();
+        let id = profile.id();
+        let (kind, version) = id.split_once('/').unwrap();
         assert!(name.starts_with(kind));
         assert_eq!(version, if kind == "phone" { "2" } else { "1" });
     }
@@ -170,6 +179,12 @@ fn names_and_versions() {
         "phone:AQ",
         "phone:001",
         "sha256",
+        "ipv6",
+        "integer",
+        "integer:",
+        "integer:0",
+        "integer:65",
+        "integer:x",
     ] {
         let error = name.parse::<Profile>().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage);
@@ -186,6 +201,8 @@ fn profiles() -> impl Strategy<Value = Profile> {
         "phone:US".parse().unwrap(),
         "phone:AR".parse().unwrap(),
         Profile::Sha256Hex,
+        Profile::Ipv4,
+        "integer:20".parse().unwrap(),
     ])
 }
 
@@ -194,6 +211,8 @@ fn values() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
         "[ +()0-9-]{0,20}",
+        "[0-9]{1,7}",
+        "[0-9]{1,3}(\\.[0-9]{1,3}){3}",
         "\\PC{0,5}@\\PC{0,8}(\\.org)?",
         "[ a-zA-Z\u{ad}\u{301}\u{345}\u{3a3}ßİﬁ½\u{1e9e}\u{200b}]{0,12}",
     ]
