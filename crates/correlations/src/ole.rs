@@ -14,6 +14,8 @@
 //! for each bin. What a party chooses is expanded from a seed, row by row; what follows from the other's choices is
 //! stored, in as many bits as Q has.
 
+pub mod lattice;
+
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
