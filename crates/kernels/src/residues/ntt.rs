@@ -131,11 +131,15 @@ pub(super) fn below<W: Word>(x: W, bound: W) -> W {
     x.smaller(x.minus(bound))
 }
 
-/// The factors of all stages, one after the other.
-struct Factors<W> {
-    factors: Vec<W>,
-    quotients: Vec<W>,
+/// Factors that are used together, and their quotients, in cache lines of their own.
+#[repr(align(64))]
+struct Line<W> {
+    factors: [W; LANES],
+    quotients: [W; LANES],
 }
+
+/// The factors of all stages, one after the other.
+struct Factors<W>(Vec<Line<W>>);
 
 /// A transform: N and p with their tables.
 pub struct Ntt<W> {
@@ -214,15 +218,16 @@ impl<W: Word> Factors<W> {
             };
             all.extend((0..blocks.max(LANES)).map(|i| factor(i % blocks)));
         }
-        Factors {
-            factors: all.iter().map(|factor| factor.0).collect(),
-            quotients: all.iter().map(|factor| factor.1).collect(),
-        }
+        let line = |factors: &[Factor<W>; LANES]| Line {
+            factors: factors.map(|factor| factor.0),
+            quotients: factors.map(|factor| factor.1),
+        };
+        Factors(all.as_chunks().0.iter().map(line).collect())
     }
 
-    /// The factors of a stage, and their quotients, in vectors.
+    /// The factors of a stage.
     #[inline(always)]
-    fn stage(&self, stage: u32) -> (&[[W; LANES]], &[[W; LANES]]) {
+    fn stage(&self, stage: u32) -> &[Line<W>] {
         let lanes = LANES.trailing_zeros();
         // Stages up to number `lanes` have one vector each.
         let start = if stage < lanes {
@@ -231,10 +236,7 @@ impl<W: Word> Factors<W> {
             lanes as usize - 1 + (1usize << (stage - lanes))
         };
         let count = 1usize << stage.saturating_sub(lanes);
-        (
-            &self.factors.as_chunks().0[start..start + count],
-            &self.quotients.as_chunks().0[start..start + count],
-        )
+        &self.0[start..start + count]
     }
 }
 
@@ -243,18 +245,17 @@ impl<W: Word> Factors<W> {
 fn forward_stage<W: Word>(ntt: &Ntt<W>, stage: u32, x: &[W], y: &mut [W]) {
     let p = W::from_u64(ntt.modulus.get());
     let twice = p.plus(p);
-    let (factors, quotients) = ntt.roots.stage(stage);
+    let lines = ntt.roots.stage(stage);
     let (low, high) = x.split_at(ntt.length / 2);
     let (low, high) = (low.as_chunks::<LANES>().0, high.as_chunks::<LANES>().0);
     let out = y.as_chunks_mut::<{ 2 * LANES }>().0;
-    let count = factors.len();
-    let quotients = &quotients[..count];
+    let count = lines.len();
     let groups = low.chunks_exact(count).zip(high.chunks_exact(count));
     for (out, (low, high)) in out.chunks_exact_mut(count).zip(groups) {
-        for i in 0..count {
+        for (i, line) in lines.iter().enumerate() {
             for lane in 0..LANES {
                 let a = below(low[i][lane], twice);
-                let b = times(high[i][lane], factors[i][lane], quotients[i][lane], p);
+                let b = times(high[i][lane], line.factors[lane], line.quotients[lane], p);
                 out[i][2 * lane] = a.plus(b);
                 out[i][2 * lane + 1] = a.plus(twice).minus(b);
             }
@@ -267,25 +268,24 @@ fn forward_stage<W: Word>(ntt: &Ntt<W>, stage: u32, x: &[W], y: &mut [W]) {
 fn inverse_stage<W: Word>(ntt: &Ntt<W>, stage: u32, x: &[W], y: &mut [W]) {
     let p = W::from_u64(ntt.modulus.get());
     let twice = p.plus(p);
-    let (factors, quotients) = ntt.inverse_roots.stage(stage);
+    let lines = ntt.inverse_roots.stage(stage);
     let (low, high) = y.split_at_mut(ntt.length / 2);
     let (low, high) = (
         low.as_chunks_mut::<LANES>().0,
         high.as_chunks_mut::<LANES>().0,
     );
     let pairs = x.as_chunks::<{ 2 * LANES }>().0;
-    let count = factors.len();
-    let quotients = &quotients[..count];
+    let count = lines.len();
     let groups = low
         .chunks_exact_mut(count)
         .zip(high.chunks_exact_mut(count));
     for (pairs, (low, high)) in pairs.chunks_exact(count).zip(groups) {
-        for i in 0..count {
+        for (i, line) in lines.iter().enumerate() {
             for lane in 0..LANES {
                 let (a, b) = (pairs[i][2 * lane], pairs[i][2 * lane + 1]);
                 low[i][lane] = below(a.plus(b), twice);
                 let difference = a.plus(twice).minus(b);
-                high[i][lane] = times(difference, factors[i][lane], quotients[i][lane], p);
+                high[i][lane] = times(difference, line.factors[lane], line.quotients[lane], p);
             }
         }
     }
