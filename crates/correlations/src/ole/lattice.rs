@@ -23,9 +23,9 @@
 //!      multiply, to fewer bits still (as Kyber does: Bos et al., EuroS&P 2018). Both are functions of what is flooded.
 //! - The factor w of the public key has the error distribution, not the ternary one. RLWE with such secrets is as hard
 //!   as with uniform ones (Applebaum, Cash, Peikert, Sahai, CRYPTO 2009), and its noise is hidden in any case.
-//! - Slots hold Q itself, of up to 61 bits: there is one ciphertext, and no Chinese remainder theorem over several
-//!   plaintext moduli, where the paper takes one for Q that its library does not. The paper's way leaks: u·s + v over
-//!   the integers needs v far beyond its range.
+//! - Slots hold Q itself, of up to 62 bits. The paper takes several plaintext moduli and the Chinese remainder theorem
+//!   for a Q that its library does not take, and its way leaks: over the integers u·(s + v/u) has some Q² values, so the
+//!   multiple of Q that hides all but its remainder must be drawn from 2^λ·Q, where the paper draws from 2^λ.
 //! - Masks of fresh ciphertexts, and of the public key, come from one seed; the receiver sends bodies only.
 //!
 //! **λ.** Two events share 2^-λ: the statistical distance of the answers, and a coefficient of an answer that decrypts

@@ -168,7 +168,7 @@ impl Scheme {
         let small: Zeroizing<Vec<i32>> =
             Zeroizing::new(digits.iter().map(|digit| *digit as i32 - 1).collect());
         let mut key = self.ring.zero();
-        self.ring.add_small(&small, &mut key);
+        self.ring.add_small(&small, 0, &mut key);
         self.ring.forward(&mut key);
         SecretKey(key)
     }

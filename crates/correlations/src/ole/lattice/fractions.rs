@@ -6,6 +6,9 @@ use zeroize::Zeroizing;
 /// Limbs of 64 bits of a fraction.
 pub const LIMBS: usize = 3;
 
+/// Fractions whose floods are drawn at a time.
+const CHUNK: usize = 128;
+
 /// A fraction of q, in units of 2^-192·q.
 pub type Fraction = [u64; LIMBS];
 
@@ -25,13 +28,15 @@ pub fn flood(fractions: &mut Fractions, bits: u32, prg: &mut Prg) {
     };
     let mask: Fraction = std::array::from_fn(|limb| below(bits, limb));
     let half: Fraction = std::array::from_fn(|limb| below(bits, limb) & !below(bits - 1, limb));
-    let mut words = Zeroizing::new(vec![0; LIMBS * fractions.len()]);
-    fill_words(prg, &mut words);
-    let words = words.as_chunks::<LIMBS>().0;
-    for (fraction, words) in fractions.iter_mut().zip(words) {
-        let flood = std::array::from_fn(|limb| words[limb] & mask[limb]);
-        // −h is the complement of h, plus 1.
-        *fraction = add(add(*fraction, flood, 0), half.map(|limb| !limb), 1);
+    let mut words = Zeroizing::new([0; LIMBS * CHUNK]);
+    for fractions in fractions.chunks_mut(CHUNK) {
+        fill_words(prg, &mut words[..]);
+        let words = words.as_chunks::<LIMBS>().0;
+        for (fraction, words) in fractions.iter_mut().zip(words) {
+            let flood = std::array::from_fn(|limb| words[limb] & mask[limb]);
+            // −h is the complement of h, plus 1.
+            *fraction = add(add(*fraction, flood, 0), half.map(|limb| !limb), 1);
+        }
     }
 }
 
@@ -69,16 +74,16 @@ pub(super) fn add(a: Fraction, b: Fraction, carry: u64) -> Fraction {
     })
 }
 
-/// Words of a generator.
+/// Words of a generator, an even number of them.
 pub(super) fn fill_words(prg: &mut Prg, out: &mut [u64]) {
-    let mut blocks = Zeroizing::new([0 as Block; 64]);
-    for out in out.chunks_mut(2 * blocks.len()) {
-        let blocks = &mut blocks[..out.len().div_ceil(2)];
+    let mut blocks = Zeroizing::new([0 as Block; 128]);
+    let (pairs, rest) = out.as_chunks_mut::<2>();
+    assert!(rest.is_empty());
+    for pairs in pairs.chunks_mut(blocks.len()) {
+        let blocks = &mut blocks[..pairs.len()];
         prg.fill(blocks);
-        for (out, block) in out.chunks_mut(2).zip(blocks.iter()) {
-            for (i, out) in out.iter_mut().enumerate() {
-                *out = (block >> (64 * i)) as u64;
-            }
+        for (pair, block) in pairs.iter_mut().zip(blocks.iter()) {
+            *pair = [*block as u64, (block >> 64) as u64];
         }
     }
 }

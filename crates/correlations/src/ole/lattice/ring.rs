@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 use super::fractions::fill_words;
 use super::parameters::COINS;
 
+/// Numbers of the error distribution that are drawn at a time.
+const CHUNK: usize = 256;
+
 /// A polynomial: a row of N residues for each ciphertext prime, wiped when dropped.
 #[derive(Clone)]
 pub struct Polynomial {
@@ -31,7 +34,8 @@ impl Polynomial {
         self.residues.chunks_exact(self.length)
     }
 
-    pub(super) fn rows_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
+    /// The same, to be changed.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
         self.residues.chunks_exact_mut(self.length)
     }
 
@@ -95,12 +99,13 @@ impl Ring {
 
     /// Adds an error, in coefficients.
     pub fn add_error(&self, prg: &mut Prg, polynomial: &mut Polynomial) {
-        let length = self.length;
-        let mut words = Zeroizing::new(vec![0; length]);
-        fill_words(prg, &mut words);
-        let mut small = Zeroizing::new(vec![0; length]);
-        rns::centred_ones(Backend::Best, COINS, &words, &mut small);
-        self.add_small(&small, polynomial);
+        let mut words = Zeroizing::new([0; CHUNK]);
+        let mut small = Zeroizing::new([0; CHUNK]);
+        for start in (0..self.length).step_by(CHUNK) {
+            fill_words(prg, &mut words[..]);
+            rns::centred_ones(Backend::Best, COINS, &words[..], &mut small[..]);
+            self.add_small(&small[..], start, polynomial);
+        }
     }
 
     /// Numbers modulo t, in −t/2 to t/2, modulo each prime.
@@ -135,11 +140,11 @@ impl Ring {
         out
     }
 
-    /// Adds small numbers, in coefficients.
-    pub fn add_small(&self, small: &[i32], polynomial: &mut Polynomial) {
+    /// Adds small numbers to the coefficients from number `start` on.
+    pub fn add_small(&self, small: &[i32], start: usize, polynomial: &mut Polynomial) {
         for (p, row) in self.primes().zip(polynomial.rows_mut()) {
             let p = p.get() as u32;
-            for (out, small) in row.iter_mut().zip(small) {
+            for (out, small) in row[start..].iter_mut().zip(small) {
                 let residue = (*small as u32).wrapping_add((small >> 31) as u32 & p);
                 *out = below(*out + residue, p);
             }
