@@ -1,5 +1,5 @@
 //! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on
-//! them, and the choices that its tables compare.
+//! them, and the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away.
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12
@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod lattice;
 pub mod narrow_masks;
 pub mod okvs_message;
 pub mod paper_width;

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use vesica_correlations::bulk::{self, Favour, SemiHonest};
 use vesica_correlations::cot::{Receiver, Sender};
 use vesica_correlations::field::Field;
+use vesica_correlations::ole::lattice::{self, Parameters};
+use vesica_correlations::ole::{ReceiverHalf, SenderHalf, Shape};
 use vesica_correlations::ot_extension::{self, Security};
 use vesica_correlations::silent::{self, Bit, Noise};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
+use vesica_primitives::block::Prg;
 use vesica_testing::{Tape, rng};
 use vesica_wire::{Channel, memory_pair};
 
@@ -251,8 +254,48 @@ fn bulk_transfers(c: &mut Criterion) {
     group.finish();
 }
 
+/// What a ciphertext of OLE tuples takes of each party, at the number of tuples for 2^20 items.
+fn ole_lattice(c: &mut Criterion) {
+    let mut group = c.benchmark_group("ole lattice");
+    let pool = one_thread();
+    for least in [40_961, 3 << 60] {
+        let (bins, per_bin) = (1_331_692, 28);
+        let shape = Shape {
+            modulus: lattice::modulus(least, bins, per_bin, 40).unwrap(),
+            bins,
+            per_bin,
+        };
+        let parameters = Parameters::new(shape, 40).unwrap();
+        let mut half = ReceiverHalf::random(shape, &mut rng(15));
+        let sender_half = SenderHalf::random(shape, &mut rng(16));
+        let (mut receiver, seed, body) =
+            lattice::Receiver::new(shape, parameters.clone(), &SESSION, &mut rng(17));
+        let sender = lattice::Sender::new(shape, parameters.clone(), &SESSION, seed, body);
+        let bits = shape.modulus.bits();
+        group.throughput(Throughput::Elements(parameters.length as u64));
+        group.bench_function(BenchmarkId::new("ciphertext", bits), |b| {
+            b.iter(|| pool.install(|| receiver.encrypt(&half, 0)));
+        });
+        let ciphertext = sender.ciphertext(0, receiver.encrypt(&half, 0));
+        let mut prg = Prg::new(18);
+        let mut answer = || sender.answer(&sender_half, 0, 0, &ciphertext, &mut prg);
+        group.bench_function(BenchmarkId::new("answer", bits), |b| {
+            b.iter(|| {
+                let answer = pool.install(&mut answer);
+                lattice::messages::answer_to_bytes(&parameters, &answer)
+            });
+        });
+        let answer = answer();
+        group.bench_function(BenchmarkId::new("decryption", bits), |b| {
+            b.iter(|| pool.install(|| receiver.decrypt(&mut half, 0, 0, &answer)));
+        });
+    }
+    group.finish();
+}
+
 criterion_group!(
     benches,
+    ole_lattice,
     bulk_setup,
     bulk_transfers,
     base_transfers,

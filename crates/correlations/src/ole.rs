@@ -14,6 +14,7 @@
 //! for each bin. What a party chooses is expanded from a seed, row by row; what follows from the other's choices is
 //! stored, in as many bits as Q has.
 
+pub mod lattice;
 pub mod ot;
 
 use rand_core::CryptoRng;
@@ -67,9 +68,11 @@ pub trait Source: Send + Sync + 'static {
     /// The name, in commands and contracts, of the protocol that takes its tuples: `ole-` and a word for the source.
     const PROTOCOL: &'static str;
 
-    /// The modulus that it can use with the fewest bits, `least` or larger; the largest of those.
-    fn modulus(least: u64) -> Option<Modulus> {
-        largest_from(least, 2)
+    /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
+    /// to look at, the largest prime of the fewest bits.
+    fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {
+        let _ = (bins, per_bin, lambda);
+        largest_from(least)
     }
 
     /// Makes the receiver's half: the equation holds for all tuples with probability at least 1 − 2^-`lambda`, and the
@@ -98,10 +101,10 @@ pub trait Source: Send + Sync + 'static {
     ) -> Result<SenderHalf, Error>;
 }
 
-/// The largest prime that is 1 modulo `step`, of the fewest bits with which there is one that is `least` or larger.
-pub(crate) fn largest_from(least: u64, step: u64) -> Option<Modulus> {
+/// The largest prime of the fewest bits with which there is one that is `least` or larger.
+pub(crate) fn largest_from(least: u64) -> Option<Modulus> {
     let fewest = (u64::BITS - least.leading_zeros()).max(2);
-    let primes = (fewest..=residues::MAX_BITS).filter_map(|bits| largest(bits, step));
+    let primes = (fewest..=residues::MAX_BITS).filter_map(|bits| largest(bits, 2));
     primes.into_iter().find(|modulus| modulus.get() >= least)
 }
 

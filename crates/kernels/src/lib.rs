@@ -15,7 +15,7 @@
 //! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
 //! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
-//! | [`residues`] | 64-bit integers | the same for AVX2 |
+//! | [`residues`] | 32-bit and 64-bit integers | the same for AVX2 and AVX-512 |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
 pub mod aes;

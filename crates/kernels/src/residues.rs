@@ -1,7 +1,7 @@
 //! Rows of integers modulo an odd number of at most [`MAX_BITS`] bits: arithmetic, selection, and packing into as
 //! few bits as the modulus has.
 //!
-//! The AVX2 version is the portable code, compiled for wider registers. Moduli of at most [`NARROW_BITS`] bits take
+//! The versions for AVX2 and AVX-512 are the portable code, compiled for wider registers. Moduli of at most [`NARROW_BITS`] bits take
 //! products of 32 by 32 bits. Time and addresses do not depend on the values.
 
 use crate::Backend;
@@ -19,6 +19,7 @@ const GROUP: usize = 8;
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
+        "x86_64" if available512(backend) => "avx512";
         "x86_64" if available(backend) => "avx2";
         else "portable"
     )
@@ -29,7 +30,16 @@ fn available(backend: Backend) -> bool {
     backend.allows(Backend::Avx2) && is_x86_feature_detected!("avx2")
 }
 
-/// Defines a function and a version of it for AVX2.
+#[cfg(target_arch = "x86_64")]
+fn available512(backend: Backend) -> bool {
+    backend.allows(Backend::Best)
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// Defines a function and versions of it for AVX2 and AVX-512.
 macro_rules! versions {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
@@ -41,13 +51,22 @@ macro_rules! versions {
             fn avx2($($arg: $type),*) $(-> $result)? {
                 portable($($arg),*)
             }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+            fn avx512($($arg: $type),*) $(-> $result)? {
+                portable($($arg),*)
+            }
             first_version!(backend:
+                "x86_64" if available512(backend) => avx512($($arg),*);
                 "x86_64" if available(backend) => avx2($($arg),*);
                 else portable($($arg),*)
             )
         }
     };
 }
+
+pub mod ntt;
+pub mod rns;
 
 /// An odd modulus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
 use vesica_oprf::vole::Vole;
-use vesica_psi::ole::ot::Ot;
+use vesica_psi::ole::{Lattice, Ot};
 use vesica_psi::{MaskExchange, Ole, Protocol, Reveal};
 
 /// The protocols of this version.
-static PROTOCOLS: [&dyn Protocol; 13] = [
+static PROTOCOLS: [&dyn Protocol; 14] = [
     &MaskExchange(CompactDh(Variant::Malicious)),
     &MaskExchange(CompactDh(Variant::SemiHonest1)),
     &MaskExchange(CompactDh(Variant::SemiHonest2)),
@@ -24,6 +24,7 @@ static PROTOCOLS: [&dyn Protocol; 13] = [
     &MaskExchange(Sparse::<Slices>::new()),
     &MaskExchange(Sparse::<Bins>::new()),
     &MaskExchange(Sparse::<Store>::new()),
+    &Ole::<Lattice>::new(),
     &Ole::<Ot>::new(),
     &CircuitPsi(circuit::Okvs),
     &CircuitPsi(circuit::Psm1),

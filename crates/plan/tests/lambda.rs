@@ -118,7 +118,7 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
                 vec![store, chance(n_s, bits), masks, halves(128) + checks],
             )
         }
-        "ole-ot" => {
+        "ole-lattice" | "ole-ot" => {
             let lambda = (params.lambda + 1) as usize;
             let pairs = (n_r.max(1) * n_s.max(1)).next_power_of_two().ilog2() as usize;
             let event = chance(1u8, lambda_each(params.lambda + 1, ole::EVENTS) as usize);

@@ -22,6 +22,23 @@ pub fn largest(bits: u32, step: u64) -> Option<Modulus> {
     None
 }
 
+/// The smallest prime of at least `least`, of 2 to 63 bits, that is 1 modulo an even `step`, if there is one.
+///
+/// # Panics
+/// If `step` is odd or 0.
+pub fn smallest(least: u64, step: u64) -> Option<Modulus> {
+    assert!(step > 0 && step.is_multiple_of(2));
+    let first = least.saturating_sub(1).checked_next_multiple_of(step)?;
+    let mut candidate = first.max(step).checked_add(1)?;
+    while candidate >> MAX_BITS == 0 {
+        if is_prime_vartime(candidate) {
+            return Some(Modulus::new(candidate));
+        }
+        candidate = candidate.checked_add(step)?;
+    }
+    None
+}
+
 /// Whether an odd number below 2^63 is prime: the test of Miller and Rabin with the first twelve primes as bases,
 /// which is right below 3·10^24 (J. Sorenson, J. Webster, Mathematics of Computation 2017).
 fn is_prime_vartime(n: u64) -> bool {
@@ -115,6 +132,19 @@ mod tests {
         assert_eq!(largest(63, 2).unwrap().get(), (1 << 63) - 25);
         assert_eq!(largest(13, 8192), None);
         assert_eq!(largest(2, 2).unwrap().get(), 3);
+        for (least, step, prime) in [
+            (0, 2, 3),
+            (3, 2, 3),
+            (4, 2, 5),
+            (2, 8192, 40961),
+            (40961, 8192, 40961),
+            (40962, 8192, 65537),
+            ((1 << 62) - 57, 2, (1 << 62) - 57),
+        ] {
+            assert_eq!(smallest(least, step).unwrap().get(), prime);
+        }
+        assert_eq!(smallest((1 << 63) - 24, 2), None);
+        assert_eq!(smallest(u64::MAX, 2), None);
     }
 
     #[test]

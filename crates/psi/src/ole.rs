@@ -36,8 +36,8 @@ use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
-pub use vesica_correlations::ole::ot;
 use vesica_correlations::ole::{self, BLOCK, Shape, Source};
+pub use vesica_correlations::ole::{lattice::Lattice, ot::Ot};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
 use vesica_encodings::permuted::{Functions, HASHES, Places};
 use vesica_encodings::{Bins, Entry, simple};
@@ -113,9 +113,9 @@ impl Plan {
             return None;
         }
         let functions = Functions::new(parameters, width, session);
-        // Two more values for the dummies.
-        let modulus = S::modulus(functions.values() + 2)?;
         let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
+        // Two more values for the dummies.
+        let modulus = S::modulus(functions.values() + 2, parameters.bins, per_bin, each)?;
         let shape = Shape {
             modulus,
             bins: parameters.bins,

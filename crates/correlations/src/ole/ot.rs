@@ -505,7 +505,7 @@ mod tests {
     use vesica_wire::memory_pair;
 
     fn shape(bits: u32, bins: usize, per_bin: usize) -> Shape {
-        let modulus = largest_from(1 << (bits - 1), 2).unwrap();
+        let modulus = largest_from(1 << (bits - 1)).unwrap();
         Shape {
             modulus,
             bins,
@@ -580,7 +580,7 @@ mod tests {
             (3, 26, 1000, 40),
             (7, 5, 1 << 20, 64),
         ] {
-            let modulus = largest_from(1 << (bits - 1), 2).unwrap();
+            let modulus = largest_from(1 << (bits - 1)).unwrap();
             let spare = spare(modulus, rows, keys, lambda);
             let p = 1.0 - modulus.get() as f64 / f64::from(1u32 << bits);
             let n = rows + spare;

@@ -1,0 +1,181 @@
+//! Polynomials modulo q and X^N + 1.
+
+use vesica_kernels::Backend;
+use vesica_kernels::residues::Modulus;
+use vesica_kernels::residues::ntt::Ntt;
+use vesica_kernels::residues::rns;
+use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::prime::uniform;
+use zeroize::Zeroizing;
+
+use super::fractions::fill_words;
+use super::parameters::COINS;
+
+/// Numbers of the error distribution that are drawn at a time.
+const CHUNK: usize = 256;
+
+/// A polynomial: a row of N residues for each ciphertext prime, wiped when dropped.
+#[derive(Clone)]
+pub struct Polynomial {
+    length: usize,
+    pub(super) residues: Zeroizing<Vec<u32>>,
+}
+
+impl Polynomial {
+    pub(super) fn zero(length: usize, primes: usize) -> Polynomial {
+        Polynomial {
+            length,
+            residues: Zeroizing::new(vec![0; length * primes]),
+        }
+    }
+
+    /// The residues modulo each prime.
+    pub fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        self.residues.chunks_exact(self.length)
+    }
+
+    /// The same, to be changed.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
+        self.residues.chunks_exact_mut(self.length)
+    }
+
+    pub(super) fn row(&self, prime: usize) -> &[u32] {
+        &self.residues[prime * self.length..][..self.length]
+    }
+}
+
+/// N, and the primes whose product is q.
+pub struct Ring {
+    length: usize,
+    transforms: Vec<Ntt<u32>>,
+}
+
+impl Ring {
+    /// Tables for a ring.
+    ///
+    /// # Panics
+    /// As [`Ntt::new`].
+    pub fn new(length: usize, primes: &[Modulus]) -> Ring {
+        Ring {
+            length,
+            transforms: primes.iter().map(|p| Ntt::new(*p, length)).collect(),
+        }
+    }
+
+    /// The primes.
+    pub fn primes(&self) -> impl Iterator<Item = Modulus> {
+        self.transforms.iter().map(Ntt::modulus)
+    }
+
+    /// The transform modulo a prime.
+    pub(super) fn transform(&self, prime: usize) -> &Ntt<u32> {
+        &self.transforms[prime]
+    }
+
+    /// Zero.
+    pub fn zero(&self) -> Polynomial {
+        Polynomial::zero(self.length, self.transforms.len())
+    }
+
+    /// A uniform polynomial, in values, from a public seed.
+    pub fn uniform(&self, seed: Block) -> Polynomial {
+        let mut out = self.zero();
+        let mut prg = Prg::new(seed);
+        let mut row = vec![0; self.length];
+        for (p, out) in self.primes().zip(out.rows_mut()) {
+            uniform(&mut prg, 0, p.get(), &mut row);
+            copy(&row, out);
+        }
+        out
+    }
+
+    /// A polynomial of the error distribution, in values.
+    pub fn error(&self, prg: &mut Prg) -> Polynomial {
+        let mut out = self.zero();
+        self.add_error(prg, &mut out);
+        self.forward(&mut out);
+        out
+    }
+
+    /// Adds an error, in coefficients.
+    pub fn add_error(&self, prg: &mut Prg, polynomial: &mut Polynomial) {
+        let mut words = Zeroizing::new([0; CHUNK]);
+        let mut small = Zeroizing::new([0; CHUNK]);
+        for start in (0..self.length).step_by(CHUNK) {
+            fill_words(prg, &mut words[..]);
+            rns::centred_ones(Backend::Best, COINS, &words[..], &mut small[..]);
+            self.add_small(&small[..], start, polynomial);
+        }
+    }
+
+    /// Numbers modulo t, in −t/2 to t/2, modulo each prime.
+    pub fn centred(&self, plain: &[u64], t: Modulus) -> Polynomial {
+        let t = t.get();
+        let mut out = self.zero();
+        for (p, row) in self.primes().zip(out.rows_mut()) {
+            let p = p.get();
+            let half = t / 2;
+            if t < p {
+                let (p, t, half) = (p as u32, t as u32, half as u32);
+                for (out, value) in row.iter_mut().zip(plain) {
+                    let value = *value as u32;
+                    // All bits are set where the number is negative.
+                    let negative = (((half.wrapping_sub(value)) as i32) >> 31) as u32;
+                    *out = value + (negative & (p - t));
+                }
+            } else {
+                let reciprocal = u64::MAX / p;
+                let reduce = |value: u64| {
+                    let quotient = ((u128::from(value) * u128::from(reciprocal)) >> 64) as u64;
+                    let rest = (value - quotient * p) as u32;
+                    below(below(rest, 2 * p as u32), p as u32)
+                };
+                let above = p as u32 - reduce(t);
+                for (out, value) in row.iter_mut().zip(plain) {
+                    let negative = ((half.wrapping_sub(*value) as i64) >> 63) as u32;
+                    *out = below(reduce(*value) + (negative & above), p as u32);
+                }
+            }
+        }
+        out
+    }
+
+    /// Adds small numbers to the coefficients from number `start` on.
+    pub fn add_small(&self, small: &[i32], start: usize, polynomial: &mut Polynomial) {
+        for (p, row) in self.primes().zip(polynomial.rows_mut()) {
+            let p = p.get() as u32;
+            for (out, small) in row[start..].iter_mut().zip(small) {
+                let residue = (*small as u32).wrapping_add((small >> 31) as u32 & p);
+                *out = below(*out + residue, p);
+            }
+        }
+    }
+
+    /// Replaces coefficients by values.
+    pub fn forward(&self, polynomial: &mut Polynomial) {
+        let mut scratch = Zeroizing::new(vec![0; self.length]);
+        for (ntt, row) in self.transforms.iter().zip(polynomial.rows_mut()) {
+            ntt.forward(Backend::Best, row, &mut scratch);
+        }
+    }
+
+    /// Replaces values by coefficients.
+    pub fn inverse(&self, polynomial: &mut Polynomial) {
+        let mut scratch = Zeroizing::new(vec![0; self.length]);
+        for (ntt, row) in self.transforms.iter().zip(polynomial.rows_mut()) {
+            ntt.inverse(Backend::Best, row, &mut scratch);
+        }
+    }
+}
+
+pub(super) fn copy(from: &[u64], to: &mut [u32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from as u32;
+    }
+}
+
+/// `x`, or `x − bound` where `x` is not below `bound`.
+#[inline(always)]
+pub(super) fn below(x: u32, bound: u32) -> u32 {
+    x.min(x.wrapping_sub(bound))
+}
