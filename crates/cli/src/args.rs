@@ -71,7 +71,7 @@ pub(crate) struct Table {
     /// Key columns, separated by commas; both sides name corresponding columns in the same order
     #[arg(long, value_name = "COL[,COL…]")]
     key: String,
-    /// How a key column is normalised: email, phone:REGION, text, sha256-hex or exact (default); may be given
+    /// How a key column is normalised: email, phone:REGION, text, sha256-hex, ipv4, integer:BITS or exact (default); may be given
     /// once per column
     #[arg(long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
