@@ -14,7 +14,7 @@
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
 //! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
-//! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
+//! | [`code`] | four rows at a time, by tables | the same on AVX2, or rows in 512-bit registers |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
 
 pub mod aes;
