@@ -28,8 +28,13 @@ SUITES = "vesica-kernels vesica-primitives vesica-encodings vesica-correlations"
 TOOLS = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static".split()
 RUST = "rustc-web libstd-rust-web-dev:arm64".split()
 
-# Tests that would take minutes each under emulation, and why they can be left out.
-SLOW: dict[str, str] = {}
+# Tests that take minutes under emulation, and why they can be left out.
+SLOW = {
+    "cuckoo::parameters::tests::simulations_keep_to_the_bound": "simulates tables, without a kernel",
+    "cuckoo::parameters::tests::the_bound_is_met": "the same",
+    "polynomial::tests::small_cases_match_the_reference": "Lagrange's formula, bit by bit; "
+    "gf2k::small_cases_match_the_reference and the tests of larger sizes run",
+}
 
 # With the options that they need; between them they use every kernel.
 PROTOCOLS = {"vole": "", "spot-low": "--security semi-honest", "compact-dh": ""}
