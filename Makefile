@@ -8,13 +8,14 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-portable miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
+.PHONY: help demo build test test-heavy test-portable test-aarch64 miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
+	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
@@ -45,6 +46,10 @@ test-portable:
 		--package vesica-kernels --package vesica-primitives --package vesica-encodings \
 		--package vesica-correlations --package vesica-oprf --package vesica-psi --package vesica-circuit \
 		--package vesica-plan
+
+# Fetches a cross compiler and an emulator from Debian: 300 MB, and 1.2 GB below target/.
+test-aarch64:
+	@$(PYTHON) scripts/aarch64.py
 
 miri:
 	RUSTFLAGS='--cfg vesica_portable' $(CARGO) +nightly miri test --locked --target-dir target/miri \

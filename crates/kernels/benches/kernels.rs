@@ -303,6 +303,7 @@ fn codes(c: &mut Criterion) {
     let n = 1usize << 17;
     let coefficients: Vec<u32> = words(n).map(|word| word as u32 >> 8).collect();
     let mut rows: Vec<[u64; 2]> = words(n + code::SLACK).map(|word| [word, !word]).collect();
+    let mut pairs: Vec<[u64; 4]> = rows.iter().map(|[a, b]| [*a, *b, !*a, !*b]).collect();
     let mut group = c.benchmark_group("code, 2^17 rows");
     group
         .throughput(Throughput::Elements(n as u64))
@@ -310,6 +311,9 @@ fn codes(c: &mut Criterion) {
     for backend in Backend::ALL {
         group.bench_function(format!("convolve/{backend:?}"), |b| {
             b.iter(|| code::convolve(backend, black_box(&mut rows), &coefficients));
+        });
+        group.bench_function(format!("convolve, 32 bytes/{backend:?}"), |b| {
+            b.iter(|| code::convolve(backend, black_box(&mut pairs), &coefficients));
         });
     }
     group.finish();

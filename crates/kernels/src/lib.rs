@@ -6,17 +6,17 @@
 //! [`backends`] reports the choices. Each kernel can also be asked for its portable version, against which
 //! the tests compare.
 //!
-//! | module | portable | x86-64 |
-//! |---|---|---|
-//! | [`aes`] | the `aes` crate | thirty-two blocks, VAES with AVX-512, or eight, AES-NI |
-//! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA, or four, AVX2 |
-//! | [`band`] | tables of four columns | eight rows, GFNI with AVX-512 VBMI |
-//! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms |
-//! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ |
-//! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 |
-//! | [`code`] | one row at a time | a group of rows at a time in 512-bit registers |
-//! | [`residues`] | 32-bit and 64-bit integers | the same for AVX2 and AVX-512 |
-//! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 |
+//! | module | portable | x86-64 | aarch64 |
+//! |---|---|---|---|
+//! | [`aes`] | the `aes` crate | thirty-two blocks, VAES with AVX-512, or eight, AES-NI | eight blocks, AES of ARMv8 |
+//! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA, or four, AVX2 | |
+//! | [`band`] | tables of four columns | eight rows, GFNI with AVX-512 VBMI | |
+//! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms | PMULL |
+//! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ | PMULL |
+//! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 | |
+//! | [`code`] | four rows at a time, by tables | the same on AVX2, or rows in 512-bit registers | |
+//! | [`residues`] | 32-bit and 64-bit integers | the same for AVX2 and AVX-512 | |
+//! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 | |
 
 pub mod aes;
 mod backend;
@@ -27,6 +27,8 @@ pub mod code;
 pub mod curve25519;
 pub mod gf2k;
 pub mod memory;
+#[cfg(target_arch = "aarch64")]
+mod pmull;
 pub mod process;
 pub mod residues;
 pub mod transpose;

@@ -4,6 +4,10 @@
 //! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
 //! blocks; the portable version is that of the `aes` crate.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod ops;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -15,7 +19,7 @@ use zeroize::ZeroizeOnDrop;
 /// An expanded key.
 ///
 /// The first word is the key itself, which is all that the portable version needs. The others are the
-/// ten further round keys, or 0 on a machine without AES instructions of x86-64.
+/// ten further round keys, or 0 on a machine without AES instructions.
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct Key([u128; 11]);
 
@@ -42,6 +46,11 @@ impl Key {
             // SAFETY: the CPU has the features that the function was compiled for.
             unsafe { x86::expand(&mut expanded) };
         }
+        #[cfg(target_arch = "aarch64")]
+        if aarch64::available(Backend::Best) {
+            // SAFETY: the CPU has the features that the function was compiled for.
+            unsafe { aarch64::expand(&mut expanded) };
+        }
         expanded
     }
 }
@@ -57,6 +66,7 @@ pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
         "x86_64" if x86::wide_available(backend) => "vaes avx512";
         "x86_64" if x86::available(backend) => "aes-ni";
+        "aarch64" if aarch64::available(backend) => "armv8 aes";
         else "portable"
     )
 }
@@ -66,6 +76,7 @@ macro_rules! dispatch {
         first_version!($backend:
             "x86_64" if x86::wide_available($backend) => x86::wide::$call($($arg),*);
             "x86_64" if x86::available($backend) => x86::narrow::$call($($arg),*);
+            "aarch64" if aarch64::available($backend) => aarch64::$call($($arg),*);
             else portable::$call($($arg),*)
         )
     };

@@ -2,18 +2,18 @@
 
 use super::{BITS, Key};
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
-use aes::{Aes128, Block};
+use aes::{Aes128Enc, Block};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Blocks encrypted together.
 const BATCH: usize = 64;
 
-fn cipher(key: &Key) -> Aes128 {
-    Aes128::new(&key.0[0].to_le_bytes().into())
+fn cipher(key: &Key) -> Aes128Enc {
+    Aes128Enc::new(&key.0[0].to_le_bytes().into())
 }
 
 /// Calls `write` with each block and its encryption.
-fn encrypt_each(cipher: &Aes128, blocks: &mut [u128], write: impl Fn(&mut u128, u128)) {
+fn encrypt_each(cipher: &Aes128Enc, blocks: &mut [u128], write: impl Fn(&mut u128, u128)) {
     let mut bytes = Zeroizing::new([[0; 16]; BATCH]);
     for chunk in blocks.chunks_mut(BATCH) {
         let bytes = &mut bytes[..chunk.len()];

@@ -5,7 +5,8 @@
 
 use core::arch::x86_64::*;
 
-use super::Key;
+use super::ops::{self, Arithmetic};
+use super::{BITS, Key};
 use crate::Backend;
 
 /// Whether [`expand`] and [`narrow`] may run.
@@ -25,191 +26,106 @@ pub(super) fn wide_available(backend: Backend) -> bool {
         && is_x86_feature_detected!("avx512f")
 }
 
+macro_rules! instantiate {
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => {$(
+        /// # Safety
+        /// The CPU must have the features named in the attribute.
+        #[target_feature(enable = "aes,avx")]
+        pub(in super::super) unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
+            ops::$name::<Narrow>($($arg),*)
+        }
+    )*};
+}
+
+/// AES-NI.
+pub(super) mod narrow {
+    use super::*;
+
+    instantiate!(
+        fn encrypt(key: &Key, blocks: &mut [u128]);
+        fn feed_forward(key: &Key, blocks: &mut [u128]);
+        fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
+        fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);
+    );
+}
+
 /// Derives the ten further round keys of each key from its first.
 ///
 /// # Safety
 /// The CPU must have the features named in the attribute.
 #[target_feature(enable = "aes,avx")]
 pub(super) unsafe fn expand<const N: usize>(keys: &mut [Key; N]) {
-    // The last column, rotated by a byte, in all four columns: the shift of rows in the last round of
-    // AES then changes nothing, and what remains of it is the substitution and an addition. On many
-    // machines that is faster than the instruction made for it.
-    let rotated = _mm_set1_epi32(0x0c0f_0e0d);
-    let mut round_keys = [_mm_setzero_si128(); N];
-    for (round_key, key) in round_keys.iter_mut().zip(&*keys) {
-        // SAFETY: a block is 16 readable bytes.
-        *round_key = unsafe { _mm_loadu_si128(key.0.as_ptr().cast()) };
-    }
-    for (round, constant) in [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36]
-        .into_iter()
-        .enumerate()
-    {
-        for (previous, key) in round_keys.iter_mut().zip(&mut *keys) {
-            let last = _mm_shuffle_epi8(*previous, rotated);
-            let word = _mm_aesenclast_si128(last, _mm_set1_epi32(constant));
-            let mut next = _mm_xor_si128(*previous, _mm_slli_si128::<4>(*previous));
-            next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
-            next = _mm_xor_si128(next, word);
-            // SAFETY: a block is 16 writable bytes.
-            unsafe { _mm_storeu_si128(std::ptr::from_mut(&mut key.0[round + 1]).cast(), next) };
-            *previous = next;
-        }
-    }
+    ops::expand::<Narrow, N>(keys);
 }
 
-/// AES-NI.
-pub(super) mod narrow {
-    use super::super::{BITS, Key};
-    use core::arch::x86_64::*;
+/// Only used from the functions above, which is what makes the intrinsics below sound to call.
+struct Narrow;
 
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
+impl Arithmetic for Narrow {
+    type Vector = __m128i;
+
+    #[inline(always)]
     fn load(block: &u128) -> __m128i {
-        // SAFETY: a block is 16 readable bytes.
+        // SAFETY: a block is 16 readable bytes; see `Narrow`.
         unsafe { _mm_loadu_si128(std::ptr::from_ref(block).cast()) }
     }
 
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
+    #[inline(always)]
     fn store(block: &mut u128, value: __m128i) {
-        // SAFETY: a block is 16 writable bytes.
+        // SAFETY: a block is 16 writable bytes; see `Narrow`.
         unsafe { _mm_storeu_si128(std::ptr::from_mut(block).cast(), value) };
     }
 
-    /// Encrypts the rows of `x`, each under its own key.
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
-    fn rounds<const K: usize, const N: usize>(keys: [&Key; K], x: &mut [[__m128i; N]; K]) {
-        for round in 0..11 {
-            for (key, x) in keys.iter().zip(x.iter_mut()) {
-                let key = load(&key.0[round]);
-                for x in x {
-                    *x = match round {
-                        0 => _mm_xor_si128(*x, key),
-                        10 => _mm_aesenclast_si128(*x, key),
-                        _ => _mm_aesenc_si128(*x, key),
-                    };
-                }
+    #[inline(always)]
+    fn zero() -> __m128i {
+        // SAFETY: see `Narrow`.
+        unsafe { _mm_setzero_si128() }
+    }
+
+    #[inline(always)]
+    fn add(a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: see `Narrow`.
+        unsafe { _mm_xor_si128(a, b) }
+    }
+
+    #[inline(always)]
+    fn round(round: usize, x: __m128i, key: __m128i) -> __m128i {
+        // SAFETY: see `Narrow`.
+        unsafe {
+            match round {
+                0 => _mm_xor_si128(x, key),
+                10 => _mm_aesenclast_si128(x, key),
+                _ => _mm_aesenc_si128(x, key),
             }
         }
     }
 
-    /// The blocks of the slice that come in groups of N; returns the others.
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
-    fn groups<'a, const FEED_FORWARD: bool, const N: usize>(
-        key: &Key,
-        blocks: &'a mut [u128],
-    ) -> &'a mut [u128] {
-        let (groups, rest) = blocks.as_chunks_mut::<N>();
-        for group in groups {
-            let mut x = [[_mm_setzero_si128(); N]; 1];
-            for (x, block) in x[0].iter_mut().zip(group.iter()) {
-                *x = load(block);
-            }
-            rounds([key], &mut x);
-            for (block, mut x) in group.iter_mut().zip(x[0]) {
-                if FEED_FORWARD {
-                    x = _mm_xor_si128(x, load(block));
-                }
-                store(block, x);
-            }
+    #[inline(always)]
+    fn next_round_key(key: __m128i, constant: u8) -> __m128i {
+        // SAFETY: see `Narrow`.
+        unsafe {
+            // The last column, rotated by a byte, in all four columns: the shift of rows in the last round
+            // of AES then changes nothing, and what remains of it is the substitution and an addition. On
+            // many machines that is faster than the instruction made for it.
+            let last = _mm_shuffle_epi8(key, _mm_set1_epi32(0x0c0f_0e0d));
+            let word = _mm_aesenclast_si128(last, _mm_set1_epi32(i32::from(constant)));
+            let mut next = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
+            next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
+            _mm_xor_si128(next, word)
         }
-        rest
     }
 
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
-    fn all<const FEED_FORWARD: bool>(key: &Key, blocks: &mut [u128]) {
-        let rest = groups::<FEED_FORWARD, 8>(key, blocks);
-        let rest = groups::<FEED_FORWARD, 4>(key, rest);
-        let rest = groups::<FEED_FORWARD, 2>(key, rest);
-        groups::<FEED_FORWARD, 1>(key, rest);
-    }
-
-    /// See [`super::super::encrypt`].
-    ///
-    /// # Safety
-    /// The CPU must have the features named in the attribute.
-    #[target_feature(enable = "aes,avx")]
-    pub(in super::super) unsafe fn encrypt(key: &Key, blocks: &mut [u128]) {
-        all::<false>(key, blocks);
-    }
-
-    /// See [`super::super::feed_forward`].
-    ///
-    /// # Safety
-    /// The CPU must have the features named in the attribute.
-    #[target_feature(enable = "aes,avx")]
-    pub(in super::super) unsafe fn feed_forward(key: &Key, blocks: &mut [u128]) {
-        all::<true>(key, blocks);
-    }
-
-    /// The children of N parents from number `start` on, added to the sums.
-    #[target_feature(enable = "aes,avx")]
-    #[inline]
-    fn family<const N: usize>(
-        keys: &[Key; 2],
-        nodes: &mut [u128],
-        start: usize,
-        sums: &mut [__m128i; 2],
-    ) {
-        let mut parents = [_mm_setzero_si128(); N];
-        for (parent, node) in parents.iter_mut().zip(&nodes[start..start + N]) {
-            *parent = load(node);
-        }
-        let mut x = [parents; 2];
-        rounds([&keys[0], &keys[1]], &mut x);
-        for i in 0..N {
-            for side in 0..2 {
-                let child = _mm_xor_si128(x[side][i], parents[i]);
-                store(&mut nodes[2 * (start + i) + side], child);
-                sums[side] = _mm_xor_si128(sums[side], child);
+    #[inline(always)]
+    fn highest_bits(x: &[__m128i; 8]) -> u8 {
+        let mut bits = 0;
+        for (i, [a, b]) in x.as_chunks::<2>().0.iter().enumerate() {
+            // SAFETY: see `Narrow`.
+            unsafe {
+                let (a, b) = (_mm_castsi128_pd(*a), _mm_castsi128_pd(*b));
+                bits |= _mm_movemask_pd(_mm_unpackhi_pd(a, b)) << (2 * i);
             }
         }
-    }
-
-    /// See [`super::super::children`].
-    ///
-    /// # Safety
-    /// The CPU must have the features named in the attribute.
-    #[target_feature(enable = "aes,avx")]
-    pub(in super::super) unsafe fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
-        let parents = nodes.len() / 2;
-        let mut sums = [_mm_setzero_si128(); 2];
-        let grouped = parents - parents % 4;
-        // From the back, so that no child takes the place of a parent that is still needed.
-        for start in (grouped..parents).rev() {
-            family::<1>(keys, nodes, start, &mut sums);
-        }
-        for start in (0..grouped).step_by(4).rev() {
-            family::<4>(keys, nodes, start, &mut sums);
-        }
-        let mut out = [0; 2];
-        store(&mut out[0], sums[0]);
-        store(&mut out[1], sums[1]);
-        out
-    }
-
-    /// See [`super::super::bits`].
-    ///
-    /// # Safety
-    /// The CPU must have the features named in the attribute.
-    #[target_feature(enable = "aes,avx")]
-    pub(in super::super) unsafe fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
-        let (groups, _) = blocks.as_chunks::<8>();
-        for (key, out) in keys.iter().zip(out) {
-            *out = 0;
-            for (i, group) in groups.iter().enumerate() {
-                let mut x = [group.each_ref().map(|block| load(block))];
-                rounds([key], &mut x);
-                for (j, pair) in x[0].as_chunks::<2>().0.iter().enumerate() {
-                    let [a, b] = pair.map(|x| _mm_castsi128_pd(x));
-                    let both = _mm_movemask_pd(_mm_unpackhi_pd(a, b)) as u128;
-                    *out |= both << (8 * i + 2 * j);
-                }
-            }
-        }
+        bits as u8
     }
 }
 

@@ -13,6 +13,8 @@
 //! β_0 … β_{i−1}, a polynomial is given by its coefficients of X_j = Π s_i over the set bits i of j.
 //! In the Cantor basis s_i(β_i) = 1, so all twiddle factors are sums of basis elements.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod ops;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -35,6 +37,7 @@ pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
         "x86_64" if x86::wide_available(backend) => "vpclmulqdq";
         "x86_64" if x86::available(backend) => "pclmulqdq";
+        "aarch64" if aarch64::available(backend) => "pmull";
         else "portable"
     )
 }
@@ -44,6 +47,7 @@ macro_rules! dispatch {
         first_version!($backend:
             "x86_64" if x86::wide_available($backend) => x86::wide::$call($($arg),*);
             "x86_64" if x86::available($backend) => x86::narrow::$call($($arg),*);
+            "aarch64" if aarch64::available($backend) => aarch64::$call($($arg),*);
             else ops::$call::<portable::Portable>($($arg),*)
         )
     };

@@ -10,6 +10,7 @@
 //! - [`expand`]: to each output row, [`WEIGHT`] rows are added, one from each of as many equal parts of
 //!   the input.
 
+mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -28,41 +29,27 @@ pub const SLACK: usize = STATE + 1;
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
-        "x86_64" if x86::available(backend) => "avx512";
+        "x86_64" if x86::wide_available(backend) => "avx512";
+        "x86_64" if x86::available(backend) => "avx2";
         else "portable"
     )
 }
 
 /// Adds rows to their successors: all rows but the last [`SLACK`] have coefficients, the low [`STATE`]
-/// bits of a word each. Long inputs can be given in overlapping pieces, first to last.
+/// bits of a word each. Coefficients decide addresses, so they must be public. Long inputs can be given in
+/// overlapping pieces, first to last.
 ///
 /// # Panics
 /// If `rows.len() != coefficients.len() + SLACK`, or `L` is neither 2 nor 4.
 pub fn convolve<const L: usize>(backend: Backend, rows: &mut [[u64; L]], coefficients: &[u32]) {
     assert!(L == 2 || L == 4);
     assert_eq!(rows.len(), coefficients.len() + SLACK);
-    #[cfg(target_arch = "x86_64")]
-    if x86::available(backend) {
-        // SAFETY: the CPU has the features that the function was compiled for.
-        let done = unsafe { x86::convolve(rows, coefficients) };
-        convolve_portable(&mut rows[done..], &coefficients[done..]);
-        return;
-    }
-    let _ = backend;
-    convolve_portable(rows, coefficients);
-}
-
-fn convolve_portable<const L: usize>(rows: &mut [[u64; L]], coefficients: &[u32]) {
-    for (i, coefficients) in coefficients.iter().enumerate() {
-        let row = rows[i];
-        let bits = coefficients | 1 << STATE;
-        for (j, target) in rows[i + 1..=i + SLACK].iter_mut().enumerate() {
-            let mask = 0u64.wrapping_sub(u64::from(bits >> j & 1));
-            for (target, word) in target.iter_mut().zip(row) {
-                *target ^= word & mask;
-            }
-        }
-    }
+    first_version!(backend:
+        "x86_64" if L == 2 && x86::wide_available(backend) =>
+            x86::wide::convolve(rows.as_flattened_mut(), coefficients);
+        "x86_64" if x86::available(backend) => x86::narrow::convolve(rows, coefficients);
+        else portable::convolve(rows, coefficients)
+    )
 }
 
 /// Rows that are prefetched.
@@ -112,26 +99,42 @@ mod tests {
             .collect()
     }
 
+    /// What [`convolve`] means, bit by bit.
+    fn slow<const L: usize>(rows: &mut [[u64; L]], coefficients: &[u32]) {
+        for (i, coefficients) in coefficients.iter().enumerate() {
+            for j in (0..STATE).filter(|j| coefficients >> j & 1 == 1) {
+                add(rows, i, i + 1 + j);
+            }
+            add(rows, i, i + 1 + STATE);
+        }
+    }
+
+    fn add<const L: usize>(rows: &mut [[u64; L]], from: usize, to: usize) {
+        let row = rows[from];
+        for (word, added) in rows[to].iter_mut().zip(row) {
+            *word ^= added;
+        }
+    }
+
     fn convolutions_agree<const L: usize>() {
         for n in (0..70).chain([1000]) {
-            let coefficients: Vec<u32> = (0..n).map(|i| word(i as u64) as u32 >> 8).collect();
+            // Whole words: their high bits mean nothing.
+            let coefficients: Vec<u32> = (0..n).map(|i| word(i as u64) as u32).collect();
             let start = rows::<L>(n + SLACK);
-            let mut portable = start.clone();
-            let mut pieces = start.clone();
-            convolve(Backend::Portable, &mut portable, &coefficients);
-            for backend in [Backend::Avx2, Backend::Best] {
+            let mut expected = start.clone();
+            slow(&mut expected, &coefficients);
+            for backend in Backend::ALL {
                 let mut rows = start.clone();
                 convolve(backend, &mut rows, &coefficients);
-                assert_eq!(rows, portable, "{backend:?}");
+                assert_eq!(rows, expected, "{backend:?}, {n}");
+
+                let mut pieces = start.clone();
+                let half = n / 2;
+                let (first, second) = coefficients.split_at(half);
+                convolve(backend, &mut pieces[..half + SLACK], first);
+                convolve(backend, &mut pieces[half..], second);
+                assert_eq!(pieces, expected, "{backend:?}, {n}");
             }
-            let half = n / 2;
-            convolve(
-                Backend::Best,
-                &mut pieces[..half + SLACK],
-                &coefficients[..half],
-            );
-            convolve(Backend::Best, &mut pieces[half..], &coefficients[half..]);
-            assert_eq!(pieces, portable);
         }
     }
 

@@ -15,6 +15,8 @@
 //! set bits i of j, which is j itself. From ŝ_0 = x, each next is ŝ_{i+1} = δ_{i+1}·(ŝ_i² + ŝ_i) with a
 //! constant that makes ŝ_{i+1}(β_{i+1}) = 1.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod bins;
 mod butterflies;
 mod direct;
@@ -44,6 +46,7 @@ pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
         "x86_64" if x86::wide_available(backend) => "vpclmulqdq";
         "x86_64" if x86::available(backend) => "pclmulqdq";
+        "aarch64" if aarch64::available(backend) => "pmull";
         else "portable"
     )
 }
@@ -54,6 +57,7 @@ macro_rules! dispatch {
             "x86_64" if x86::wide_available($backend) && $field.folds_once() =>
                 x86::wide::$call($field, $($arg),*);
             "x86_64" if x86::available($backend) => x86::narrow::$call($field, $($arg),*);
+            "aarch64" if aarch64::available($backend) => aarch64::$call($field, $($arg),*);
             else generic::$call::<portable::Portable>($field, $($arg),*)
         )
     };
