@@ -21,7 +21,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica_fuzz::psi::{BOTH, CIRCUITS, SENDER, TOLD, WEAK};
+use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
@@ -96,6 +96,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         reveal: Reveal::Matches,
         learns: Learns::Receiver,
         normalization: vec!["email/1".into()],
+        key_bits: None,
         min_size: 0,
         values: None,
         items: 3,
@@ -210,7 +211,8 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
     };
     for (level, flag) in levels {
         let frames = match protocol {
-            "vole" => FRAMES,
+            "vole" | "ole-lattice" => FRAMES,
+            "ole-ot" => 2 * FRAMES,
             "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 4,
             "circuit-okvs" | "circuit-rb-psm1" | "circuit-rb-psm2" => CIRCUIT_FRAMES,
             _ => 3,
@@ -237,7 +239,7 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
                 seeds.put("psi_receive", &name, &input)?;
             }
         }
-        for sizes in [0b0000, 0b0001, 0b0100, 0b1111] {
+        for sizes in [0b0000, 0b0001, 0b0100, 0b1111, HASHED | 0b1111] {
             let name = format!("{protocol}{level}-sizes-{sizes}");
             let honest = vec![HONEST; frames.max(FRAMES)];
             let input = [&[number | flag, sizes][..], &honest].concat();

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
-use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values};
+use vesica_psi::{Exact, Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values};
 use vesica_wire::{Channel, Error};
 
 use crate::record::{Recordings, received};
@@ -25,6 +25,9 @@ pub const CIRCUITS: [(Reveal, u64, Values); 4] = [
     (Reveal::Shares, 0, Values::Both),
 ];
 
+/// Set in the second byte: a protocol that compares numbers as they are gets hashes all the same.
+pub const HASHED: u8 = 0x10;
+
 /// The sizes of a set; two bits of the second byte choose one.
 pub const SIZES: [usize; 4] = [0, 1, 2, 7];
 
@@ -33,6 +36,8 @@ struct Run {
     protocol: &'static dyn Protocol,
     params: Params,
     task: Task,
+    /// The bits of items that are numbers.
+    bits: Option<u32>,
 }
 
 /// What the first two bytes choose, and those bytes without what has no meaning.
@@ -52,6 +57,10 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             receiver_size: SIZES[usize::from(sizes & 3)],
             sender_size: SIZES[usize::from(sizes >> 2 & 3)],
             session: [7; 32],
+        },
+        bits: match sizes & HASHED {
+            0 => protocol.spec().compares(Some(16)).map(|(_, bits)| bits),
+            _ => None,
         },
         task: match protocol.reveals().contains(&Reveal::Matches) {
             true => Task {
@@ -86,6 +95,18 @@ impl Run {
     fn set(&self, size: usize) -> (Vec<Item>, Option<Vec<i64>>) {
         let values = (self.task.values == Values::Both).then(|| (0..size).map(value).collect());
         (items(size), values)
+    }
+
+    /// A side's input.
+    fn input<'a>(
+        &self,
+        items: &'a [Item],
+        numbers: &'a [u64],
+        values: Option<&'a [i64]>,
+    ) -> Input<'a> {
+        let input = Input::with_values(items, values);
+        let exact = self.bits.map(|bits| Exact { bits, numbers });
+        exact.map_or(input, |exact| input.with_exact(exact))
     }
 
     /// Whether a side of `own` items has learnt what it should.
@@ -126,7 +147,8 @@ fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let (items, values) = run.set(run.params.receiver_size);
     let prepared = run.protocol.prepare(items.len(), &mut rng);
     let (params, task) = (&run.params, &run.task);
-    let input = Input::with_values(&items, values.as_deref());
+    let numbers: Vec<u64> = (0..items.len() as u64).collect();
+    let input = run.input(&items, &numbers, values.as_deref());
     run.protocol
         .receive(channel, params, task, input, prepared, &mut rng)
 }
@@ -134,7 +156,8 @@ fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
 fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
     let (items, values) = run.set(run.params.sender_size);
-    let input = Input::with_values(&items, values.as_deref());
+    let numbers: Vec<u64> = (0..items.len() as u64).collect();
+    let input = run.input(&items, &numbers, values.as_deref());
     run.protocol
         .send(channel, &run.params, &run.task, input, &mut rng)
 }
