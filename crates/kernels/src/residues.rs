@@ -1,7 +1,7 @@
 //! Rows of integers modulo an odd number of at most [`MAX_BITS`] bits: arithmetic, selection, and packing into as
 //! few bits as the modulus has.
 //!
-//! The versions for AVX2 and AVX-512 are the portable code, compiled for wider registers. Moduli of at most [`NARROW_BITS`] bits take
+//! The versions for AVX2 and AVX-512 are the portable code, compiled for wider registers. Moduli of at most 30 bits take
 //! products of 32 by 32 bits. Time and addresses do not depend on the values.
 
 use crate::Backend;

@@ -18,7 +18,7 @@
 //! traffic each.
 //!
 //! **Uniform residues.** A key is hashed to some candidates of ℓ bits more than there are rows, and those below Q are
-//! taken. Too few are left in any of all OTs with probability at most 2^-λ ([`spare`]); zeros stand for those.
+//! taken. Too few are left in any of all OTs with probability at most 2^-λ (`spare`); zeros stand for those.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
