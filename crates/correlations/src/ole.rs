@@ -68,6 +68,12 @@ pub trait Source: Send + Sync + 'static {
     /// The name, in commands and contracts, of the protocol that takes its tuples: `ole-` and a word for the source.
     const PROTOCOL: &'static str;
 
+    /// The fewest bins that are worth their cost: with fewer, the same work would make fewer tuples.
+    const MIN_BINS: usize = 16;
+
+    /// Maximum bits of statistical security that a run may ask for.
+    const MAX_LAMBDA: u32 = 125;
+
     /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
     /// to look at, the largest prime of the fewest bits.
     fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {

@@ -2,7 +2,8 @@
 //! G. Segev, M. Zohner, USENIX Security 2015): a number's bin says part of what it is, so that only the rest has to be
 //! compared there.
 //!
-//! A function here is a permutation of pairs (bin, suffix), with as many suffixes as numbers of the given width need.
+//! A function here is a permutation of pairs (bin, suffix), with as many suffixes as numbers of the given width need,
+//! and at least sixteen.
 //! So two different numbers in one bin have different suffixes there. Where the papers add a hash of the suffix to the
 //! bin, which is one round of a Feistel network, these are four rounds, and each function has its own: runs of
 //! consecutive numbers, such as addresses or customer numbers, would otherwise stay runs, and tables would overflow
@@ -19,6 +20,10 @@ pub const HASHES: usize = 3;
 
 /// Rounds of the Feistel network.
 const ROUNDS: u32 = 4;
+
+/// The fewest suffixes: a round changes a bin by a hash of its suffix, so that with few of them a run of numbers would
+/// stay a few runs.
+const MIN_SUFFIXES: u64 = 16;
 
 /// Numbers hashed together.
 const BATCH: usize = 64;
@@ -47,7 +52,7 @@ impl Functions {
     /// If there are not three functions, or 2^62 suffixes or more.
     pub fn new(parameters: Parameters, width: u32, session: &[u8; 32]) -> Self {
         assert_eq!(parameters.hashes, HASHES);
-        let suffixes = (1u128 << width).div_ceil(parameters.bins as u128);
+        let suffixes = suffixes(parameters, width);
         assert!(
             suffixes < 1 << 62,
             "too few bins for numbers of {width} bits"
@@ -114,6 +119,12 @@ impl Functions {
     }
 }
 
+/// Suffixes of numbers below 2^`width`.
+pub fn suffixes(parameters: Parameters, width: u32) -> u128 {
+    let needed = (1u128 << width).div_ceil(parameters.bins as u128);
+    needed.max(MIN_SUFFIXES.into())
+}
+
 /// A number below `bound` from a uniform one.
 #[inline(always)]
 fn reduce(uniform: u64, bound: u64) -> u64 {
@@ -156,6 +167,23 @@ mod tests {
         let (one, other) = (places(&of(1), &numbers), places(&of(2), &numbers));
         assert_ne!(one, other);
         assert_eq!(one, places(&of(1), &numbers));
+    }
+
+    /// As many numbers as bins, nearly, so that there would be two suffixes: a function moves neighbours apart.
+    #[test]
+    fn runs_that_fill_the_bins_are_broken_up() {
+        let parameters = Parameters::with_bins(20_000, HASHES, 25_400);
+        let functions = Functions::new(parameters, 15, &[4; 32]);
+        assert_eq!(functions.values(), 3 * MIN_SUFFIXES);
+        let numbers: Vec<u128> = (0..20_000).collect();
+        let places = places(&functions, &numbers);
+        for function in 0..HASHES {
+            let apart = |pair: &&[Places]| {
+                let [a, b] = [pair[0], pair[1]].map(|places| i64::from(places.bins[function]));
+                (b - a).rem_euclid(25_400) != 1
+            };
+            assert!(places.windows(2).filter(apart).count() > 18_000);
+        }
     }
 
     /// Runs of consecutive numbers, and numbers that agree modulo the number of bins or in their upper halves, fill

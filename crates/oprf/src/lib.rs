@@ -84,8 +84,8 @@ pub struct ExactLimits {
     pub max_bits: u32,
     /// Maximum bits of statistical security for these numbers of items and bits of each; 0 if there is none.
     pub max_lambda: fn(u64, u64, u32) -> u32,
-    /// As [`Spec::working_bytes`], for numbers of so many bits.
-    pub working_bytes: fn(u64, u64, u32) -> u64,
+    /// As [`Spec::working_bytes`], for numbers of so many bits and so many bits of statistical security.
+    pub working_bytes: fn(u64, u64, u32, u32) -> u64,
 }
 
 impl Spec {
@@ -99,11 +99,11 @@ impl Spec {
         }
     }
 
-    /// Approximate memory use of a run in bytes for these numbers of items, of so many bits if they are numbers.
-    pub fn working_bytes_of(&self, sizes: [u64; 2], bits: Option<u32>) -> u64 {
+    /// Approximate memory use of a run in bytes for these numbers of items, of so many bits if they are numbers, at λ.
+    pub fn working_bytes_of(&self, sizes: [u64; 2], bits: Option<u32>, lambda: u32) -> u64 {
         let [receiver_size, sender_size] = sizes;
         match self.compares(bits) {
-            Some((exact, bits)) => (exact.working_bytes)(receiver_size, sender_size, bits),
+            Some((exact, bits)) => (exact.working_bytes)(receiver_size, sender_size, bits, lambda),
             None => (self.working_bytes)(receiver_size, sender_size),
         }
     }

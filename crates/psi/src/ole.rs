@@ -40,7 +40,7 @@ use vesica_correlations::ole::{self, BLOCK, Shape, Source};
 pub use vesica_correlations::ole::{lattice::Lattice, ot::Ot};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
 use vesica_encodings::permuted::{Functions, HASHES, Places};
-use vesica_encodings::{Bins, Entry, simple};
+use vesica_encodings::{Bins, Entry, permuted, simple};
 use vesica_kernels::residues::{self, Modulus};
 use vesica_kernels::{Backend, prefetch};
 use vesica_oprf::halves;
@@ -71,9 +71,6 @@ pub const ANSWERS: Kind = Kind {
 /// Events other than collisions of hashes, which share half of 2^-λ.
 pub const EVENTS: u32 = 3;
 
-/// Maximum λ: each event gets at most 128 bits.
-const MAX_LAMBDA: u32 = 125;
-
 /// Maximum number of items of either side.
 const MAX_ITEMS: u64 = 1 << 26;
 
@@ -83,6 +80,22 @@ const AHEAD: usize = 16;
 /// Bits of security of each of the [`EVENTS`].
 fn lambda_of_events(lambda: u32) -> u32 {
     lambda_each(lambda + 1, EVENTS)
+}
+
+/// Items of the sender per bin, on average and at most, a third of their places: more would take much memory for one
+/// bin, and are not cheaper than more bins.
+const MAX_LOAD: usize = 256;
+
+/// The table: as many bins as the receiver needs for a placement, the sender for its load, and the source for its cost.
+/// `None` if the first are out of proportion to its items, as they are for few items and a large λ.
+fn parameters<S: Source>(
+    [receiver_size, sender_size]: [usize; 2],
+    each: u32,
+) -> Option<cuckoo::Parameters> {
+    let needed = cuckoo::Parameters::that_may_agree(receiver_size, each)?.bins;
+    let bins = needed.max(S::MIN_BINS).max(sender_size.div_ceil(MAX_LOAD));
+    let in_proportion = needed <= 64 * receiver_size + (1 << 15);
+    in_proportion.then(|| cuckoo::Parameters::with_bins(receiver_size, HASHES, bins))
 }
 
 /// What both parties know of a run.
@@ -107,13 +120,15 @@ impl Plan {
         let pairs = receiver_size.max(1) as u128 * sender_size.max(1) as u128;
         let hashed = lambda + 1 + pairs.next_power_of_two().ilog2();
         let width = exact.unwrap_or(hashed);
-        let parameters = cuckoo::Parameters::that_may_agree(receiver_size, each)?;
-        let suffixes = 1u128.checked_shl(width)?.div_ceil(parameters.bins as u128);
-        if suffixes >= 1 << 61 {
+        let parameters = parameters::<S>(sizes, each)?;
+        let fits = width < u128::BITS && permuted::suffixes(parameters, width) < 1 << 61;
+        if !fits {
             return None;
         }
         let functions = Functions::new(parameters, width, session);
+        // No more than there are values.
         let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
+        let per_bin = per_bin.min(functions.values().try_into().unwrap_or(usize::MAX));
         // Two more values for the dummies.
         let modulus = S::modulus(functions.values() + 2, parameters.bins, per_bin, each)?;
         let shape = Shape {
@@ -128,11 +143,14 @@ impl Plan {
         })
     }
 
-    fn of<S: Source>(params: &Params, input: &Input<'_>) -> Plan {
+    fn of<S: Source>(params: &Params, input: &Input<'_>) -> Result<Plan, Error> {
         let sizes = [params.receiver_size, params.sender_size];
         let exact = input.exact.map(|exact| exact.bits);
-        Plan::new::<S>(sizes, exact, params.lambda, &params.session)
-            .expect("a run within the limits")
+        let plan = Plan::new::<S>(sizes, exact, params.lambda, &params.session);
+        plan.ok_or_else(|| {
+            let reason = format!("no tuples for items so long at lambda {}", params.lambda);
+            Error::limit(Limit::Security, reason)
+        })
     }
 
     /// The items as numbers of so many bits.
@@ -154,13 +172,17 @@ impl Plan {
         })
     }
 
+    /// Where each item may be. Padding is hashed too, so that the time does not tell how much of it there is.
     fn places(&self, input: &Input<'_>) -> Vec<Places> {
-        let numbers = self.numbers(input);
+        let mut numbers = self.numbers(input);
+        let count = numbers.len();
+        numbers.resize(input.items.len(), 0);
         let mut places = vec![Places::default(); numbers.len()];
         places
             .par_chunks_mut(BLOCK)
             .zip(numbers.par_chunks(BLOCK))
             .for_each(|(places, numbers)| self.functions.places(numbers, places));
+        places.truncate(count);
         places
     }
 
@@ -377,17 +399,20 @@ impl<S: Source> Ole<S> {
             Some(max_lambda::<S>(receiver_size, sender_size, None))
         },
         working_bytes: |receiver_size, sender_size| {
-            working_bytes(receiver_size, sender_size, residues::MAX_BITS)
+            // No hash is longer at any λ for which there is a plan.
+            let lambda = 61 - sender_size.max(2).ilog2();
+            let sizes = [receiver_size, sender_size];
+            working_bytes::<S>(sizes, residues::MAX_BITS, lambda.clamp(40, 61))
         },
         exact: Some(ExactLimits {
             max_bits: 64,
             max_lambda: |receiver_size, sender_size, bits| {
                 max_lambda::<S>(receiver_size, sender_size, Some(bits))
             },
-            working_bytes: |receiver_size, sender_size, bits| {
+            working_bytes: |receiver_size, sender_size, bits, lambda| {
                 let bins = receiver_size.max(1).ilog2();
                 let bits = (bits.saturating_sub(bins) + 4).clamp(17, residues::MAX_BITS);
-                working_bytes(receiver_size, sender_size, bits)
+                working_bytes::<S>([receiver_size, sender_size], bits, lambda)
             },
         }),
     };
@@ -410,23 +435,27 @@ fn names_exchange(params: &Params) -> Exchange {
     }
 }
 
-/// The largest λ for which there is a plan; 0 if there is none.
+/// A λ for which there is a plan, and for all from 40 up to it; less than 40 if there is none for 40.
 fn max_lambda<S: Source>(receiver_size: u64, sender_size: u64, exact: Option<u32>) -> u32 {
     let sizes = [receiver_size, sender_size].map(|size| size.min(MAX_ITEMS) as usize);
     let fits = |lambda: &u32| Plan::new::<S>(sizes, exact, *lambda, &[0; 32]).is_some();
-    (1..=MAX_LAMBDA).rev().find(fits).unwrap_or(0)
+    match (40..=S::MAX_LAMBDA).take_while(fits).last() {
+        Some(most) => most,
+        None => (1..40).rev().find(fits).unwrap_or(0),
+    }
 }
 
-/// Items, places and tables of some 150 bytes per item, and the tuples: a packed value per comparison.
-fn working_bytes(receiver_size: u64, sender_size: u64, bits: u32) -> u64 {
-    let limit = |size: u64| size.min(MAX_ITEMS) as usize;
-    let parameters = cuckoo::Parameters::that_may_agree(limit(receiver_size), 43);
-    let parameters = parameters.expect("few enough bins");
-    let per_bin = simple::most_entries_that_may_agree(limit(sender_size), &parameters, 43) as u64;
-    let tuples = (parameters.bins as u64 * per_bin).saturating_mul(u64::from(bits) / 8 + 1);
-    let items = receiver_size
-        .saturating_add(sender_size)
-        .saturating_mul(150);
+/// Items, places and tables of some 150 bytes per item, 16 per bin, and the tuples: a packed value per comparison.
+fn working_bytes<S: Source>(sizes: [u64; 2], bits: u32, lambda: u32) -> u64 {
+    let limited = sizes.map(|size| size.min(MAX_ITEMS) as usize);
+    let each = lambda_of_events(lambda.min(S::MAX_LAMBDA));
+    let Some(parameters) = parameters::<S>(limited, each) else {
+        return u64::MAX;
+    };
+    let bins = parameters.bins as u64;
+    let per_bin = simple::most_entries_that_may_agree(limited[1], &parameters, each) as u64;
+    let tuples = bins.saturating_mul(16 + per_bin * (u64::from(bits) / 8 + 1));
+    let items = sizes[0].saturating_add(sizes[1]).saturating_mul(150);
     items.saturating_add(tuples)
 }
 
@@ -453,7 +482,7 @@ impl<S: Source> Protocol for Ole<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
-        let plan = Plan::of::<S>(params, &input);
+        let plan = Plan::of::<S>(params, &input)?;
         let shape = plan.shape;
         channel.begin_phase("offline");
         let lambda = lambda_of_events(params.lambda);
@@ -493,7 +522,7 @@ impl<S: Source> Protocol for Ole<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
-        let plan = Plan::of::<S>(params, &input);
+        let plan = Plan::of::<S>(params, &input)?;
         let shape = plan.shape;
         channel.begin_phase("offline");
         let lambda = lambda_of_events(params.lambda);

@@ -50,7 +50,10 @@ pub fn split(
             receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
             sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
         })
-        .find(|split| spec.working_bytes_of([split.receiver, split.sender], key_bits) <= memory)
+        .find(|split| {
+            let lambda = lambda_of_bucket(lambda, split.buckets);
+            spec.working_bytes_of([split.receiver, split.sender], key_bits, lambda) <= memory
+        })
 }
 
 /// Bits of statistical security of the run over each of `buckets` buckets, in a run with `lambda` bits.

@@ -549,7 +549,8 @@ impl Contract {
             return Err(StartOver::OtherContract);
         }
         let sizes = [resumed.receiver_bucket, resumed.sender_bucket];
-        if spec.working_bytes_of(sizes, self.key_bits) > self.memory.unwrap_or(NO_LIMIT) {
+        let lambda = buckets::lambda_of_bucket(self.lambda, resumed.buckets);
+        if spec.working_bytes_of(sizes, self.key_bits, lambda) > self.memory.unwrap_or(NO_LIMIT) {
             return Err(StartOver::Memory);
         }
         *self = resumed;

@@ -31,7 +31,8 @@ pub struct Job {
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
     /// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then
-    /// the number, little endian. Some protocols compare such keys as they are.
+    /// the number, little endian, and different digests have different numbers. Some protocols compare such keys as
+    /// they are.
     pub key_bits: Option<u32>,
     /// Maximum number of items that the peer may bring.
     pub max_peer_items: u64,

@@ -273,7 +273,7 @@ impl Trial {
         };
         let most = spec(protocol).max_lambda_of(sizes, bits);
         let lambda = dice.pick(&[40, 40, 40, 64]).min(most.unwrap_or(64));
-        let full = spec(protocol).working_bytes_of(sizes, bits);
+        let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = full - full / 16;
         let split = vesica_session::split(spec(protocol), sizes, bits, lambda, limit);
         let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);

@@ -224,6 +224,12 @@ pub struct Lattice;
 impl Source for Lattice {
     const PROTOCOL: &'static str = "ole-lattice";
 
+    /// The slots of a ciphertext, each of which costs as much as all.
+    const MIN_BINS: usize = BLOCK;
+
+    /// Parameters beyond take long to find, and few of them exist.
+    const MAX_LAMBDA: u32 = 64;
+
     fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {
         modulus(least, bins, per_bin, lambda)
     }

@@ -144,25 +144,19 @@ impl Layout {
         let each = self.key_blocks();
         self.hash.expand((first * each) as u128, keys, pads);
         let modulus = self.shape.modulus;
+        let mut candidates = Zeroizing::new(vec![0; self.candidates]);
+        let mut kept = Zeroizing::new(vec![0; self.candidates + 1]);
         let rows = out.chunks_exact_mut(self.shape.per_bin);
         for (out, pad) in rows.zip(pads.chunks_exact(each)) {
             let bytes: &[u8] = bytemuck::must_cast_slice(pad);
-            residues::unpack(Backend::Best, modulus, bytes, out);
-            if !residues::all_reduced(Backend::Best, modulus, out) {
-                self.select(bytes, out);
+            residues::unpack(Backend::Best, modulus, bytes, &mut candidates);
+            // Whether one is rejected or not: the peer knows both keys of an OT, and time would tell which one this is.
+            let count = residues::select(&candidates, 0, modulus.get(), &mut kept);
+            for (kept, number) in kept.iter_mut().zip(0..) {
+                *kept &= u64::from(number < count).wrapping_neg();
             }
+            out.copy_from_slice(&kept[..out.len()]);
         }
-    }
-
-    /// The first candidates that are residues.
-    fn select(&self, pad: &[u8], out: &mut [u64]) {
-        let modulus = self.shape.modulus;
-        let mut candidates = Zeroizing::new(vec![0; self.candidates]);
-        let mut kept = Zeroizing::new(vec![0; self.candidates + 1]);
-        residues::unpack(Backend::Best, modulus, pad, &mut candidates);
-        let count = residues::select(&candidates, 0, modulus.get(), &mut kept);
-        kept[count..].fill(0);
-        out.copy_from_slice(&kept[..out.len()]);
     }
 }
 

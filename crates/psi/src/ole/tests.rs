@@ -156,14 +156,63 @@ fn limits_are_where_the_modulus_ends() {
     for n in [0, 1, 1000, 1 << 20] {
         let fits = |lambda| Plan::new::<ideal::Ole>([n; 2], None, lambda, &[0; 32]).is_some();
         let most = most(n as u64);
-        assert!(fits(most) && (most == MAX_LAMBDA || !fits(most + 1)));
+        assert!(fits(most) && (most == ideal::Ole::MAX_LAMBDA || !fits(most + 1)));
     }
     let exact = spec.spec().exact.as_ref().unwrap().max_lambda;
-    assert_eq!(exact(1 << 20, 1 << 20, 32), 117);
-    assert!(exact(1 << 26, 1 << 26, 64) > 100);
-    assert!(exact(1, 1 << 26, 61) > 100);
-    // Three bins are too few for numbers of 64 bits.
-    assert_eq!(exact(1, 1 << 26, 64), 0);
+    assert_eq!(exact(1 << 20, 1 << 20, 32), 87);
+    assert!(exact(1 << 26, 1 << 26, 64) > 64);
+    for (n_r, n_s) in [
+        (0, 0),
+        (1, 0),
+        (0, 1 << 26),
+        (1, 1 << 26),
+        (7, 300),
+        (5000, 0),
+    ] {
+        for bits in [1, 21, 40] {
+            assert!(exact(n_r, n_s, bits) >= 64, "{n_r} {n_s} {bits}");
+        }
+        assert!(exact(n_r, n_s, 64) >= 40, "{n_r} {n_s}");
+    }
+}
+
+/// A large λ for few items would take very many bins, and few bins for many items of the sender much memory for each.
+#[test]
+fn tables_are_in_proportion() {
+    let shape = |sizes, bits, lambda| {
+        Plan::new::<ideal::Ole>(sizes, Some(bits), lambda, &[0; 32]).map(|plan| plan.shape)
+    };
+    assert!(shape([1000, 1000], 32, 110).is_none());
+    let few = shape([1, 1 << 26], 32, 40).unwrap();
+    assert!(few.per_bin < 1200 && few.bins * few.per_bin < 1 << 29);
+    // No bin gets more entries than there are values.
+    assert_eq!(shape([1 << 10, 1 << 20], 1, 40).unwrap().per_bin, 48);
+    let bytes = |sizes: [u64; 2], lambda| {
+        let limits = Ideal::new().spec().exact.unwrap();
+        (limits.working_bytes)(sizes[0], sizes[1], 32, lambda)
+    };
+    assert!(bytes([1000, 1000], 64) > 4 * bytes([1000, 1000], 40));
+    assert!(bytes([1 << 20, 1 << 20], 40) < 600 << 20);
+}
+
+/// Sizes that the peer brings never make a plan impossible that the limits allow.
+#[test]
+fn the_limits_allow_nothing_without_a_plan() {
+    for (n_r, n_s, bits) in [
+        (2, 0, 62),
+        (10, 0, 60),
+        (10, 0, 63),
+        (100, 0, 62),
+        (5000, 0, 63),
+        (9, 9, 64),
+    ] {
+        let most = (Ideal::new().spec().exact.unwrap().max_lambda)(n_r, n_s, bits);
+        for lambda in 40..=most {
+            let plan =
+                Plan::new::<ideal::Ole>([n_r as usize, n_s as usize], Some(bits), lambda, &[0; 32]);
+            assert!(plan.is_some(), "{n_r} {n_s} {bits} {lambda}");
+        }
+    }
 }
 
 /// What the sender receives is uniform modulo Q whatever the items are; so is what the receiver gets for items that do
@@ -177,7 +226,7 @@ fn what_is_sent_looks_random() {
         bits: 20,
         numbers: &numbers,
     });
-    let plan = Plan::of::<ideal::Ole>(&params, &input);
+    let plan = Plan::of::<ideal::Ole>(&params, &input).unwrap();
     let (shape, q) = (plan.shape, plan.shape.modulus.get());
     let half = <ideal::Ole as Source>::receive;
     let (mut channel, _peer) = memory_pair();
@@ -198,6 +247,7 @@ fn numbers_above_the_modulus_are_refused() {
     let params = params(10, 10);
     let ole = Ideal::new();
     let width = Plan::of::<ideal::Ole>(&params, &Input::new(&ours))
+        .unwrap()
         .shape
         .row_bytes(0);
     let (_, sent) = try_both(
@@ -230,7 +280,7 @@ fn answers_that_no_sender_sends_are_refused() {
     let ours = items(1, 10);
     let params = params(10, 10);
     let ole = Ideal::new();
-    let plan = Plan::of::<ideal::Ole>(&params, &Input::new(&ours));
+    let plan = Plan::of::<ideal::Ole>(&params, &Input::new(&ours)).unwrap();
     let (width, rows) = (plan.shape.row_bytes(0), plan.shape.per_bin);
     let cases = [
         (
