@@ -12,7 +12,7 @@
 //! sender's other items: the entries of a bin are rotated by a random number of places.
 //!
 //! **Algorithm 1**, on tuples with r = u·s + v (see [`ole`]):
-//! 1. The receiver puts its items into a cuckoo table of α bins by permutation-based hashing ([`permuted`](vesica_encodings::permuted)), so that
+//! 1. The receiver puts its items into a cuckoo table of α bins by permutation-based hashing ([`permuted`]), so that
 //!    only the value of an item in its bin is compared, and fills other bins with a dummy.
 //! 2. It sends c = s − x for the value x in each bin.
 //! 3. The sender puts its items into all their bins, fills these up to β entries with another dummy, and sends d =
