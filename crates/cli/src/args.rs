@@ -602,7 +602,10 @@ fn protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Failure>
     };
     let found = registry.get(&name).map(|protocol| protocol.spec());
     found.ok_or_else(|| match offline {
-        None => Failure::usage(format!("protocols are: {}", registry.names())),
+        None => Failure::usage(format!(
+            "no protocol is called {name:?}; there are: {}",
+            registry.names()
+        )),
         Some(_) => Failure::usage(format!(
             "--offline is one of: {}",
             sources.collect::<Vec<_>>().join(", ")

@@ -87,15 +87,17 @@ fn lambda_of_events(lambda: u32) -> u32 {
 const MAX_LOAD: usize = 256;
 
 /// The table: as many bins as the receiver needs for a placement, the sender for its load, and the source for its cost.
-/// `None` if the first are out of proportion to its items, as they are for few items and a large λ.
-fn parameters<S: Source>(
-    [receiver_size, sender_size]: [usize; 2],
-    each: u32,
-) -> Option<cuckoo::Parameters> {
-    let needed = cuckoo::Parameters::that_may_agree(receiver_size, each)?.bins;
-    let bins = needed.max(S::MIN_BINS).max(sender_size.div_ceil(MAX_LOAD));
-    let in_proportion = needed <= 64 * receiver_size + (1 << 15);
-    in_proportion.then(|| cuckoo::Parameters::with_bins(receiver_size, HASHES, bins))
+/// Also whether the first are in proportion to its items; for few items and a large λ they are not, and the table has
+/// fewer.
+fn parameters<S: Source>(sizes: [usize; 2], each: u32) -> (cuckoo::Parameters, bool) {
+    let [receiver_size, sender_size] = sizes;
+    let most = (64 * receiver_size + (1 << 15)).min(1 << 32);
+    let needed = cuckoo::Parameters::that_may_agree(receiver_size, each);
+    let needed = needed.map_or(usize::MAX, |parameters| parameters.bins);
+    let bins = needed.min(most).max(S::MIN_BINS);
+    let bins = bins.max(sender_size.div_ceil(MAX_LOAD));
+    let parameters = cuckoo::Parameters::with_bins(receiver_size, HASHES, bins);
+    (parameters, needed <= most)
 }
 
 /// What both parties know of a run.
@@ -120,9 +122,9 @@ impl Plan {
         let pairs = receiver_size.max(1) as u128 * sender_size.max(1) as u128;
         let hashed = lambda + 1 + pairs.next_power_of_two().ilog2();
         let width = exact.unwrap_or(hashed);
-        let parameters = parameters::<S>(sizes, each)?;
+        let (parameters, in_proportion) = parameters::<S>(sizes, each);
         let fits = width < u128::BITS && permuted::suffixes(parameters, width) < 1 << 61;
-        if !fits {
+        if !(in_proportion && fits) {
             return None;
         }
         let functions = Functions::new(parameters, width, session);
@@ -449,9 +451,7 @@ fn max_lambda<S: Source>(receiver_size: u64, sender_size: u64, exact: Option<u32
 fn working_bytes<S: Source>(sizes: [u64; 2], bits: u32, lambda: u32) -> u64 {
     let limited = sizes.map(|size| size.min(MAX_ITEMS) as usize);
     let each = lambda_of_events(lambda.min(S::MAX_LAMBDA));
-    let Some(parameters) = parameters::<S>(limited, each) else {
-        return u64::MAX;
-    };
+    let (parameters, _) = parameters::<S>(limited, each);
     let bins = parameters.bins as u64;
     let per_bin = simple::most_entries_that_may_agree(limited[1], &parameters, each) as u64;
     let tuples = bins.saturating_mul(16 + per_bin * (u64::from(bits) / 8 + 1));

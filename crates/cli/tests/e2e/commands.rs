@@ -236,7 +236,7 @@ fn bench_for_people() {
         ended.expect_success();
         let result: Value = serde_json::from_str(ended.text()).unwrap();
         let kernels = result["kernels"].as_object().unwrap();
-        assert_eq!(kernels.len(), 8);
+        assert_eq!(kernels.len(), 9);
         for name in kernels.values().map(|name| name.as_str().unwrap()) {
             assert!(name.starts_with(version), "{name}");
             assert!(!name.contains("512") && !name.starts_with("vp"), "{name}");

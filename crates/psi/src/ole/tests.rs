@@ -193,6 +193,15 @@ fn tables_are_in_proportion() {
     };
     assert!(bytes([1000, 1000], 64) > 4 * bytes([1000, 1000], 40));
     assert!(bytes([1 << 20, 1 << 20], 40) < 600 << 20);
+    // Every size has an estimate.
+    for n in [0, 1, 214, 1 << 16, 1 << 26] {
+        let all = (Ideal::new().spec().working_bytes)(n, 0);
+        assert!(
+            all < 400_u64.saturating_mul(n.max(1 << 17)).saturating_mul(8),
+            "{n} {all}"
+        );
+        assert!(bytes([n, n], 125) <= all.saturating_mul(1 << 10));
+    }
 }
 
 /// Sizes that the peer brings never make a plan impossible that the limits allow.
