@@ -54,7 +54,7 @@ fn requests_that_cannot_be() {
     for (with, words) in [
         ("--normalize id=nonsense", "nonsense"),
         ("--normalize name=text", "not part of the key"),
-        ("--protocol nonsense", "protocols are: compact-dh"),
+        ("--protocol nonsense", "there are: compact-dh"),
         ("--protocol dh", "semi-honest"),
         ("--protocol compact-dh-sh1", "semi-honest"),
         ("--security none", "none"),
