@@ -182,6 +182,44 @@ fn every_protocol_and_its_report() {
     }
 }
 
+/// Numbers are compared as they are, by tuples from either source.
+#[test]
+fn addresses_are_compared_as_numbers() {
+    let place = Place::new();
+    let address = |i: u64| vec![format!("10.0.{}.{}", i / 256, i % 256)];
+    let ours: Vec<_> = (0..700).map(address).collect();
+    let theirs: Vec<_> = (0..900).step_by(3).map(address).collect();
+    place.write("ours.csv", csv_of(&["ip"], &ours));
+    place.write("theirs.csv", csv_of(&["address"], &theirs));
+    let expected: Vec<_> = ours.iter().step_by(3).cloned().collect();
+    for (offline, protocol) in [("lattice", "ole-lattice"), ("ot", "ole-ot")] {
+        let words = format!("--protocol ole --offline {offline} --security semi-honest");
+        exchange(
+            &place,
+            &Arguments::new("ours.csv", "ip")
+                .with(&words)
+                .with("--normalize ip=ipv4 --report report.json")
+                .output("out.csv"),
+            &Arguments::new("theirs.csv", "address")
+                .with(&words)
+                .with("--normalize address=ipv4"),
+        )
+        .expect_success();
+        assert_eq!(place.read("out.csv"), csv_of(&["ip"], &expected));
+        let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+        assert_eq!(report["protocol"], protocol);
+        assert_eq!(report["contract"]["key_bits"], 32);
+    }
+    for (words, text) in [
+        ("--offline ot", "--offline goes with --protocol ole"),
+        ("--protocol ole --offline silent", "lattice, ot"),
+    ] {
+        let words = Arguments::new("ours.csv", "ip").with(words);
+        let ended = place.receiver(&words, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(2, text);
+    }
+}
+
 #[test]
 fn parquet_integers_match_text() {
     let place = Place::new();
