@@ -20,9 +20,9 @@ pub mod ot;
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
-use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::prime::{largest, uniform};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Kind, Misbehaviour};
 use zeroize::Zeroizing;
 
 /// Bins of a block; the last may have fewer.
@@ -110,8 +110,28 @@ pub trait Source: Send + Sync + 'static {
 /// The largest prime of the fewest bits with which there is one that is `least` or larger.
 pub(crate) fn largest_from(least: u64) -> Option<Modulus> {
     let fewest = (u64::BITS - least.leading_zeros()).max(2);
-    let primes = (fewest..=residues::MAX_BITS).filter_map(|bits| largest(bits, 2));
-    primes.into_iter().find(|modulus| modulus.get() >= least)
+    let mut primes = (fewest..=residues::MAX_BITS).filter_map(|bits| largest(bits, 2));
+    primes.find(|modulus| modulus.get() >= least)
+}
+
+/// Unpacks residues that a peer sent. Bytes behind them mean nothing: see [`residues::unpack`].
+///
+/// # Errors
+/// [`Misbehaviour::BadValue`] for a number that is none.
+pub fn unpack(
+    kind: Kind,
+    modulus: Modulus,
+    bytes: &[u8],
+    out: &mut [u64],
+) -> Result<(), Misbehaviour> {
+    residues::unpack(Backend::Best, modulus, bytes, out);
+    match residues::all_reduced(Backend::Best, modulus, out) {
+        true => Ok(()),
+        false => Err(Misbehaviour::BadValue {
+            what: kind.name,
+            problem: "not below the modulus",
+        }),
+    }
 }
 
 /// Values chosen by one party, from a seed.
@@ -121,7 +141,7 @@ impl Seeded {
     /// Row `number` of numbers in `start..q`.
     fn row(&self, number: u128, start: u64, modulus: Modulus, out: &mut [u64]) {
         let mut seed = Zeroizing::new([number]);
-        vesica_primitives::block::Cipher::new(*self.0).encrypt(&mut seed[..]);
+        Cipher::new(*self.0).encrypt(&mut seed[..]);
         uniform(&mut Prg::new(seed[0]), start, modulus.get(), out);
     }
 }
@@ -253,12 +273,13 @@ impl SenderHalf {
         }
     }
 
-    /// A half with random u, and with v still to come.
-    pub fn with_rows(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
-        SenderHalf {
-            v: Some(Rows::new(shape)),
-            ..SenderHalf::random(shape, rng)
-        }
+    /// The half with its u, and with these v.
+    ///
+    /// # Panics
+    /// If the rows are of another shape.
+    pub fn with_v(self, v: Rows) -> SenderHalf {
+        assert_eq!(self.shape, v.shape);
+        SenderHalf { v: Some(v), ..self }
     }
 
     /// What the tuples are.
@@ -283,14 +304,6 @@ impl SenderHalf {
             Some(v) => v.get(block, row, out),
             None => self.chosen(1, 0, block, row, out),
         }
-    }
-
-    /// The values v, to be filled in.
-    ///
-    /// # Panics
-    /// If the seed gives them.
-    pub fn v_mut(&mut self) -> &mut Rows {
-        self.v.as_mut().expect("a half with rows")
     }
 
     fn chosen(&self, purpose: u128, start: u64, block: usize, row: usize, out: &mut [u64]) {
@@ -357,11 +370,12 @@ pub(crate) mod tests {
                 bins,
                 per_bin,
             };
-            for rows in [false, true] {
+            for stored in [false, true] {
                 let mut receiver = ReceiverHalf::random(shape, &mut rng(1));
-                let sender = match rows {
-                    true => SenderHalf::with_rows(shape, &mut rng(2)),
-                    false => SenderHalf::random(shape, &mut rng(2)),
+                let sender = SenderHalf::random(shape, &mut rng(2));
+                let sender = match stored {
+                    true => sender.with_v(Rows::new(shape)),
+                    false => sender,
                 };
                 fit(&mut receiver, &sender);
                 check(&receiver, &sender);

@@ -68,6 +68,8 @@ macro_rules! versions {
 pub mod ntt;
 pub mod rns;
 
+use ntt::below;
+
 /// An odd modulus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modulus {
@@ -186,12 +188,6 @@ fn low(a: u64) -> u64 {
     a & 0xffff_ffff
 }
 
-/// `a`, or `a − bound` where `a` is not below `bound`.
-#[inline(always)]
-fn below(a: u64, bound: u64) -> u64 {
-    a.min(a.wrapping_sub(bound))
-}
-
 versions! {
     /// `out[i] = u[i]·(x[i] + y[i]) + v[i]`, for residues.
     ///
@@ -296,7 +292,7 @@ versions! {
         let mut groups = out.chunks_mut(GROUP);
         let padded = &mut [0; 2 * MAX_BITS as usize + 16];
         for out in &mut groups {
-            let (group, more) = match rest.split_at_checked(read.max(bits)) {
+            let (group, more) = match rest.split_at_checked(read) {
                 Some((group, _)) => (group, &rest[bits..]),
                 None => {
                     padded[..rest.len()].copy_from_slice(rest);
@@ -341,8 +337,8 @@ versions! {
     }
 }
 
-/// Moves the candidates in `start..end` to the front of `out`, in order, and returns their number. Positions of
-/// rejected candidates can be seen in the time that it takes; nothing can be of the others.
+/// Moves the candidates in `start..end` to the front of `out`, in order, and returns their number; what follows them
+/// means nothing. The time is the same for all candidates. Addresses depend on which are rejected, and on nothing else.
 ///
 /// # Panics
 /// If `out` is not longer than `candidates`.

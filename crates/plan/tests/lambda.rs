@@ -12,7 +12,7 @@ use vesica_oprf::sparse::{self, Bins, Message, Slices, Sparse, Store};
 use vesica_oprf::vole::{self, Vole};
 use vesica_plan::Registry;
 use vesica_psi::masks::width;
-use vesica_psi::{Oprf, Params, Reveal, Security, lambda_each, ole};
+use vesica_psi::{Oprf, Params, Reveal, Security, ole};
 
 /// Probabilities are whole multiples of 2^-SCALE, rounded up.
 const SCALE: usize = 1200;
@@ -119,11 +119,10 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             )
         }
         "ole-lattice" | "ole-ot" => {
-            let lambda = (params.lambda + 1) as usize;
-            let pairs = (n_r.max(1) * n_s.max(1)).next_power_of_two().ilog2() as usize;
-            let event = chance(1u8, lambda_each(params.lambda + 1, ole::EVENTS) as usize);
+            let event = chance(1u8, ole::lambda_of_events(params.lambda) as usize);
             let events = vec![event; ole::EVENTS as usize];
-            let hashes = chance(n_r * n_s, lambda + pairs);
+            let bits = ole::hash_bits(params.lambda, params.receiver_size, params.sender_size);
+            let hashes = chance(n_r * n_s, bits as usize);
             (ole::EVENTS + 1, [events, vec![hashes]].concat())
         }
         other => panic!("list the events of {other} here"),
@@ -196,6 +195,10 @@ fn sixty_four_bits_are_possible_everywhere() {
             (1, most),
             (most, 1),
             (most, most),
+            (200, 250),
+            (3000, 3000),
+            (1 << 12, 1 << 12),
+            (1 << 16, 1 << 16),
         ] {
             // Of 40 bits: three bins are too few for longer ones.
             let lambda = protocol.max_lambda_of([n_r, n_s], Some(40));

@@ -47,7 +47,7 @@ use vesica_oprf::halves;
 use vesica_primitives::block::Prg;
 use vesica_primitives::prime::uniform;
 use vesica_primitives::security::lambda_each;
-use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, Misbehaviour, recv_exact};
+use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
 use crate::masks::{Exchange, names};
@@ -78,12 +78,18 @@ const MAX_ITEMS: u64 = 1 << 26;
 const AHEAD: usize = 16;
 
 /// Bits of security of each of the [`EVENTS`].
-fn lambda_of_events(lambda: u32) -> u32 {
+pub fn lambda_of_events(lambda: u32) -> u32 {
     lambda_each(lambda + 1, EVENTS)
 }
 
-/// Items of the sender per bin, on average and at most, a third of their places: more would take much memory for one
-/// bin, and are not cheaper than more bins.
+/// Bits of a hashed item: items of the two sets collide with probability at most 2^-(λ+1).
+pub fn hash_bits(lambda: u32, receiver_size: usize, sender_size: usize) -> u32 {
+    let pairs = receiver_size.max(1) as u128 * sender_size.max(1) as u128;
+    lambda + 1 + pairs.next_power_of_two().ilog2()
+}
+
+/// There are at least as many bins as this goes into the sender's size: a bin of more entries takes more memory at a
+/// time, and no less traffic.
 const MAX_LOAD: usize = 256;
 
 /// The table: as many bins as the receiver needs for a placement, the sender for its load, and the source for its cost.
@@ -91,7 +97,7 @@ const MAX_LOAD: usize = 256;
 /// fewer.
 fn parameters<S: Source>(sizes: [usize; 2], each: u32) -> (cuckoo::Parameters, bool) {
     let [receiver_size, sender_size] = sizes;
-    let most = (64 * receiver_size + (1 << 15)).min(1 << 32);
+    let most = (64 * receiver_size + (1 << 18)).min(u32::MAX as usize);
     let needed = cuckoo::Parameters::that_may_agree(receiver_size, each);
     let needed = needed.map_or(usize::MAX, |parameters| parameters.bins);
     let bins = needed.min(most).max(S::MIN_BINS);
@@ -119,9 +125,7 @@ impl Plan {
     ) -> Option<Plan> {
         let [receiver_size, sender_size] = sizes;
         let each = lambda_of_events(lambda);
-        let pairs = receiver_size.max(1) as u128 * sender_size.max(1) as u128;
-        let hashed = lambda + 1 + pairs.next_power_of_two().ilog2();
-        let width = exact.unwrap_or(hashed);
+        let width = exact.unwrap_or(hash_bits(lambda, receiver_size, sender_size));
         let (parameters, in_proportion) = parameters::<S>(sizes, each);
         let fits = width < u128::BITS && permuted::suffixes(parameters, width) < 1 << 61;
         if !(in_proportion && fits) {
@@ -199,19 +203,6 @@ impl Plan {
     }
 }
 
-/// A row, unpacked from what the peer sent.
-fn checked(kind: Kind, modulus: Modulus, bytes: &[u8], out: &mut [u64]) -> Result<(), Error> {
-    residues::unpack(Backend::Best, modulus, bytes, out);
-    match residues::all_reduced(Backend::Best, modulus, out) {
-        true => Ok(()),
-        false => Err(Misbehaviour::BadValue {
-            what: kind.name,
-            problem: "not below the modulus",
-        }
-        .into()),
-    }
-}
-
 fn packed(modulus: Modulus, values: &[u64]) -> Vec<u8> {
     let mut bytes = vec![0; modulus.bytes(values.len())];
     residues::pack(Backend::Best, modulus, values, &mut bytes);
@@ -272,7 +263,7 @@ impl Receiver {
         let [mut r, mut d] = [row(found.len()), row(found.len())];
         let each = self.plan.shape.row_bytes(block);
         for (number, bytes) in (first..).zip(rows.chunks_exact(each)) {
-            checked(ANSWERS, self.plan.shape.modulus, bytes, &mut d)?;
+            ole::unpack(ANSWERS, self.plan.shape.modulus, bytes, &mut d)?;
             self.half.r().get(block, number, &mut r);
             residues::mark_equal(Backend::Best, &r, &d, found);
         }
@@ -335,7 +326,7 @@ impl Sender {
         let shape = self.plan.shape;
         let width = shape.width(block);
         let mut c = row(width);
-        checked(QUERIES, shape.modulus, queries, &mut c)?;
+        ole::unpack(QUERIES, shape.modulus, queries, &mut c)?;
         let y = self.values(block);
         let [mut u, mut v, mut d] = [row(width), row(width), row(width)];
         let each = shape.row_bytes(block);
@@ -402,9 +393,9 @@ impl<S: Source> Ole<S> {
         },
         working_bytes: |receiver_size, sender_size| {
             // No hash is longer at any λ for which there is a plan.
-            let lambda = 61 - sender_size.max(2).ilog2();
+            let lambda = 61_u32.saturating_sub(sender_size.max(2).ilog2());
             let sizes = [receiver_size, sender_size];
-            working_bytes::<S>(sizes, residues::MAX_BITS, lambda.clamp(40, 61))
+            working_bytes::<S>(sizes, residues::MAX_BITS, lambda.max(40))
         },
         exact: Some(ExactLimits {
             max_bits: 64,

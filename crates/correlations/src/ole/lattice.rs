@@ -218,7 +218,7 @@ fn parameters(shape: Shape, lambda: u32) -> Result<Parameters, Error> {
     })
 }
 
-/// The source.
+/// The source. Fails with [`Limit::Security`] where [`Parameters::new`] has none.
 pub struct Lattice;
 
 impl Source for Lattice {
@@ -241,7 +241,31 @@ impl Source for Lattice {
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<ReceiverHalf, Error> {
-        receive(channel, shape, lambda, session, rng)
+        let parameters = parameters(shape, lambda)?;
+        let mut half = ReceiverHalf::random(shape, rng);
+        let ciphertexts = shape.bins.div_ceil(parameters.length);
+        let (mut receiver, seed, body) = Receiver::new(shape, parameters.clone(), session, rng);
+        if ciphertexts > 0 {
+            let key = messages::public_key_to_bytes(&parameters, seed, &body);
+            channel.send(PUBLIC_KEY, key)?;
+        }
+        // A ciphertext is on its way while the one before it is answered.
+        for step in 0..=ciphertexts {
+            if step < ciphertexts {
+                let body = receiver.encrypt(&half, step);
+                let frame = messages::ciphertext_to_bytes(&parameters, &body);
+                channel.send(CIPHERTEXT, frame)?;
+            }
+            let Some(number) = step.checked_sub(1) else {
+                continue;
+            };
+            for row in 0..shape.per_bin {
+                let answer = messages::receive_answer(channel, &parameters)?;
+                receiver.decrypt(&mut half, number, row, &answer);
+            }
+            channel.progress(step as u64, ciphertexts as u64);
+        }
+        Ok(half)
     }
 
     fn send(
@@ -251,88 +275,36 @@ impl Source for Lattice {
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error> {
-        send(channel, shape, lambda, session, rng)
-    }
-}
-
-/// The receiver's half of random tuples; the peer calls [`send`].
-///
-/// # Errors
-/// The channel's; what the peer sends and no honest one does; [`Limit::Security`] where [`Parameters::new`] has none.
-pub fn receive(
-    channel: &mut dyn Channel,
-    shape: Shape,
-    lambda: u32,
-    session: &[u8; 32],
-    rng: &mut dyn CryptoRng,
-) -> Result<ReceiverHalf, Error> {
-    let parameters = parameters(shape, lambda)?;
-    let mut half = ReceiverHalf::random(shape, rng);
-    let ciphertexts = shape.bins.div_ceil(parameters.length);
-    let (mut receiver, seed, body) = Receiver::new(shape, parameters.clone(), session, rng);
-    if ciphertexts > 0 {
-        let key = messages::public_key_to_bytes(&parameters, seed, &body);
-        channel.send(PUBLIC_KEY, key)?;
-    }
-    // A ciphertext is on its way while the one before it is answered.
-    for step in 0..=ciphertexts {
-        if step < ciphertexts {
-            let body = receiver.encrypt(&half, step);
-            let frame = messages::ciphertext_to_bytes(&parameters, &body);
-            channel.send(CIPHERTEXT, frame)?;
+        let parameters = parameters(shape, lambda)?;
+        let half = SenderHalf::random(shape, rng);
+        let ciphertexts = shape.bins.div_ceil(parameters.length);
+        if ciphertexts == 0 {
+            return Ok(half);
         }
-        let Some(number) = step.checked_sub(1) else {
-            continue;
-        };
-        for row in 0..shape.per_bin {
-            let answer = messages::receive_answer(channel, &parameters)?;
-            receiver.decrypt(&mut half, number, row, &answer);
-        }
-        channel.progress(step as u64, ciphertexts as u64);
-    }
-    Ok(half)
-}
-
-/// The sender's half of random tuples; the peer calls [`receive`].
-///
-/// # Errors
-/// As [`receive`].
-pub fn send(
-    channel: &mut dyn Channel,
-    shape: Shape,
-    lambda: u32,
-    session: &[u8; 32],
-    rng: &mut dyn CryptoRng,
-) -> Result<SenderHalf, Error> {
-    let parameters = parameters(shape, lambda)?;
-    let half = SenderHalf::random(shape, rng);
-    let ciphertexts = shape.bins.div_ceil(parameters.length);
-    if ciphertexts == 0 {
-        return Ok(half);
-    }
-    let (seed, body) = messages::receive_public_key(channel, &parameters)?;
-    let sender = Sender::new(shape, parameters.clone(), session, seed, body);
-    let mut seeds = Prg::random(rng);
-    for number in 0..ciphertexts {
-        let body = messages::receive_ciphertext(channel, &parameters)?;
-        let ciphertext = sender.ciphertext(number, body);
-        for first in (0..shape.per_bin).step_by(ANSWERS) {
-            let last = shape.per_bin.min(first + ANSWERS);
-            let mut drawn = Zeroizing::new([0; ANSWERS]);
-            seeds.fill(&mut drawn[..]);
-            let answer = |row: usize| {
-                let mut prg = Prg::new(drawn[row - first]);
-                let answer = sender.answer(&half, number, row, &ciphertext, &mut prg);
-                messages::answer_to_bytes(&parameters, &answer)
-            };
-            let answers: Vec<Vec<u8>> = (first..last).into_par_iter().map(answer).collect();
-            for answer in answers {
-                channel.send(ANSWER, answer)?;
+        let (seed, body) = messages::receive_public_key(channel, &parameters)?;
+        let sender = Sender::new(shape, parameters.clone(), session, seed, body);
+        let mut seeds = Prg::random(rng);
+        for number in 0..ciphertexts {
+            let body = messages::receive_ciphertext(channel, &parameters)?;
+            let ciphertext = sender.ciphertext(number, body);
+            for first in (0..shape.per_bin).step_by(ANSWERS) {
+                let last = shape.per_bin.min(first + ANSWERS);
+                let mut drawn = Zeroizing::new([0; ANSWERS]);
+                seeds.fill(&mut drawn[..]);
+                let answer = |row: usize| {
+                    let mut prg = Prg::new(drawn[row - first]);
+                    let answer = sender.answer(&half, number, row, &ciphertext, &mut prg);
+                    messages::answer_to_bytes(&parameters, &answer)
+                };
+                let answers: Vec<Vec<u8>> = (first..last).into_par_iter().map(answer).collect();
+                for answer in answers {
+                    channel.send(ANSWER, answer)?;
+                }
             }
+            channel.progress(number as u64 + 1, ciphertexts as u64);
         }
-        channel.progress(number as u64 + 1, ciphertexts as u64);
+        Ok(half)
     }
-    Ok(half)
 }
 
 #[cfg(test)]

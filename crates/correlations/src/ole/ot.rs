@@ -29,7 +29,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
-use super::{BLOCK, ReceiverHalf, SenderHalf, Shape, Source};
+use super::{BLOCK, ReceiverHalf, Rows, SenderHalf, Shape, Source};
 use crate::bulk::{self, Favour, SemiHonest};
 use crate::cot;
 
@@ -138,32 +138,14 @@ impl Layout {
     fn bins_together(&self) -> usize {
         (MAX_FRAME / self.bin_bytes()).max(1)
     }
-
-    /// The residues of some keys, `per_bin` of each. The first key is that of OT number `first`; the keys are used up.
-    fn residues(&self, first: usize, keys: &mut [Block], pads: &mut [Block], out: &mut [u64]) {
-        let each = self.key_blocks();
-        self.hash.expand((first * each) as u128, keys, pads);
-        let modulus = self.shape.modulus;
-        let mut candidates = Zeroizing::new(vec![0; self.candidates]);
-        let mut kept = Zeroizing::new(vec![0; self.candidates + 1]);
-        let rows = out.chunks_exact_mut(self.shape.per_bin);
-        for (out, pad) in rows.zip(pads.chunks_exact(each)) {
-            let bytes: &[u8] = bytemuck::must_cast_slice(pad);
-            residues::unpack(Backend::Best, modulus, bytes, &mut candidates);
-            // Whether one is rejected or not: the peer knows both keys of an OT, and time would tell which one this is.
-            let count = residues::select(&candidates, 0, modulus.get(), &mut kept);
-            for (kept, number) in kept.iter_mut().zip(0..) {
-                *kept &= u64::from(number < count).wrapping_neg();
-            }
-            out.copy_from_slice(&kept[..out.len()]);
-        }
-    }
 }
 
 /// Buffers for the work on one bin.
 struct Scratch {
     keys: Zeroizing<Vec<Block>>,
     pads: Zeroizing<Vec<Block>>,
+    candidates: Zeroizing<Vec<u64>>,
+    kept: Zeroizing<Vec<u64>>,
     /// Residues of the keys for a choice bit of 0 and of 1, or of those that the receiver has.
     residues: [Zeroizing<Vec<u64>>; 2],
     offer: Zeroizing<Vec<u64>>,
@@ -175,13 +157,15 @@ impl Scratch {
         Scratch {
             keys: Zeroizing::new(vec![0; bits]),
             pads: Zeroizing::new(vec![0; bits * layout.key_blocks()]),
+            candidates: Zeroizing::new(vec![0; layout.candidates]),
+            kept: Zeroizing::new(vec![0; layout.candidates + 1]),
             residues: [(); 2].map(|()| Zeroizing::new(vec![0; bits * rows])),
             offer: Zeroizing::new(vec![0; rows]),
         }
     }
 
-    /// Sets residues number `which` to those of `keys`, each with `offset` added. The first key is that of OT number
-    /// `first`.
+    /// Sets residues number `which` to those of a bin's keys, each with `offset` added, `per_bin` of each. The first key
+    /// is that of OT number `first`.
     fn residues(
         &mut self,
         layout: &Layout,
@@ -193,8 +177,20 @@ impl Scratch {
         for (to, key) in self.keys.iter_mut().zip(keys) {
             *to = key ^ offset;
         }
-        let out = &mut self.residues[which];
-        layout.residues(first, &mut self.keys, &mut self.pads, out);
+        let (modulus, each) = (layout.shape.modulus, layout.key_blocks());
+        let tweak = (first * each) as u128;
+        layout.hash.expand(tweak, &mut self.keys, &mut self.pads);
+        let rows = self.residues[which].chunks_exact_mut(layout.shape.per_bin);
+        for (out, pad) in rows.zip(self.pads.chunks_exact(each)) {
+            let bytes: &[u8] = bytemuck::must_cast_slice(pad);
+            residues::unpack(Backend::Best, modulus, bytes, &mut self.candidates);
+            // Whether one is rejected or not: the peer knows both keys of an OT, and time would tell which one this is.
+            let (start, end) = (0, modulus.get());
+            let count = residues::select(&self.candidates, start, end, &mut self.kept);
+            for ((out, kept), number) in out.iter_mut().zip(self.kept.iter()).zip(0..) {
+                *out = kept & u64::from(number < count).wrapping_neg();
+            }
+        }
     }
 }
 
@@ -317,21 +313,25 @@ impl Receiver<'_> {
         out
     }
 
-    /// Step 3 for one bin: from the packed offers to its r. Returns whether the offers are residues.
-    fn bin(&self, bin: usize, offers: &[u8], r: &mut [u64], scratch: &mut Scratch) -> bool {
+    /// Step 3 for one bin: from the packed offers to its r.
+    fn bin(
+        &self,
+        bin: usize,
+        offers: &[u8],
+        r: &mut [u64],
+        scratch: &mut Scratch,
+    ) -> Result<(), Misbehaviour> {
         let layout = self.layout;
         let (bits, rows, modulus) = (layout.bits(), r.len(), layout.shape.modulus);
         let keys = &self.t[bin * bits..][..bits];
         scratch.residues(layout, 0, keys, 0, self.first + bin * bits);
-        let mut reduced = true;
         for (bit, known) in scratch.residues[0].chunks_exact(rows).enumerate() {
             let (packed, offer) = (&offers[bit * layout.offer_bytes()..], &mut scratch.offer);
-            residues::unpack(Backend::Best, modulus, packed, offer);
-            reduced &= residues::all_reduced(Backend::Best, modulus, offer);
+            super::unpack(OFFERS, modulus, packed, offer)?;
             let mask = (self.s[bin] >> bit & 1).wrapping_neg();
             residues::take_bit(Backend::Best, modulus, known, offer, mask, r);
         }
-        reduced
+        Ok(())
     }
 
     /// Step 3: receives the offers, and returns the r of the block, row by row.
@@ -347,22 +347,13 @@ impl Receiver<'_> {
                 let left = (length - offers.len()).min(MAX_FRAME);
                 offers.extend(recv_exact(channel, OFFERS, left)?);
             }
-            let reduced = r
-                .par_chunks_exact_mut(rows)
+            r.par_chunks_exact_mut(rows)
                 .zip(offers.par_chunks_exact(each))
                 .enumerate()
-                .map_init(
+                .try_for_each_init(
                     || Scratch::new(self.layout),
                     |scratch, (i, (r, offers))| self.bin(part * together + i, offers, r, scratch),
-                )
-                .reduce(|| true, |a, b| a & b);
-            if !reduced {
-                return Err(Misbehaviour::BadValue {
-                    what: OFFERS.name,
-                    problem: "not below the modulus",
-                }
-                .into());
-            }
+                )?;
         }
         Ok(transposed(&r, rows))
     }
@@ -376,18 +367,19 @@ fn send_with(
     rng: &mut dyn CryptoRng,
 ) -> Result<SenderHalf, Error> {
     let shape = layout.shape;
-    let mut half = SenderHalf::with_rows(shape, rng);
+    let half = SenderHalf::random(shape, rng);
+    let mut all_v = Rows::new(shape);
     let delta = Zeroizing::new(source.delta());
     for blocks in layout.batches() {
         let first = layout.first(blocks.start);
         let mut q = Zeroizing::new(vec![0; layout.first(blocks.end) - first]);
         source.extend(channel, rng, &mut q)?;
-        let mut corrections = blocks.clone().map(|block| {
-            recv_exact(channel, CHOICES, layout.choice_bytes(block)).map(|bytes| (block, bytes))
-        });
         // All of them: the receiver sends them before it reads an offer.
-        let corrections: Vec<_> = corrections.by_ref().collect::<Result<_, _>>()?;
-        for (block, corrections) in corrections {
+        let corrections: Vec<Vec<u8>> = blocks
+            .clone()
+            .map(|block| recv_exact(channel, CHOICES, layout.choice_bytes(block)))
+            .collect::<Result<_, _>>()?;
+        for (block, corrections) in blocks.zip(corrections) {
             let own = layout.first(block) - first..layout.first(block + 1) - first;
             let sender = Sender::new(layout, block, *delta, &mut q[own], &corrections);
             let width = shape.width(block);
@@ -397,13 +389,13 @@ fn send_with(
             }
             let v = sender.offers(channel, &u)?;
             for (row, v) in v.chunks_exact(width).enumerate() {
-                half.v_mut().set(block, row, v);
+                all_v.set(block, row, v);
             }
             channel.progress(block as u64 + 1, shape.blocks() as u64);
         }
     }
     channel.flush()?;
-    Ok(half)
+    Ok(half.with_v(all_v))
 }
 
 /// Makes the receiver's half from a source of COTs.
@@ -545,21 +537,24 @@ mod tests {
         }
     }
 
-    /// Some candidates of every third modulus are rejected in every key; the residues stay uniform.
+    /// Moduli of few bits, of whose candidates many are rejected.
     #[test]
     fn residues_of_keys_are_uniform() {
         for bits in [3, 4, 7] {
             let layout = Layout::new(shape(bits, 100, 50), 40, &[3; 32]);
             let q = layout.shape.modulus.get() as usize;
-            let mut keys: Vec<Block> = (0..2000).collect();
-            let mut out = vec![0; 2000 * 50];
-            let mut pads = vec![0; 2000 * layout.key_blocks()];
-            layout.residues(0, &mut keys, &mut pads, &mut out);
+            let mut scratch = Scratch::new(&layout);
+            let mut out = Vec::new();
+            for first in (0..2000).step_by(layout.bits()) {
+                let keys: Vec<Block> = (first..).take(layout.bits()).map(|i| i as Block).collect();
+                scratch.residues(&layout, 0, &keys, 0, first);
+                out.extend_from_slice(&scratch.residues[0]);
+            }
             let mut counts = vec![0f64; q];
             for value in out {
                 counts[value as usize] += 1.0;
             }
-            let mean = 100_000.0 / q as f64;
+            let mean = counts.iter().sum::<f64>() / q as f64;
             let chi: f64 = counts.iter().map(|c| (c - mean) * (c - mean) / mean).sum();
             let freedom = (q - 1) as f64;
             assert!(chi < freedom + 6.0 * (2.0 * freedom).sqrt(), "{bits} {chi}");

@@ -127,7 +127,7 @@ pub(super) fn times<W: Word>(x: W, factor: W, quotient: W, p: W) -> W {
 
 /// `x`, or `x − bound` where `x` is not below `bound`.
 #[inline(always)]
-pub(super) fn below<W: Word>(x: W, bound: W) -> W {
+pub fn below<W: Word>(x: W, bound: W) -> W {
     x.smaller(x.minus(bound))
 }
 

@@ -8,7 +8,7 @@
 
 use vesica_kernels::Backend;
 use vesica_kernels::residues::Modulus;
-use vesica_kernels::residues::ntt::Ntt;
+use vesica_kernels::residues::ntt::{Ntt, below};
 use vesica_kernels::residues::rns::{self, Multiplier};
 use vesica_primitives::block::Prg;
 use vesica_primitives::prime::uniform;
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::fractions::{self, Fraction, Fractions, LIMBS, multiply_add, reciprocal};
 use super::parameters::Parameters;
-use super::ring::{Polynomial, Ring, below, copy};
+use super::ring::{Polynomial, Ring, copy};
 
 /// The secret key z, in values.
 pub struct SecretKey(Polynomial);

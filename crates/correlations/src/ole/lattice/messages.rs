@@ -8,6 +8,7 @@ use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_exact};
 use super::bfv::Answer;
 use super::parameters::Parameters;
 use super::ring::Polynomial;
+use crate::ole;
 
 /// Frame with the seed of all masks of the receiver's, and the body of its public key.
 pub const PUBLIC_KEY: Kind = Kind {
@@ -137,13 +138,7 @@ fn unpack(
     let mut wide = vec![0; parameters.length];
     for (p, row) in parameters.primes.iter().zip(out.rows_mut()) {
         let (packed, rest) = bytes.split_at(p.bytes(parameters.length));
-        residues::unpack(Backend::Best, *p, packed, &mut wide);
-        if wide.iter().any(|value| *value >= p.get()) {
-            return Err(Misbehaviour::BadValue {
-                what: kind.name,
-                problem: "a residue is not below its modulus",
-            });
-        }
+        ole::unpack(kind, *p, packed, &mut wide)?;
         for (value, wide) in row.iter_mut().zip(&wide) {
             *value = *wide as u32;
         }

@@ -2,7 +2,7 @@
 
 use vesica_kernels::Backend;
 use vesica_kernels::residues::Modulus;
-use vesica_kernels::residues::ntt::Ntt;
+use vesica_kernels::residues::ntt::{Ntt, below};
 use vesica_kernels::residues::rns;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::prime::uniform;
@@ -172,10 +172,4 @@ pub(super) fn copy(from: &[u64], to: &mut [u32]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = *from as u32;
     }
-}
-
-/// `x`, or `x − bound` where `x` is not below `bound`.
-#[inline(always)]
-pub(super) fn below(x: u32, bound: u32) -> u32 {
-    x.min(x.wrapping_sub(bound))
 }

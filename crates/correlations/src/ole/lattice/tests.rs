@@ -9,8 +9,8 @@ const SESSION: [u8; 32] = [7; 32];
 
 fn run(shape: Shape, lambda: u32) -> (ReceiverHalf, SenderHalf) {
     honest(
-        |channel| receive(channel, shape, lambda, &SESSION, &mut rng(1)),
-        |channel| send(channel, shape, lambda, &SESSION, &mut rng(2)),
+        |channel| Lattice::receive(channel, shape, lambda, &SESSION, &mut rng(1)),
+        |channel| Lattice::send(channel, shape, lambda, &SESSION, &mut rng(2)),
     )
 }
 
@@ -228,7 +228,7 @@ fn cheated(kind: Kind, change: impl Fn(&mut Vec<u8>)) -> Misbehaviour {
         }
         tape.0.push_back((of, frame));
     }
-    misbehaviour(send(&mut tape, shape, 40, &SESSION, &mut rng(2)))
+    misbehaviour(Lattice::send(&mut tape, shape, 40, &SESSION, &mut rng(2)))
 }
 
 /// What an honest receiver sends.
@@ -253,7 +253,7 @@ fn garbage_is_refused() {
         });
         let expected = Misbehaviour::BadValue {
             what: kind.name,
-            problem: "a residue is not below its modulus",
+            problem: "not below the modulus",
         };
         assert_eq!(large, expected);
         let mut bytes = 0;
@@ -286,8 +286,8 @@ fn moduli_that_do_not_batch_are_refused() {
         per_bin: 2,
     };
     for result in [
-        receive(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
-        send(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
+        Lattice::receive(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
+        Lattice::send(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
     ] {
         assert!(matches!(
             result,
@@ -318,12 +318,14 @@ fn a_million() {
     let mut bytes = 0;
     let (receiver, sender) = honest(
         |channel| {
-            let half = one_thread().install(|| receive(channel, shape, 40, &SESSION, &mut rng(1)));
+            let half = one_thread()
+                .install(|| Lattice::receive(channel, shape, 40, &SESSION, &mut rng(1)));
             println!("{:?}", channel.traffic());
             half
         },
         |channel| {
-            let half = one_thread().install(|| send(channel, shape, 40, &SESSION, &mut rng(2)));
+            let half =
+                one_thread().install(|| Lattice::send(channel, shape, 40, &SESSION, &mut rng(2)));
             let traffic = channel.traffic();
             bytes = traffic
                 .iter()
