@@ -102,6 +102,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         items: 3,
         memory: NO_LIMIT,
         resume: Resume::Nothing,
+        offline: None,
     };
     let named = || ProtocolRequest::named("compact-dh");
     for (name, ours, hello) in [
@@ -211,7 +212,7 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
     };
     for (level, flag) in levels {
         let frames = match protocol {
-            "vole" | "ole-lattice" => FRAMES,
+            "vole" | "ole-lattice" | "ole-dealer" => FRAMES,
             "ole-ot" => 2 * FRAMES,
             "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 4,
             "circuit-okvs" | "circuit-rb-psm1" | "circuit-rb-psm2" => CIRCUIT_FRAMES,

@@ -5,7 +5,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
-use vesica_psi::{Exact, Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values};
+use vesica_psi::{
+    Exact, Half, Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values,
+};
 use vesica_wire::{Channel, Error};
 
 use crate::record::{Recordings, received};
@@ -97,6 +99,21 @@ impl Run {
         (items(size), values)
     }
 
+    /// A side's half of what a dealer deals, if the protocol takes that.
+    fn dealt(&self, half: Half) -> Option<Prepared> {
+        let offline = self
+            .protocol
+            .offline()
+            .filter(|offline| offline.is_dealt())?;
+        let mut rng = ChaCha20Rng::from_seed([4; 32]);
+        let [receiver, sender] = offline.deal(&self.params, self.bits, &mut rng).ok()?;
+        let bytes = match half {
+            Half::Receiver => receiver,
+            Half::Sender => sender,
+        };
+        offline.load(half, &self.params, self.bits, bytes)
+    }
+
     /// A side's input.
     fn input<'a>(
         &self,
@@ -145,7 +162,8 @@ impl Run {
 fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let (items, values) = run.set(run.params.receiver_size);
-    let prepared = run.protocol.prepare(items.len(), &mut rng);
+    let dealt = run.dealt(Half::Receiver);
+    let prepared = dealt.unwrap_or_else(|| run.protocol.prepare(items.len(), &mut rng));
     let (params, task) = (&run.params, &run.task);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
     let input = run.input(&items, &numbers, values.as_deref());
@@ -158,8 +176,9 @@ fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let (items, values) = run.set(run.params.sender_size);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
     let input = run.input(&items, &numbers, values.as_deref());
+    let prepared = run.dealt(Half::Sender).unwrap_or_else(Prepared::nothing);
     run.protocol
-        .send(channel, &run.params, &run.task, input, &mut rng)
+        .send(channel, &run.params, &run.task, input, prepared, &mut rng)
 }
 
 /// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],

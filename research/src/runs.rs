@@ -8,7 +8,7 @@ use vesica_encodings::random_band::RandomBand;
 use vesica_encodings::three_hash::ThreeHash;
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
-use vesica_psi::{Input, Item, MaskExchange, Output, Params, Protocol, Reveal, Task};
+use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task};
 use vesica_wire::{Channel, Error, memory_pair};
 
 use crate::okvs_message::OkvsMessage;
@@ -107,7 +107,15 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
         let sender = scope.spawn(|| {
             pools[0].install(|| {
                 let mut rng = ChaCha12Rng::seed_from_u64(seed + 1);
-                protocol.send(&mut sending, params, task, Input::new(theirs), &mut rng)
+                let input = Input::new(theirs);
+                protocol.send(
+                    &mut sending,
+                    params,
+                    task,
+                    input,
+                    Prepared::nothing(),
+                    &mut rng,
+                )
             })
         });
         let output = pools[1].install(|| {

@@ -340,6 +340,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         params: &Params,
         task: &Task,
         input: Input<'_>,
+        _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         let plan = Plan::new::<R>(params, task);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use vesica_circuit::{CircuitPsi, Okvs, Psm1, Psm2};
-use vesica_psi::{Input, Item, Output, Params, Protocol, Reveal, Security, Shares, Task, Values};
+use vesica_psi::{
+    Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Shares, Task, Values,
+};
 use vesica_testing::{Recorder, digests, rng, try_both};
 use vesica_wire::{Channel, memory_pair};
 use zeroize::Zeroizing;
@@ -83,7 +85,14 @@ fn run_over(
         },
         |channel| {
             let input = theirs.input(matches!(task.values, Values::Sender | Values::Both));
-            protocol.send(channel, &params, task, input, &mut rng(their_seed))
+            protocol.send(
+                channel,
+                &params,
+                task,
+                input,
+                Prepared::nothing(),
+                &mut rng(their_seed),
+            )
         },
     );
     let output = output.unwrap();

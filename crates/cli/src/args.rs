@@ -17,6 +17,7 @@ use vesica_psi::Spec;
 use vesica_session::{Link, MAX_SCALE};
 
 use crate::failure::Failure;
+use crate::offline::{Dealer, Offline};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -48,6 +49,10 @@ pub(crate) enum Command {
     Send(Send),
     /// Reports what a run would see of a table; needs no peer
     Check(Check),
+    /// Prepares, lists and checks correlations that later runs take
+    Offline(Offline),
+    /// Deals correlations to two parties that both trust it
+    Dealer(Dealer),
     /// Measures a protocol between two processes on this machine
     Bench(Bench),
     /// One party of a benchmark; started by `bench`
@@ -147,6 +152,9 @@ pub(crate) struct Meeting {
     /// With --protocol ole: where its tuples come from, as in the names ole-NAME
     #[arg(long, value_name = "NAME")]
     offline: Option<String>,
+    /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
+    #[arg(long, value_name = "DIR")]
+    offline_store: Option<PathBuf>,
     /// The weakest security to accept
     #[arg(long, value_enum, default_value_t = Strength::Malicious)]
     security: Strength,
@@ -248,6 +256,7 @@ impl Meeting {
             memory: self.memory.or_else(half_of_the_machine),
             threads: self.threads,
             work_dir: self.work_dir.clone(),
+            offline_store: self.offline_store.clone(),
         }
     }
 
@@ -559,7 +568,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a size is a number of bytes, as 800M or 4G".into())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let problem = "give a number of seconds, more than 0 and at most 1000000";
     let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
     if seconds > 0.0 && seconds <= 1e6 {
@@ -590,7 +599,7 @@ fn plainly_revealed(name: &str) -> Result<Reveal, String> {
 }
 
 /// The protocol of that name. `ole` is that of the family with tuples from `offline`, or from its first source.
-fn protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Failure> {
+pub(crate) fn protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Failure> {
     let registry = Registry::standard();
     let names = || registry.all().iter().map(|protocol| protocol.spec().name);
     let mut sources = names().filter_map(|name| name.strip_prefix("ole-"));
@@ -626,7 +635,7 @@ fn network(name: &str) -> Result<String, String> {
 /// Maximum number of items of any party.
 const MAX_SIZE: u64 = 1 << 28;
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let value = match text.strip_prefix("2^") {
         Some(power) => power
             .parse::<u32>()

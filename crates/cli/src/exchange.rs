@@ -74,7 +74,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     let (terms, value) = (link.terms()?, link.value()?);
     terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
-    let mut progress = Progress::new(link.progress, signals);
+    let mut progress = Progress::new(link.progress, signals, "reading the table");
     let party = Party {
         identity: &loaded.identity,
         peer: link.peer,

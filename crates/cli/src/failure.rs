@@ -9,7 +9,7 @@ use vesica::ErrorClass;
 /// Exit code of a bad command line.
 pub(crate) const USAGE: u8 = 2;
 /// Exit code of input data that cannot be used.
-const DATA: u8 = 3;
+pub(crate) const DATA: u8 = 3;
 /// Exit code of the network, and of a peer that went away.
 pub(crate) const NETWORK: u8 = 4;
 /// Exit code of a peer that misbehaved.

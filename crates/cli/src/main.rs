@@ -8,6 +8,7 @@ mod demo;
 mod exchange;
 mod failure;
 mod keygen;
+mod offline;
 mod progress;
 mod signals;
 mod summary;
@@ -60,6 +61,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Receive(options) => exchange::receive(&options),
         Command::Send(options) => exchange::send(&options),
         Command::Check(options) => check::run(&options),
+        Command::Offline(options) => offline::run(&options),
+        Command::Dealer(options) => offline::dealer(&options),
         Command::Bench(options) => bench::run(&options),
         Command::BenchParty => bench::party(),
     }

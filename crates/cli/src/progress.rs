@@ -39,7 +39,8 @@ impl View {
 }
 
 impl Progress {
-    pub(crate) fn new(mode: ProgressMode, signals: Signals) -> Progress {
+    /// Shows a run that begins with `first`.
+    pub(crate) fn new(mode: ProgressMode, signals: Signals, first: &str) -> Progress {
         let view = match mode {
             ProgressMode::None => View::Nothing,
             ProgressMode::Auto if std::io::stderr().is_terminal() => View::Bar(bar()),
@@ -50,7 +51,7 @@ impl Progress {
             pace: Pace::new("", Instant::now()),
             signals,
         };
-        progress.now("reading the table");
+        progress.now(first);
         progress
     }
 

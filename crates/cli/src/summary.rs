@@ -47,6 +47,9 @@ pub(crate) fn summary(report: &Report) -> String {
     if report.contract.buckets > 1 {
         line("buckets", report.contract.buckets.to_string());
     }
+    if let Some(name) = &report.contract.offline {
+        line("stored pair", name.clone());
+    }
     line(
         "bytes",
         format!(

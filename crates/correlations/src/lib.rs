@@ -1,5 +1,5 @@
-//! What two parties prepare before anything depends on items: oblivious transfers (OTs) and vector oblivious
-//! linear evaluation (VOLE).
+//! What two parties prepare before anything depends on items: oblivious transfers (OTs), vector oblivious linear
+//! evaluation (VOLE), and oblivious linear evaluation (OLE); and a store for it.
 #![forbid(unsafe_code)]
 
 pub mod base_ot;
@@ -15,5 +15,6 @@ pub mod ole;
 pub mod ot_extension;
 pub mod shape;
 pub mod silent;
+pub mod store;
 mod tree;
 pub mod vole;

@@ -18,11 +18,12 @@ pub mod lattice;
 pub mod ot;
 
 use rand_core::CryptoRng;
+use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::prime::{largest, uniform};
-use vesica_wire::{Channel, Error, Kind, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour};
 use zeroize::Zeroizing;
 
 /// Bins of a block; the last may have fewer.
@@ -74,6 +75,10 @@ pub trait Source: Send + Sync + 'static {
     /// Maximum bits of statistical security that a run may ask for.
     const MAX_LAMBDA: u32 = 125;
 
+    /// Whether the parties make the tuples themselves, in one session. Otherwise a third party deals them: they are
+    /// stored, and a run checks some.
+    const IS_DEALT: bool = false;
+
     /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
     /// to look at, the largest prime of the fewest bits.
     fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {
@@ -105,6 +110,47 @@ pub trait Source: Send + Sync + 'static {
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error>;
+}
+
+/// Tuples that a third party deals, which both parties trust: see [`deal`].
+pub struct Dealer;
+
+impl Source for Dealer {
+    const PROTOCOL: &'static str = "ole-dealer";
+    const IS_DEALT: bool = true;
+
+    fn receive(
+        _: &mut dyn Channel,
+        _: Shape,
+        _: u32,
+        _: &[u8; 32],
+        _: &mut dyn CryptoRng,
+    ) -> Result<ReceiverHalf, Error> {
+        Err(not_stored())
+    }
+
+    fn send(
+        _: &mut dyn Channel,
+        _: Shape,
+        _: u32,
+        _: &[u8; 32],
+        _: &mut dyn CryptoRng,
+    ) -> Result<SenderHalf, Error> {
+        Err(not_stored())
+    }
+}
+
+fn not_stored() -> Error {
+    Error::limit(Limit::Offline, "tuples from a dealer come from a store")
+}
+
+/// Both halves, as a dealer makes them (KBM23, section IV-A): the sender's fits into a seed, and the receiver's is a seed
+/// and r.
+pub fn deal(shape: Shape, rng: &mut dyn CryptoRng) -> (ReceiverHalf, SenderHalf) {
+    let mut receiver = ReceiverHalf::random(shape, rng);
+    let sender = SenderHalf::random(shape, rng);
+    fit(&mut receiver, &sender);
+    (receiver, sender)
 }
 
 /// The largest prime of the fewest bits with which there is one that is `least` or larger.
@@ -211,7 +257,26 @@ pub struct ReceiverHalf {
     r: Rows,
 }
 
+/// What comes after the rows of a half, in bytes.
+pub const SEED_BYTES: usize = size_of::<Block>();
+
 impl ReceiverHalf {
+    /// The half in bytes: r, then the seed.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.r.bytes.len() + SEED_BYTES));
+        bytes.extend_from_slice(&self.r.bytes);
+        bytes.extend_from_slice(&self.s.0.to_le_bytes());
+        bytes
+    }
+
+    /// What [`ReceiverHalf::to_bytes`] wrote for a shape; `None` if the length is that of another.
+    pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<ReceiverHalf> {
+        let (rows, seed) = split_seed(bytes)?;
+        let r = Rows { shape, bytes: rows };
+        let s = Seeded(Zeroizing::new(seed));
+        (r.bytes.len() == shape.bytes()).then_some(ReceiverHalf { s, r })
+    }
+
     /// A half with random s, and with r still to come.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> ReceiverHalf {
         ReceiverHalf::from_seed(shape, Prg::random(rng).next_block())
@@ -258,7 +323,36 @@ pub struct SenderHalf {
     v: Option<Rows>,
 }
 
+/// The rows of a half in bytes, and the seed behind them.
+fn split_seed(mut bytes: Zeroizing<Vec<u8>>) -> Option<(Zeroizing<Vec<u8>>, Block)> {
+    let (_, seed) = bytes.split_last_chunk::<SEED_BYTES>()?;
+    let seed = Block::from_le_bytes(*seed);
+    let rows = bytes.len() - SEED_BYTES;
+    bytes.truncate(rows);
+    Some((bytes, seed))
+}
+
 impl SenderHalf {
+    /// The half in bytes: v, unless the seed gives it, then the seed.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let rows = self.v.as_ref().map_or(&[][..], |v| &v.bytes);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(rows.len() + SEED_BYTES));
+        bytes.extend_from_slice(rows);
+        bytes.extend_from_slice(&self.seed.0.to_le_bytes());
+        bytes
+    }
+
+    /// What [`SenderHalf::to_bytes`] wrote for a shape; `None` if the length is that of another.
+    pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<SenderHalf> {
+        let (rows, seed) = split_seed(bytes)?;
+        let half = SenderHalf::from_seed(shape, seed);
+        match rows.len() {
+            0 => Some(half),
+            length if length == shape.bytes() => Some(half.with_v(Rows { shape, bytes: rows })),
+            _ => None,
+        }
+    }
+
     /// A half with random u and v.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
         SenderHalf::from_seed(shape, Prg::random(rng).next_block())
@@ -321,18 +415,21 @@ impl SenderHalf {
 pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
     let shape = receiver.shape();
     assert_eq!(shape, sender.shape());
-    for block in 0..shape.blocks() {
+    let ReceiverHalf { s: seed, r } = receiver;
+    let full = shape.modulus.bytes(BLOCK) * shape.per_bin;
+    let blocks = r.bytes.par_chunks_mut(full.max(1)).enumerate();
+    blocks.for_each(|(block, out)| {
         let width = shape.width(block);
         let [mut s, mut u, mut v, mut r] = [(); 4].map(|()| Zeroizing::new(vec![0; width]));
         let zero = vec![0; width];
-        receiver.s(block, &mut s);
-        for row in 0..shape.per_bin {
+        seed.row(block as u128, 0, shape.modulus, &mut s);
+        for (row, out) in out.chunks_exact_mut(shape.row_bytes(block)).enumerate() {
             sender.u(block, row, &mut u);
             sender.v(block, row, &mut v);
             residues::evaluate(Backend::Best, shape.modulus, &u, &s, &zero, &v, &mut r);
-            receiver.r_mut().set(block, row, &r);
+            residues::pack(Backend::Best, shape.modulus, &r, out);
         }
-    }
+    });
 }
 
 #[cfg(test)]

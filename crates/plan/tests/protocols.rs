@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
 use vesica_psi::{
-    Exact, Input, Item, Output, Params, Protocol, Reveal, Task, Values, indices_vartime,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Task, Values,
+    indices_vartime,
 };
 use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
 use vesica_wire::{Channel, Error, Misbehaviour, Spoil, Tamper, memory_pair};
@@ -55,6 +56,20 @@ fn input<'a>(protocol: &dyn Protocol, items: &'a [Item], numbers: &'a [u64]) -> 
     }
 }
 
+/// The halves of a protocol that takes them from a dealer.
+fn dealt(protocol: &dyn Protocol, params: &Params) -> [Option<Prepared>; 2] {
+    let Some(offline) = protocol.offline().filter(|offline| offline.is_dealt()) else {
+        return [None, None];
+    };
+    let bits = protocol.spec().compares(Some(32)).map(|(_, bits)| bits);
+    let [receiver, sender] = offline.deal(params, bits, &mut rng(3)).unwrap();
+    [(Half::Receiver, receiver), (Half::Sender, sender)].map(|(half, bytes)| {
+        let length = offline.dealt_bytes(half, params, bits).unwrap();
+        assert_eq!(bytes.len(), length);
+        offline.load(half, params, bits, bytes)
+    })
+}
+
 /// Runs both parties over channels that are each other's peer.
 fn run_over(
     protocol: &dyn Protocol,
@@ -65,11 +80,12 @@ fn run_over(
     sending: impl Channel,
 ) -> Outcomes {
     let params = &params(protocol, ours, theirs);
+    let [dealt_ours, dealt_theirs] = dealt(protocol, params);
     let (own, sent) = try_both(
         (receiving, sending),
         |channel| {
             let mut rng = rng(2);
-            let prepared = protocol.prepare(ours.len(), &mut rng);
+            let prepared = dealt_ours.unwrap_or_else(|| protocol.prepare(ours.len(), &mut rng));
             let numbers = numbers(ours);
             let input = input(protocol, ours, &numbers);
             protocol.receive(channel, params, &task, input, prepared, &mut rng)
@@ -77,7 +93,8 @@ fn run_over(
         |channel| {
             let numbers = numbers(theirs);
             let input = input(protocol, theirs, &numbers);
-            protocol.send(channel, params, &task, input, &mut rng(1))
+            let prepared = dealt_theirs.unwrap_or_else(Prepared::nothing);
+            protocol.send(channel, params, &task, input, prepared, &mut rng(1))
         },
     );
     let matches = |output| match output {

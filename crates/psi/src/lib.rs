@@ -256,13 +256,23 @@ pub struct Shares {
     pub sender_values: Option<Zeroizing<Vec<u64>>>,
 }
 
-/// What a receiver has computed before it knows its items or its peer. Consumed by one run.
+/// What a party has computed before it knows its items. Consumed by one run.
 pub struct Prepared(Box<dyn Any + Send>);
 
 impl Prepared {
-    /// Wraps what the protocol gets back from [`Prepared::take`].
+    /// Wraps what the protocol gets back from [`Prepared::take`] or [`Prepared::stored`].
     pub fn new<T: Send + 'static>(prepared: T) -> Prepared {
         Prepared(Box::new(prepared))
+    }
+
+    /// What a sender without an offline phase of its own has.
+    pub fn nothing() -> Prepared {
+        Prepared::new(())
+    }
+
+    /// What [`Prepared::new`] was given, if it was of this type.
+    pub fn stored<T: 'static>(self) -> Option<T> {
+        self.0.downcast().ok().map(|stored| *stored)
     }
 
     /// What [`Prepared::new`] was given.
@@ -284,6 +294,11 @@ pub trait Protocol: Send + Sync {
 
     /// The receiver's offline phase for `items` items. Needs no peer.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared;
+
+    /// The offline phase of both parties whose result can be stored, if it has one.
+    fn offline(&self) -> Option<&dyn Offline> {
+        None
+    }
 
     /// Runs the receiver. The work after the sender's last message takes time that does not depend on the
     /// result, unless both learn it.
@@ -318,8 +333,64 @@ pub trait Protocol: Send + Sync {
         params: &Params,
         task: &Task,
         input: Input<'_>,
+        prepared: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error>;
+}
+
+/// Whose half of a pair of correlations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The receiver's.
+    Receiver,
+    /// The sender's.
+    Sender,
+}
+
+/// An offline phase whose result can be stored. It is for one run over sets of the sizes in `params`, of numbers of
+/// `bits` bits or, if that is `None`, of hashes.
+pub trait Offline: Send + Sync {
+    /// Whether a third party deals the halves; otherwise the two parties make them.
+    fn is_dealt(&self) -> bool;
+
+    /// Makes one half together with the peer. `params.session` need not be that of the run.
+    ///
+    /// # Errors
+    /// As [`Protocol::receive`].
+    fn make(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<u8>>, Error>;
+
+    /// Makes both halves, the receiver's first, as a dealer does.
+    ///
+    /// # Errors
+    /// `Resource` for parameters for which there are none.
+    fn deal(
+        &self,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<[Zeroizing<Vec<u8>>; 2], Error>;
+
+    /// Bytes of a half that [`Offline::deal`] makes.
+    ///
+    /// # Errors
+    /// As [`Offline::deal`].
+    fn dealt_bytes(&self, half: Half, params: &Params, bits: Option<u32>) -> Result<usize, Error>;
+
+    /// A half that was made or dealt for the same parameters, but for their session. `None` if it is of another length.
+    fn load(
+        &self,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        bytes: Zeroizing<Vec<u8>>,
+    ) -> Option<Prepared>;
 }
 
 impl std::fmt::Debug for dyn Protocol {

@@ -32,28 +32,29 @@
 //! receiver would count the sender's dummies. The sender multiplies by u and never divides. α and β meet 2^-λ at every
 //! size. There is no stash.
 
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::ole::{self, BLOCK, Shape, Source};
-pub use vesica_correlations::ole::{lattice::Lattice, ot::Ot};
+pub use vesica_correlations::ole::{Dealer, lattice::Lattice, ot::Ot};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
 use vesica_encodings::permuted::{Functions, HASHES, Places};
 use vesica_encodings::{Bins, Entry, permuted, simple};
 use vesica_kernels::residues::{self, Modulus};
 use vesica_kernels::{Backend, prefetch};
 use vesica_oprf::halves;
-use vesica_primitives::block::Prg;
+use vesica_primitives::block::{Cipher, Prg};
 use vesica_primitives::prime::uniform;
 use vesica_primitives::security::lambda_each;
-use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_exact};
+use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 use crate::masks::{Exchange, names};
 use crate::{
-    ExactLimits, Input, Output, Params, Prepared, Protocol, Reveal, Security, Spec, Task,
-    indices_vartime,
+    ExactLimits, Half, Input, Offline, Output, Params, Prepared, Protocol, Reveal, Security, Spec,
+    Task, indices_vartime,
 };
 
 /// Frames with c of one block of bins.
@@ -66,6 +67,12 @@ pub const QUERIES: Kind = Kind {
 pub const ANSWERS: Kind = Kind {
     code: 111,
     name: "comparison answers",
+};
+
+/// Frames with u and v of a block's checked bins.
+pub const CHECKED: Kind = Kind {
+    code: 112,
+    name: "checked tuples",
 };
 
 /// Events other than collisions of hashes, which share half of 2^-λ.
@@ -106,12 +113,33 @@ fn parameters<S: Source>(sizes: [usize; 2], each: u32) -> (cuckoo::Parameters, b
     (parameters, needed <= most)
 }
 
+/// Of dealt tuples, the number of bins that a run checks and does not use, for so many that it uses.
+const fn checked_bins(bins: usize) -> usize {
+    64 + bins / 64
+}
+
+/// `count` of `bins` bins, ascending: any as likely as others, and the same for both parties.
+fn choose(count: usize, bins: usize, session: &[u8; 32]) -> Vec<u32> {
+    let mut seed = [0];
+    Cipher::public("vesica/1 checked bins", session).encrypt(&mut seed);
+    let mut prg = Prg::new(seed[0]);
+    let mut chosen = BTreeSet::new();
+    while chosen.len() < count {
+        let mut drawn = vec![0; count - chosen.len()];
+        uniform(&mut prg, 0, bins as u64, &mut drawn);
+        chosen.extend(drawn.iter().map(|bin| *bin as u32));
+    }
+    chosen.into_iter().collect()
+}
+
 /// What both parties know of a run.
 struct Plan {
     functions: Functions,
     /// Bits of an item.
     width: u32,
     shape: Shape,
+    /// Bins of dealt tuples that hold no item and whose tuples are checked, ascending.
+    checked: Vec<u32>,
 }
 
 impl Plan {
@@ -135,28 +163,54 @@ impl Plan {
         // No more than there are values.
         let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
         let per_bin = per_bin.min(functions.values().try_into().unwrap_or(usize::MAX));
+        let bins = match S::IS_DEALT {
+            true => parameters.bins + checked_bins(parameters.bins),
+            false => parameters.bins,
+        };
         // Two more values for the dummies.
-        let modulus = S::modulus(functions.values() + 2, parameters.bins, per_bin, each)?;
+        let modulus = S::modulus(functions.values() + 2, bins, per_bin, each)?;
         let shape = Shape {
             modulus,
-            bins: parameters.bins,
+            bins,
             per_bin,
         };
         Some(Plan {
             functions,
             width,
             shape,
+            checked: Vec::new(),
         })
     }
 
-    fn of<S: Source>(params: &Params, input: &Input<'_>) -> Result<Plan, Error> {
+    /// For numbers of so many bits, or for hashes.
+    fn of<S: Source>(params: &Params, bits: Option<u32>) -> Result<Plan, Error> {
         let sizes = [params.receiver_size, params.sender_size];
-        let exact = input.exact.map(|exact| exact.bits);
-        let plan = Plan::new::<S>(sizes, exact, params.lambda, &params.session);
-        plan.ok_or_else(|| {
+        let plan = Plan::new::<S>(sizes, bits, params.lambda, &params.session);
+        let plan = plan.ok_or_else(|| {
             let reason = format!("no tuples for items so long at lambda {}", params.lambda);
             Error::limit(Limit::Security, reason)
+        })?;
+        let bins = plan.shape.bins;
+        let checked = bins - plan.functions.parameters().bins;
+        Ok(Plan {
+            checked: choose(checked, bins, &params.session),
+            ..plan
         })
+    }
+
+    /// The bins of dealt tuples that are not checked, ascending.
+    fn used(&self) -> Vec<u32> {
+        let mut checked = self.checked.iter().peekable();
+        let is_used = |bin: &u32| checked.next_if_eq(&bin).is_none();
+        (0..self.shape.bins as u32).filter(is_used).collect()
+    }
+
+    /// The checked bins of a block, counted from its first.
+    fn checked(&self, block: usize) -> Vec<usize> {
+        let [first, end] = [block, block + 1].map(|block| (block * BLOCK) as u32);
+        let begin = self.checked.partition_point(|bin| *bin < first);
+        let checked = self.checked[begin..].iter().take_while(|bin| **bin < end);
+        checked.map(|bin| (bin - first) as usize).collect()
     }
 
     /// The items as numbers of so many bits.
@@ -188,6 +242,14 @@ impl Plan {
             .par_chunks_mut(BLOCK)
             .zip(numbers.par_chunks(BLOCK))
             .for_each(|(places, numbers)| self.functions.places(numbers, places));
+        if !self.checked.is_empty() {
+            let used = self.used();
+            places.par_iter_mut().for_each(|places| {
+                places.bins[..HASHES]
+                    .iter_mut()
+                    .for_each(|bin| *bin = used[*bin as usize]);
+            });
+        }
         places.truncate(count);
         places
     }
@@ -197,9 +259,16 @@ impl Plan {
         self.functions.values()
     }
 
-    /// Rows of a block that one frame holds.
-    fn rows_per_frame(&self, block: usize) -> usize {
-        MAX_FRAME / self.shape.row_bytes(block)
+    /// Bytes of u and v of a block's checked bins, in one row.
+    fn checked_bytes(&self, block: usize) -> usize {
+        2 * self.shape.modulus.bytes(self.checked(block).len())
+    }
+
+    /// The first row and the number of rows in each frame, if a row has so many bytes.
+    fn frames(&self, row_bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (rows, per_frame) = (self.shape.per_bin, MAX_FRAME / row_bytes);
+        let first = (0..rows).step_by(per_frame);
+        first.map(move |first| (first, per_frame.min(rows - first)))
     }
 }
 
@@ -250,6 +319,34 @@ impl Receiver {
             *c = modulus.minus(*c, value);
         }
         packed(modulus, &c)
+    }
+
+    /// The check of dealt tuples in some rows of a block, the first of which is number `first`.
+    fn check(&self, block: usize, first: usize, checked: &[u8]) -> Result<(), Error> {
+        let Shape { modulus, .. } = self.plan.shape;
+        let bins = self.plan.checked(block);
+        let width = self.plan.shape.width(block);
+        let [mut s, mut row] = [(); 2].map(|()| row(width));
+        self.half.s(block, &mut s);
+        let [mut u, mut v] = [(); 2].map(|()| vec![0; bins.len()]);
+        let s: Vec<u64> = bins.iter().map(|bin| s[*bin]).collect();
+        let (zero, mut r) = (vec![0; bins.len()], vec![0; bins.len()]);
+        let each = self.plan.checked_bytes(block);
+        for (number, tuples) in (first..).zip(checked.chunks_exact(each)) {
+            let (packed_u, packed_v) = tuples.split_at(each / 2);
+            ole::unpack(CHECKED, modulus, packed_u, &mut u)?;
+            ole::unpack(CHECKED, modulus, packed_v, &mut v)?;
+            residues::evaluate(Backend::Best, modulus, &u, &s, &zero, &v, &mut r);
+            self.half.r().get(block, number, &mut row);
+            if bins.iter().zip(&r).any(|(bin, r)| row[*bin] != *r) {
+                return Err(Misbehaviour::BadValue {
+                    what: CHECKED.name,
+                    problem: "not the other half of this side's",
+                }
+                .into());
+            }
+        }
+        Ok(())
     }
 
     /// Step 4 for some rows of a block, the first of which is number `first`: marks the bins that match.
@@ -319,6 +416,22 @@ impl Sender {
             table,
             rotations,
         })
+    }
+
+    /// For each row of a block u and v of the checked bins, packed. The receiver learns them; no item is in these bins.
+    fn checked(&self, block: usize) -> Vec<u8> {
+        let shape = self.plan.shape;
+        let bins = self.plan.checked(block);
+        let mut values = row(shape.width(block));
+        let mut out = Vec::new();
+        for number in 0..shape.per_bin {
+            for of in [ole::SenderHalf::u, ole::SenderHalf::v] {
+                of(&self.half, block, number, &mut values);
+                let checked: Vec<u64> = bins.iter().map(|bin| values[*bin]).collect();
+                out.extend(packed(shape.modulus, &checked));
+            }
+        }
+        out
     }
 
     /// Step 3: all rows of a block, packed.
@@ -460,7 +573,11 @@ impl<S: Source> Protocol for Ole<S> {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {
-        Prepared::new(())
+        Prepared::nothing()
+    }
+
+    fn offline(&self) -> Option<&dyn Offline> {
+        Some(self)
     }
 
     fn receive(
@@ -469,15 +586,18 @@ impl<S: Source> Protocol for Ole<S> {
         params: &Params,
         task: &Task,
         input: Input<'_>,
-        _: Prepared,
+        prepared: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
-        let plan = Plan::of::<S>(params, &input)?;
+        let plan = Plan::of::<S>(params, input.exact.map(|exact| exact.bits))?;
         let shape = plan.shape;
         channel.begin_phase("offline");
         let lambda = lambda_of_events(params.lambda);
-        let half = S::receive(channel, shape, lambda, &params.session, rng)?;
+        let half = match prepared.stored() {
+            Some(half) => half,
+            None => S::receive(channel, shape, lambda, &params.session, rng)?,
+        };
         channel.begin_phase("tables");
         let receiver = Receiver::new(plan, half, &input)?;
         channel.begin_phase("comparison");
@@ -486,10 +606,17 @@ impl<S: Source> Protocol for Ole<S> {
         }
         let mut found = vec![0; shape.bins];
         for (block, found) in found.chunks_mut(BLOCK).enumerate() {
-            let per_frame = receiver.plan.rows_per_frame(block);
-            for first in (0..shape.per_bin).step_by(per_frame) {
-                let rows = per_frame.min(shape.per_bin - first);
-                let frame = recv_exact(channel, ANSWERS, rows * shape.row_bytes(block))?;
+            let plan = &receiver.plan;
+            let each = plan.checked_bytes(block);
+            if each > 0 {
+                for (first, rows) in plan.frames(each) {
+                    let frame = recv_exact(channel, CHECKED, rows * each)?;
+                    receiver.check(block, first, &frame)?;
+                }
+            }
+            let each = shape.row_bytes(block);
+            for (first, rows) in plan.frames(each) {
+                let frame = recv_exact(channel, ANSWERS, rows * each)?;
                 receiver.compare(block, first, &frame, found)?;
             }
             channel.progress(block as u64 + 1, shape.blocks() as u64);
@@ -510,14 +637,18 @@ impl<S: Source> Protocol for Ole<S> {
         params: &Params,
         task: &Task,
         input: Input<'_>,
+        prepared: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
-        let plan = Plan::of::<S>(params, &input)?;
+        let plan = Plan::of::<S>(params, input.exact.map(|exact| exact.bits))?;
         let shape = plan.shape;
         channel.begin_phase("offline");
         let lambda = lambda_of_events(params.lambda);
-        let half = S::send(channel, shape, lambda, &params.session, rng)?;
+        let half = match prepared.stored() {
+            Some(half) => half,
+            None => S::send(channel, shape, lambda, &params.session, rng)?,
+        };
         channel.begin_phase("tables");
         let sender = Sender::new(plan, half, &input, rng)?;
         channel.begin_phase("comparison");
@@ -531,13 +662,24 @@ impl<S: Source> Protocol for Ole<S> {
             let answers: Vec<_> = queries
                 .par_iter()
                 .enumerate()
-                .map(|(i, queries)| sender.answers(first + i, queries))
+                .map(|(i, queries)| {
+                    (
+                        sender.checked(first + i),
+                        sender.answers(first + i, queries),
+                    )
+                })
                 .collect();
-            for (block, answers) in (first..).zip(answers) {
-                let each = shape.row_bytes(block) * sender.plan.rows_per_frame(block);
-                for frame in answers?.chunks(each) {
-                    channel.send(ANSWERS, frame.to_vec())?;
+            for (block, (checked, answers)) in (first..).zip(answers) {
+                let plan = &sender.plan;
+                let mut send = |kind, bytes: &[u8], each| {
+                    plan.frames(each).try_for_each(|(first, rows)| {
+                        channel.send(kind, bytes[first * each..][..rows * each].to_vec())
+                    })
+                };
+                if !checked.is_empty() {
+                    send(CHECKED, &checked, plan.checked_bytes(block))?;
                 }
+                send(ANSWERS, &answers?, shape.row_bytes(block))?;
                 channel.progress(block as u64 + 1, shape.blocks() as u64);
             }
         }
@@ -548,6 +690,62 @@ impl<S: Source> Protocol for Ole<S> {
         let exchange = names_exchange(params);
         let matched = names::receive(&exchange, channel, &params.session, input.items)?;
         Ok(Output::Matches(matched))
+    }
+}
+
+impl<S: Source> Offline for Ole<S> {
+    fn is_dealt(&self) -> bool {
+        S::IS_DEALT
+    }
+
+    fn make(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let shape = Plan::of::<S>(params, bits)?.shape;
+        let lambda = lambda_of_events(params.lambda);
+        channel.begin_phase("offline");
+        let session = &params.session;
+        Ok(match half {
+            Half::Receiver => S::receive(channel, shape, lambda, session, rng)?.to_bytes(),
+            Half::Sender => S::send(channel, shape, lambda, session, rng)?.to_bytes(),
+        })
+    }
+
+    fn deal(
+        &self,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<[Zeroizing<Vec<u8>>; 2], Error> {
+        let (receiver, sender) = ole::deal(Plan::of::<S>(params, bits)?.shape, rng);
+        Ok([receiver.to_bytes(), sender.to_bytes()])
+    }
+
+    fn dealt_bytes(&self, half: Half, params: &Params, bits: Option<u32>) -> Result<usize, Error> {
+        let rows = match half {
+            Half::Receiver => Plan::of::<S>(params, bits)?.shape.bytes(),
+            Half::Sender => 0,
+        };
+        Ok(rows + ole::SEED_BYTES)
+    }
+
+    fn load(
+        &self,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        bytes: Zeroizing<Vec<u8>>,
+    ) -> Option<Prepared> {
+        let shape = Plan::of::<S>(params, bits).ok()?.shape;
+        match half {
+            Half::Receiver => ole::ReceiverHalf::from_bytes(shape, bytes).map(Prepared::new),
+            Half::Sender => ole::SenderHalf::from_bytes(shape, bytes).map(Prepared::new),
+        }
     }
 }
 

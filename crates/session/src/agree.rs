@@ -11,6 +11,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
+use crate::offline::Offer;
 use crate::{
     Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Resume, Role,
     StartOver, State, nonces,
@@ -76,8 +77,17 @@ pub fn agree(
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, Error> {
     job.check()?;
+    job.check_offline()?;
     channel.begin_phase("contract");
-    exchange(channel, job, items, kept, local, peer)
+    let offers = job
+        .offline
+        .as_ref()
+        .map(|store| store.offers(job, items, peer));
+    let offers = offers.transpose().inspect_err(|_| {
+        let why = "it has no stored correlations for this run";
+        channel.abort(&WireError::limit(Limit::Offline, why));
+    })?;
+    exchange(channel, job, items, kept, offers, local, peer)
         .inspect_err(|error| channel.abort(error))
         .map_err(Error::Run)
 }
@@ -87,6 +97,7 @@ fn exchange(
     job: &Job,
     items: u64,
     kept: &Kept,
+    offline: Option<Vec<Offer>>,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, WireError> {
@@ -105,6 +116,7 @@ fn exchange(
         items,
         memory: job.memory.unwrap_or(NO_LIMIT),
         resume: offer(kept),
+        offline,
     };
     let ours_encoded = ours.encode();
     channel.send(HELLO, ours_encoded.clone())?;
@@ -145,17 +157,18 @@ fn exchange(
             ),
         ));
     }
-    // Every bucket lets a dishonest peer bring its padding as items.
+    // Padding lets a dishonest peer bring so many more items.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
         Role::Sender => contract.receiver_bucket,
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
-    if contract.buckets > 1 && padded > job.max_peer_items {
+    let is_padded = contract.buckets > 1 || contract.offline.is_some();
+    if is_padded && padded > job.max_peer_items {
         return Err(WireError::limit(
             Limit::Size,
             format!(
-                "the {}'s {} items, in buckets filled up to {padded}, are more than the {} that this run allows",
+                "the {}'s {} items, padded to {padded}, are more than the {} that this run allows",
                 theirs.role, theirs.items, job.max_peer_items
             ),
         ));

@@ -14,10 +14,11 @@ use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, put_name};
+use crate::offline::{self, MAX_OFFERS, Name, Offer};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 16 << 10;
 /// Maximum number of key columns of a job.
@@ -32,6 +33,9 @@ pub const NO_LIMIT: u64 = u64::MAX;
 
 const MAGIC: [u8; 4] = *b"vs1h";
 
+/// In place of a number of offers: the side wants to use no stored correlations.
+const NO_STORE: u8 = u8::MAX;
+
 /// Defines an enum whose values have a code on the wire and a name for people.
 macro_rules! coded {
     ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
@@ -43,11 +47,11 @@ macro_rules! coded {
         }
 
         impl $name {
-            fn code(self) -> u8 {
+            pub(crate) fn code(self) -> u8 {
                 match self { $($name::$variant => $code,)+ }
             }
 
-            fn from_code(code: u8) -> Result<Self, WireError> {
+            pub(crate) fn from_code(code: u8) -> Result<Self, WireError> {
                 match code {
                     $($code => Ok($name::$variant),)+
                     _ => Err(bad($field, "unknown code")),
@@ -149,6 +153,8 @@ pub struct Hello {
     pub memory: u64,
     /// The earlier run that this side can resume.
     pub resume: Resume,
+    /// The halves of stored correlations that it can use, if it wants to use one.
+    pub offline: Option<Vec<Offer>>,
 }
 
 /// What a side says of an earlier run that broke off.
@@ -255,6 +261,9 @@ pub struct Contract {
     pub sender_bucket: u64,
     /// Buckets that both sides have finished in earlier runs; this one begins after them.
     pub resumed_after: u32,
+    /// The name of the stored correlations that the run takes, in hexadecimal. Both sides' items are padded to the
+    /// sizes for which these are.
+    pub offline: Option<String>,
     /// The hash that is bound into every later hash, in hexadecimal.
     pub hash: String,
 }
@@ -286,6 +295,13 @@ impl Hello {
                 out.push(2);
                 out.extend_from_slice(run);
                 out.extend_from_slice(&buckets.to_le_bytes());
+            }
+        }
+        match &self.offline {
+            None => out.push(NO_STORE),
+            Some(offers) => {
+                out.push(offers.len() as u8);
+                offers.iter().for_each(|offer| offer.put(&mut out));
             }
         }
         out
@@ -334,6 +350,7 @@ impl Hello {
             items: reader.u64()?,
             memory: reader.u64()?,
             resume: resume(&mut reader)?,
+            offline: offers(&mut reader)?,
         };
         reader.end()?;
         Ok(hello)
@@ -385,6 +402,10 @@ impl Hello {
             ));
         }
         value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
+        let sizes = [receiver.items, sender.items];
+        let offers = [&self.offline, &theirs.offline].map(Option::as_deref);
+        let stored = offline::choose(self.role, offers, sizes)?;
+        let padded = stored.map_or(sizes, |offer| [offer.receiver_size, offer.sender_size]);
         let mut contract = Contract {
             version: VERSION,
             protocol: protocol.spec().name.to_owned(),
@@ -404,9 +425,10 @@ impl Hello {
             sender_size: sender.items,
             memory: Some(self.memory.min(theirs.memory)).filter(|m| *m != NO_LIMIT),
             buckets: 1,
-            receiver_bucket: receiver.items,
-            sender_bucket: sender.items,
+            receiver_bucket: padded[0],
+            sender_bucket: padded[1],
             resumed_after: 0,
+            offline: stored.map(|offer| offer.name.to_string()),
             hash: String::new(),
         };
         contract.seal();
@@ -495,6 +517,7 @@ impl Contract {
         out.extend_from_slice(&self.receiver_bucket.to_le_bytes());
         out.extend_from_slice(&self.sender_bucket.to_le_bytes());
         out.extend_from_slice(&self.resumed_after.to_le_bytes());
+        put_name(&mut out, self.offline.as_deref().unwrap_or(""));
         blake3::derive_key("vesica/1 contract", &out)
     }
 
@@ -513,6 +536,16 @@ impl Contract {
     /// Fails with `Resource` if no number is enough.
     pub(crate) fn divide(&mut self, spec: &Spec) -> Result<(), WireError> {
         let memory = self.memory.unwrap_or(NO_LIMIT);
+        if self.offline.is_some() {
+            let sizes = [self.receiver_bucket, self.sender_bucket];
+            if spec.working_bytes_of(sizes, self.key_bits, self.lambda) > memory {
+                let reason =
+                    format!("{memory} bytes of memory are too few for the stored correlations");
+                return Err(WireError::limit(Limit::Memory, reason));
+            }
+            self.seal();
+            return Ok(());
+        }
         let sizes = [self.receiver_size, self.sender_size];
         let split =
             buckets::split(spec, sizes, self.key_bits, self.lambda, memory).ok_or_else(|| {
@@ -556,6 +589,11 @@ impl Contract {
         *self = resumed;
         self.seal();
         Ok(())
+    }
+
+    /// The stored correlations that the run takes.
+    pub(crate) fn offline(&self) -> Option<Name> {
+        self.offline.as_ref()?.parse().ok()
     }
 
     fn seal(&mut self) {
@@ -604,6 +642,19 @@ fn resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
             (run, buckets) => Ok(Resume::After { run, buckets }),
         },
         _ => bad("unknown code"),
+    }
+}
+
+fn offers(reader: &mut Reader<'_>) -> Result<Option<Vec<Offer>>, WireError> {
+    match reader.u8()? {
+        NO_STORE => Ok(None),
+        count if usize::from(count) > MAX_OFFERS => {
+            Err(bad("number of stored correlations", "out of range"))
+        }
+        count => (0..count)
+            .map(|_| Offer::read(reader))
+            .collect::<Result<_, _>>()
+            .map(Some),
     }
 }
 

@@ -19,6 +19,8 @@ pub enum ErrorClass {
     Contract,
     /// A limit of this machine or of the run.
     Resource,
+    /// What this side has stored cannot be used.
+    Data,
 }
 
 impl From<Blame> for ErrorClass {
@@ -64,6 +66,9 @@ pub enum Error {
         /// The fingerprint of our key.
         ours: Fingerprint,
     },
+    /// Stored correlations that cannot be used.
+    #[error("stored correlations: {0}")]
+    Offline(String),
     /// The run over the connection failed.
     #[error(transparent)]
     Run(#[from] vesica_wire::Error),
@@ -77,6 +82,7 @@ impl Error {
             Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,
             Error::Connect(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::Offline(_) => ErrorClass::Data,
             Error::Run(error) => error.blame().into(),
         }
     }
@@ -90,6 +96,13 @@ impl Error {
             ),
             Error::RefusedByPeer { .. } => Some(
                 "give the peer the fingerprint of this identity, and have it pass that as --peer",
+            ),
+            Error::Offline(_)
+            | Error::Run(Wire::ContractDiffers {
+                field: "stored correlations",
+                ..
+            }) => Some(
+                "`vesica offline ls` shows what is stored, and `vesica offline make` makes more",
             ),
             Error::Run(Wire::ContractDiffers { .. }) => {
                 Some("agree on this value with the peer, then run both sides again")

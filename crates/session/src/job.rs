@@ -4,7 +4,7 @@ use vesica_plan::Registry;
 use vesica_psi::{Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
-use crate::{Error, Learns, ProtocolRequest, Role, ValueTerms};
+use crate::{Error, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Job {
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
     /// limit. With more than fits, both sides run the protocol in several buckets.
     pub memory: Option<u64>,
+    /// Where the correlations are that the run takes; `None` if it makes them.
+    pub offline: Option<OfflineStore>,
 }
 
 impl Job {
@@ -59,6 +61,7 @@ impl Job {
             key_bits: None,
             max_peer_items: 1 << 28,
             memory: None,
+            offline: None,
         }
     }
 
@@ -117,6 +120,28 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the protocol takes stored correlations if there are some, and that there are if it makes none;
+    /// [`run`](crate::run()) does so as well.
+    ///
+    /// Fails with [`Error::Usage`].
+    pub fn check_offline(&self) -> Result<(), Error> {
+        let usage = |problem: String| Err(Error::Usage(problem));
+        let protocol = match &self.protocol {
+            ProtocolRequest::Auto => None,
+            ProtocolRequest::Named(name) => self.registry.get(name),
+        };
+        match (protocol.and_then(|p| p.offline()), &self.offline) {
+            (None, Some(_)) => {
+                usage("stored correlations need a protocol, by name, that takes them".into())
+            }
+            (Some(offline), None) if offline.is_dealt() => usage(format!(
+                "protocol {} takes its correlations from a store",
+                self.protocol
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Checks what is asked of values.

@@ -25,6 +25,7 @@ mod items;
 mod job;
 mod listener;
 mod nonces;
+mod offline;
 mod random;
 mod report;
 mod run;
@@ -51,6 +52,9 @@ pub use identity::{Identity, Loaded};
 pub use items::salt_items;
 pub use job::Job;
 pub use listener::Listener;
+pub use offline::{
+    MAX_OFFERS, Name, Offer, OfflineStore, OfflineTerms, StoredHalf, deal, fetch_half, make_half,
+};
 pub use report::{Report, rfc3339};
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};
 pub use set::{BucketKeys, Kept, KeySet, MemoryBuckets, MemorySet, State};

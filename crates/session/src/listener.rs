@@ -71,8 +71,52 @@ impl Listener {
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
+        let Transport::Tls { identity, peer } = transport else {
+            return self.accept_plaintext(transport, options);
+        };
         let wait = Wait::new(options);
-        let mut lobby = Lobby::new(options);
+        let pinned = [*peer];
+        let mut lobby = Lobby::new(identity, &pinned, options);
+        let guest = self.next_peer(&wait, &mut lobby, options)?;
+        let mut connection = self.seat(guest, transport, options)?;
+        connection.refused = lobby.visitors.list();
+        Ok(connection)
+    }
+
+    /// Waits for all of several peers, in any order, then stops listening. Returns their connections in the order of
+    /// `peers`. If one connects twice, the later connection counts.
+    ///
+    /// Fails as [`Listener::accept`] does.
+    pub fn accept_all(
+        self,
+        identity: &Identity,
+        peers: &[Fingerprint],
+        options: &ConnectOptions,
+    ) -> Result<Vec<Connection>, Error> {
+        let wait = Wait::new(options);
+        let mut lobby = Lobby::new(identity, peers, options);
+        let mut seats: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
+        while seats.iter().any(Option::is_none) {
+            let guest = self.next_peer(&wait, &mut lobby, options)?;
+            let shown = guest.handshake.peer();
+            let seat = peers.iter().position(|peer| Some(*peer) == shown);
+            let seat = seat.ok_or_else(|| Error::Connect("a peer without a key".into()))?;
+            let transport = Transport::Tls {
+                identity,
+                peer: peers[seat],
+            };
+            seats[seat] = Some(self.seat(guest, &transport, options)?);
+        }
+        Ok(seats.into_iter().flatten().collect())
+    }
+
+    /// The next to prove that it is one of the pinned peers.
+    fn next_peer(
+        &self,
+        wait: &Wait<'_>,
+        lobby: &mut Lobby<'_>,
+        options: &ConnectOptions,
+    ) -> Result<Guest, Error> {
         loop {
             wait.check_interrupt()?;
             let mut moved = false;
@@ -81,32 +125,17 @@ impl Listener {
                 if !lobby.has_room() {
                     break;
                 }
-                let Some((stream, from)) = self.next(&mut lobby) else {
+                let Some((stream, from)) = self.next(&mut lobby.trouble) else {
                     break;
                 };
                 moved = true;
-                match transport {
-                    Transport::Tls { identity, peer } => lobby.admit(stream, from, identity, *peer),
-                    Transport::PlaintextForBenchmarksOnly => {
-                        return Connection::over(stream, None, transport, options)
-                            .map_err(|e| self.broken(from, &e));
-                    }
-                }
+                lobby.admit(stream, from);
             }
             if let Some(guest) = lobby.step(&mut moved) {
-                let from = guest.from;
-                let mut connection = guest
-                    .handshake
-                    .finish()
-                    .and_then(|(stream, tls)| {
-                        Connection::over(stream, Some(tls), transport, options)
-                    })
-                    .map_err(|e| self.broken(from, &e))?;
-                connection.refused = lobby.visitors.list();
-                return Ok(connection);
+                return Ok(guest);
             }
             if wait.is_over() {
-                return Err(self.nobody(transport, options, &lobby));
+                return Err(self.nobody(options, lobby));
             }
             if !moved {
                 std::thread::sleep(if lobby.is_busy() { TICK } else { POLL / 5 });
@@ -114,8 +143,43 @@ impl Listener {
         }
     }
 
+    /// The connection to a guest that has proved who it is.
+    fn seat(
+        &self,
+        guest: Guest,
+        transport: &Transport<'_>,
+        options: &ConnectOptions,
+    ) -> Result<Connection, Error> {
+        let from = guest.from;
+        let (stream, tls) = guest
+            .handshake
+            .finish()
+            .map_err(|e| self.broken(from, &e))?;
+        Connection::over(stream, Some(tls), transport, options).map_err(|e| self.broken(from, &e))
+    }
+
+    /// The first connection.
+    fn accept_plaintext(
+        &self,
+        transport: &Transport<'_>,
+        options: &ConnectOptions,
+    ) -> Result<Connection, Error> {
+        let (wait, mut trouble) = (Wait::new(options), None);
+        loop {
+            wait.check_interrupt()?;
+            if let Some((stream, from)) = self.next(&mut trouble) {
+                return Connection::over(stream, None, transport, options)
+                    .map_err(|e| self.broken(from, &e));
+            }
+            if wait.is_over() {
+                return Err(self.absent(options, "", trouble.as_ref()));
+            }
+            std::thread::sleep(POLL / 5);
+        }
+    }
+
     /// The next incoming connection, if there is one.
-    fn next(&self, lobby: &mut Lobby<'_>) -> Option<(TcpStream, SocketAddr)> {
+    fn next(&self, trouble: &mut Option<io::Error>) -> Option<(TcpStream, SocketAddr)> {
         loop {
             match self.socket.accept() {
                 Ok(accepted) => return Some(accepted),
@@ -125,7 +189,7 @@ impl Listener {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // Nor is a lack of descriptors or memory, which may pass.
                 Err(e) => {
-                    lobby.trouble = Some(e);
+                    *trouble = Some(e);
                     return None;
                 }
             }
@@ -136,29 +200,30 @@ impl Listener {
         Error::Connect(format!("connection from {from}: {e}"))
     }
 
-    fn nobody(
-        &self,
-        transport: &Transport<'_>,
-        options: &ConnectOptions,
-        lobby: &Lobby<'_>,
-    ) -> Error {
-        if let Transport::Tls { peer, .. } = transport
-            && let Some(got) = lobby.visitors.wrong_identity()
-        {
-            let expected = *peer;
+    fn nobody(&self, options: &ConnectOptions, lobby: &Lobby<'_>) -> Error {
+        if let ([expected], Some(got)) = (lobby.pinned, lobby.visitors.wrong_identity()) {
+            let expected = *expected;
             return Error::WrongPeer { expected, got };
         }
+        self.absent(options, &lobby.visitors.to_string(), lobby.trouble.as_ref())
+    }
+
+    fn absent(
+        &self,
+        options: &ConnectOptions,
+        visitors: &str,
+        trouble: Option<&io::Error>,
+    ) -> Error {
         let mut message = format!(
             "the peer did not connect to {} within {} s",
             self.address,
             options.wait.as_secs_f32()
         );
-        let visitors = lobby.visitors.to_string();
         if !visitors.is_empty() {
             message.push_str("; turned away: ");
-            message.push_str(&visitors);
+            message.push_str(visitors);
         }
-        if let Some(e) = &lobby.trouble {
+        if let Some(e) = trouble {
             message.push_str(&format!("; connections could not be taken: {e}"));
         }
         Error::Connect(message)
@@ -174,6 +239,8 @@ struct Guest {
 
 /// All connections whose identity is not proved yet, oldest first.
 struct Lobby<'a> {
+    identity: &'a Identity,
+    pinned: &'a [Fingerprint],
     guests: Vec<Guest>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
@@ -182,8 +249,10 @@ struct Lobby<'a> {
 }
 
 impl<'a> Lobby<'a> {
-    fn new(options: &'a ConnectOptions) -> Self {
+    fn new(identity: &'a Identity, pinned: &'a [Fingerprint], options: &'a ConnectOptions) -> Self {
         Lobby {
+            identity,
+            pinned,
             guests: Vec::new(),
             leaving: Vec::new(),
             visitors: Visitors::new(&options.on_refused),
@@ -208,13 +277,7 @@ impl<'a> Lobby<'a> {
         !self.leaving.is_empty() || self.guests.iter().any(begun)
     }
 
-    fn admit(
-        &mut self,
-        stream: TcpStream,
-        from: SocketAddr,
-        identity: &Identity,
-        pinned: Fingerprint,
-    ) {
+    fn admit(&mut self, stream: TcpStream, from: SocketAddr) {
         if self.guests.len() >= MAX_HANDSHAKES
             && let Some(index) = self.least_worthy()
         {
@@ -225,7 +288,7 @@ impl<'a> Lobby<'a> {
             .set_nonblocking(true)
             .and_then(|()| stream.set_nodelay(true))
             .map_err(|e| Failure::Gone(e.to_string()))
-            .and_then(|()| Handshake::new(stream, Side::Listener, identity, pinned));
+            .and_then(|()| Handshake::new(stream, Side::Listener, self.identity, self.pinned));
         match opened {
             Ok(handshake) => {
                 let mut guest = Guest {

@@ -1,6 +1,9 @@
 //! Randomness from the operating system.
 
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
 use vesica_wire::{Error, Limit};
+use zeroize::Zeroizing;
 
 /// Fills `bytes`.
 ///
@@ -10,4 +13,13 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Error> {
         let reason = format!("no randomness from the operating system: {e}");
         Error::limit(Limit::Randomness, reason)
     })
+}
+
+/// A generator seeded by the operating system.
+///
+/// Fails as [`fill`] does.
+pub(crate) fn fresh_rng() -> Result<ChaCha20Rng, Error> {
+    let mut seed = Zeroizing::new([0; 32]);
+    fill(seed.as_mut())?;
+    Ok(ChaCha20Rng::from_seed(*seed))
 }

@@ -2,19 +2,17 @@
 
 use std::time::Instant;
 
-use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
-use vesica_psi::{Exact, Input, Output, Reveal, indices_vartime};
+use vesica_psi::{Exact, Input, Output, Prepared, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
 use zeroize::Zeroizing;
 
 use crate::buckets::{bucket_session, pad};
 use crate::contract::differ;
 use crate::items::all_distinct;
-use crate::random;
+use crate::random::fresh_rng;
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
-    Report, Role, State, ValueTerms, agree, confirm_done, salt_items,
+    Report, Role, State, ValueTerms, agree, confirm_done, offline, salt_items,
 };
 
 /// The result of a job.
@@ -129,17 +127,19 @@ pub fn run_set_over(
     progress: &mut dyn Progress,
 ) -> Result<Report, Error> {
     let start = Instant::now();
-    let mut channel = Watched {
-        channel,
-        progress,
-        sent: 0,
-        received: 0,
-    };
+    let mut channel = Watched::new(channel, progress);
     let items = set.items();
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
-    let (state, answer) = protocol(&mut channel, job.role, &agreement, set)
+    let stored = match (&job.offline, agreement.contract.offline()) {
+        (Some(store), Some(name)) => Some(store.take(name).inspect_err(|_| {
+            let why = "its half of the stored correlations cannot be used";
+            channel.abort(&WireError::limit(Limit::Offline, why));
+        })?),
+        _ => None,
+    };
+    let (state, answer) = protocol(&mut channel, job.role, &agreement, stored, set)
         .inspect_err(|error| channel.abort(error))?;
     let phases = channel.traffic();
     let mut report = Report {
@@ -172,6 +172,7 @@ fn protocol(
     channel: &mut Watched<'_>,
     role: Role,
     agreement: &Agreement,
+    mut stored: Option<Zeroizing<Vec<u8>>>,
     set: &mut dyn KeySet,
 ) -> Result<(State, Option<Answer>), WireError> {
     let buckets = agreement.contract.buckets;
@@ -183,7 +184,8 @@ fn protocol(
         if buckets > 1 {
             channel.progress.bucket(bucket + 1, buckets);
         }
-        let output = one_bucket(channel, role, agreement, bucket, set.load(bucket)?)?;
+        let keys = set.load(bucket)?;
+        let output = one_bucket(channel, role, agreement, bucket, stored.take(), keys)?;
         let mut found = 0;
         match &output {
             Output::Matches(matched) => found = count(matched),
@@ -236,6 +238,9 @@ pub fn run_bucket(
             "bucket {bucket} of {buckets} is none that is left to run"
         ));
     }
+    if agreement.contract.offline.is_some() {
+        return usage("stored correlations are for runs over a whole set".into());
+    }
     let digests = &keys.digests;
     if !all_distinct(digests) || buckets == 1 && digests.len() != size {
         return usage("the digests are not those of the bucket, each once".into());
@@ -248,7 +253,7 @@ pub fn run_bucket(
         if channel.recv(BUCKET, 32)? != name.as_bytes() {
             return Err(differ("bucket", bucket, "another one"));
         }
-        one_bucket(channel, role, agreement, bucket, keys)
+        one_bucket(channel, role, agreement, bucket, None, keys)
     };
     let output = run();
     Ok(output.inspect_err(|error| channel.abort(error))?)
@@ -261,6 +266,7 @@ fn one_bucket(
     role: Role,
     agreement: &Agreement,
     bucket: u32,
+    stored: Option<Zeroizing<Vec<u8>>>,
     keys: BucketKeys<'_>,
 ) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
@@ -292,13 +298,17 @@ fn one_bucket(
     let input = exact.map_or(input, |((_, bits), numbers)| {
         input.with_exact(Exact { bits, numbers })
     });
+    if role == Role::Receiver || stored.is_some() {
+        channel.begin_phase("prepare");
+    }
+    let prepared = match (stored, role) {
+        (Some(half), _) => offline::load(agreement, role, &params, half)?,
+        (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
+        (None, Role::Sender) => Prepared::nothing(),
+    };
     let mut output = match role {
-        Role::Receiver => {
-            channel.begin_phase("prepare");
-            let prepared = protocol.prepare(items.len(), &mut rng);
-            protocol.receive(channel, &params, task, input, prepared, &mut rng)?
-        }
-        Role::Sender => protocol.send(channel, &params, task, input, &mut rng)?,
+        Role::Receiver => protocol.receive(channel, &params, task, input, prepared, &mut rng)?,
+        Role::Sender => protocol.send(channel, &params, task, input, prepared, &mut rng)?,
     };
     if let Output::Matches(matched) = &mut output {
         // Padding is nobody's item, whatever the peer says of it.
@@ -349,19 +359,23 @@ fn padded(values: &[i64], size: usize) -> Zeroizing<Vec<i64>> {
     padded
 }
 
-/// A generator seeded by the operating system.
-fn fresh_rng() -> Result<ChaCha20Rng, WireError> {
-    let mut seed = Zeroizing::new([0; 32]);
-    random::fill(seed.as_mut())?;
-    Ok(ChaCha20Rng::from_seed(*seed))
-}
-
 /// A channel that reports its traffic to a [`Progress`].
-struct Watched<'a> {
+pub(crate) struct Watched<'a> {
     channel: &'a mut dyn Channel,
     progress: &'a mut dyn Progress,
     sent: u64,
     received: u64,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
+        Watched {
+            channel,
+            progress,
+            sent: 0,
+            received: 0,
+        }
+    }
 }
 
 impl Channel for Watched<'_> {

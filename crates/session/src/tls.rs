@@ -104,7 +104,7 @@ impl Handshake {
         stream: TcpStream,
         side: Side,
         identity: &Identity,
-        pinned: Fingerprint,
+        pinned: &[Fingerprint],
     ) -> Result<Handshake, Failure> {
         let pin = Arc::new(Pin::new(pinned));
         let tls = connection(side, identity, &pin)
@@ -116,6 +116,11 @@ impl Handshake {
             side,
             welcomed: false,
         })
+    }
+
+    /// The fingerprint of the key that the peer has shown, which is proved once the handshake is done.
+    pub(crate) fn peer(&self) -> Option<Fingerprint> {
+        shown(&self.tls)
     }
 
     /// Whether the peer has begun a handshake that this side understands.
@@ -254,7 +259,7 @@ pub(crate) fn handshake(
     interrupt: &Interrupt,
 ) -> Result<(TcpStream, rustls::Connection), Failure> {
     block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
-    let mut handshake = Handshake::new(stream, side, identity, pinned)?;
+    let mut handshake = Handshake::new(stream, side, identity, &[pinned])?;
     let failure = loop {
         match handshake.step() {
             Ok(Step::Done) => {
@@ -297,12 +302,17 @@ fn check_end(tls: &rustls::Connection, pin: &Pin) -> Result<(), Failure> {
     if tls.alpn_protocol() != Some(ALPN) {
         return Err(Failure::Foreign("another application protocol".into()));
     }
-    let shown = tls.peer_certificates().and_then(|keys| keys.first());
-    match shown.map(|key| Fingerprint::of_public_key(key)) {
-        Some(got) if got == pin.expected => Ok(()),
+    match shown(tls) {
+        Some(got) if pin.expected.contains(&got) => Ok(()),
         Some(got) => Err(Failure::WrongPeer(got)),
         None => Err(Failure::Foreign("no public key".into())),
     }
+}
+
+/// The fingerprint of the key that the peer has shown.
+fn shown(tls: &rustls::Connection) -> Option<Fingerprint> {
+    let shown = tls.peer_certificates().and_then(|keys| keys.first());
+    shown.map(|key| Fingerprint::of_public_key(key))
 }
 
 fn connection(
@@ -365,19 +375,19 @@ fn raw_key(identity: &Identity) -> Arc<CertifiedKey> {
     ))
 }
 
-/// Accepts the holder of one key only.
+/// Accepts the holders of some keys only.
 #[derive(Debug)]
 struct Pin {
-    expected: Fingerprint,
+    expected: Vec<Fingerprint>,
     /// The fingerprint of the proven key that was refused.
     refused: OnceLock<Fingerprint>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Pin {
-    fn new(expected: Fingerprint) -> Self {
+    fn new(expected: &[Fingerprint]) -> Self {
         Pin {
-            expected,
+            expected: expected.to_vec(),
             refused: OnceLock::new(),
             algorithms: ring::default_provider().signature_verification_algorithms,
         }
@@ -396,7 +406,7 @@ impl Pin {
             &self.algorithms,
         )?;
         let got = Fingerprint::of_public_key(key);
-        if got == self.expected {
+        if self.expected.contains(&got) {
             return Ok(valid);
         }
         self.refused.get_or_init(|| got);

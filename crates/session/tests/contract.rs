@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
     Agreement, Error, ErrorClass, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO,
-    NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal, Role, Security, VERSION, agree,
-    confirm_done,
+    MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
+    VERSION, agree, confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -323,7 +323,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let theirs = job(Role::Receiver);
     let said = refused(&ours, &theirs, 600).unwrap_err();
     assert!(
-        said.starts_with("the receiver's 600 items, in buckets filled up to "),
+        said.starts_with("the receiver's 600 items, padded to "),
         "{said}"
     );
     ours.max_peer_items = 1 << 28;
@@ -647,6 +647,15 @@ fn hello() -> Hello {
             run: [7; 32],
             buckets: 3,
         },
+        offline: Some(vec![offer(1), offer(2)]),
+    }
+}
+
+fn offer(name: u8) -> Offer {
+    Offer {
+        name: Name([name; 16]),
+        receiver_size: 1 << name,
+        sender_size: 10,
     }
 }
 
@@ -654,11 +663,27 @@ fn hello() -> Hello {
 fn the_longest_hello_fits() {
     let hello = Hello {
         normalization: vec!["x".repeat(128); 64],
+        offline: Some(vec![offer(1); MAX_OFFERS]),
         ..hello()
     };
     let bytes = hello.encode();
     assert!(bytes.len() <= MAX_HELLO);
     assert_eq!(Hello::decode(&bytes).unwrap(), hello);
+}
+
+#[test]
+fn too_many_stored_correlations_are_refused() {
+    let hello = Hello {
+        offline: Some(vec![offer(1); MAX_OFFERS + 1]),
+        ..hello()
+    };
+    assert!(matches!(
+        Hello::decode(&hello.encode()),
+        Err(WireError::PeerMisbehaved(Misbehaviour::BadValue {
+            what: "number of stored correlations",
+            ..
+        }))
+    ));
 }
 
 #[test]
@@ -704,10 +729,12 @@ fn an_earlier_run_that_cannot_have_been_is_refused() {
     refused(MAX_BUCKETS + 1, "more buckets than there can be");
     let mut bytes = Hello {
         resume: Resume::Nothing,
+        offline: None,
         ..hello()
     }
     .encode();
-    *bytes.last_mut().unwrap() = 3;
+    let code = bytes.len() - 2;
+    bytes[code] = 3;
     assert!(matches!(
         Hello::decode(&bytes),
         Err(WireError::PeerMisbehaved(Misbehaviour::BadValue {

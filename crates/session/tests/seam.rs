@@ -109,6 +109,7 @@ impl Protocol for Toy {
         params: &Params,
         task: &Task,
         input: Input<'_>,
+        _: Prepared,
         _: &mut dyn CryptoRng,
     ) -> Result<Output, WireError> {
         let found = exchange(channel, input, params.receiver_size)?;

@@ -76,7 +76,7 @@ fn run(keys: u64, copies: u64, halves: u64, memory: Option<u64>) -> (Duration, R
         resources: Resources {
             memory,
             threads: std::num::NonZeroUsize::new(1),
-            work_dir: None,
+            ..vesica::Resources::default()
         },
         ..Party::new(identity, peer.fingerprint(), endpoint)
     };

@@ -53,6 +53,7 @@ impl Error {
                 vesica_session::ErrorClass::Peer => ErrorClass::Peer,
                 vesica_session::ErrorClass::Contract => ErrorClass::Contract,
                 vesica_session::ErrorClass::Resource => ErrorClass::Resource,
+                vesica_session::ErrorClass::Data => ErrorClass::Data,
             },
         }
     }

@@ -51,9 +51,9 @@ pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, ConnectOptions, Connection, Contract, Decimal, Endpoint, Error as SessionError,
-    Fingerprint, FingerprintError, Identity, Interrupt, Link, Loaded, NoProgress, OnRefused,
-    Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security,
-    StartOver, rfc3339,
+    Fingerprint, FingerprintError, Identity, Interrupt, Link, Loaded, Name, NoProgress,
+    OfflineStore, OfflineTerms, OnRefused, Progress, ProtocolRequest, Readiness, Refused, Registry,
+    Report, Reveal, Role, Security, StartOver, StoredHalf, deal, fetch_half, make_half, rfc3339,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;

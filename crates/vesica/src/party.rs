@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
-    ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security, Transport,
-    ValueTerms, connect, run_set, with_threads,
+    OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security,
+    Transport, ValueTerms, connect, run_set, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows,
@@ -107,6 +107,9 @@ pub struct Resources {
     /// missing, belongs to this user alone, serves one run at a time, and is removed once the result is in
     /// its place.
     pub work_dir: Option<PathBuf>,
+    /// A directory of prepared correlations ([`OfflineStore`]), of which the run takes one pair. `None` if the protocol
+    /// makes them.
+    pub offline_store: Option<PathBuf>,
 }
 
 impl Resources {
@@ -170,7 +173,10 @@ impl<'a> Party<'a> {
     }
 
     fn job(&self, role: Role, key: &KeySpec) -> Result<Job, Error> {
+        let store = self.resources.offline_store.as_ref();
+        let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let job = Job {
+            offline: store.transpose()?,
             memory: self.resources.for_a_bucket(),
             key_bits: key.bits(),
             ..self
@@ -178,6 +184,7 @@ impl<'a> Party<'a> {
                 .job(role, key.normalization(), self.value.as_ref())
         };
         job.check()?;
+        job.check_offline()?;
         Ok(job)
     }
 

@@ -128,6 +128,8 @@ pub enum Limit {
     Encoding,
     /// One party's table, which it cannot read.
     Input,
+    /// Prepared correlations of one party, which it cannot use.
+    Offline,
     /// The range of a result, with the bounds that the parties declared for their values.
     Values,
 }

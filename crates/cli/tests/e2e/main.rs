@@ -6,6 +6,7 @@ mod input;
 mod large;
 #[cfg(target_os = "linux")]
 mod limits;
+mod offline;
 mod peers;
 mod random;
 mod support;

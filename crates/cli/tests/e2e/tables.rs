@@ -212,7 +212,7 @@ fn addresses_are_compared_as_numbers() {
     }
     for (words, text) in [
         ("--offline ot", "--offline goes with --protocol ole"),
-        ("--protocol ole --offline silent", "lattice, ot"),
+        ("--protocol ole --offline silent", "lattice, ot, dealer"),
     ] {
         let words = Arguments::new("ours.csv", "ip").with(words);
         let ended = place.receiver(&words, "--connect 127.0.0.1:1").wait();

@@ -135,6 +135,7 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
         params: &Params,
         task: &Task,
         input: Input<'_>,
+        _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
         assert_eq!(input.items.len(), params.sender_size);

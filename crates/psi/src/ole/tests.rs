@@ -40,7 +40,17 @@ fn run(ours: Input<'_>, theirs: Input<'_>, both: bool) -> (Vec<bool>, Output) {
                 &mut rng(1),
             )
         },
-        |channel| ole.send(channel, &params, &matches(both), theirs, &mut rng(2)),
+        |channel| {
+            let prepared = Prepared::nothing();
+            ole.send(
+                channel,
+                &params,
+                &matches(both),
+                theirs,
+                prepared,
+                &mut rng(2),
+            )
+        },
     );
     let Output::Matches(flags) = received else {
         panic!("{received:?}");
@@ -232,13 +242,13 @@ fn what_is_sent_looks_random() {
     let input = |items, numbers| Input::new(items).with_exact(Exact { bits: 40, numbers });
     let (ours, theirs) = (input(&a, &ours), input(&b, &theirs));
     let params = params(3000, 3000);
-    let plan = |input| Plan::of::<ideal::Ole>(&params, input).unwrap();
-    let shape = plan(&ours).shape;
+    let plan = || Plan::of::<ideal::Ole>(&params, Some(40)).unwrap();
+    let shape = plan().shape;
     let (mut channel, _peer) = memory_pair();
     let half = ideal::Ole::receive(&mut channel, shape, 40, &[5; 32], &mut rng(1)).unwrap();
-    let receiver = Receiver::new(plan(&ours), half, &ours).unwrap();
+    let receiver = Receiver::new(plan(), half, &ours).unwrap();
     let half = ideal::Ole::send(&mut channel, shape, 40, &[5; 32], &mut rng(1)).unwrap();
-    let sender = Sender::new(plan(&theirs), half, &theirs, &mut rng(2)).unwrap();
+    let sender = Sender::new(plan(), half, &theirs, &mut rng(2)).unwrap();
 
     let leading = |value: &u64| (value >> (shape.modulus.bits() - 8)) as u8;
     let (mut c, mut others, mut places) = (Vec::new(), Vec::new(), vec![0; shape.per_bin]);
@@ -279,7 +289,7 @@ fn numbers_above_the_modulus_are_refused() {
     let ours = items(1, 10);
     let params = params(10, 10);
     let ole = Ideal::new();
-    let width = Plan::of::<ideal::Ole>(&params, &Input::new(&ours))
+    let width = Plan::of::<ideal::Ole>(&params, None)
         .unwrap()
         .shape
         .row_bytes(0);
@@ -295,6 +305,7 @@ fn numbers_above_the_modulus_are_refused() {
                 &params,
                 &matches(false),
                 Input::new(&ours),
+                Prepared::nothing(),
                 &mut rng(2),
             )
         },
@@ -313,7 +324,7 @@ fn answers_that_no_sender_sends_are_refused() {
     let ours = items(1, 10);
     let params = params(10, 10);
     let ole = Ideal::new();
-    let plan = Plan::of::<ideal::Ole>(&params, &Input::new(&ours)).unwrap();
+    let plan = Plan::of::<ideal::Ole>(&params, None).unwrap();
     let (width, rows) = (plan.shape.row_bytes(0), plan.shape.per_bin);
     let cases = [
         (

@@ -22,7 +22,7 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             let mut theirs = Handshake {
                 stream: far,
                 tls: peer,
-                pin: Arc::new(Pin::new(ours.fingerprint())),
+                pin: Arc::new(Pin::new(&[ours.fingerprint()])),
                 side,
                 welcomed: false,
             };
@@ -55,7 +55,7 @@ fn client(config: ClientConfig) -> rustls::Connection {
 #[test]
 fn a_client_without_a_key_is_turned_away() {
     let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-    let pin = Arc::new(Pin::new(a.fingerprint()));
+    let pin = Arc::new(Pin::new(&[a.fingerprint()]));
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
@@ -77,12 +77,12 @@ fn another_application_protocol_is_turned_away() {
     };
     for alpn in [vec![], vec![b"h2".to_vec()]] {
         let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-        let mut config = client_config(&b, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
+        let mut config = client_config(&b, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
         config.alpn_protocols = alpn.clone();
         let failure = meet(Side::Listener, &a, b.fingerprint(), client(config));
         assert!(turned_away(&failure), "{failure:?}");
 
-        let mut config = server_config(&b, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
+        let mut config = server_config(&b, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
         config.alpn_protocols = alpn;
         let server = ServerConnection::new(Arc::new(config)).unwrap().into();
         let failure = meet(Side::Connector, &a, b.fingerprint(), server);
@@ -102,7 +102,7 @@ fn a_key_without_its_secret_proves_nothing() {
             vec![CertificateDer::from(stolen.public_key_der().to_vec())],
             thief.signing_key(),
         ));
-        let mut config = client_config(thief, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
+        let mut config = client_config(thief, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
         config.client_auth_cert_resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(key));
         let failure = meet(Side::Listener, a, b.fingerprint(), client(config));
         assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
@@ -112,12 +112,12 @@ fn a_key_without_its_secret_proves_nothing() {
 #[test]
 fn sessions_are_not_resumed() {
     let a = Identity::generate().unwrap();
-    let config = server_config(&a, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
+    let config = server_config(&a, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
     assert_eq!(config.send_tls13_tickets, 0);
     assert_eq!(config.max_early_data_size, 0);
     assert!(!config.session_storage.can_cache());
     assert!(!config.key_log.will_log("CLIENT_TRAFFIC_SECRET_0"));
-    let config = client_config(&a, &Arc::new(Pin::new(a.fingerprint()))).unwrap();
+    let config = client_config(&a, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
     assert!(!config.enable_early_data && !config.enable_sni);
     assert!(!config.key_log.will_log("CLIENT_TRAFFIC_SECRET_0"));
 }

@@ -1,0 +1,395 @@
+//! `vesica offline` and `vesica dealer`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use vesica::{
+    ConnectOptions, Endpoint, Fingerprint, Identity, Name, Observer, OfflineStore, OfflineTerms,
+    OnRefused, Registry, Role, StoredHalf, deal, fetch_half, make_half, rfc3339,
+};
+use vesica_session::{Connection, Listener, Transport, connect};
+
+use crate::args::{ProgressMode, protocol, seconds, size};
+use crate::failure::{DATA, Failure, RESOURCE};
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+#[derive(Debug, Args)]
+pub(crate) struct Offline {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Makes a pair of correlations with the peer, or gets one from a dealer, and stores this side's half
+    Make(Make),
+    /// Lists the halves in a store
+    Ls(Ls),
+    /// Checks that halves are whole and as this identity stored them
+    Verify(Verify),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    /// The side that will receive
+    Receiver,
+    /// The side that will send
+    Sender,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
+struct Make {
+    /// The protocol whose runs take the pair: ole
+    #[arg(long = "for", value_name = "PROTOCOL")]
+    protocol: String,
+    /// How the pair is made, as in the names ole-NAME
+    #[arg(long, value_name = "NAME")]
+    offline: Option<String>,
+    /// This side's part in the run
+    #[arg(long, value_enum)]
+    role: Side,
+    /// Most distinct keys of the receiver, as 65536 or 2^16
+    #[arg(long, value_name = "N", value_parser = size)]
+    receiver_size: u64,
+    /// Most distinct keys of the sender
+    #[arg(long, value_name = "N", value_parser = size)]
+    sender_size: u64,
+    /// Keys are numbers of so many bits, as with the profiles ipv4 (32) and integer:BITS; otherwise any keys, hashed
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    items: Option<u32>,
+    /// Statistical security of the run in bits, 40 to 128
+    #[arg(long, value_name = "BITS", default_value_t = 40)]
+    lambda: u32,
+    /// Wait for the peer at HOST:PORT; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", conflicts_with = "dealer")]
+    listen: Option<String>,
+    /// Connect to the peer, or to the dealer, at HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<String>,
+    /// This side's identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    identity: PathBuf,
+    /// The fingerprint of the run's other party, vs1:…
+    #[arg(long, value_name = "FINGERPRINT")]
+    peer: Fingerprint,
+    /// With --offline dealer: the dealer's fingerprint
+    #[arg(long, value_name = "FINGERPRINT")]
+    dealer: Option<Fingerprint>,
+    /// Directory for the half, created if missing
+    #[arg(long, value_name = "DIR")]
+    offline_store: PathBuf,
+    #[command(flatten)]
+    patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    progress: ProgressMode,
+}
+
+/// How long to wait.
+#[derive(Debug, Args)]
+struct Patience {
+    /// Longest wait for others to connect
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    wait: Duration,
+    /// Longest silence of another party once it is connected
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+struct Ls {
+    /// Directory of halves
+    #[arg(long, value_name = "DIR")]
+    offline_store: PathBuf,
+    /// The identity that uses the store
+    #[arg(long, value_name = "FILE")]
+    identity: PathBuf,
+    /// Print a JSON array instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Verify {
+    /// Names of pairs; all of this identity if none is given
+    #[arg(value_name = "NAME")]
+    names: Vec<Name>,
+    /// Directory of halves
+    #[arg(long, value_name = "DIR")]
+    offline_store: PathBuf,
+    /// The identity that stored them
+    #[arg(long, value_name = "FILE")]
+    identity: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dealer {
+    /// Wait for both parties at HOST:PORT; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: String,
+    /// The dealer's identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    identity: PathBuf,
+    /// The fingerprint of the side that will receive
+    #[arg(long, value_name = "FINGERPRINT")]
+    receiver: Fingerprint,
+    /// The fingerprint of the side that will send
+    #[arg(long, value_name = "FINGERPRINT")]
+    sender: Fingerprint,
+    #[command(flatten)]
+    patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    progress: ProgressMode,
+}
+
+pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
+    match &options.command {
+        Command::Make(make) => make.run(),
+        Command::Ls(ls) => ls.run(),
+        Command::Verify(verify) => verify.run(),
+    }
+}
+
+fn load(identity: &Path) -> Result<Identity, Failure> {
+    let loaded = Identity::load(identity)?;
+    if let Some(warning) = loaded.warning {
+        say(&format!("warning: {warning}"));
+    }
+    Ok(loaded.identity)
+}
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn print(line: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout(), "{line}")
+        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
+}
+
+impl Patience {
+    fn options(&self, progress: &Progress, signals: &Signals) -> ConnectOptions {
+        ConnectOptions {
+            wait: self.wait,
+            timeout: self.timeout,
+            on_refused: OnRefused::new(progress.refusals()),
+            interrupt: signals.interrupt().clone(),
+            ..ConnectOptions::default()
+        }
+    }
+}
+
+impl Make {
+    fn run(&self) -> Result<(), Failure> {
+        let spec = protocol(&self.protocol, self.offline.as_deref())?;
+        let registry = Registry::standard();
+        let terms = OfflineTerms {
+            protocol: spec.name.to_owned(),
+            lambda: self.lambda,
+            key_bits: self.items,
+            receiver_size: self.receiver_size,
+            sender_size: self.sender_size,
+        };
+        let is_dealt = terms.check(registry)?.is_dealt();
+        if is_dealt != self.dealer.is_some() {
+            return Err(Failure::usage("--dealer goes with --offline dealer"));
+        }
+        let role = match self.role {
+            Side::Receiver => Role::Receiver,
+            Side::Sender => Role::Sender,
+        };
+        let signals = Signals::install()?;
+        let identity = load(&self.identity)?;
+        let store = OfflineStore::open(&self.offline_store, &identity)?;
+        let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
+        let options = self.patience.options(&progress, &signals);
+        let transport = Transport::Tls {
+            identity: &identity,
+            peer: self.dealer.unwrap_or(self.peer),
+        };
+        let connection = self.meet(&transport, &options, &mut progress)?;
+        let name = match is_dealt {
+            true => fetch_half(
+                connection,
+                role,
+                registry,
+                &terms,
+                self.peer,
+                &store,
+                &mut progress,
+            ),
+            false => make_half(connection, role, registry, &terms, &store, &mut progress),
+        }?;
+        progress.finish();
+        say(&format!(
+            "stored the {role}'s half of a pair for {}: at most {} and {} keys",
+            terms.protocol, terms.receiver_size, terms.sender_size
+        ));
+        print(&name.to_string())
+    }
+
+    fn meet(
+        &self,
+        transport: &Transport<'_>,
+        options: &ConnectOptions,
+        progress: &mut Progress,
+    ) -> Result<Connection, Failure> {
+        let connection = match (&self.listen, &self.connect) {
+            (Some(address), _) => {
+                let listener = Listener::bind(address)?;
+                progress.listening(listener.local_addr());
+                listener.accept(transport, options)?
+            }
+            (None, address) => {
+                let endpoint = Endpoint::Connect(address.clone().unwrap_or_default());
+                progress.connecting(&endpoint);
+                connect(&endpoint, transport, options)?
+            }
+        };
+        progress.connected(&connection);
+        Ok(connection)
+    }
+}
+
+/// A half as `--json` shows it.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: String,
+    role: Role,
+    #[serde(flatten)]
+    terms: &'a OfflineTerms,
+    peer: &'a str,
+    made: String,
+    bytes: u64,
+    state: &'static str,
+}
+
+impl<'a> Line<'a> {
+    fn of(half: &'a StoredHalf) -> Line<'a> {
+        Line {
+            name: half.name.to_string(),
+            role: half.role,
+            terms: &half.terms,
+            peer: &half.peer,
+            made: rfc3339(half.made),
+            bytes: half.bytes,
+            state: match (half.is_own, half.is_used) {
+                (false, _) => "of another identity",
+                (true, true) => "used",
+                (true, false) => "ready",
+            },
+        }
+    }
+}
+
+impl Ls {
+    fn run(&self) -> Result<(), Failure> {
+        let halves = store(&self.offline_store, &self.identity)?.list()?;
+        let lines: Vec<Line<'_>> = halves.iter().map(Line::of).collect();
+        if self.json {
+            let json = serde_json::to_string(&lines)
+                .map_err(|e| Failure::new(RESOURCE, format!("the list is not JSON: {e}")))?;
+            return print(&json);
+        }
+        for line in lines {
+            let keys = match line.terms.key_bits {
+                Some(bits) => format!("keys of {bits} bits"),
+                None => "any keys".to_owned(),
+            };
+            print(&format!(
+                "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}",
+                line.name,
+                line.state,
+                line.role,
+                line.terms.protocol,
+                line.terms.receiver_size,
+                line.terms.sender_size,
+                line.terms.lambda,
+                line.bytes,
+                line.made,
+                line.peer,
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+impl Verify {
+    fn run(&self) -> Result<(), Failure> {
+        let store = store(&self.offline_store, &self.identity)?;
+        let halves = store.list()?;
+        let names: Vec<Name> = match self.names.is_empty() {
+            true => halves
+                .iter()
+                .filter(|half| half.is_own)
+                .map(|half| half.name)
+                .collect(),
+            false => self.names.clone(),
+        };
+        let mut bad = 0;
+        for name in &names {
+            let used = halves.iter().any(|half| half.name == *name && half.is_used);
+            let verdict = match store.verify(*name) {
+                _ if used => "was used before".to_owned(),
+                Ok(()) => "ok".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            bad += usize::from(verdict != "ok");
+            print(&format!("{name}  {verdict}"))?;
+        }
+        match bad {
+            0 => Ok(()),
+            _ => Err(Failure::new(
+                DATA,
+                format!("{bad} of {} halves cannot be used", names.len()),
+            )),
+        }
+    }
+}
+
+/// A store that exists.
+fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
+    let identity = load(identity)?;
+    if !directory.is_dir() {
+        let line = format!("{}: there is no such directory", directory.display());
+        return Err(Failure::new(DATA, line));
+    }
+    Ok(OfflineStore::open(directory, &identity)?)
+}
+
+pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
+    if options.receiver == options.sender {
+        return Err(Failure::usage("--receiver and --sender are the same party"));
+    }
+    let signals = Signals::install()?;
+    let identity = load(&options.identity)?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
+    let connecting = options.patience.options(&progress, &signals);
+    let listener = Listener::bind(&options.listen)?;
+    progress.listening(listener.local_addr());
+    let parties = [options.receiver, options.sender];
+    let connections = listener.accept_all(&identity, &parties, &connecting)?;
+    let connections: [Connection; 2] = connections
+        .try_into()
+        .map_err(|_| Failure::usage("a dealer has two parties"))?;
+    connections
+        .iter()
+        .for_each(|connection| progress.connected(connection));
+    let start = SystemTime::now();
+    let terms = deal(connections, Registry::standard())?;
+    progress.finish();
+    say(&format!(
+        "dealt a pair for {}, at most {} and {} keys, in {:.1} s",
+        terms.protocol,
+        terms.receiver_size,
+        terms.sender_size,
+        start.elapsed().unwrap_or_default().as_secs_f64()
+    ));
+    Ok(())
+}

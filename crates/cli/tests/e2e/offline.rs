@@ -1,0 +1,186 @@
+//! Prepared correlations: made, listed, checked, taken once.
+
+use crate::support::{Arguments, Ended, Place, Running, exchange};
+
+/// Two tables of addresses, of which every third of ours is also theirs, and what is expected.
+fn tables(place: &Place) -> String {
+    let rows = |numbers: Vec<u32>| -> String {
+        let row = |i: u32| format!("10.0.{}.{}\n", i / 256, i % 256);
+        std::iter::once("ip\n".to_owned())
+            .chain(numbers.into_iter().map(row))
+            .collect()
+    };
+    place.write("ours.csv", rows((0..300).collect()));
+    place.write("theirs.csv", rows((0..400).step_by(3).collect()));
+    rows((0..300).step_by(3).collect())
+}
+
+fn make(place: &Place, role: &str, words: &str, endpoint: &str) -> Running {
+    let peer = match role {
+        "receiver" => place.sender,
+        _ => place.receiver,
+    };
+    let words = format!(
+        "offline make --for ole {words} --role {role} --items 32 --receiver-size 2^9 --sender-size 150 \
+         --identity {role}.key --peer {peer} --offline-store {role}.store --progress plain {endpoint}"
+    );
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    Running::start(place.command(&words))
+}
+
+/// The name that both sides print.
+#[track_caller]
+fn name(receiver: &Ended, sender: &Ended) -> String {
+    receiver.expect_success();
+    sender.expect_success();
+    assert_eq!(receiver.text(), sender.text());
+    receiver.text().trim().to_owned()
+}
+
+fn side(input: &str, role: &str, offline: &str) -> Arguments {
+    Arguments::new(input, "ip")
+        .with("--normalize ip=ipv4 --security semi-honest --protocol ole")
+        .with(&format!("--offline {offline} --offline-store {role}.store"))
+}
+
+fn halves(place: &Place, role: &str) -> usize {
+    let entries = std::fs::read_dir(place.path(&format!("{role}.store"))).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.to_string_lossy().ends_with(".half"))
+        .count()
+}
+
+#[test]
+fn a_pair_serves_one_run() {
+    let place = Place::new();
+    let expected = tables(&place);
+    let words = "--offline ot";
+    let mut receiver = make(&place, "receiver", words, "--listen 127.0.0.1:0");
+    let sender = make(&place, "sender", words, &receiver.endpoint());
+    let name = name(&receiver.wait(), &sender.wait());
+
+    let with_store = |command: &str, role: &str| {
+        place.run(&format!(
+            "offline {command} --offline-store {role}.store --identity {role}.key"
+        ))
+    };
+    let listed = with_store("ls", "receiver");
+    listed.expect_success();
+    let line =
+        format!("{name}  ready  receiver of ole-ot, 512 and 150 keys of 32 bits, lambda 40, ");
+    assert!(listed.text().starts_with(&line), "{}", listed.text());
+    let listed: serde_json::Value =
+        serde_json::from_str(with_store("ls --json", "sender").text()).unwrap();
+    assert_eq!(listed[0]["name"], name);
+    assert_eq!(
+        (&listed[0]["role"], &listed[0]["state"]),
+        (&"sender".into(), &"ready".into())
+    );
+    assert_eq!(listed[0]["peer"], place.receiver.to_string());
+    assert_eq!(
+        with_store("verify", "sender").text(),
+        format!("{name}  ok\n")
+    );
+
+    let (ours, theirs) = (
+        side("ours.csv", "receiver", "ot"),
+        side("theirs.csv", "sender", "ot"),
+    );
+    let pair = exchange(
+        &place,
+        &ours.clone().output("out.csv").with("--report report.json"),
+        &theirs,
+    );
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), expected);
+    let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+    assert_eq!(report["contract"]["offline"], name);
+    assert!(pair.sender.err.contains(&name), "{}", pair.sender.err);
+    assert_eq!(
+        (halves(&place, "receiver"), halves(&place, "sender")),
+        (0, 0)
+    );
+
+    let pair = exchange(&place, &ours.output("again.csv"), &theirs);
+    pair.receiver.expect_failure(3, "nothing for this run");
+    assert_eq!(pair.sender.code, Some(3), "{}", pair.sender.err);
+    assert!(!place.path("again.csv").exists());
+}
+
+#[test]
+fn a_dealer_hands_out_a_pair() {
+    let place = Place::new();
+    let expected = tables(&place);
+    let dealer = place.run("keygen --out dealer.key");
+    dealer.expect_success();
+    let fingerprint = dealer.text().trim().to_owned();
+    let words = format!(
+        "dealer --listen 127.0.0.1:0 --identity dealer.key --receiver {} --sender {} --progress plain",
+        place.receiver, place.sender
+    );
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    let mut dealer = Running::start(place.command(&words));
+    let endpoint = dealer.endpoint();
+    let words = format!("--offline dealer --dealer {fingerprint}");
+    let sender = make(&place, "sender", &words, &endpoint);
+    let receiver = make(&place, "receiver", &words, &endpoint);
+    let name = name(&receiver.wait(), &sender.wait());
+    dealer.wait().expect_success();
+    let ours = side("ours.csv", "receiver", "dealer").output("out.csv");
+    let pair = exchange(&place, &ours, &side("theirs.csv", "sender", "dealer"));
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), expected);
+    assert!(pair.receiver.err.contains(&name), "{}", pair.receiver.err);
+}
+
+#[test]
+fn what_cannot_be_prepared_is_said() {
+    let place = Place::new();
+    tables(&place);
+    let endpoint = "--connect 127.0.0.1:1 --wait 0.2";
+    for (words, code, text) in [
+        ("--offline silent", 2, "lattice, ot, dealer"),
+        ("--offline dealer", 2, "--dealer goes with --offline dealer"),
+        ("--offline ot --lambda 20", 2, "40 to"),
+        ("--offline ot", 4, "127.0.0.1:1"),
+    ] {
+        make(&place, "receiver", words, endpoint)
+            .wait()
+            .expect_failure(code, text);
+    }
+    let words = format!("--offline ot --dealer {}", place.sender);
+    make(&place, "receiver", &words, endpoint)
+        .wait()
+        .expect_failure(2, "--dealer goes with");
+    place
+        .run("offline ls --offline-store nowhere --identity sender.key")
+        .expect_failure(3, "no such directory");
+    std::fs::create_dir(place.path("store")).unwrap();
+    place.write(&format!("store/{}.half", "0".repeat(32)), "not a half");
+    place
+        .run("offline verify --offline-store store --identity sender.key")
+        .expect_failure(3, "no half of prepared correlations");
+    for (words, text) in [
+        (
+            "--protocol ole --offline dealer",
+            "takes its correlations from a store",
+        ),
+        (
+            "--protocol vole --offline-store store",
+            "stored correlations need a protocol",
+        ),
+        (
+            "--offline-store store",
+            "stored correlations need a protocol",
+        ),
+    ] {
+        let ours = Arguments::new("ours.csv", "ip")
+            .with("--security semi-honest")
+            .with(words);
+        place
+            .receiver(&ours, "--connect 127.0.0.1:1 --wait 0.2")
+            .wait()
+            .expect_failure(2, text);
+    }
+}

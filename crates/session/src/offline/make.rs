@@ -1,0 +1,342 @@
+//! Making pairs of halves: by the two parties, or by a dealer.
+//!
+//! **Two parties** agree on a contract as before a run, whose profile of keys is none of a run; then the protocol makes
+//! the halves. The name of the pair is a hash of the session.
+//!
+//! **A dealer** holds both halves, so both parties trust it not to help the other one. Each party says what it wants and
+//! whom with; if both say the same, the dealer makes the halves, draws a name, and sends each party its half.
+//!
+//! Either way a party keeps its half only once it knows that the other has stored the other half. The last message may
+//! be lost: then one party has a half that no run can use.
+
+use rand_core::Rng;
+use vesica_plan::Registry;
+use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
+use zeroize::Zeroizing;
+
+use super::{Name, OfflineStore, OfflineTerms};
+use crate::codec::{Reader, bad, put_name};
+use crate::contract::{VERSION, differ};
+use crate::random::fresh_rng;
+use crate::run::Watched;
+use crate::{
+    Connection, Error, Fingerprint, Job, Kept, Progress, ProtocolRequest, Role, Security, agree,
+};
+
+/// The profile in the contract of an offline phase; no key has it.
+const PROFILE: &str = "offline/1";
+
+/// A party has stored its half.
+const STORED: Kind = Kind {
+    code: 21,
+    name: "stored",
+};
+/// What a party wants of a dealer.
+const REQUEST: Kind = Kind {
+    code: 22,
+    name: "request to a dealer",
+};
+/// The name of a pair.
+const PAIR: Kind = Kind {
+    code: 23,
+    name: "name of a pair",
+};
+/// A part of a half.
+const DEALT: Kind = Kind {
+    code: 24,
+    name: "dealt half",
+};
+
+const MAGIC: [u8; 4] = *b"vs1d";
+/// Longest request, in bytes.
+const MAX_REQUEST: usize = 512;
+
+/// Makes a pair of halves with the peer, which calls this with the other role, and stores this side's half. Returns the
+/// name of the pair.
+///
+/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Offline`] if the half cannot be
+/// stored, else with [`Error::Run`]; the peer has been told then.
+pub fn make_half(
+    mut connection: Connection,
+    role: Role,
+    registry: &Registry,
+    terms: &OfflineTerms,
+    store: &OfflineStore,
+    progress: &mut dyn Progress,
+) -> Result<Name, Error> {
+    let offline = terms.check(registry)?;
+    let peer = peer_of(&connection)?;
+    if offline.is_dealt() {
+        let problem = format!("the halves of {} come from a dealer", terms.protocol);
+        return Err(Error::Usage(problem));
+    }
+    let job = Job {
+        registry: *registry,
+        protocol: ProtocolRequest::named(&terms.protocol),
+        security: Security::SemiHonest,
+        lambda: terms.lambda,
+        key_bits: terms.key_bits,
+        max_peer_items: u64::MAX,
+        ..Job::new(role, vec![PROFILE.to_owned()])
+    };
+    let items = match role {
+        Role::Receiver => terms.receiver_size,
+        Role::Sender => terms.sender_size,
+    };
+    let mut channel = Watched::new(&mut connection.channel, progress);
+    let local = connection.local;
+    let agreement = agree(&mut channel, &job, items, &Kept::Nothing, local, Some(peer))?;
+    let run = |channel: &mut Watched<'_>| {
+        let agreed = &agreement.contract;
+        for (field, ours, theirs) in [
+            ("receiver's size", terms.receiver_size, agreed.receiver_size),
+            ("sender's size", terms.sender_size, agreed.sender_size),
+        ] {
+            if ours != theirs {
+                return Err(Error::Run(differ(field, ours, theirs)));
+            }
+        }
+        let (params, bits) = (&agreement.params, terms.key_bits);
+        let half = offline.make(channel, role.half(), params, bits, &mut fresh_rng()?)?;
+        let mut name = [0; 16];
+        let mut hash = blake3::Hasher::new_keyed(&params.session);
+        hash.update(b"the name of a pair")
+            .finalize_xof()
+            .fill(&mut name);
+        keep(channel, store, Name(name), role, peer, terms, &half)
+    };
+    let made = run(&mut channel);
+    made.inspect_err(|error| channel.abort(&in_words(error)))
+}
+
+/// Gets a half from a dealer, whom the connection leads to, and stores it. `peer` is the other party. Returns the name of
+/// the pair.
+///
+/// Fails as [`make_half`] does.
+pub fn fetch_half(
+    mut connection: Connection,
+    role: Role,
+    registry: &Registry,
+    terms: &OfflineTerms,
+    peer: Fingerprint,
+    store: &OfflineStore,
+    progress: &mut dyn Progress,
+) -> Result<Name, Error> {
+    let offline = terms.check(registry)?;
+    peer_of(&connection)?;
+    let mut channel = Watched::new(&mut connection.channel, progress);
+    let run = |channel: &mut Watched<'_>| {
+        channel.begin_phase("offline");
+        let request = Request {
+            role,
+            terms: terms.clone(),
+            peer: *peer.as_bytes(),
+        };
+        channel.send(REQUEST, request.encode())?;
+        channel.flush()?;
+        let name = channel.recv(PAIR, 16)?;
+        let name = name
+            .try_into()
+            .map_err(|_| bad(PAIR.name, "of a wrong length"))?;
+        let params = terms.params([0; 32])?;
+        let length = offline.dealt_bytes(role.half(), &params, terms.key_bits)?;
+        let mut half = Zeroizing::new(Vec::with_capacity(length));
+        while half.len() < length {
+            let part = (length - half.len()).min(MAX_FRAME);
+            half.extend_from_slice(&Zeroizing::new(recv_exact(channel, DEALT, part)?));
+            channel.progress(half.len() as u64, length as u64);
+        }
+        keep(channel, store, Name(name), role, peer, terms, &half)
+    };
+    let fetched = run(&mut channel);
+    fetched.inspect_err(|error| channel.abort(&in_words(error)))
+}
+
+/// Deals one pair of halves: the connections are to the receiver and to the sender.
+///
+/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, else with [`Error::Run`]; both parties have been
+/// told then.
+pub fn deal(mut connections: [Connection; 2], registry: &Registry) -> Result<OfflineTerms, Error> {
+    let dealt = deal_pair(&mut connections, registry);
+    dealt.inspect_err(|error| {
+        let why = in_words(error);
+        connections
+            .iter_mut()
+            .for_each(|connection| connection.channel.abort(&why));
+    })
+}
+
+fn deal_pair(
+    connections: &mut [Connection; 2],
+    registry: &Registry,
+) -> Result<OfflineTerms, Error> {
+    let [receiver, sender] = connections;
+    let requests = [
+        receiver.channel.recv(REQUEST, MAX_REQUEST)?,
+        sender.channel.recv(REQUEST, MAX_REQUEST)?,
+    ];
+    let [ours, theirs] = [
+        Request::decode(&requests[0])?,
+        Request::decode(&requests[1])?,
+    ];
+    for (request, role) in [(&ours, Role::Receiver), (&theirs, Role::Sender)] {
+        if request.role != role {
+            return Err(differ("role", role, request.role).into());
+        }
+    }
+    ours.fits(&theirs)?;
+    for (request, other) in [(&ours, &*sender), (&theirs, &*receiver)] {
+        if request.peer != *peer_of(other)?.as_bytes() {
+            return Err(differ("other party", "another one", "another one").into());
+        }
+    }
+    let terms = ours.terms;
+    let offline = terms.check(registry)?;
+    if !offline.is_dealt() {
+        let problem = format!(
+            "the halves of {} are made by the two parties",
+            terms.protocol
+        );
+        return Err(Error::Usage(problem));
+    }
+    let mut rng = fresh_rng()?;
+    let halves = offline.deal(&terms.params([0; 32])?, terms.key_bits, &mut rng)?;
+    let mut name = [0; 16];
+    rng.fill_bytes(&mut name);
+    let each = |connection: &mut Connection, half: &[u8]| -> Result<(), WireError> {
+        let channel = &mut connection.channel;
+        channel.send(PAIR, name.to_vec())?;
+        half.chunks(MAX_FRAME)
+            .try_for_each(|part| channel.send(DEALT, part.to_vec()))?;
+        channel.flush()?;
+        channel.recv(STORED, 0).map(drop)
+    };
+    let [first, second] = std::thread::scope(|scope| {
+        let first = scope.spawn(|| each(receiver, &halves[0]));
+        let second = each(sender, &halves[1]);
+        let first = first
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        [first, second]
+    });
+    first.and(second)?;
+    for connection in connections {
+        connection.channel.send(STORED, Vec::new())?;
+        connection.channel.flush()?;
+    }
+    Ok(terms)
+}
+
+/// Stores a half, and keeps it if the other one is stored too.
+fn keep(
+    channel: &mut dyn Channel,
+    store: &OfflineStore,
+    name: Name,
+    role: Role,
+    peer: Fingerprint,
+    terms: &OfflineTerms,
+    half: &[u8],
+) -> Result<Name, Error> {
+    channel.begin_phase("store");
+    store.put(name, role, peer, terms, half)?;
+    let mut confirm = || {
+        channel.send(STORED, Vec::new())?;
+        channel.flush()?;
+        channel.recv(STORED, 0)
+    };
+    confirm().inspect_err(|_| {
+        let _ = store.remove(name);
+    })?;
+    Ok(name)
+}
+
+fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
+    let problem = "halves are made over TLS, between identities";
+    connection.peer.ok_or_else(|| Error::Usage(problem.into()))
+}
+
+/// What the peer is told.
+fn in_words(error: &Error) -> WireError {
+    match error {
+        Error::Run(error) => error.clone(),
+        _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
+    }
+}
+
+/// What a party wants of a dealer.
+struct Request {
+    role: Role,
+    terms: OfflineTerms,
+    /// The fingerprint of the other party.
+    peer: [u8; 32],
+}
+
+impl Request {
+    /// Magic and version; role, protocol, λ, bits of a key or 0, both sizes, the fingerprint.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.push(self.role.code());
+        put_name(&mut out, &self.terms.protocol);
+        out.extend_from_slice(&self.terms.lambda.to_le_bytes());
+        out.push(self.terms.key_bits.unwrap_or(0) as u8);
+        out.extend_from_slice(&self.terms.receiver_size.to_le_bytes());
+        out.extend_from_slice(&self.terms.sender_size.to_le_bytes());
+        out.extend_from_slice(&self.peer);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Request, WireError> {
+        let mut reader = Reader::new(REQUEST.name, bytes);
+        if reader.array()? != MAGIC {
+            return Err(bad(REQUEST.name, "not a request of this program"));
+        }
+        let version = reader.u16()?;
+        if version != VERSION {
+            return Err(differ("version", VERSION, version));
+        }
+        let request = Request {
+            role: Role::from_code(reader.u8()?)?,
+            terms: OfflineTerms {
+                protocol: reader.name("protocol")?.to_owned(),
+                lambda: reader.u32()?,
+                key_bits: Some(reader.u8()?.into()).filter(|bits| *bits != 0),
+                receiver_size: reader.u64()?,
+                sender_size: reader.u64()?,
+            },
+            peer: reader.array()?,
+        };
+        reader.end()?;
+        Ok(request)
+    }
+
+    /// Fails with `ContractDiffers` for the first field in which two requests differ.
+    fn fits(&self, other: &Request) -> Result<(), WireError> {
+        let (ours, theirs) = (&self.terms, &other.terms);
+        let bits = |bits: Option<u32>| bits.map_or("any".to_owned(), |bits| bits.to_string());
+        let number = |number: u64| number.to_string();
+        let fields = [
+            ("protocol", ours.protocol.clone(), theirs.protocol.clone()),
+            (
+                "lambda",
+                number(ours.lambda.into()),
+                number(theirs.lambda.into()),
+            ),
+            ("bits of a key", bits(ours.key_bits), bits(theirs.key_bits)),
+            (
+                "receiver's size",
+                number(ours.receiver_size),
+                number(theirs.receiver_size),
+            ),
+            (
+                "sender's size",
+                number(ours.sender_size),
+                number(theirs.sender_size),
+            ),
+        ];
+        match fields.into_iter().find(|(_, ours, theirs)| ours != theirs) {
+            Some((field, ours, theirs)) => Err(differ(field, ours, theirs)),
+            None => Ok(()),
+        }
+    }
+}

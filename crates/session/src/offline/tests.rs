@@ -1,0 +1,643 @@
+use super::*;
+use crate::random::fresh_rng;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vesica_testing::digests;
+use vesica_wire::Channel;
+
+use crate::{
+    ConnectOptions, Connection, Endpoint, ErrorClass, Listener, MemorySet, NoProgress, Report,
+    Transport, connect, run_set,
+};
+
+/// A party with its store.
+struct Side {
+    identity: Identity,
+    directory: TempDir,
+}
+
+impl Side {
+    fn new() -> Side {
+        Side {
+            identity: Identity::generate().unwrap(),
+            directory: TempDir::new().unwrap(),
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.identity.fingerprint()
+    }
+
+    fn store(&self) -> OfflineStore {
+        OfflineStore::open(&self.directory.path().join("store"), &self.identity).unwrap()
+    }
+
+    /// Its files of halves.
+    fn files(&self) -> Vec<std::path::PathBuf> {
+        let entries = fs::read_dir(self.directory.path().join("store")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .filter(|path| path.extension().is_some_and(|e| e == "half"))
+            .collect()
+    }
+
+    fn tls(&self, peer: &Side) -> Transport<'_> {
+        Transport::Tls {
+            identity: &self.identity,
+            peer: peer.fingerprint(),
+        }
+    }
+}
+
+fn options() -> ConnectOptions {
+    ConnectOptions {
+        wait: Duration::from_secs(20),
+        timeout: Duration::from_secs(20),
+        ..ConnectOptions::default()
+    }
+}
+
+/// Runs both parties over TLS.
+fn both<A: Send, B: Send>(
+    receiver: &Side,
+    sender: &Side,
+    receive: impl FnOnce(Connection) -> A + Send,
+    send: impl FnOnce(Connection) -> B + Send,
+) -> (A, B) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let (ours, theirs) = (receiver.tls(sender), sender.tls(receiver));
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(listener.accept(&ours, &options()).unwrap()));
+        let sent = send(connect(&address, &theirs, &options()).unwrap());
+        (receiving.join().unwrap(), sent)
+    })
+}
+
+fn terms(protocol: &str) -> OfflineTerms {
+    OfflineTerms {
+        protocol: protocol.into(),
+        lambda: 40,
+        key_bits: Some(24),
+        receiver_size: 60,
+        sender_size: 80,
+    }
+}
+
+fn registry() -> &'static Registry {
+    Registry::standard()
+}
+
+type Made = Result<Name, Error>;
+
+fn make(
+    receiver: &Side,
+    sender: &Side,
+    ours: &OfflineTerms,
+    theirs: &OfflineTerms,
+) -> (Made, Made) {
+    let side = |side: &Side, role, terms: &OfflineTerms, connection| {
+        make_half(
+            connection,
+            role,
+            registry(),
+            terms,
+            &side.store(),
+            &mut NoProgress,
+        )
+    };
+    both(
+        receiver,
+        sender,
+        |connection| side(receiver, Role::Receiver, ours, connection),
+        |connection| side(sender, Role::Sender, theirs, connection),
+    )
+}
+
+fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
+    Job {
+        protocol: ProtocolRequest::named(protocol),
+        security: Security::SemiHonest,
+        key_bits: Some(24),
+        offline: store,
+        ..Job::new(role, vec!["integer:24/1".into()])
+    }
+}
+
+/// Digests of keys that are these numbers.
+fn keys(numbers: std::ops::Range<u64>) -> Vec<[u8; 32]> {
+    let mut keys = digests(numbers.clone());
+    for (key, number) in keys.iter_mut().zip(numbers) {
+        key[24..].copy_from_slice(&number.to_le_bytes());
+    }
+    keys
+}
+
+type Ran = Result<(Vec<bool>, Report), Error>;
+
+/// A run of 50 numbers against 70, of which 20 are the same.
+fn run(sides: [&Side; 2], jobs: [&Job; 2]) -> (Ran, Ran) {
+    let side = |connection, job: &Job, numbers| {
+        let keys = keys(numbers);
+        let mut set = MemorySet::new(&keys, None).unwrap();
+        let report = run_set(connection, job, &mut set, &mut NoProgress)?;
+        Ok((
+            set.matched().map(<[bool]>::to_vec).unwrap_or_default(),
+            report,
+        ))
+    };
+    both(
+        sides[0],
+        sides[1],
+        |connection| side(connection, jobs[0], 0..50),
+        |connection| side(connection, jobs[1], 30..100),
+    )
+}
+
+fn runs(sides: [&Side; 2], protocol: &str) -> (Ran, Ran) {
+    let jobs = [(Role::Receiver, sides[0]), (Role::Sender, sides[1])]
+        .map(|(role, side)| job(role, protocol, Some(side.store())));
+    run(sides, [&jobs[0], &jobs[1]])
+}
+
+#[track_caller]
+fn is_right(ran: (Ran, Ran), name: Name) {
+    let (matches, report) = ran.0.unwrap();
+    let expected: Vec<bool> = (0..50).map(|number| number >= 30).collect();
+    assert_eq!(matches, expected);
+    assert_eq!(report.contract.offline, Some(name.to_string()));
+    assert_eq!(ran.1.unwrap().1.contract.offline, Some(name.to_string()));
+}
+
+/// Our error, of this class, and what the peer says.
+#[track_caller]
+fn fails(ran: (Ran, Ran), class: ErrorClass, ours: &str, theirs: &str) {
+    let (own, peer) = (ran.0.unwrap_err(), ran.1.unwrap_err());
+    assert!(own.to_string().contains(ours), "{own}");
+    assert_eq!(own.class(), class);
+    assert!(peer.to_string().contains(theirs), "{peer}");
+}
+
+#[test]
+fn made_halves_serve_one_run() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let sides = [&receiver, &sender];
+    for protocol in ["ole-ot", "ole-lattice"] {
+        let terms = terms(protocol);
+        let (ours, theirs) = make(&receiver, &sender, &terms, &terms);
+        let name = ours.unwrap();
+        assert_eq!(name, theirs.unwrap());
+        let listed = receiver.store().list().unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!((listed[0].name, &listed[0].terms), (name, &terms));
+        receiver.store().verify(name).unwrap();
+        is_right(runs(sides, protocol), name);
+        assert!(receiver.files().is_empty() && sender.files().is_empty());
+    }
+    fails(
+        runs(sides, "ole-ot"),
+        ErrorClass::Data,
+        "has nothing for this run: it is empty",
+        "has nothing for this run",
+    );
+}
+
+#[test]
+fn halves_fit_one_job() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let stranger = Side::new();
+    let sides = [&receiver, &sender];
+    let terms = terms("ole-ot");
+    let name = make(&receiver, &sender, &terms, &terms).0.unwrap();
+    let ours = job(Role::Receiver, "ole-ot", Some(receiver.store()));
+    let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
+    let lambda = |job: &Job| Job {
+        lambda: 50,
+        ..job.clone()
+    };
+    let why = "is for lambda 40";
+    fails(
+        run(sides, [&lambda(&ours), &lambda(&theirs)]),
+        ErrorClass::Data,
+        why,
+        "has nothing for this run",
+    );
+    let wide = |job: &Job| Job {
+        key_bits: Some(25),
+        ..job.clone()
+    };
+    let why = "is for keys of 24 bits";
+    fails(
+        run(sides, [&wide(&ours), &wide(&theirs)]),
+        ErrorClass::Data,
+        why,
+        "has nothing for this run",
+    );
+    let other = |job: &Job| Job {
+        protocol: ProtocolRequest::named("ole-lattice"),
+        ..job.clone()
+    };
+    fails(
+        run(sides, [&other(&ours), &other(&theirs)]),
+        ErrorClass::Data,
+        "is for ole-ot",
+        "has nothing for this run",
+    );
+    // Another peer, another identity, the other half.
+    let foreign = job(Role::Sender, "ole-ot", Some(stranger.store()));
+    let why = format!("is for runs with {}", sender.fingerprint());
+    fails(
+        run([&receiver, &stranger], [&ours, &foreign]),
+        ErrorClass::Data,
+        &why,
+        "has nothing for this run",
+    );
+    let directory = receiver.directory.path().join("store");
+    let borrowed = OfflineStore::open(&directory, &stranger.identity).unwrap();
+    let thief = job(Role::Receiver, "ole-ot", Some(borrowed));
+    let why = "is of another identity";
+    fails(
+        run([&stranger, &sender], [&thief, &theirs]),
+        ErrorClass::Data,
+        why,
+        "",
+    );
+    let swapped = job(Role::Sender, "ole-ot", Some(receiver.store()));
+    let asking = job(Role::Receiver, "ole-ot", Some(sender.store()));
+    let (own, peer) = run([&sender, &receiver], [&asking, &swapped]);
+    assert!(
+        own.unwrap_err()
+            .to_string()
+            .contains("is the sender's half")
+    );
+    assert!(peer.is_err());
+    // One side alone.
+    let without = Job {
+        offline: None,
+        ..theirs.clone()
+    };
+    fails(
+        run(sides, [&ours, &without]),
+        ErrorClass::Contract,
+        "stored correlations",
+        "from a store",
+    );
+    // None of that used it up.
+    is_right(run(sides, [&ours, &theirs]), name);
+}
+
+#[test]
+fn a_set_of_more_items_is_refused() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    for (receiver_size, sender_size) in [(49, 70), (50, 69)] {
+        let terms = OfflineTerms {
+            receiver_size,
+            sender_size,
+            ..terms("ole-ot")
+        };
+        make(&receiver, &sender, &terms, &terms).0.unwrap();
+    }
+    let (own, peer) = runs([&receiver, &sender], "ole-ot");
+    // Each side has one half that fits its own set, and they are of different pairs.
+    for error in [own.unwrap_err(), peer.unwrap_err()] {
+        assert_eq!(error.class(), ErrorClass::Contract);
+        assert!(error.to_string().contains("1 other halves"), "{error}");
+    }
+    // A peer that may bring fewer items than the padded set is told so.
+    let terms = terms("ole-ot");
+    make(&receiver, &sender, &terms, &terms).0.unwrap();
+    let ours = Job {
+        max_peer_items: 79,
+        ..job(Role::Receiver, "ole-ot", Some(receiver.store()))
+    };
+    let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
+    fails(
+        run([&receiver, &sender], [&ours, &theirs]),
+        ErrorClass::Resource,
+        "the sender's 70 items, padded to 80, are more than the 79",
+        "",
+    );
+}
+
+#[test]
+fn copies_and_damaged_files_are_refused() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let sides = [&receiver, &sender];
+    let terms = terms("ole-ot");
+    let name = make(&receiver, &sender, &terms, &terms).0.unwrap();
+    let copies = sides.map(|side| {
+        let file = side.files().remove(0);
+        (file.clone(), fs::read(file).unwrap())
+    });
+    is_right(runs(sides, "ole-ot"), name);
+    for (file, content) in &copies {
+        fs::write(file, content).unwrap();
+    }
+    assert!(receiver.store().list().unwrap()[0].is_used);
+    fails(
+        runs(sides, "ole-ot"),
+        ErrorClass::Data,
+        "was used before",
+        "",
+    );
+    for (file, _) in &copies {
+        fs::remove_file(file).unwrap();
+    }
+    for truncated in [false, true] {
+        let name = make(&receiver, &sender, &terms, &terms).0.unwrap();
+        let file = receiver.files().remove(0);
+        let mut bad = fs::read(&file).unwrap();
+        match truncated {
+            true => bad.truncate(bad.len() - 1),
+            false => *bad.last_mut().unwrap() ^= 1,
+        }
+        fs::write(&file, &bad).unwrap();
+        assert!(receiver.store().verify(name).is_err());
+        let (own, peer) = runs(sides, "ole-ot");
+        let own = own.unwrap_err();
+        assert_eq!(own.class(), ErrorClass::Data);
+        assert!(own.to_string().contains("damaged"), "{own}");
+        let told = "its half of the stored correlations cannot be used";
+        assert!(peer.unwrap_err().to_string().contains(told));
+        // The sender's half was taken, and is gone.
+        assert_eq!(fs::read(&file).unwrap(), bad);
+        assert!(sender.files().is_empty());
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn parties_that_differ_make_nothing() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let ours = terms("ole-ot");
+    let other = |change: fn(&mut OfflineTerms)| {
+        let mut terms = ours.clone();
+        change(&mut terms);
+        terms
+    };
+    for (theirs, field) in [
+        (
+            other(|terms| terms.protocol = "ole-lattice".into()),
+            "protocol",
+        ),
+        (other(|terms| terms.lambda = 41), "lambda"),
+        (other(|terms| terms.key_bits = Some(25)), "bits of a key"),
+        (other(|terms| terms.receiver_size = 61), "receiver's size"),
+        (other(|terms| terms.sender_size = 81), "sender's size"),
+    ] {
+        let (own, peer) = make(&receiver, &sender, &ours, &theirs);
+        for error in [own.unwrap_err(), peer.unwrap_err()] {
+            assert!(error.to_string().contains(field), "{error}");
+            assert_eq!(error.class(), ErrorClass::Contract);
+        }
+    }
+    assert!(receiver.files().is_empty() && sender.files().is_empty());
+    for (terms, problem) in [
+        (
+            other(|terms| terms.protocol = "vole".into()),
+            "no offline phase to store",
+        ),
+        (other(|terms| terms.lambda = 39), "40 to"),
+        (other(|terms| terms.lambda = 128), "40 to"),
+        (other(|terms| terms.key_bits = Some(65)), "1 to 64 bits"),
+        (other(|terms| terms.sender_size = 0), "1 to 67108864 items"),
+        (
+            other(|terms| terms.receiver_size = 1 << 27),
+            "1 to 67108864 items",
+        ),
+    ] {
+        let Err(error) = terms.check(registry()) else {
+            panic!("{terms:?}");
+        };
+        assert!(error.to_string().contains(problem), "{error}");
+        assert_eq!(error.class(), ErrorClass::Usage);
+    }
+}
+
+/// A dealer and its two parties.
+fn dealt(
+    dealer: &Side,
+    parties: [&Side; 2],
+    terms: [&OfflineTerms; 2],
+    peers: [Fingerprint; 2],
+) -> (Result<OfflineTerms, Error>, [Made; 2]) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let fetch = |party: usize| {
+        let transport = parties[party].tls(dealer);
+        let connection = connect(&address, &transport, &options()).unwrap();
+        let role = [Role::Receiver, Role::Sender][party];
+        let store = parties[party].store();
+        fetch_half(
+            connection,
+            role,
+            registry(),
+            terms[party],
+            peers[party],
+            &store,
+            &mut NoProgress,
+        )
+    };
+    thread::scope(|scope| {
+        let dealing = scope.spawn(|| {
+            let pinned = parties.map(Side::fingerprint);
+            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            deal(connections.try_into().unwrap(), registry())
+        });
+        let second = scope.spawn(|| fetch(1));
+        let first = fetch(0);
+        let fetched = [first, second.join().unwrap()];
+        (dealing.join().unwrap(), fetched)
+    })
+}
+
+#[test]
+fn dealt_halves_serve_one_run() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let terms = terms("ole-dealer");
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let parties = [&receiver, &sender];
+    let (agreed, fetched) = dealt(&dealer, parties, [&terms; 2], peers);
+    assert_eq!(agreed.unwrap(), terms);
+    let [ours, theirs] = fetched.map(Result::unwrap);
+    assert_eq!(ours, theirs);
+    is_right(runs(parties, "ole-dealer"), ours);
+    let without = [Role::Receiver, Role::Sender].map(|role| job(role, "ole-dealer", None));
+    assert!(
+        without[0]
+            .check_offline()
+            .unwrap_err()
+            .to_string()
+            .contains("from a store")
+    );
+}
+
+#[test]
+fn a_dealer_serves_parties_that_agree() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let parties = [&receiver, &sender];
+    let terms = terms("ole-dealer");
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let larger = OfflineTerms {
+        sender_size: 81,
+        ..terms.clone()
+    };
+    let stranger = Side::new().fingerprint();
+    for (theirs, peers, field) in [
+        (&larger, peers, "sender's size"),
+        (&terms, [peers[0], stranger], "other party"),
+        (&terms, [stranger, peers[1]], "other party"),
+    ] {
+        let (agreed, fetched) = dealt(&dealer, parties, [&terms, theirs], peers);
+        assert!(agreed.unwrap_err().to_string().contains(field));
+        for made in fetched {
+            assert_eq!(made.unwrap_err().class(), ErrorClass::Contract);
+        }
+    }
+    assert!(receiver.files().is_empty() && sender.files().is_empty());
+}
+
+/// Halves of two pairs under one name: what two dealers would hand out, or one that errs.
+#[test]
+fn halves_that_do_not_fit_are_noticed() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let terms = terms("ole-dealer");
+    let offline = terms.check(registry()).unwrap();
+    let deal = || {
+        let (params, mut rng) = (terms.params([0; 32]).unwrap(), fresh_rng().unwrap());
+        offline.deal(&params, terms.key_bits, &mut rng).unwrap()
+    };
+    let name = Name([3; 16]);
+    let put = |side: &Side, role, peer: &Side, half: &[u8]| {
+        let store = side.store();
+        store
+            .put(name, role, peer.fingerprint(), &terms, half)
+            .unwrap();
+    };
+    put(&receiver, Role::Receiver, &sender, &deal()[0]);
+    put(&sender, Role::Sender, &receiver, &deal()[1]);
+    let (own, peer) = runs([&receiver, &sender], "ole-dealer");
+    let own = own.unwrap_err();
+    assert_eq!(own.class(), ErrorClass::Peer);
+    assert!(
+        own.to_string()
+            .contains("checked tuples: not the other half of this side's"),
+        "{own}"
+    );
+    assert!(peer.is_err());
+    // A half of another length.
+    let name = Name([4; 16]);
+    let short = &deal()[0][1..];
+    let store = receiver.store();
+    store
+        .put(name, Role::Receiver, sender.fingerprint(), &terms, short)
+        .unwrap();
+    let store = sender.store();
+    store
+        .put(
+            name,
+            Role::Sender,
+            receiver.fingerprint(),
+            &terms,
+            &deal()[1],
+        )
+        .unwrap();
+    let (own, _) = runs([&receiver, &sender], "ole-dealer");
+    assert!(own.unwrap_err().to_string().contains("of another version"));
+}
+
+/// A store that cannot be written loses the half on both sides.
+#[test]
+fn a_half_is_kept_only_with_the_other() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let terms = terms("ole-ot");
+    let (own, peer) = both(
+        &receiver,
+        &sender,
+        |connection| {
+            let store = receiver.store();
+            fs::remove_dir_all(receiver.directory.path().join("store")).unwrap();
+            make_half(
+                connection,
+                Role::Receiver,
+                registry(),
+                &terms,
+                &store,
+                &mut NoProgress,
+            )
+        },
+        |connection| {
+            let store = sender.store();
+            make_half(
+                connection,
+                Role::Sender,
+                registry(),
+                &terms,
+                &store,
+                &mut NoProgress,
+            )
+        },
+    );
+    assert_eq!(own.unwrap_err().class(), ErrorClass::Data);
+    assert!(peer.is_err() && sender.files().is_empty());
+}
+
+#[test]
+fn choices_are_the_same_on_both_sides() {
+    let offer = |name: u8| Offer {
+        name: Name([name; 16]),
+        receiver_size: 1 << name,
+        sender_size: 10,
+    };
+    let offers = |names: &[u8]| -> Vec<Offer> { names.iter().map(|name| offer(*name)).collect() };
+    let chosen = |receiver: Option<&[u8]>, sender: Option<&[u8]>, sizes| {
+        let [receiver, sender] = [receiver, sender].map(|names| names.map(offers));
+        let (ours, theirs) = (receiver.as_deref(), sender.as_deref());
+        let here = choose(Role::Receiver, [ours, theirs], sizes).ok();
+        assert_eq!(here, choose(Role::Sender, [theirs, ours], sizes).ok());
+        here
+    };
+    let (ours, theirs) = (Some(&[5, 2, 4, 3][..]), Some(&[1, 2, 3, 4][..]));
+    assert_eq!(chosen(ours, theirs, [3, 9]), Some(Some(offer(2))));
+    assert_eq!(chosen(ours, theirs, [4, 10]), Some(Some(offer(2))));
+    assert_eq!(chosen(ours, theirs, [5, 9]), Some(Some(offer(4))));
+    assert_eq!(chosen(ours, theirs, [5, 11]), None);
+    assert_eq!(chosen(ours, theirs, [17, 1]), None);
+    assert_eq!(chosen(None, None, [1, 1]), Some(None));
+    assert_eq!(chosen(ours, None, [1, 1]), None);
+    assert_eq!(chosen(None, theirs, [1, 1]), None);
+    assert_eq!(chosen(Some(&[]), Some(&[]), [1, 1]), None);
+    // A name that stands for other sizes on the other side is another one.
+    let mut other = offers(&[2]);
+    other[0].sender_size += 1;
+    let ours = offers(&[2]);
+    assert!(choose(Role::Receiver, [Some(&ours), Some(&other)], [1, 1]).is_err());
+}
+
+#[test]
+fn both_peers_are_accepted_in_any_order() {
+    let [listens, first, second] = [(); 3].map(|()| Side::new());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let pinned = [first.fingerprint(), second.fingerprint()];
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept_all(&listens.identity, &pinned, &options()));
+        let mut connections: Vec<Connection> = [&second, &second, &first]
+            .map(|side| connect(&address, &side.tls(&listens), &options()).unwrap())
+            .into();
+        let accepted = accepting.join().unwrap().unwrap();
+        let peers: Vec<_> = accepted
+            .iter()
+            .map(|connection| connection.peer.unwrap())
+            .collect();
+        assert_eq!(peers, pinned);
+        // The first connection of the second peer has ended, the later one counts.
+        connections.remove(0);
+        for mut connection in accepted {
+            connection.channel.flush().unwrap();
+        }
+    });
+}
