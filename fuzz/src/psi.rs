@@ -6,7 +6,7 @@ use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Protocol, Reveal, Security, Task, Values,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Task, Values,
 };
 use vesica_wire::{Channel, Error};
 

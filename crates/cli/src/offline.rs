@@ -30,7 +30,9 @@ enum Command {
     /// Lists the halves in a store
     Ls(Ls),
     /// Checks that halves are whole and as this identity stored them
-    Verify(Verify),
+    Verify(Named),
+    /// Removes halves that no run will take: used copies, and those whose other half is lost
+    Rm(Named),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -114,9 +116,10 @@ struct Ls {
     json: bool,
 }
 
+/// Some halves of a store.
 #[derive(Debug, Args)]
-struct Verify {
-    /// Names of pairs; all of this identity if none is given
+struct Named {
+    /// Names of pairs; for `verify` all of this identity if none is given
     #[arg(value_name = "NAME")]
     names: Vec<Name>,
     /// Directory of halves
@@ -152,7 +155,8 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
     match &options.command {
         Command::Make(make) => make.run(),
         Command::Ls(ls) => ls.run(),
-        Command::Verify(verify) => verify.run(),
+        Command::Verify(named) => named.verify(),
+        Command::Rm(named) => named.remove(),
     }
 }
 
@@ -264,7 +268,8 @@ struct Line<'a> {
     role: Role,
     #[serde(flatten)]
     terms: &'a OfflineTerms,
-    peer: &'a str,
+    peer: Fingerprint,
+    dealer: Option<Fingerprint>,
     made: String,
     bytes: u64,
     state: &'static str,
@@ -276,7 +281,8 @@ impl<'a> Line<'a> {
             name: half.name.to_string(),
             role: half.role,
             terms: &half.terms,
-            peer: &half.peer,
+            peer: half.peer,
+            dealer: half.dealer,
             made: rfc3339(half.made),
             bytes: half.bytes,
             state: match (half.is_own, half.is_used) {
@@ -290,8 +296,11 @@ impl<'a> Line<'a> {
 
 impl Ls {
     fn run(&self) -> Result<(), Failure> {
-        let halves = store(&self.offline_store, &self.identity)?.list()?;
-        let lines: Vec<Line<'_>> = halves.iter().map(Line::of).collect();
+        let listing = store(&self.offline_store, &self.identity)?.list()?;
+        let lines: Vec<Line<'_>> = listing.halves.iter().map(Line::of).collect();
+        for name in listing.unreadable {
+            say(&format!("warning: {name}.half cannot be read as a half"));
+        }
         if self.json {
             let json = serde_json::to_string(&lines)
                 .map_err(|e| Failure::new(RESOURCE, format!("the list is not JSON: {e}")))?;
@@ -302,8 +311,9 @@ impl Ls {
                 Some(bits) => format!("keys of {bits} bits"),
                 None => "any keys".to_owned(),
             };
+            let dealer = line.dealer.map(|dealer| format!(", dealt by {dealer}"));
             print(&format!(
-                "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}",
+                "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}{}",
                 line.name,
                 line.state,
                 line.role,
@@ -314,29 +324,28 @@ impl Ls {
                 line.bytes,
                 line.made,
                 line.peer,
+                dealer.unwrap_or_default(),
             ))?;
         }
         Ok(())
     }
 }
 
-impl Verify {
-    fn run(&self) -> Result<(), Failure> {
+impl Named {
+    fn verify(&self) -> Result<(), Failure> {
         let store = store(&self.offline_store, &self.identity)?;
-        let halves = store.list()?;
-        let names: Vec<Name> = match self.names.is_empty() {
-            true => halves
-                .iter()
-                .filter(|half| half.is_own)
-                .map(|half| half.name)
-                .collect(),
+        let listing = store.list()?;
+        let own = listing.halves.iter().filter(|half| half.is_own);
+        let all = own.map(|half| half.name).chain(listing.unreadable);
+        let names = match self.names.is_empty() {
+            true => all.collect(),
             false => self.names.clone(),
         };
         let mut bad = 0;
         for name in &names {
-            let used = halves.iter().any(|half| half.name == *name && half.is_used);
+            let is_used = |half: &StoredHalf| half.name == *name && half.is_used;
             let verdict = match store.verify(*name) {
-                _ if used => "was used before".to_owned(),
+                _ if listing.halves.iter().any(is_used) => "was used before".to_owned(),
                 Ok(()) => "ok".to_owned(),
                 Err(error) => error.to_string(),
             };
@@ -345,11 +354,19 @@ impl Verify {
         }
         match bad {
             0 => Ok(()),
-            _ => Err(Failure::new(
-                DATA,
-                format!("{bad} of {} halves cannot be used", names.len()),
-            )),
+            _ => {
+                let line = format!("{bad} of {} halves cannot be used", names.len());
+                Err(Failure::new(DATA, line))
+            }
         }
+    }
+
+    fn remove(&self) -> Result<(), Failure> {
+        if self.names.is_empty() {
+            return Err(Failure::usage("name the halves to remove"));
+        }
+        let store = store(&self.offline_store, &self.identity)?;
+        Ok(self.names.iter().try_for_each(|name| store.remove(*name))?)
     }
 }
 

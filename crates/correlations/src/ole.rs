@@ -257,6 +257,10 @@ pub struct ReceiverHalf {
     r: Rows,
 }
 
+/// Version of what a seed is expanded to: a change of [`BLOCK`], of how [`uniform`] draws, or of the order of values
+/// raises it, since stored halves would mean something else.
+pub const EXPANSION: u32 = 1;
+
 /// What comes after the rows of a half, in bytes.
 pub const SEED_BYTES: usize = size_of::<Block>();
 

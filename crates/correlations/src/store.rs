@@ -1,16 +1,17 @@
 //! A directory of prepared correlations: one file for each half of a pair, encrypted, and consumed by one run.
 //!
-//! **Encryption.** A file has a key of its own, derived from the store's key and the file's name. Its content is
+//! **Encryption.** A file has a key of its own, derived from the store's key, the file's name and a salt. Its content is
 //! encrypted by AES-256-GCM in pieces (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár, *Online
 //! authenticated-encryption and its nonce-reuse misuse-resistance*, CRYPTO 2015), so that pieces cannot be dropped,
 //! exchanged or appended. The header is legible and authenticated with each piece.
 //!
-//! **Used once.** Correlations that serve two runs reveal items of both. [`Store::take`] first writes the name into a
-//! ledger, then removes the file, and only then returns the content: a crash loses correlations and never leaves them
-//! for another run, and a copy that is put back is refused. The ledger and the copy from before it was written would be
-//! accepted together; the peer's ledger refuses those still, since both halves have the same name.
+//! **Used once.** Correlations that serve two runs reveal items of both. [`Store::take`] first leaves a marker with the
+//! half's name, then removes the half, and only then returns the content: of two takers one gets it, a crash loses
+//! correlations and never leaves them for another run, and a copy that is put back is refused. Nothing here notices
+//! that the whole directory was put back, markers included: it must not be restored from a backup, nor copied to
+//! another machine.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,17 +19,22 @@ use std::str::FromStr;
 use aead_stream::{DecryptorLE31, EncryptorLE31};
 use aes_gcm::aead::{KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Key};
+use rand_core::CryptoRng;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 const MAGIC: &[u8; 8] = b"vesicao1";
-const LEDGER: &str = "used";
 const SUFFIX: &str = ".half";
+/// Of the empty file that says that a half was used.
+const MARKER: &str = ".used";
 /// Bytes of content per piece.
 const PIECE: usize = 1 << 20;
 const TAG: usize = 16;
 /// Longest header.
 const MAX_HEADER: usize = 4096;
+const SALT: usize = 16;
+/// Magic, salt, and the length of the header in four bytes, little endian.
+const FIXED: usize = MAGIC.len() + SALT + 4;
 
 /// The name of a pair of halves, the same for both parties and for no other pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,8 +109,9 @@ impl std::fmt::Debug for Store {
 pub struct Entry {
     /// The name of the pair.
     pub name: Name,
-    /// The header, of which [`Store::verify`] and [`Store::take`] check that nobody has changed it.
-    pub header: Vec<u8>,
+    /// The header, of which [`Store::verify`] and [`Store::take`] check that nobody has changed it; `None` if the file is
+    /// no half.
+    pub header: Option<Vec<u8>>,
     /// Bytes of the file.
     pub bytes: u64,
     /// Whether a run has taken this half, of which the file is a copy then.
@@ -112,25 +119,12 @@ pub struct Entry {
 }
 
 impl Store {
-    /// Opens a directory, which is created for this user alone if it does not exist.
-    ///
-    /// # Errors
-    /// A directory that cannot be created or read, or that other users may write to.
-    pub fn open(directory: &Path, key: Zeroizing<[u8; 32]>) -> Result<Store, StoreError> {
-        let store = Store {
+    /// A directory that exists and in which only this user may write.
+    pub fn new(directory: &Path, key: Zeroizing<[u8; 32]>) -> Store {
+        Store {
             directory: directory.to_owned(),
             key,
-        };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(directory).map_err(|e| store.failed("", e))?;
-        let metadata = fs::metadata(directory).map_err(|e| store.failed("", e))?;
-        if others_may_write(&metadata) {
-            return Err(store.bad("", "other users may write to this directory"));
         }
-        Ok(store)
     }
 
     /// Where it is.
@@ -145,42 +139,56 @@ impl Store {
     ///
     /// # Panics
     /// If the header is longer than 4096 bytes.
-    pub fn put(&self, name: Name, header: &[u8], content: &[u8]) -> Result<(), StoreError> {
+    pub fn put(
+        &self,
+        name: Name,
+        header: &[u8],
+        content: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), StoreError> {
         assert!(header.len() <= MAX_HEADER);
-        let file = file_of(name);
-        if self.used()?.contains(&name) || self.path(&file).exists() {
-            return Err(self.bad(&file, "the store has or had a half of this name"));
+        let path = self.path(name, SUFFIX);
+        let known = || bad(&path, "the store has or had a half of this name");
+        if self.path(name, MARKER).exists() {
+            return Err(known());
         }
-        let part = format!("{file}.part");
-        let written = self.write(&part, name, header, content).and_then(|()| {
-            fs::rename(self.path(&part), self.path(&file))?;
-            self.sync()
-        });
-        written.map_err(|e| {
-            let _ = fs::remove_file(self.path(&part));
-            self.failed(&file, e)
+        let mut file = tempfile::Builder::new()
+            .suffix(".part")
+            .tempfile_in(&self.directory)
+            .map_err(|e| failed(&path, e))?;
+        let mut salt = [0; SALT];
+        rng.fill_bytes(&mut salt);
+        let head = head(&salt, header);
+        self.write(file.as_file_mut(), name, &head, content)
+            .map_err(|e| failed(&path, e))?;
+        file.persist_noclobber(&path)
+            .map_err(|e| match e.error.kind() {
+                io::ErrorKind::AlreadyExists => known(),
+                _ => failed(&path, e.error),
+            })?;
+        self.sync().map_err(|e| {
+            let _ = fs::remove_file(&path);
+            failed(&path, e)
         })
     }
 
-    fn write(&self, part: &str, name: Name, header: &[u8], content: &[u8]) -> io::Result<()> {
-        let mut file = own_file(OpenOptions::new().write(true).create(true).truncate(true))
-            .open(self.path(part))?;
-        let head = head(header);
-        file.write_all(&head)?;
-        let mut encryptor = EncryptorLE31::from_aead(self.cipher(name), &Default::default());
-        let full = pieces(content.len()) - 1;
+    fn write(&self, file: &mut File, name: Name, head: &[u8], content: &[u8]) -> io::Result<()> {
+        file.write_all(head)?;
+        let cipher = self.cipher(name, head);
+        let mut encryptor = EncryptorLE31::from_aead(cipher, &Default::default());
+        let full = content.len().div_ceil(PIECE).max(1) - 1;
         let sealed = |e: aes_gcm::Error| io::Error::other(e);
         for piece in content.chunks(PIECE).take(full) {
             file.write_all(
                 &encryptor
-                    .encrypt_next(payload(piece, &head))
+                    .encrypt_next(payload(piece, head))
                     .map_err(sealed)?,
             )?;
         }
         let last = &content[full * PIECE..];
         file.write_all(
             &encryptor
-                .encrypt_last(payload(last, &head))
+                .encrypt_last(payload(last, head))
                 .map_err(sealed)?,
         )?;
         file.sync_all()
@@ -189,26 +197,25 @@ impl Store {
     /// All files, by name.
     ///
     /// # Errors
-    /// A directory that cannot be read, or a file in it that is no half.
+    /// A directory that cannot be read.
     pub fn list(&self) -> Result<Vec<Entry>, StoreError> {
-        let used = self.used()?;
         let mut entries = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(|e| self.failed("", e))? {
-            let entry = entry.map_err(|e| self.failed("", e))?;
+        for entry in fs::read_dir(&self.directory).map_err(|e| failed(&self.directory, e))? {
+            let entry = entry.map_err(|e| failed(&self.directory, e))?;
             let file = entry.file_name().to_string_lossy().into_owned();
             let Some(Ok(name)) = file.strip_suffix(SUFFIX).map(str::parse) else {
                 continue;
             };
-            let mut opened = self.open_file(&file)?;
-            let header = self
-                .read_head(&file, &mut opened)?
-                .split_off(MAGIC.len() + 4);
-            let metadata = opened.metadata().map_err(|e| self.failed(&file, e))?;
+            // A file that has just gone was taken by another run.
+            let Ok(mut opened) = File::open(entry.path()) else {
+                continue;
+            };
+            let head = read_head(&entry.path(), &mut opened).ok();
             entries.push(Entry {
                 name,
-                header,
-                bytes: metadata.len(),
-                is_used: used.contains(&name),
+                header: head.map(|mut head| head.split_off(FIXED)),
+                bytes: opened.metadata().map_or(0, |metadata| metadata.len()),
+                is_used: self.path(name, MARKER).exists(),
             });
         }
         entries.sort_by_key(|entry| entry.name);
@@ -228,42 +235,61 @@ impl Store {
     /// # Errors
     /// A file that is missing, damaged or of another store, which stays as it is; a name that was taken before.
     pub fn take(&self, name: Name) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), StoreError> {
-        let file = file_of(name);
-        if self.used()?.contains(&name) {
-            return Err(self.bad(&file, "this half was used before"));
+        let used = || bad(&self.path(name, SUFFIX), "this half was used before");
+        if self.path(name, MARKER).exists() {
+            return Err(used());
         }
         let taken = self.read(name)?;
-        self.note_use(name).map_err(|e| self.failed(LEDGER, e))?;
-        // Of two runs that get here, one fails.
-        fs::remove_file(self.path(&file)).map_err(|e| self.failed(&file, e))?;
-        self.sync().map_err(|e| self.failed("", e))?;
-        Ok(taken)
+        match self.consume(name)? {
+            true => Ok(taken),
+            false => Err(used()),
+        }
     }
 
-    /// Removes a half that no run can use.
+    /// Removes a half, whose name no other half may have from now on.
     ///
     /// # Errors
-    /// A file that is missing, or that cannot be removed.
+    /// A file that is missing, or a directory that cannot be changed.
     pub fn remove(&self, name: Name) -> Result<(), StoreError> {
-        let file = file_of(name);
-        fs::remove_file(self.path(&file)).map_err(|e| self.failed(&file, e))
+        let path = self.path(name, SUFFIX);
+        fs::metadata(&path).map_err(|e| failed(&path, e))?;
+        match self.consume(name)? {
+            true => Ok(()),
+            // A copy.
+            false => fs::remove_file(&path).map_err(|e| failed(&path, e)),
+        }
+    }
+
+    /// Leaves a marker and removes the half, both on disk before this returns. Returns whether there was no marker.
+    fn consume(&self, name: Name) -> Result<bool, StoreError> {
+        let (half, marker) = (self.path(name, SUFFIX), self.path(name, MARKER));
+        match File::create_new(&marker) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(e) => return Err(failed(&marker, e)),
+        }
+        let removed = self.sync().and_then(|()| fs::remove_file(&half));
+        removed
+            .and_then(|()| self.sync())
+            .map_err(|e| failed(&half, e))?;
+        Ok(true)
     }
 
     fn read(&self, name: Name) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), StoreError> {
-        let file = file_of(name);
-        let io = |e| self.failed(&file, e);
-        let changed = |_| self.bad(&file, "damaged, or written by another identity");
-        let mut opened = self.open_file(&file)?;
-        let mut head = self.read_head(&file, &mut opened)?;
-        let length = opened
-            .metadata()
-            .map_err(io)?
-            .len()
-            .saturating_sub(head.len() as u64);
-        let length = usize::try_from(length).map_err(|_| self.bad(&file, "too long"))?;
-        let count = length.div_ceil(PIECE + TAG).max(1);
-        let mut content = Zeroizing::new(Vec::with_capacity(length));
-        let mut decryptor = DecryptorLE31::from_aead(self.cipher(name), &Default::default());
+        let path = self.path(name, SUFFIX);
+        let io = |e| failed(&path, e);
+        let changed = |_| bad(&path, "damaged, or written by another identity");
+        let mut opened = File::open(&path).map_err(io)?;
+        let mut head = read_head(&path, &mut opened)?;
+        let length = opened.metadata().map_err(io)?.len();
+        let length = usize::try_from(length).map_err(|_| bad(&path, "too long"))?;
+        let length = length.saturating_sub(head.len());
+        let mut content = Zeroizing::new(Vec::new());
+        // The length is anybody's. In one piece, since what is moved is not wiped.
+        content
+            .try_reserve_exact(length)
+            .map_err(|_| bad(&path, "too long for the memory of this machine"))?;
+        let mut decryptor = DecryptorLE31::from_aead(self.cipher(name, &head), &Default::default());
         let mut piece = Vec::with_capacity(PIECE + TAG);
         let mut next = |piece: &mut Vec<u8>| {
             piece.clear();
@@ -272,7 +298,7 @@ impl Store {
                 .read_to_end(piece)
                 .map_err(io)
         };
-        for _ in 1..count {
+        for _ in 1..length.div_ceil(PIECE + TAG).max(1) {
             next(&mut piece)?;
             let plain = decryptor
                 .decrypt_next(payload(&piece, &head))
@@ -284,63 +310,16 @@ impl Store {
             .decrypt_last(payload(&piece, &head))
             .map_err(changed)?;
         content.extend_from_slice(&Zeroizing::new(plain));
-        Ok((head.split_off(MAGIC.len() + 4), content))
+        Ok((head.split_off(FIXED), content))
     }
 
-    /// Everything before the content.
-    fn read_head(&self, file: &str, opened: &mut File) -> Result<Vec<u8>, StoreError> {
-        let mut head = vec![0; MAGIC.len() + 4];
-        let no_half = || self.bad(file, "no half of prepared correlations, or not whole");
-        opened.read_exact(&mut head).map_err(|_| no_half())?;
-        let length = head.strip_prefix(MAGIC).ok_or_else(no_half)?;
-        let length = length
-            .try_into()
-            .map(u32::from_le_bytes)
-            .map_err(|_| no_half())?;
-        if length as usize > MAX_HEADER {
-            return Err(no_half());
-        }
-        let start = head.len();
-        head.resize(start + length as usize, 0);
-        opened
-            .read_exact(&mut head[start..])
-            .map_err(|_| no_half())?;
-        Ok(head)
-    }
-
-    /// The names in the ledger.
-    fn used(&self) -> Result<Vec<Name>, StoreError> {
-        match fs::read(self.path(LEDGER)) {
-            // What a crash left of a name says nothing: its half was not returned.
-            Ok(names) => Ok(names.as_chunks().0.iter().copied().map(Name).collect()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(self.failed(LEDGER, e)),
-        }
-    }
-
-    fn note_use(&self, name: Name) -> io::Result<()> {
-        let mut ledger =
-            own_file(OpenOptions::new().append(true).create(true)).open(self.path(LEDGER))?;
-        // A crash may have left part of a name.
-        let torn = ledger.metadata()?.len() % 16;
-        if torn != 0 {
-            ledger.write_all(&vec![0; 16 - torn as usize])?;
-        }
-        ledger.write_all(&name.0)?;
-        ledger.sync_all()?;
-        self.sync()
-    }
-
-    fn cipher(&self, name: Name) -> Aes256Gcm {
+    fn cipher(&self, name: Name, head: &[u8]) -> Aes256Gcm {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(b"vesica/1 half of a pair");
         hasher.update(&name.0);
+        hasher.update(&head[MAGIC.len()..][..SALT]);
         let key = Zeroizing::new(*hasher.finalize().as_bytes());
         Aes256Gcm::new(&Key::<Aes256Gcm>::from(*key))
-    }
-
-    fn open_file(&self, file: &str) -> Result<File, StoreError> {
-        File::open(self.path(file)).map_err(|e| self.failed(file, e))
     }
 
     /// Makes what happened to the directory's files last.
@@ -351,59 +330,49 @@ impl Store {
         }
     }
 
-    fn path(&self, file: &str) -> PathBuf {
-        self.directory.join(file)
-    }
-
-    fn failed(&self, file: &str, cause: io::Error) -> StoreError {
-        StoreError::Io {
-            path: self.path(file),
-            cause,
-        }
-    }
-
-    fn bad(&self, file: &str, problem: &'static str) -> StoreError {
-        StoreError::Bad {
-            path: self.path(file),
-            problem,
-        }
+    fn path(&self, name: Name, suffix: &str) -> PathBuf {
+        self.directory.join(format!("{name}{suffix}"))
     }
 }
 
-fn file_of(name: Name) -> String {
-    format!("{name}{SUFFIX}")
+fn bad(path: &Path, problem: &'static str) -> StoreError {
+    StoreError::Bad {
+        path: path.to_owned(),
+        problem,
+    }
 }
 
-/// Magic; the length of the header in four bytes, little endian; the header.
-fn head(header: &[u8]) -> Vec<u8> {
+fn failed(path: &Path, cause: io::Error) -> StoreError {
+    StoreError::Io {
+        path: path.to_owned(),
+        cause,
+    }
+}
+
+/// Everything before the content.
+fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
+    let no_half = || bad(path, "no half of prepared correlations, or not whole");
+    let mut head = vec![0; FIXED];
+    opened.read_exact(&mut head).map_err(|_| no_half())?;
+    let (_, length) = head.split_last_chunk::<4>().ok_or_else(no_half)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if !head.starts_with(MAGIC) || length > MAX_HEADER {
+        return Err(no_half());
+    }
+    head.resize(FIXED + length, 0);
+    opened
+        .read_exact(&mut head[FIXED..])
+        .map_err(|_| no_half())?;
+    Ok(head)
+}
+
+fn head(salt: &[u8; SALT], header: &[u8]) -> Vec<u8> {
     let length = (header.len() as u32).to_le_bytes();
-    [MAGIC, &length[..], header].concat()
+    [MAGIC, &salt[..], &length, header].concat()
 }
 
 fn payload<'a>(msg: &'a [u8], aad: &'a [u8]) -> Payload<'a, 'a> {
     Payload { msg, aad }
-}
-
-/// Pieces of a content, at least one.
-fn pieces(length: usize) -> usize {
-    length.div_ceil(PIECE).max(1)
-}
-
-/// For files of this user alone.
-fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
-#[cfg(unix)]
-fn others_may_write(metadata: &fs::Metadata) -> bool {
-    std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o022 != 0
-}
-
-#[cfg(not(unix))]
-fn others_may_write(_: &fs::Metadata) -> bool {
-    false
 }
 
 #[cfg(test)]

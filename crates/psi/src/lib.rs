@@ -377,6 +377,12 @@ pub trait Offline: Send + Sync {
         rng: &mut dyn CryptoRng,
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error>;
 
+    /// What else decides what a half means: its shape, and the version of what expands its seeds.
+    ///
+    /// # Errors
+    /// As [`Offline::deal`].
+    fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error>;
+
     /// Bytes of a half that [`Offline::deal`] makes.
     ///
     /// # Errors

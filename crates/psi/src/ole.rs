@@ -341,7 +341,7 @@ impl Receiver {
             if bins.iter().zip(&r).any(|(bin, r)| row[*bin] != *r) {
                 return Err(Misbehaviour::BadValue {
                     what: CHECKED.name,
-                    problem: "not the other half of this side's",
+                    problem: "do not fit this side's: the dealer erred, or the peer",
                 }
                 .into());
             }
@@ -418,24 +418,9 @@ impl Sender {
         })
     }
 
-    /// For each row of a block u and v of the checked bins, packed. The receiver learns them; no item is in these bins.
-    fn checked(&self, block: usize) -> Vec<u8> {
-        let shape = self.plan.shape;
-        let bins = self.plan.checked(block);
-        let mut values = row(shape.width(block));
-        let mut out = Vec::new();
-        for number in 0..shape.per_bin {
-            for of in [ole::SenderHalf::u, ole::SenderHalf::v] {
-                of(&self.half, block, number, &mut values);
-                let checked: Vec<u64> = bins.iter().map(|bin| values[*bin]).collect();
-                out.extend(packed(shape.modulus, &checked));
-            }
-        }
-        out
-    }
-
-    /// Step 3: all rows of a block, packed.
-    fn answers(&self, block: usize, queries: &[u8]) -> Result<Vec<u8>, Error> {
+    /// Step 3: all rows of a block, packed; and before them, for each row, u and v of the checked bins. The receiver may
+    /// know those, since no item is in these bins.
+    fn answers(&self, block: usize, queries: &[u8]) -> Result<[Vec<u8>; 2], Error> {
         let shape = self.plan.shape;
         let width = shape.width(block);
         let mut c = row(width);
@@ -443,7 +428,8 @@ impl Sender {
         let y = self.values(block);
         let [mut u, mut v, mut d] = [row(width), row(width), row(width)];
         let each = shape.row_bytes(block);
-        let mut out = vec![0; each * shape.per_bin];
+        let bins = self.plan.checked(block);
+        let (mut checked, mut out) = (Vec::new(), vec![0; each * shape.per_bin]);
         for (number, (y, out)) in y
             .chunks_exact(width)
             .zip(out.chunks_exact_mut(each))
@@ -451,10 +437,14 @@ impl Sender {
         {
             self.half.u(block, number, &mut u);
             self.half.v(block, number, &mut v);
+            for tuples in [&u, &v] {
+                let shown: Vec<u64> = bins.iter().map(|bin| tuples[*bin]).collect();
+                checked.extend(packed(shape.modulus, &shown));
+            }
             residues::evaluate(Backend::Best, shape.modulus, &u, &c, y, &v, &mut d);
             residues::pack(Backend::Best, shape.modulus, &d, out);
         }
-        Ok(out)
+        Ok([checked, out])
     }
 
     /// The values of a block's bins, row by row.
@@ -662,14 +652,10 @@ impl<S: Source> Protocol for Ole<S> {
             let answers: Vec<_> = queries
                 .par_iter()
                 .enumerate()
-                .map(|(i, queries)| {
-                    (
-                        sender.checked(first + i),
-                        sender.answers(first + i, queries),
-                    )
-                })
+                .map(|(i, queries)| sender.answers(first + i, queries))
                 .collect();
-            for (block, (checked, answers)) in (first..).zip(answers) {
+            for (block, answers) in (first..).zip(answers) {
+                let [checked, answers] = answers?;
                 let plan = &sender.plan;
                 let mut send = |kind, bytes: &[u8], each| {
                     plan.frames(each).try_for_each(|(first, rows)| {
@@ -679,7 +665,7 @@ impl<S: Source> Protocol for Ole<S> {
                 if !checked.is_empty() {
                     send(CHECKED, &checked, plan.checked_bytes(block))?;
                 }
-                send(ANSWERS, &answers?, shape.row_bytes(block))?;
+                send(ANSWERS, &answers, shape.row_bytes(block))?;
                 channel.progress(block as u64 + 1, shape.blocks() as u64);
             }
         }
@@ -724,6 +710,16 @@ impl<S: Source> Offline for Ole<S> {
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error> {
         let (receiver, sender) = ole::deal(Plan::of::<S>(params, bits)?.shape, rng);
         Ok([receiver.to_bytes(), sender.to_bytes()])
+    }
+
+    fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error> {
+        let shape = Plan::of::<S>(params, bits)?.shape;
+        let (bins, per_bin) = (shape.bins, shape.per_bin);
+        Ok(format!(
+            "{} {bins} {per_bin} {}",
+            ole::EXPANSION,
+            shape.modulus.get()
+        ))
     }
 
     fn dealt_bytes(&self, half: Half, params: &Params, bits: Option<u32>) -> Result<usize, Error> {

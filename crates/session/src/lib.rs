@@ -18,6 +18,7 @@ mod codec;
 mod connect;
 mod connection;
 mod contract;
+mod directory;
 mod error;
 mod fingerprint;
 mod identity;
@@ -46,6 +47,7 @@ pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     ProtocolRequest, Resume, Role, StartOver, VERSION,
 };
+pub use directory::private_directory;
 pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
@@ -53,7 +55,8 @@ pub use items::salt_items;
 pub use job::Job;
 pub use listener::Listener;
 pub use offline::{
-    MAX_OFFERS, Name, Offer, OfflineStore, OfflineTerms, StoredHalf, deal, fetch_half, make_half,
+    Listing, MAX_OFFERS, Name, Offer, OfflineStore, OfflineTerms, StoredHalf, deal, fetch_half,
+    make_half,
 };
 pub use report::{Report, rfc3339};
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};

@@ -93,6 +93,12 @@ impl Listener {
         peers: &[Fingerprint],
         options: &ConnectOptions,
     ) -> Result<Vec<Connection>, Error> {
+        let mut others = peers.iter();
+        while let Some(peer) = others.next() {
+            if others.clone().any(|other| other == peer) {
+                return Err(Error::Usage("the peers are different identities".into()));
+            }
+        }
         let wait = Wait::new(options);
         let mut lobby = Lobby::new(identity, peers, options);
         let mut seats: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
@@ -106,6 +112,10 @@ impl Listener {
                 peer: peers[seat],
             };
             seats[seat] = Some(self.seat(guest, &transport, options)?);
+            // However often one of them connects.
+            if wait.is_over() && seats.iter().any(Option::is_none) {
+                return Err(self.nobody(options, &lobby));
+            }
         }
         Ok(seats.into_iter().flatten().collect())
     }

@@ -6,23 +6,31 @@
 //! that the sender has too. [`vesica_correlations::store`] says how a half is encrypted, and why it serves one run only.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 pub use vesica_correlations::store::Name;
-use vesica_correlations::store::{Entry, Store, StoreError};
+use vesica_correlations::store::{Store, StoreError};
 use vesica_plan::Registry;
 use vesica_psi::{Half, Offline, Params, Prepared, Security};
-use vesica_wire::{Error as WireError, Limit};
+use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use zeroize::Zeroizing;
 
 use crate::codec::Reader;
 use crate::contract::differ;
-use crate::{Agreement, Error, Fingerprint, Identity, Job, ProtocolRequest, Role};
+use crate::directory::private_directory;
+use crate::random::fresh_rng;
+use crate::{Agreement, Contract, Error, Fingerprint, Identity, Job, ProtocolRequest, Role};
 
 mod make;
 
 pub use make::{deal, fetch_half, make_half};
+
+/// A side has taken its half.
+const TAKEN: Kind = Kind {
+    code: 25,
+    name: "taken",
+};
 
 /// Halves that a hello names at most.
 pub const MAX_OFFERS: usize = 32;
@@ -48,10 +56,16 @@ struct Header {
     role: Role,
     own: String,
     peer: String,
-    made: SystemTime,
+    dealer: Option<String>,
+    /// Seconds since 1970.
+    made: u64,
+    layout: String,
     #[serde(flatten)]
     terms: OfflineTerms,
 }
+
+/// Latest time of a header, the end of the year 9999 in seconds since 1970.
+const END_OF_TIME: u64 = 253_402_300_799;
 
 /// A half in a store.
 #[derive(Clone, Debug)]
@@ -63,16 +77,29 @@ pub struct StoredHalf {
     pub role: Role,
     /// Whether the identity with which the store was opened has made it.
     pub is_own: bool,
-    /// The fingerprint of the other party.
-    pub peer: String,
+    /// The other party.
+    pub peer: Fingerprint,
+    /// Who dealt it, if somebody did.
+    pub dealer: Option<Fingerprint>,
     /// When it was made.
     pub made: SystemTime,
     /// What it is for.
     pub terms: OfflineTerms,
+    layout: String,
     /// Bytes of its file.
     pub bytes: u64,
     /// Whether a run has taken it, of which the file is a copy then.
     pub is_used: bool,
+}
+
+/// What is in a store.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The halves, the latest first.
+    pub halves: Vec<StoredHalf>,
+    /// Files with the name of a half that cannot be read as one.
+    pub unreadable: Vec<Name>,
 }
 
 /// A half that a hello names.
@@ -139,6 +166,14 @@ impl OfflineTerms {
         Ok(offline)
     }
 
+    /// What decides, besides these terms, what a half for them means.
+    fn layout(&self, registry: &Registry) -> Option<String> {
+        let offline = registry.get(&self.protocol)?.offline()?;
+        offline
+            .layout(&self.params([0; 32]).ok()?, self.key_bits)
+            .ok()
+    }
+
     fn params(&self, session: [u8; 32]) -> Result<Params, WireError> {
         let size = |size: u64| {
             usize::try_from(size).map_err(|_| {
@@ -174,44 +209,68 @@ impl PartialEq for OfflineStore {
 impl Eq for OfflineStore {}
 
 impl OfflineStore {
-    /// Opens a directory, which is created for this user alone if it does not exist. Other identities may use it too.
+    /// Opens a directory, which is created for this user alone if it does not exist. Other identities may use it too, but
+    /// not both parties of a pair.
     ///
     /// Fails with [`Error::Offline`] if it cannot be created or read, or if other users may write to it.
     pub fn open(directory: &Path, identity: &Identity) -> Result<OfflineStore, Error> {
+        let refused = |why: String| Error::Offline(format!("{} {why}", directory.display()));
+        match private_directory(directory) {
+            Ok(None) => {}
+            Ok(Some(why)) => return Err(refused(why)),
+            Err(e) => return Err(refused(format!("cannot be used: {e}"))),
+        }
         let key = identity.derive_key("vesica/1 stored correlations");
         Ok(OfflineStore {
-            store: Store::open(directory, key)?,
+            store: Store::new(directory, key),
             own: identity.fingerprint(),
         })
     }
 
-    /// All halves, the oldest first.
+    /// All halves.
     ///
-    /// Fails with [`Error::Offline`] for a directory that cannot be read, or a file in it that is no half.
-    pub fn list(&self) -> Result<Vec<StoredHalf>, Error> {
-        let own = self.own.to_string();
-        let half = |entry: Entry| {
-            let header: Header = serde_json::from_slice(&entry.header)
-                .map_err(|_| Error::Offline(format!("{}: no half of this version", entry.name)))?;
-            Ok(StoredHalf {
-                name: entry.name,
-                role: header.role,
-                is_own: header.own == own,
-                peer: header.peer,
-                made: header.made,
-                terms: header.terms,
-                bytes: entry.bytes,
-                is_used: entry.is_used,
-            })
-        };
-        let mut halves: Vec<_> = self
-            .store
-            .list()?
-            .into_iter()
-            .map(half)
-            .collect::<Result<_, Error>>()?;
-        halves.sort_by_key(|half| (half.made, half.name));
-        Ok(halves)
+    /// Fails with [`Error::Offline`] for a directory that cannot be read.
+    pub fn list(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
+        for entry in self.store.list()? {
+            let half = entry.header.as_deref().and_then(|header| self.half(header));
+            match half {
+                Some(half) => listing.halves.push(StoredHalf {
+                    name: entry.name,
+                    bytes: entry.bytes,
+                    is_used: entry.is_used,
+                    ..half
+                }),
+                None => listing.unreadable.push(entry.name),
+            }
+        }
+        let halves = &mut listing.halves;
+        halves.sort_by_key(|half| std::cmp::Reverse((half.made, half.name)));
+        Ok(listing)
+    }
+
+    /// What a header says, which anybody may have written.
+    fn half(&self, header: &[u8]) -> Option<StoredHalf> {
+        let header: Header = serde_json::from_slice(header).ok()?;
+        let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let sane = header.made <= END_OF_TIME && header.terms.protocol.bytes().all(is_name);
+        sane.then_some(())?;
+        Some(StoredHalf {
+            name: Name([0; 16]),
+            role: header.role,
+            is_own: header.own.parse() == Ok(self.own),
+            peer: header.peer.parse().ok()?,
+            dealer: header
+                .dealer
+                .map(|dealer| dealer.parse())
+                .transpose()
+                .ok()?,
+            made: SystemTime::UNIX_EPOCH + Duration::from_secs(header.made),
+            terms: header.terms,
+            layout: header.layout,
+            bytes: 0,
+            is_used: false,
+        })
     }
 
     /// Checks that the file of a half is whole and as this identity wrote it.
@@ -221,27 +280,26 @@ impl OfflineStore {
         Ok(self.store.verify(name)?)
     }
 
-    fn put(
-        &self,
-        name: Name,
-        role: Role,
-        peer: Fingerprint,
-        terms: &OfflineTerms,
-        half: &[u8],
-    ) -> Result<(), Error> {
+    fn put(&self, name: Name, pair: &Pair<'_>, half: &[u8]) -> Result<(), Error> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let layout = pair.terms.layout(pair.registry);
         let header = Header {
-            role,
+            role: pair.role,
             own: self.own.to_string(),
-            peer: peer.to_string(),
-            made: SystemTime::now(),
-            terms: terms.clone(),
+            peer: pair.peer.to_string(),
+            dealer: pair.dealer.map(|dealer| dealer.to_string()),
+            made: now.map_or(0, |now| now.as_secs()),
+            layout: layout.ok_or_else(|| Error::Offline("no layout".into()))?,
+            terms: pair.terms.clone(),
         };
         let header = serde_json::to_vec(&header).map_err(|e| Error::Offline(e.to_string()))?;
-        Ok(self.store.put(name, &header, half)?)
+        Ok(self.store.put(name, &header, half, &mut fresh_rng()?)?)
     }
 
-    /// Removes a half that no run can use.
-    fn remove(&self, name: Name) -> Result<(), Error> {
+    /// Removes a half, which no run can use from now on.
+    ///
+    /// Fails with [`Error::Offline`] if there is none of this name.
+    pub fn remove(&self, name: Name) -> Result<(), Error> {
         Ok(self.store.remove(name)?)
     }
 
@@ -255,14 +313,10 @@ impl OfflineStore {
         peer: Option<Fingerprint>,
     ) -> Result<Vec<Offer>, Error> {
         let (mut offers, mut problem) = (Vec::new(), None);
-        for half in self.list()? {
+        for half in self.list()?.halves {
             match half.misfit(job, items, peer) {
-                Some(why) => problem = Some(format!("{} {why}", half.name)),
-                None => offers.push(Offer {
-                    name: half.name,
-                    receiver_size: half.terms.receiver_size,
-                    sender_size: half.terms.sender_size,
-                }),
+                Some(why) => problem = problem.or(Some(format!("{} {why}", half.name))),
+                None => offers.push(half.offer()),
             }
         }
         if offers.is_empty() {
@@ -276,15 +330,64 @@ impl OfflineStore {
         Ok(offers)
     }
 
-    /// Takes the half that a contract names; it is gone afterwards.
+    /// Takes the half that a contract names, for a job over so many items of this side; it is gone afterwards.
     ///
-    /// Fails with [`Error::Offline`] if it is damaged, or gone.
-    pub(crate) fn take(&self, name: Name) -> Result<Zeroizing<Vec<u8>>, Error> {
-        Ok(self.store.take(name)?.1)
+    /// Fails with [`Error::Offline`] if it is damaged, gone, or not what was offered.
+    pub(crate) fn take(
+        &self,
+        contract: &Contract,
+        job: &Job,
+        items: u64,
+        peer: Option<Fingerprint>,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+        let Some(name) = contract.offline() else {
+            return Ok(None);
+        };
+        let (header, content) = self.store.take(name)?;
+        let offered = Offer {
+            name,
+            receiver_size: contract.receiver_bucket,
+            sender_size: contract.sender_bucket,
+        };
+        // Until now nothing has shown that the header is this side's.
+        let half = self.half(&header).map(|half| StoredHalf { name, ..half });
+        let fits =
+            |half: &StoredHalf| half.offer() == offered && half.misfit(job, items, peer).is_none();
+        match half.as_ref().is_some_and(fits) {
+            true => Ok(Some(content)),
+            false => Err(Error::Offline(format!(
+                "{name} is not what its header said"
+            ))),
+        }
     }
 }
 
+/// Tells the peer that this side has taken its half, and waits until the peer has: nothing that depends on a half leaves
+/// before both are gone.
+pub(crate) fn both_have_taken(channel: &mut dyn Channel) -> Result<(), WireError> {
+    channel.send(TAKEN, Vec::new())?;
+    channel.flush()?;
+    channel.recv(TAKEN, 0).map(drop)
+}
+
+/// What a half belongs to.
+struct Pair<'a> {
+    registry: &'a Registry,
+    role: Role,
+    peer: Fingerprint,
+    dealer: Option<Fingerprint>,
+    terms: &'a OfflineTerms,
+}
+
 impl StoredHalf {
+    fn offer(&self) -> Offer {
+        Offer {
+            name: self.name,
+            receiver_size: self.terms.receiver_size,
+            sender_size: self.terms.sender_size,
+        }
+    }
+
     /// Why a job cannot use it.
     fn misfit(&self, job: &Job, items: u64, peer: Option<Fingerprint>) -> Option<String> {
         let terms = &self.terms;
@@ -301,7 +404,7 @@ impl StoredHalf {
             Some("was used before".into())
         } else if self.role != job.role {
             Some(format!("is the {}'s half", self.role))
-        } else if peer.is_none_or(|peer| peer.to_string() != self.peer) {
+        } else if peer != Some(self.peer) {
             Some(format!("is for runs with {}", self.peer))
         } else if job.protocol != ProtocolRequest::named(&terms.protocol) {
             Some(format!("is for {}", terms.protocol))
@@ -313,6 +416,8 @@ impl StoredHalf {
             Some(format!(
                 "is for {own_size} items at most, and these are {items}"
             ))
+        } else if terms.layout(&job.registry).as_ref() != Some(&self.layout) {
+            Some("is of another version".into())
         } else {
             None
         }

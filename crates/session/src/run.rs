@@ -132,13 +132,17 @@ pub fn run_set_over(
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
-    let stored = match (&job.offline, agreement.contract.offline()) {
-        (Some(store), Some(name)) => Some(store.take(name).inspect_err(|_| {
+    let stored = job.offline.as_ref().map(|store| {
+        let taken = store.take(&agreement.contract, job, items, peer);
+        taken.inspect_err(|_| {
             let why = "its half of the stored correlations cannot be used";
             channel.abort(&WireError::limit(Limit::Offline, why));
-        })?),
-        _ => None,
-    };
+        })
+    });
+    let stored = stored.transpose()?.flatten();
+    if stored.is_some() {
+        offline::both_have_taken(&mut channel).inspect_err(|error| channel.abort(error))?;
+    }
     let (state, answer) = protocol(&mut channel, job.role, &agreement, stored, set)
         .inspect_err(|error| channel.abort(error))?;
     let phases = channel.traffic();

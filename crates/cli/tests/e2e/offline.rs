@@ -156,11 +156,22 @@ fn what_cannot_be_prepared_is_said() {
     place
         .run("offline ls --offline-store nowhere --identity sender.key")
         .expect_failure(3, "no such directory");
+    let store = |command: &str| {
+        place.run(&format!(
+            "offline {command} --offline-store store --identity sender.key"
+        ))
+    };
     std::fs::create_dir(place.path("store")).unwrap();
-    place.write(&format!("store/{}.half", "0".repeat(32)), "not a half");
-    place
-        .run("offline verify --offline-store store --identity sender.key")
-        .expect_failure(3, "no half of prepared correlations");
+    let name = "0".repeat(32);
+    place.write(&format!("store/{name}.half"), "not a half");
+    let verified = store("verify");
+    assert_eq!(verified.code, Some(3), "{}", verified.err);
+    assert!(verified.text().contains("no half of prepared correlations"));
+    assert!(store("ls").err.contains("cannot be read as a half"));
+    store("rm").expect_failure(2, "name the halves to remove");
+    store(&format!("rm {name}")).expect_success();
+    store(&format!("rm {name}")).expect_failure(3, &name);
+    assert!(store("ls").out.is_empty());
     for (words, text) in [
         (
             "--protocol ole --offline dealer",

@@ -1,12 +1,20 @@
 use super::*;
 use tempfile::TempDir;
+use vesica_testing::rng;
 
 const NAME: Name = Name([0xab; 16]);
 
 fn store(key: u8) -> (Store, TempDir) {
     let directory = TempDir::new().unwrap();
-    let store = Store::open(&directory.path().join("store"), Zeroizing::new([key; 32])).unwrap();
-    (store, directory)
+    (open(&directory, key), directory)
+}
+
+fn open(directory: &TempDir, key: u8) -> Store {
+    Store::new(directory.path(), Zeroizing::new([key; 32]))
+}
+
+fn put(store: &Store, name: Name, content: &[u8]) -> Result<(), StoreError> {
+    store.put(name, b"header", content, &mut rng(7))
 }
 
 fn problem<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {
@@ -28,7 +36,7 @@ fn what_is_put_is_taken_once() {
                 .unwrap(),
         );
         let content: Vec<u8> = (0..length).map(|i| (i * 7) as u8).collect();
-        store.put(name, b"header", &content).unwrap();
+        put(&store, name, &content).unwrap();
         store.verify(name).unwrap();
         let (header, taken) = store.take(name).unwrap();
         assert_eq!(
@@ -38,7 +46,7 @@ fn what_is_put_is_taken_once() {
         );
         assert_eq!(problem(store.take(name)), "this half was used before");
         assert_eq!(
-            problem(store.put(name, b"", b"")),
+            problem(put(&store, name, b"")),
             "the store has or had a half of this name"
         );
     }
@@ -48,25 +56,22 @@ fn what_is_put_is_taken_once() {
 #[test]
 fn a_copy_that_is_put_back_is_refused() {
     let (store, directory) = store(1);
-    store.put(NAME, b"header", b"content").unwrap();
-    let file = directory.path().join("store").join(file_of(NAME));
+    put(&store, NAME, b"content").unwrap();
+    let file = directory.path().join(format!("{NAME}.half"));
     let copy = fs::read(&file).unwrap();
     store.take(NAME).unwrap();
     assert!(!file.exists());
     fs::write(&file, copy).unwrap();
     assert!(store.list().unwrap()[0].is_used);
     assert_eq!(problem(store.take(NAME)), "this half was used before");
-    // So it is after a crash in the middle of the ledger.
-    let ledger = directory.path().join("store").join(LEDGER);
-    let names = fs::read(&ledger).unwrap();
-    fs::write(&ledger, [&names[..], &[1, 2, 3]].concat()).unwrap();
-    store.put(Name([1; 16]), b"", b"other").unwrap();
-    store.take(Name([1; 16])).unwrap();
-    assert_eq!(problem(store.take(NAME)), "this half was used before");
-    assert_eq!(
-        problem(store.put(Name([1; 16]), b"", b"")),
-        "the store has or had a half of this name"
-    );
+    // Removing the copy leaves the name used, and so does removing a half that nobody took.
+    store.remove(NAME).unwrap();
+    assert!(problem(put(&store, NAME, b"")).contains("has or had"));
+    let other = Name([1; 16]);
+    put(&store, other, b"other").unwrap();
+    store.remove(other).unwrap();
+    assert!(store.remove(other).is_err() && store.list().unwrap().is_empty());
+    assert!(problem(put(&store, other, b"")).contains("has or had"));
 }
 
 /// Every byte of a file counts, and so does its end.
@@ -74,11 +79,11 @@ fn a_copy_that_is_put_back_is_refused() {
 fn changed_files_are_refused_and_stay() {
     let (store, directory) = store(1);
     let content = vec![9; PIECE + 100];
-    store.put(NAME, b"header", &content).unwrap();
-    let file = directory.path().join("store").join(file_of(NAME));
+    put(&store, NAME, &content).unwrap();
+    let file = directory.path().join(format!("{NAME}.half"));
     let good = fs::read(&file).unwrap();
     assert!(!good.windows(64).any(|bytes| bytes == [9; 64]), "encrypted");
-    let places = (0..40).chain([PIECE, PIECE + 40, good.len() - 1]);
+    let places = (0..60).chain([PIECE, PIECE + 40, good.len() - 1]);
     for place in places {
         let mut bad = good.clone();
         bad[place] ^= 1;
@@ -88,7 +93,15 @@ fn changed_files_are_refused_and_stay() {
         assert_eq!(fs::read(&file).unwrap(), bad);
     }
     let piece = PIECE + TAG;
-    for length in [0, 5, 12, 18, 18 + 16, 18 + piece, good.len() - 1] {
+    for length in [
+        0,
+        5,
+        FIXED,
+        FIXED + 6,
+        FIXED + 22,
+        FIXED + 6 + piece,
+        good.len() - 1,
+    ] {
         fs::write(&file, &good[..length]).unwrap();
         assert!(store.take(NAME).is_err(), "{length}");
     }
@@ -97,21 +110,24 @@ fn changed_files_are_refused_and_stay() {
     fs::write(&file, &good).unwrap();
     let mut renamed = NAME;
     renamed.0[0] ^= 1;
-    fs::rename(&file, file.with_file_name(file_of(renamed))).unwrap();
+    fs::rename(&file, file.with_file_name(format!("{renamed}.half"))).unwrap();
     assert_eq!(
         problem(store.take(renamed)),
         "damaged, or written by another identity"
     );
-    fs::rename(file.with_file_name(file_of(renamed)), &file).unwrap();
+    fs::rename(file.with_file_name(format!("{renamed}.half")), &file).unwrap();
     store.take(NAME).unwrap();
 }
 
 #[test]
 fn only_the_key_reads() {
     let (ours, directory) = store(1);
-    ours.put(NAME, b"header", b"content").unwrap();
-    let theirs = Store::open(&directory.path().join("store"), Zeroizing::new([2; 32])).unwrap();
-    assert_eq!(theirs.list().unwrap()[0].header, b"header");
+    put(&ours, NAME, b"content").unwrap();
+    let theirs = open(&directory, 2);
+    assert_eq!(
+        theirs.list().unwrap()[0].header.as_deref(),
+        Some(&b"header"[..])
+    );
     assert_eq!(
         problem(theirs.verify(NAME)),
         "damaged, or written by another identity"
@@ -123,22 +139,39 @@ fn only_the_key_reads() {
     ours.take(NAME).unwrap();
 }
 
-#[cfg(unix)]
+/// What is in a file that is no half, and its length, do no harm.
 #[test]
-fn directories_of_others_are_refused() {
-    use std::os::unix::fs::PermissionsExt;
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().join("store");
-    let open = || Store::open(&path, Zeroizing::new([1; 32]));
-    let store = open().unwrap();
-    store.put(NAME, b"", b"").unwrap();
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(
-        (mode(&path), mode(&store.path(&file_of(NAME)))),
-        (0o700, 0o600)
-    );
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
-    assert_eq!(problem(open()), "other users may write to this directory");
+fn other_files_are_told_apart() {
+    let (store, directory) = store(1);
+    put(&store, NAME, b"content").unwrap();
+    let file = |name: &str| directory.path().join(name);
+    fs::write(file("notes.half"), "of no name").unwrap();
+    fs::write(file(&format!("{}.half", "1".repeat(32))), "short").unwrap();
+    let huge = file(&format!("{}.half", "2".repeat(32)));
+    fs::copy(file(&format!("{NAME}.half")), &huge).unwrap();
+    let length = fs::OpenOptions::new().write(true).open(&huge).unwrap();
+    length.set_len(1 << 43).unwrap();
+    let entries = store.list().unwrap();
+    let legible: Vec<bool> = entries.iter().map(|entry| entry.header.is_some()).collect();
+    assert_eq!(legible, [false, true, true]);
+    assert!(store.verify(entries[1].name).is_err());
+}
+
+/// Two halves of one name and content do not look alike: they have different keys.
+#[test]
+fn no_two_files_are_alike() {
+    let (store, directory) = store(1);
+    let file = directory.path().join(format!("{NAME}.half"));
+    let mut seen = Vec::new();
+    for seed in 0..2 {
+        store
+            .put(NAME, b"header", &[0; 64], &mut rng(seed))
+            .unwrap();
+        let bytes = fs::read(&file).unwrap();
+        seen.push(bytes[FIXED + 6..].to_vec());
+        fs::remove_file(&file).unwrap();
+    }
+    assert!(seen[0].iter().zip(&seen[1]).filter(|(a, b)| a == b).count() < 8);
 }
 
 /// Of two runs that want the same half, one gets it.
@@ -147,7 +180,7 @@ fn two_takers_do_not_share() {
     let (store, _directory) = store(1);
     for round in 0..20 {
         let name = Name([round; 16]);
-        store.put(name, b"", &[round; 1000]).unwrap();
+        put(&store, name, &[round; 1000]).unwrap();
         let taken = std::thread::scope(|scope| {
             let take = || store.take(name).is_ok();
             let [a, b] = [scope.spawn(take), scope.spawn(take)];

@@ -257,7 +257,7 @@ fn what_is_sent_looks_random() {
         let mut row = vec![0; shape.width(block)];
         residues::unpack(Backend::Best, shape.modulus, &queries, &mut row);
         c.extend_from_slice(&row);
-        let answers = sender.answers(block, &queries).unwrap();
+        let [_, answers] = sender.answers(block, &queries).unwrap();
         let answers = answers.chunks_exact(shape.row_bytes(block)).enumerate();
         for (place, d) in answers {
             residues::unpack(Backend::Best, shape.modulus, d, &mut row);

@@ -14,7 +14,7 @@ use vesica_plan::Registry;
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
-use super::{Name, OfflineStore, OfflineTerms};
+use super::{Name, OfflineStore, OfflineTerms, Pair};
 use crate::codec::{Reader, bad, put_name};
 use crate::contract::{VERSION, differ};
 use crate::random::fresh_rng;
@@ -66,6 +66,9 @@ pub fn make_half(
 ) -> Result<Name, Error> {
     let offline = terms.check(registry)?;
     let peer = peer_of(&connection)?;
+    if peer == store.own {
+        return Err(Error::Usage("a pair is for two identities".into()));
+    }
     if offline.is_dealt() {
         let problem = format!("the halves of {} come from a dealer", terms.protocol);
         return Err(Error::Usage(problem));
@@ -96,14 +99,21 @@ pub fn make_half(
                 return Err(Error::Run(differ(field, ours, theirs)));
             }
         }
-        let (params, bits) = (&agreement.params, terms.key_bits);
-        let half = offline.make(channel, role.half(), params, bits, &mut fresh_rng()?)?;
+        let (params, bits) = (terms.params(agreement.params.session)?, terms.key_bits);
+        let half = offline.make(channel, role.half(), &params, bits, &mut fresh_rng()?)?;
         let mut name = [0; 16];
         let mut hash = blake3::Hasher::new_keyed(&params.session);
         hash.update(b"the name of a pair")
             .finalize_xof()
             .fill(&mut name);
-        keep(channel, store, Name(name), role, peer, terms, &half)
+        let pair = Pair {
+            registry,
+            role,
+            peer,
+            dealer: None,
+            terms,
+        };
+        keep(channel, store, Name(name), &pair, &half)
     };
     let made = run(&mut channel);
     made.inspect_err(|error| channel.abort(&in_words(error)))
@@ -123,7 +133,12 @@ pub fn fetch_half(
     progress: &mut dyn Progress,
 ) -> Result<Name, Error> {
     let offline = terms.check(registry)?;
-    peer_of(&connection)?;
+    let dealer = peer_of(&connection)?;
+    // A dealer knows both halves, and so the items of a party that it is against.
+    if dealer == peer || [peer, dealer].contains(&store.own) {
+        let problem = "the two parties and the dealer are three identities";
+        return Err(Error::Usage(problem.into()));
+    }
     let mut channel = Watched::new(&mut connection.channel, progress);
     let run = |channel: &mut Watched<'_>| {
         channel.begin_phase("offline");
@@ -146,7 +161,14 @@ pub fn fetch_half(
             half.extend_from_slice(&Zeroizing::new(recv_exact(channel, DEALT, part)?));
             channel.progress(half.len() as u64, length as u64);
         }
-        keep(channel, store, Name(name), role, peer, terms, &half)
+        let pair = Pair {
+            registry,
+            role,
+            peer,
+            dealer: Some(dealer),
+            terms,
+        };
+        keep(channel, store, Name(name), &pair, &half)
     };
     let fetched = run(&mut channel);
     fetched.inspect_err(|error| channel.abort(&in_words(error)))
@@ -232,13 +254,11 @@ fn keep(
     channel: &mut dyn Channel,
     store: &OfflineStore,
     name: Name,
-    role: Role,
-    peer: Fingerprint,
-    terms: &OfflineTerms,
+    pair: &Pair<'_>,
     half: &[u8],
 ) -> Result<Name, Error> {
     channel.begin_phase("store");
-    store.put(name, role, peer, terms, half)?;
+    store.put(name, pair, half)?;
     let mut confirm = || {
         channel.send(STORED, Vec::new())?;
         channel.flush()?;

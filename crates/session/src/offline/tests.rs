@@ -1,6 +1,7 @@
 use super::*;
 use crate::random::fresh_rng;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use vesica_wire::Channel;
 
 use crate::{
     ConnectOptions, Connection, Endpoint, ErrorClass, Listener, MemorySet, NoProgress, Report,
-    Transport, connect, run_set,
+    Transport, connect, run_set, run_set_over,
 };
 
 /// A party with its store.
@@ -190,7 +191,7 @@ fn made_halves_serve_one_run() {
         let (ours, theirs) = make(&receiver, &sender, &terms, &terms);
         let name = ours.unwrap();
         assert_eq!(name, theirs.unwrap());
-        let listed = receiver.store().list().unwrap();
+        let listed = receiver.store().list().unwrap().halves;
         assert_eq!(listed.len(), 1);
         assert_eq!((listed[0].name, &listed[0].terms), (name, &terms));
         receiver.store().verify(name).unwrap();
@@ -336,7 +337,7 @@ fn copies_and_damaged_files_are_refused() {
     for (file, content) in &copies {
         fs::write(file, content).unwrap();
     }
-    assert!(receiver.store().list().unwrap()[0].is_used);
+    assert!(receiver.store().list().unwrap().halves[0].is_used);
     fails(
         runs(sides, "ole-ot"),
         ErrorClass::Data,
@@ -510,43 +511,166 @@ fn halves_that_do_not_fit_are_noticed() {
         let (params, mut rng) = (terms.params([0; 32]).unwrap(), fresh_rng().unwrap());
         offline.deal(&params, terms.key_bits, &mut rng).unwrap()
     };
-    let name = Name([3; 16]);
-    let put = |side: &Side, role, peer: &Side, half: &[u8]| {
-        let store = side.store();
-        store
-            .put(name, role, peer.fingerprint(), &terms, half)
+    let put = |name, role, half: &[u8]| {
+        let [side, peer] = match role {
+            Role::Receiver => [&receiver, &sender],
+            Role::Sender => [&sender, &receiver],
+        };
+        side.store()
+            .put(name, &pair(role, peer, &terms), half)
             .unwrap();
     };
-    put(&receiver, Role::Receiver, &sender, &deal()[0]);
-    put(&sender, Role::Sender, &receiver, &deal()[1]);
+    let name = Name([3; 16]);
+    put(name, Role::Receiver, &deal()[0]);
+    put(name, Role::Sender, &deal()[1]);
     let (own, peer) = runs([&receiver, &sender], "ole-dealer");
     let own = own.unwrap_err();
     assert_eq!(own.class(), ErrorClass::Peer);
     assert!(
         own.to_string()
-            .contains("checked tuples: not the other half of this side's"),
+            .contains("checked tuples: do not fit this side's: the dealer erred, or the peer"),
         "{own}"
     );
     assert!(peer.is_err());
     // A half of another length.
     let name = Name([4; 16]);
-    let short = &deal()[0][1..];
-    let store = receiver.store();
-    store
-        .put(name, Role::Receiver, sender.fingerprint(), &terms, short)
-        .unwrap();
-    let store = sender.store();
-    store
-        .put(
-            name,
-            Role::Sender,
-            receiver.fingerprint(),
-            &terms,
-            &deal()[1],
-        )
-        .unwrap();
+    put(name, Role::Receiver, &deal()[0][1..]);
+    put(name, Role::Sender, &deal()[1]);
     let (own, _) = runs([&receiver, &sender], "ole-dealer");
     assert!(own.unwrap_err().to_string().contains("of another version"));
+}
+
+fn pair<'a>(role: Role, peer: &Side, terms: &'a OfflineTerms) -> Pair<'a> {
+    Pair {
+        registry: registry(),
+        role,
+        peer: peer.fingerprint(),
+        dealer: None,
+        terms,
+    }
+}
+
+/// Replaces a text in a file by another of the same length.
+fn forge(file: &Path, from: &str, to: &str) {
+    let mut bytes = fs::read(file).unwrap();
+    let at = bytes
+        .windows(from.len())
+        .position(|bytes| bytes == from.as_bytes())
+        .unwrap();
+    bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+    fs::write(file, bytes).unwrap();
+}
+
+/// Headers of another version, that make no sense, and that somebody has changed.
+#[test]
+fn headers_are_checked() {
+    let (receiver, sender, stranger) = (Side::new(), Side::new(), Side::new());
+    let terms = terms("ole-ot");
+    let name = Name([9; 16]);
+    let store = receiver.store();
+    let put = |peer| {
+        let pair = pair(Role::Receiver, peer, &terms);
+        store.put(name, &pair, &[0; 100]).unwrap();
+        receiver.files().remove(0)
+    };
+    sender
+        .store()
+        .put(name, &pair(Role::Sender, &receiver, &terms), &[0; 16])
+        .unwrap();
+    let problem = || {
+        let (own, _) = runs([&receiver, &sender], "ole-ot");
+        let own = own.unwrap_err();
+        assert_eq!(own.class(), ErrorClass::Data);
+        own.to_string()
+    };
+    let file = put(&stranger);
+    assert!(problem().contains("is for runs with"));
+    let [from, to] = [&stranger, &sender].map(|side| side.fingerprint().to_string());
+    forge(&file, &from, &to);
+    assert!(problem().contains("damaged"));
+    let layout = terms.layout(registry()).unwrap();
+    forge(&file, &layout, &layout.replacen('1', "2", 1));
+    assert!(problem().contains("is of another version"));
+    forge(&file, "\"made\":1", "\"made\":-");
+    let listing = store.list().unwrap();
+    assert_eq!(listing.unreadable, [name]);
+    assert!(listing.halves.is_empty());
+}
+
+/// A dealer that is one of the parties knows the other's items.
+#[test]
+fn a_dealer_is_neither_party() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let terms = terms("ole-dealer");
+    let [own, peer] = [receiver.fingerprint(), sender.fingerprint()];
+    for other in [peer, own] {
+        let (fetched, ()) = both(
+            &receiver,
+            &sender,
+            |connection| {
+                let store = receiver.store();
+                fetch_half(
+                    connection,
+                    Role::Receiver,
+                    registry(),
+                    &terms,
+                    other,
+                    &store,
+                    &mut NoProgress,
+                )
+            },
+            |_| (),
+        );
+        let error = fetched.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage);
+        assert!(error.to_string().contains("three identities"));
+    }
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let twice = listener.accept_all(&sender.identity, &[own, own], &options());
+    assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
+}
+
+/// A sender that loses its half lets the receiver go no further: no query has left.
+#[test]
+fn nothing_is_sent_before_both_have_taken() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let terms = terms("ole-ot");
+    make(&receiver, &sender, &terms, &terms).0.unwrap();
+    let file = sender.files().remove(0);
+    let mut bad = fs::read(&file).unwrap();
+    *bad.last_mut().unwrap() ^= 1;
+    fs::write(&file, &bad).unwrap();
+    let job = |role, side: &Side| job(role, "ole-ot", Some(side.store()));
+    let (seen, _) = both(
+        &receiver,
+        &sender,
+        |mut connection| {
+            let keys = keys(0..50);
+            let mut set = MemorySet::new(&keys, None).unwrap();
+            let (own, peer) = (connection.local, connection.peer);
+            let channel = &mut connection.channel;
+            let ours = job(Role::Receiver, &receiver);
+            let ran = run_set_over(channel, own, peer, &ours, &mut set, &mut NoProgress);
+            assert!(ran.is_err());
+            let phases = channel.traffic();
+            phases
+                .into_iter()
+                .map(|phase| phase.phase)
+                .collect::<Vec<_>>()
+        },
+        |connection| {
+            let keys = keys(30..100);
+            let mut set = MemorySet::new(&keys, None).unwrap();
+            run_set(
+                connection,
+                &job(Role::Sender, &sender),
+                &mut set,
+                &mut NoProgress,
+            )
+            .unwrap_err()
+        },
+    );
+    assert_eq!(seen, ["contract"]);
 }
 
 /// A store that cannot be written loses the half on both sides.
