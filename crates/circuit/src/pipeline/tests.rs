@@ -5,7 +5,7 @@ use vesica_psi::Security;
 use super::function::each_bit;
 use super::*;
 
-const RUNS: u64 = 12;
+const RUNS: u64 = 8;
 
 /// What the receiver has after the membership test, bit by bit: shares of matches, and masked values.
 fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<bool> {
