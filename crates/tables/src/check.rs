@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
 use crate::key::KeySpec;
@@ -29,8 +30,8 @@ pub struct Check {
     pub input: String,
     /// Its format.
     pub format: Format,
-    /// Whether it is compressed as a whole.
-    pub gzip: bool,
+    /// How it is compressed as a whole, if it is.
+    pub compression: Option<Compression>,
     /// The delimiter, if it is CSV.
     pub delimiter: Option<char>,
     /// Whether the text starts with a byte-order mark.
@@ -141,7 +142,7 @@ pub fn check_within(
     let mut check = Check {
         input: source.name().to_owned(),
         format: source.format(),
-        gzip: source.is_gzip(),
+        compression: source.compression(),
         delimiter: source.csv_delimiter().map(char::from),
         byte_order_mark: facts.byte_order_mark,
         crlf_rows: facts.crlf_rows,
@@ -336,8 +337,10 @@ impl fmt::Display for Check {
             Some(delimiter) => write!(f, ", delimited by {delimiter}")?,
             None => {}
         }
+        if let Some(compression) = self.compression {
+            write!(f, ", {}", compression.name())?;
+        }
         for (holds, what) in [
-            (self.gzip, "gzip"),
             (self.byte_order_mark, "byte-order mark"),
             (self.crlf_rows > 0, "CR LF line ends"),
         ] {

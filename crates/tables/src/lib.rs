@@ -56,6 +56,7 @@
 mod backing;
 mod bucket;
 mod check;
+mod compression;
 mod error;
 mod format;
 mod formats;
@@ -86,6 +87,7 @@ pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
+pub use compression::Compression;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use format::Format;
 pub use guard::panic_is_caught;

@@ -1,16 +1,16 @@
 //! Opening tables: files, standard input, bytes in memory.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use flate2::bufread::MultiGzDecoder;
 
 use crate::backing::{Backing, Handle, Stamp, open_error};
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::records::guess_delimiter;
@@ -60,7 +60,7 @@ pub struct Source {
     passes: Passes,
     allow_no_rows: bool,
     format: Format,
-    gzip: bool,
+    compression: Option<Compression>,
     delimiter: u8,
     /// Whether it is an Arrow stream, and not a file.
     arrow_stream: bool,
@@ -167,7 +167,7 @@ impl Source {
             passes: options.passes,
             allow_no_rows: options.allow_no_rows,
             format: Format::Arrow,
-            gzip: false,
+            compression: None,
             delimiter: b',',
             arrow_stream: true,
         })
@@ -194,7 +194,7 @@ impl Source {
             passes: options.passes,
             allow_no_rows: options.allow_no_rows,
             format: Format::Csv,
-            gzip: false,
+            compression: None,
             delimiter: b',',
             arrow_stream: false,
         };
@@ -220,7 +220,7 @@ impl Source {
             options.allow_no_rows,
         )?;
         self.format = found.format;
-        self.gzip = found.gzip;
+        self.compression = found.compression;
         self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
         if self.format == Format::Csv {
             self.delimiter = match options.delimiter {
@@ -247,9 +247,9 @@ impl Source {
         self.format
     }
 
-    /// Whether it is compressed as a whole, by gzip.
-    pub fn is_gzip(&self) -> bool {
-        self.gzip
+    /// How it is compressed as a whole, if it is.
+    pub fn compression(&self) -> Option<Compression> {
+        self.compression
     }
 
     /// The delimiter, if the table is CSV.
@@ -291,11 +291,9 @@ impl Source {
     /// The text, from the start, decompressed.
     pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
         let raw = self.backing.stream()?;
-        Ok(if self.gzip {
-            let raw = BufReader::with_capacity(64 << 10, raw);
-            Box::new(MultiGzDecoder::new(raw))
-        } else {
-            raw
-        })
+        match self.compression {
+            Some(compression) => compression.decompress(raw).map_err(read_error),
+            None => Ok(raw),
+        }
     }
 }
