@@ -33,7 +33,7 @@ impl Contents {
         Contents {
             format: source.format(),
             delimiter: source.csv_delimiter(),
-            is_arrow_stream: source.is_arrow_stream(),
+            is_arrow_stream: source.first().is_arrow_stream(),
         }
     }
 

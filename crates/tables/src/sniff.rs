@@ -4,6 +4,7 @@ use std::io::Read;
 
 use crate::backing::Handle;
 use crate::compression::Compression;
+use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::text::{BYTE_ORDER_MARK, read_error};
@@ -19,7 +20,7 @@ pub(crate) const ARROW_STREAM_MAGIC: &[u8] = &[0xff; 4];
 pub(crate) struct Found {
     pub(crate) format: Format,
     pub(crate) compression: Option<Compression>,
-    /// The first bytes, decompressed.
+    /// The first bytes, decompressed and in UTF-8.
     pub(crate) sample: Vec<u8>,
     /// Whether those are all.
     pub(crate) whole: bool,
@@ -30,18 +31,14 @@ pub(crate) fn sniff(
     mut input: Handle,
     name: &str,
     asked: Option<Format>,
-    allow_no_rows: bool,
+    encoding: Option<Encoding>,
 ) -> Result<Found> {
-    let no_lines = asked.or_else(|| by_name(name)) == Some(Format::Jsonl) && allow_no_rows;
     let mut sample = Vec::new();
     input
         .by_ref()
         .take(SAMPLE_BYTES)
         .read_to_end(&mut sample)
         .map_err(read_error)?;
-    if sample.is_empty() && !no_lines {
-        return Err(Error::new(ErrorKind::Empty));
-    }
     let mut whole = (sample.len() as u64) < SAMPLE_BYTES;
     let compression = Compression::of_content(&sample);
     if let Some(compression) = compression {
@@ -52,9 +49,9 @@ pub(crate) fn sniff(
             .decompress(rest)
             .and_then(|text| text.take(SAMPLE_BYTES).read_to_end(&mut sample));
         whole = read.is_ok() && (sample.len() as u64) < SAMPLE_BYTES;
-        if read.is_ok() && sample.is_empty() && !no_lines {
-            return Err(Error::new(ErrorKind::Empty));
-        }
+    }
+    if let Some(encoding) = encoding {
+        sample = encoding.decode_sample(&sample);
     }
     let told = by_content(&sample)?;
     let format = asked

@@ -51,7 +51,7 @@ fn files_that_are_not_there() {
     assert_eq!(missing.to_string(), "/nonexistent/t.csv: no such file");
     assert_eq!(missing.class(), ErrorClass::Data);
     let directory = open(env!("CARGO_MANIFEST_DIR"));
-    assert!(matches!(directory.kind(), ErrorKind::IsDirectory));
+    assert!(matches!(directory.kind(), ErrorKind::Subdirectory { .. }));
     assert_eq!(directory.class(), ErrorClass::Data);
 }
 

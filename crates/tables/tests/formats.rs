@@ -122,7 +122,7 @@ fn integers_of_every_width() {
     let decimal = Decimal128Array::from(vec![700i128, 0])
         .with_precision_and_scale(10, 2)
         .unwrap();
-    assert_same(Arc::new(decimal), &[Some("7.00"), Some("0.00")]);
+    assert_same(Arc::new(decimal), &[Some("7"), Some("0")]);
 }
 
 #[test]
