@@ -325,6 +325,26 @@ fn text(seeds: &Seeds) -> Result<()> {
     seeds.table("jsonl", "two-columns", 1, lines)?;
     seeds.table("jsonl", "gzip", 0, &gzip(lines)?)?;
 
+    let utf16: Vec<u8> = "k,v\n\u{e9},1\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    for (choice, name, file) in [
+        (1, "no-header", &b"a,1\nNULL,2\na,3"[..]),
+        (10, "escapes", b"k,v\n'a\\'b',1\n'c\n''d',2\n"),
+        (6, "no-quotes", b"k,v\n5\",1\n"),
+        (16, "utf-16", &utf16),
+        (32, "shift-jis", b"k,v\n\x83\x65\x83\x58,1\n"),
+        (48, "windows-1252", b"k;v\r\n\xe9\x80;1\r\n"),
+        (
+            64,
+            "nested",
+            b"{\"k\":{\"v\":1}}\n{\"k.v\":\"NULL\"}\n{\"k\":null}\n",
+        ),
+    ] {
+        seeds.put("dialects", name, &[&[choice], file].concat())?;
+    }
+
     for (choice, name, value) in [
         (0, "exact", " As it is "),
         (1, "text", "  Stra\u{df}e\u{a0}\u{200b}\u{fb01}n  E\u{301} "),

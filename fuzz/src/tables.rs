@@ -1,8 +1,8 @@
 //! Tables of every format, normalisation profiles, and what names them.
 
 use vesica_tables::{
-    ErrorClass, Format, KeyColumn, KeySpec, Normalized, Profile, Source, SourceOptions, check,
-    read_keys, write_rows_to,
+    CsvOptions, ErrorClass, Format, KeyColumn, KeySpec, Normalized, Profile, Source, SourceOptions,
+    check, read_keys, write_rows_to,
 };
 
 /// The first byte chooses the key and its profile; the rest is the file.
@@ -23,10 +23,15 @@ fn table(bytes: &[u8], format: Format) {
         format: Some(format),
         ..SourceOptions::default()
     };
+    read_and_copy(file, &key, options);
+}
+
+/// Both passes over a file.
+fn read_and_copy(file: &[u8], key: &KeySpec, options: SourceOptions) {
     let Ok(source) = Source::from_bytes("input", file.to_vec(), options) else {
         return;
     };
-    let keys = match read_keys(&source, &key) {
+    let keys = match read_keys(&source, key) {
         Ok(keys) => keys,
         Err(error) => {
             assert!(!error.to_string().contains('\n'));
@@ -42,7 +47,7 @@ fn table(bytes: &[u8], format: Format) {
         counts.items + counts.duplicates + counts.blanks + counts.invalid
     );
     // The same pass with more counting, and the second pass: what could be read can be copied.
-    assert!(check(&source, &key).is_ok_and(|check| check.counts == *counts));
+    assert!(check(&source, key).is_ok_and(|check| check.counts == *counts));
     let every_other: Vec<bool> = (0..keys.digests().len()).map(|i| i % 2 == 0).collect();
     let expected = keys
         .row_items()
@@ -65,6 +70,9 @@ fn profile(choice: u8) -> Profile {
         "sha256-hex",
         "phone:US",
         "phone:AR",
+        "integer",
+        "date",
+        "uuid",
     ];
     let name = names[usize::from(choice) % names.len()];
     name.parse().unwrap_or(Profile::Exact)
@@ -88,6 +96,38 @@ pub fn parquet(bytes: &[u8]) {
 /// Arrow IPC, files and streams.
 pub fn arrow(bytes: &[u8]) {
     table(bytes, Format::Arrow);
+}
+
+/// Text in other dialects and encodings, fields below objects, and texts for null. The first byte chooses.
+pub fn dialects(bytes: &[u8]) {
+    let Some((choice, file)) = bytes.split_first() else {
+        return;
+    };
+    let is_json = choice & 0x40 != 0;
+    let quote = [Some(b'"'), Some(b'\''), Some(b'|'), None][usize::from(choice >> 1 & 3)];
+    let csv = match is_json {
+        true => CsvOptions::default(),
+        false => CsvOptions {
+            header: choice & 1 == 0,
+            quote,
+            escape: (choice & 8 != 0 && quote.is_some()).then_some(b'\\'),
+        },
+    };
+    let encoding = ["utf-8", "utf-16le", "shift_jis", "windows-1252"][usize::from(choice >> 4 & 3)];
+    let options = SourceOptions {
+        format: Some(if is_json { Format::Jsonl } else { Format::Csv }),
+        csv,
+        encoding: encoding.parse().ok(),
+        ..SourceOptions::default()
+    };
+    let name = if is_json {
+        "k.v"
+    } else {
+        ["k", "1"][usize::from(!csv.header)]
+    };
+    if let Ok(key) = KeySpec::parse(name, &[] as &[&str]) {
+        read_and_copy(file, &key.with_nulls(vec!["NULL".into()]), options);
+    }
 }
 
 /// Format detection on whatever the file is.

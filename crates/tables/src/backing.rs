@@ -102,6 +102,11 @@ impl Stamp {
         }
     }
 
+    /// Whether both are of the very same file.
+    pub(crate) fn is_same_as(&self, other: &Stamp) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
     /// Whether `metadata` is of the very file.
     pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
         self.identity.is_some() && self.identity == identity(metadata)

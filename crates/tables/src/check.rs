@@ -1,18 +1,20 @@
 //! A dry run: what a run would see of a table, and surprises in its keys.
 
+mod words;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
 use crate::key::KeySpec;
 use crate::keys::{Counts, RowValue};
-use crate::profile::{Profile, is_nfc};
+use crate::profile::is_nfc;
 use crate::scan::scan;
-use crate::sink::{At, Facts, Sink};
+use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
@@ -27,10 +29,12 @@ const EXAMPLES: usize = 5;
 pub struct Check {
     /// What the table is called.
     pub input: String,
+    /// How many files it is in. Rows are counted over all of them.
+    pub files: usize,
     /// Its format.
     pub format: Format,
-    /// Whether it is compressed as a whole.
-    pub gzip: bool,
+    /// How it is compressed as a whole, if it is.
+    pub compression: Option<Compression>,
     /// The delimiter, if it is CSV.
     pub delimiter: Option<char>,
     /// Whether the text starts with a byte-order mark.
@@ -76,6 +80,12 @@ pub struct ColumnCheck {
     pub replacement_characters: Finding,
     /// Texts that are UUIDs in another form than lower case with hyphens.
     pub unusual_uuids: Finding,
+    /// Texts that many programs write for null, such as `NULL` and `\N`, and that are keys all the same.
+    pub null_words: Finding,
+    /// Texts of whole numbers with zeros behind a point.
+    pub whole_floats: Finding,
+    /// Bytes that are not UTF-8.
+    pub raw_bytes: Finding,
 }
 
 /// How many values have a property, and the first few rows with one.
@@ -129,6 +139,9 @@ pub fn check_within(
         control_characters: Finding::default(),
         replacement_characters: Finding::default(),
         unusual_uuids: Finding::default(),
+        null_words: Finding::default(),
+        whole_floats: Finding::default(),
+        raw_bytes: Finding::default(),
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
@@ -136,21 +149,23 @@ pub fn check_within(
         columns: columns.collect(),
     };
     let facts = scan(source, Wanted::key(key), &mut sink)?;
-    sink.drain()?;
-    let keys = sink.keys.finish()?;
+    let rest = sink.drain();
+    let rest = rest.and_then(|()| Ok((sink.keys.finish()?, sink.columns)));
+    let (keys, columns) = rest.map_err(|e| source.locate(e, &facts.ends))?;
     let mut check = Check {
         input: source.name().to_owned(),
+        files: source.files(),
         format: source.format(),
-        gzip: source.is_gzip(),
+        compression: source.compression(),
         delimiter: source.csv_delimiter().map(char::from),
         byte_order_mark: facts.byte_order_mark,
         crlf_rows: facts.crlf_rows,
         counts: *keys.counts(),
         most_repeated: keys.most_repeated(EXAMPLES)?,
-        columns: sink.columns,
+        columns,
         warnings: Vec::new(),
     };
-    check.warnings = warnings(&check, key, facts);
+    check.warnings = words::warnings(&check, key, &facts);
     Ok(check)
 }
 
@@ -195,6 +210,9 @@ impl ColumnCheck {
         self.invalid.note(verdict == Verdict::Invalid, row);
         self.changed
             .note(verdict == Verdict::Valid { changed: true }, row);
+        if let Value::Bytes(bytes) = value {
+            self.raw_bytes.note(str::from_utf8(bytes).is_err(), row);
+        }
         let Value::Text(bytes) = value else { return };
         let Ok(text) = std::str::from_utf8(bytes) else {
             return;
@@ -215,7 +233,27 @@ impl ColumnCheck {
         self.replacement_characters
             .note(!text.is_ascii() && text.contains('\u{fffd}'), row);
         self.unusual_uuids.note(is_unusual_uuid(bytes), row);
+        let is_null_word = NULL_WORDS
+            .iter()
+            .any(|w| w.eq_ignore_ascii_case(text.trim()));
+        self.null_words
+            .note(verdict.is_valid() && is_null_word, row);
+        self.whole_floats.note(is_whole_float(text), row);
     }
+}
+
+/// What programs write for null, in any case.
+const NULL_WORDS: [&str; 9] = [
+    "\\N", "NULL", "NA", "N/A", "#N/A", "<NA>", "None", "NaN", "(null)",
+];
+
+/// Digits, a point and zeros.
+fn is_whole_float(text: &str) -> bool {
+    let text = text.trim().trim_start_matches('-');
+    let of =
+        |text: &str, digit: fn(&u8) -> bool| !text.is_empty() && text.as_bytes().iter().all(digit);
+    let parts = text.split_once('.');
+    parts.is_some_and(|(whole, zeros)| of(whole, u8::is_ascii_digit) && of(zeros, |b| *b == b'0'))
 }
 
 /// A UUID in braces, in upper case or without hyphens.
@@ -234,164 +272,4 @@ fn is_unusual_uuid(text: &[u8]) -> bool {
     };
     let upper = inner.iter().any(u8::is_ascii_uppercase);
     inner.len() == 36 && (braces || upper) && inner.iter().enumerate().all(digits)
-}
-
-fn warnings(check: &Check, key: &KeySpec, facts: Facts) -> Vec<String> {
-    let mut lines = Vec::new();
-    let counts = &check.counts;
-    let matchable = counts.items + counts.duplicates;
-    if counts.items == 0 {
-        lines.push("no row has a usable key: nothing can match".to_owned());
-    }
-    if facts.crlf_rows > 0 && facts.crlf_rows + 1 < counts.rows {
-        lines.push(format!(
-            "{} of {} rows end in CR LF, the others in LF",
-            facts.crlf_rows, counts.rows
-        ));
-    }
-    for (column, spec) in check.columns.iter().zip(key.columns()) {
-        let exact = spec.profile == Profile::Exact;
-        let mut warn = |finding: &Finding, what: &str| {
-            if finding.count > 0 {
-                lines.push(format!(
-                    "column {:?}: {} {what} (first at row {})",
-                    column.name,
-                    many(finding.count, "value"),
-                    finding.rows[0],
-                ));
-            }
-        };
-        warn(
-            &column.invalid,
-            &format!("invalid under {}, never matching", column.profile),
-        );
-        warn(
-            &column.replacement_characters,
-            "with U+FFFD, damaged before this table was written",
-        );
-        if exact {
-            warn(
-                &column.surrounding_space,
-                "with white space before or after, which counts under exact",
-            );
-            warn(
-                &column.not_nfc,
-                "not in Unicode NFC, differing from others that look the same",
-            );
-            warn(
-                &column.control_characters,
-                "with control or invisible characters",
-            );
-            warn(
-                &column.unusual_uuids,
-                "written as UUIDs in upper case or braces, differing from UUID columns; text folds case",
-            );
-        }
-        let types = column.types.keys().filter(|t| **t != "null").count();
-        if types > 1 {
-            let all: Vec<_> = column
-                .types
-                .iter()
-                .map(|(t, n)| format!("{n} {t}"))
-                .collect();
-            lines.push(format!(
-                "column {:?} mixes types: {}",
-                column.name,
-                all.join(", ")
-            ));
-        }
-        let zeros = &column.leading_zeros;
-        if exact && zeros.count > 0 && zeros.count < matchable {
-            lines.push(format!(
-                "column {:?}: {} with leading zeros, which an integer column elsewhere would not have",
-                column.name,
-                many(zeros.count, "number"),
-            ));
-        }
-    }
-    lines
-}
-
-fn many(n: u64, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts {
-            rows,
-            items,
-            duplicates,
-            blanks,
-            invalid,
-            changed,
-        } = &self.counts;
-        write!(f, "{}: {}", self.input, self.format)?;
-        match self.delimiter {
-            Some('\t') => f.write_str(", delimited by tabs")?,
-            Some(delimiter) => write!(f, ", delimited by {delimiter}")?,
-            None => {}
-        }
-        for (holds, what) in [
-            (self.gzip, "gzip"),
-            (self.byte_order_mark, "byte-order mark"),
-            (self.crlf_rows > 0, "CR LF line ends"),
-        ] {
-            if holds {
-                write!(f, ", {what}")?;
-            }
-        }
-        writeln!(f)?;
-        for (n, what) in [
-            (rows, "rows"),
-            (items, "distinct keys"),
-            (duplicates, "rows that repeat an earlier key"),
-            (blanks, "rows with a null or blank key, never matching"),
-            (invalid, "rows with an invalid key, never matching"),
-            (changed, "rows whose key normalisation changes"),
-        ] {
-            writeln!(f, "{n:>12} {what}")?;
-        }
-        if !self.most_repeated.is_empty() {
-            let each = self.most_repeated.iter();
-            let each: Vec<_> = each
-                .map(|r| format!("{} from row {}", r.rows, r.first_row))
-                .collect();
-            writeln!(f, "most repeated: {}", each.join("; "))?;
-        }
-        for column in &self.columns {
-            let types: Vec<_> = column
-                .types
-                .iter()
-                .map(|(t, n)| format!("{n} {t}"))
-                .collect();
-            write!(
-                f,
-                "column {:?} as {}: {}",
-                column.name,
-                column.profile,
-                types.join(", ")
-            )?;
-            if column.changed.count > 0 {
-                let rows: Vec<_> = column.changed.rows.iter().map(u64::to_string).collect();
-                write!(
-                    f,
-                    "; {} changed (rows {}",
-                    column.changed.count,
-                    rows.join(", ")
-                )?;
-                let more = column.changed.count > column.changed.rows.len() as u64;
-                f.write_str(if more { ", …)" } else { ")" })?;
-            }
-            writeln!(f)?;
-        }
-        for warning in &self.warnings {
-            writeln!(f, "warning: {warning}")?;
-        }
-        Ok(())
-    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+mod hint;
+
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -48,6 +50,20 @@ pub enum ErrorKind {
     MissingFile,
     /// The input or output is a directory.
     IsDirectory,
+    /// A directory or pattern that stands for no file.
+    NoFiles,
+    /// A directory of files that has a directory in it.
+    Subdirectory {
+        /// Its name.
+        name: String,
+    },
+    /// A file of the table is not like another one.
+    OtherColumns {
+        /// What the other one is called.
+        than: String,
+        /// The first difference.
+        how: String,
+    },
     /// The input cannot be opened or read.
     Unreadable(io::Error),
     /// The input has no bytes, or nothing but blank lines.
@@ -87,6 +103,8 @@ pub enum ErrorKind {
         /// In which way; never a value of the line.
         reason: String,
     },
+    /// A path leads below something that is no JSON object.
+    NoObject,
     /// A key column of a type whose values have no exact text (floats) or no single one
     /// (lists, structs, maps).
     KeyType {
@@ -174,6 +192,14 @@ impl Error {
         self
     }
 
+    /// Counts the row, if there is one, from after the first `before` rows of the table.
+    pub(crate) fn after_rows(mut self, before: u64) -> Self {
+        if let Some(row) = &mut self.0.place.row {
+            *row = row.saturating_sub(before);
+        }
+        self
+    }
+
     pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.0.place.line.get_or_insert(line);
         self
@@ -206,105 +232,6 @@ impl Error {
             _ => ErrorClass::Data,
         }
     }
-
-    /// One line of what to do about it, where that helps.
-    pub fn hint(&self) -> Option<String> {
-        let column = self.0.place.column.as_deref();
-        match &self.0.kind {
-            ErrorKind::MissingColumn { available } => {
-                Some(match column.and_then(|c| nearest(c, available)) {
-                    Some(name) => format!("did you mean {name:?}?"),
-                    None => format!("columns are: {}", list(available)),
-                })
-            }
-            ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
-            ErrorKind::NoRows => {
-                Some("the first line is read as column names; data follows it".into())
-            }
-            ErrorKind::Ragged { .. } => {
-                Some("check the delimiter, and that fields holding it are in quotes".into())
-            }
-            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => {
-                Some("save the file as UTF-8".into())
-            }
-            ErrorKind::RowTooLong { .. } => {
-                Some("look for a quote that is opened and not closed".into())
-            }
-            ErrorKind::KeyType { .. } => Some(
-                "keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
-                    .into(),
-            ),
-            ErrorKind::ValueType { .. } => {
-                Some("cast it to an integer or to a decimal of a fixed scale".into())
-            }
-            ErrorKind::BadValue { .. } => Some(
-                "values are numbers such as -12.50; see --value-scale, --value-bound and --value-repeated".into(),
-            ),
-            ErrorKind::ValuesTooLarge => Some("raise --memory, of which a quarter is for keys and values".into()),
-            ErrorKind::UnsupportedInput { .. } => {
-                Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
-            }
-            ErrorKind::Changed => Some("leave the input alone while the command runs".into()),
-            ErrorKind::OutputIsInput => Some("name another output".into()),
-            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
-                Some("free some space, or write the output to another disk".into())
-            }
-            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-                Some("raise the limit on file sizes (ulimit -f), or use another file system".into())
-            }
-            ErrorKind::Usage { hint, .. } if !hint.is_empty() => Some(hint.clone()),
-            _ => None,
-        }
-    }
-}
-
-/// The column name that a person most likely meant: equal but for case and white space, or
-/// with at most two letters wrong.
-fn nearest<'a>(wanted: &str, available: &'a [String]) -> Option<&'a str> {
-    let plain = |s: &str| s.trim().trim_start_matches('\u{feff}').to_lowercase();
-    let wanted = plain(wanted);
-    let mut best: Option<(usize, &str)> = None;
-    for name in available.iter().filter(|n| n.len() <= 256) {
-        let distance = edits(&wanted, &plain(name));
-        if distance <= 2
-            && distance < wanted.chars().count()
-            && best.is_none_or(|(d, _)| distance < d)
-        {
-            best = Some((distance, name));
-        }
-    }
-    best.map(|(_, name)| name)
-}
-
-/// Levenshtein distance in characters.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-/// Names as one line of bounded length.
-fn list(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let mut text = names
-        .iter()
-        .take(SHOWN)
-        .map(|n| format!("{n:?}"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > SHOWN {
-        text.push_str(&format!(", and {} more", names.len() - SHOWN));
-    }
-    text
 }
 
 fn is_about_the_request(e: &io::Error) -> bool {
@@ -363,6 +290,16 @@ impl fmt::Display for Error {
         match &self.0.kind {
             ErrorKind::MissingFile => f.write_str("no such file"),
             ErrorKind::IsDirectory => f.write_str("is a directory"),
+            ErrorKind::NoFiles => f.write_str("there are no files to read"),
+            ErrorKind::Subdirectory { name } => {
+                write!(
+                    f,
+                    "there is a directory in it, {name:?}, whose files would be missing"
+                )
+            }
+            ErrorKind::OtherColumns { than, how } => {
+                write!(f, "is not like {}: {}", one_line(than), one_line(how))
+            }
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows => f.write_str("has no data rows"),
@@ -379,6 +316,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Corrupt { reason } => write!(f, "is damaged: {reason}"),
             ErrorKind::BadJson { reason } => write!(f, "is not a JSON object: {reason}"),
+            ErrorKind::NoObject => write!(f, "there is no object on the way to {column:?}"),
             ErrorKind::KeyType { found } => {
                 write!(
                     f,

@@ -17,6 +17,27 @@ pub struct KeyColumn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     columns: Vec<KeyColumn>,
+    nulls: Vec<String>,
+}
+
+/// The names in `COL[,COL…]`. A comma after a backslash is part of a name; that backslash is not.
+fn split_names(key: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut rest = key;
+    while let Some(at) = rest.find(',') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        let name = names.last_mut().expect("there is a name");
+        match before.strip_suffix('\\') {
+            Some(before) => name.extend([before, ","]),
+            None => {
+                name.push_str(before);
+                names.push(String::new());
+            }
+        }
+        rest = after;
+    }
+    names.last_mut().expect("there is a name").push_str(rest);
+    names
 }
 
 impl KeySpec {
@@ -39,24 +60,33 @@ impl KeySpec {
                 ));
             }
         }
-        Ok(KeySpec { columns })
+        Ok(KeySpec {
+            columns,
+            nulls: Vec::new(),
+        })
     }
 
-    /// A key as the command line gives it: `key` is `COL[,COL…]`, and each of `normalize` is
-    /// `COL=PROFILE`. Columns that `normalize` does not name are `exact`.
+    /// A key as the command line gives it: `key` is `COL[,COL…]`, where `\,` is a comma in a name, and each of
+    /// `normalize` is `COL=PROFILE`. Columns that `normalize` does not name are `exact`.
     ///
     /// # Errors
     /// Usage: as [`KeySpec::new`]; a profile that does not exist; a normalised column that is
     /// not part of the key or is named twice.
     pub fn parse<S: AsRef<str>>(key: &str, normalize: &[S]) -> Result<Self> {
-        let columns = key
-            .split(',')
-            .map(|name| KeyColumn {
-                name: name.to_owned(),
-                profile: Profile::Exact,
-            })
-            .collect();
-        let mut spec = KeySpec::new(columns)?;
+        KeySpec::parse_all(&[key], normalize)
+    }
+
+    /// A key whose columns are in several texts, each as [`KeySpec::parse`] takes it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_all<K: AsRef<str>, S: AsRef<str>>(keys: &[K], normalize: &[S]) -> Result<Self> {
+        let names = keys.iter().flat_map(|key| split_names(key.as_ref()));
+        let columns = names.map(|name| KeyColumn {
+            name,
+            profile: Profile::Exact,
+        });
+        let mut spec = KeySpec::new(columns.collect())?;
         let mut seen: Vec<&str> = Vec::new();
         for option in normalize {
             let Some((name, profile)) = option.as_ref().rsplit_once('=') else {
@@ -66,9 +96,10 @@ impl KeySpec {
                 ));
             };
             let Some(column) = spec.columns.iter_mut().find(|c| c.name == name) else {
+                let names: Vec<_> = spec.columns.iter().map(|c| &*c.name).collect();
                 return Err(Error::usage(
                     format!("column {name:?} is normalised but is not part of the key"),
-                    format!("the key is: {key}"),
+                    format!("the key is: {}", names.join(", ")),
                 ));
             };
             if seen.contains(&name) {
@@ -81,6 +112,18 @@ impl KeySpec {
             column.profile = profile.parse()?;
         }
         Ok(spec)
+    }
+
+    /// The same key, where a value whose text is one of `nulls` is null, in whatever format. It is compared as it
+    /// is, before it is normalised.
+    pub fn with_nulls(mut self, nulls: Vec<String>) -> Self {
+        self.nulls = nulls;
+        self
+    }
+
+    /// Whether a value of this text is null.
+    pub(crate) fn is_null(&self, text: &[u8]) -> bool {
+        self.nulls.iter().any(|null| null.as_bytes() == text)
     }
 
     /// The columns, in the key's order.
@@ -120,8 +163,25 @@ mod tests {
             KeySpec::parse("id", &[] as &[&str])
                 .unwrap()
                 .normalization(),
-            ["exact/1"]
+            ["exact/2"]
         );
+    }
+
+    #[test]
+    fn names_with_commas() {
+        for (keys, names) in [
+            (&["a,b"][..], &["a", "b"][..]),
+            (&["a", "b,c"], &["a", "b", "c"]),
+            (&[r"last\, first,x"], &["last, first", "x"]),
+            (&[r"\,,x\,"], &[",", "x,"]),
+            (&[r"a\b,c\"], &[r"a\b", r"c\"]),
+        ] {
+            let spec = KeySpec::parse_all(keys, &[] as &[&str]).unwrap();
+            let found: Vec<&str> = spec.columns().iter().map(|c| &*c.name).collect();
+            assert_eq!(found, names, "{keys:?}");
+        }
+        let spec = KeySpec::parse(r"a\,b", &["a,b=text"]);
+        assert_eq!(spec.unwrap().normalization(), ["text/1"]);
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use vesica_kernels::process::standard_output_was_open;
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::sniff;
@@ -18,7 +17,7 @@ use crate::whole::WholeFile;
 pub struct Output {
     name: String,
     target: Target,
-    gzip: bool,
+    compression: Option<Compression>,
 }
 
 /// What an output holds, by which its name is judged.
@@ -34,7 +33,7 @@ impl Contents {
         Contents {
             format: source.format(),
             delimiter: source.csv_delimiter(),
-            is_arrow_stream: source.is_arrow_stream(),
+            is_arrow_stream: source.first().is_arrow_stream(),
         }
     }
 
@@ -55,7 +54,7 @@ enum Target {
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
     /// early. `-` is standard output. The format is that of `source`; text is compressed if the name ends in
-    /// `.gz`.
+    /// `.gz` or `.zst`.
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
@@ -90,13 +89,18 @@ impl Output {
             return Ok(Output {
                 name,
                 target: Target::Stdout,
-                gzip: false,
+                compression: None,
             });
         }
         let name = path.display().to_string();
-        let (file, gzip) = create(path, &name, source, contents).map_err(|e| e.in_path(&name))?;
+        let (file, compression) =
+            create(path, &name, source, contents).map_err(|e| e.in_path(&name))?;
         let target = Target::File(file);
-        Ok(Output { name, target, gzip })
+        Ok(Output {
+            name,
+            target,
+            compression,
+        })
     }
 
     /// What the output is called in messages.
@@ -135,8 +139,8 @@ impl Output {
         f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
     ) -> Result<T> {
         match &mut self.target {
-            Target::Stdout => through(io::stdout(), self.gzip, f),
-            Target::File(file) => through(file, self.gzip, f),
+            Target::Stdout => through(io::stdout(), self.compression, f),
+            Target::File(file) => through(file, self.compression, f),
         }
     }
 }
@@ -145,17 +149,13 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 fn through<T>(
     file: impl Write + Send,
-    gzip: bool,
+    compression: Option<Compression>,
     f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
 ) -> Result<T> {
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let result = if gzip {
-        let mut encoder = GzEncoder::new(&mut buffered, Compression::default());
-        let result = f(&mut encoder)?;
-        encoder.finish().map_err(unwritable)?;
-        result
-    } else {
-        f(&mut buffered)?
+    let result = match compression {
+        Some(compression) => compression.compress(&mut buffered, f, unwritable)?,
+        None => f(&mut buffered)?,
     };
     buffered.flush().map_err(unwritable)?;
     Ok(result)
@@ -170,7 +170,7 @@ fn create(
     name: &str,
     source: &Source,
     contents: Contents,
-) -> Result<(WholeFile, bool)> {
+) -> Result<(WholeFile, Option<Compression>)> {
     check_name(name, contents)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
@@ -180,8 +180,8 @@ fn create(
             return Err(Error::new(ErrorKind::OutputIsInput));
         }
     }
-    let (_, gzip) = sniff::split_gz(name);
-    Ok((WholeFile::create(path).map_err(unwritable)?, gzip))
+    let (_, compression) = Compression::split_name(name);
+    Ok((WholeFile::create(path).map_err(unwritable)?, compression))
 }
 
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,
@@ -199,9 +199,12 @@ fn check_name(name: &str, contents: Contents) -> Result<()> {
         let reason = format!("the name is of {other}, but results are {format}");
         return Err(Error::usage(reason, hint));
     }
-    if sniff::split_gz(name).1 && !format.is_text() {
-        let reason = format!("{format} is not compressed by gzip");
-        return Err(Error::usage(reason, "leave .gz away"));
+    if let (stem, Some(compression)) = Compression::split_name(name)
+        && !format.is_text()
+    {
+        let reason = format!("{format} is not compressed by {}", compression.name());
+        let hint = format!("leave {} away", &name[stem.len()..]);
+        return Err(Error::usage(reason, hint));
     }
     if sniff::is_tsv(name) && contents.delimiter.is_some_and(|d| d != b'\t') {
         let reason = "the name stands for tabs, but results have the delimiter of the input";

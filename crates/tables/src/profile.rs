@@ -13,6 +13,7 @@
 mod phone;
 #[cfg(feature = "unicode")]
 mod unicode;
+mod values;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,8 +26,11 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Byte for byte as they are, surrounding white space included.
+    /// Byte for byte as they are, surrounding white space included. Decimals are compared by value: what their
+    /// columns call 12.50 and 12.500 is 12.5.
     Exact,
+    /// The first version of [`Profile::Exact`]: decimals have all digits of their column's scale.
+    ExactByScale,
     /// Text as people compare it: Unicode compatibility composition (NFKC), full case folding,
     /// invisible characters (soft hyphen, zero-width space, word joiner, byte-order mark)
     /// removed, white space trimmed and each run of it collapsed to one space.
@@ -48,6 +52,13 @@ pub enum Profile {
     Ipv4,
     /// A whole number from 0 to 2^bits − 1 in decimal digits; leading zeros mean nothing.
     Integer(IntegerBits),
+    /// A whole number of any size, by value: `+007`, `7.0` and a column's 7 are the same. Columns of floats are
+    /// taken too, as far as floats are exact.
+    AnyInteger,
+    /// A day: `2024-02-29` or `20240229`, or a timestamp at midnight, without a zone or in UTC.
+    Date,
+    /// A UUID in any of the usual forms.
+    Uuid,
 }
 
 /// The bits of an [`Profile::Integer`], 1 to 64.
@@ -95,7 +106,8 @@ impl Profile {
     /// they were written, and two parties may well keep numbers of different countries.
     pub fn id(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Profile::Exact => "exact/1",
+            Profile::Exact => "exact/2",
+            Profile::ExactByScale => "exact/1",
             #[cfg(feature = "unicode")]
             Profile::Text => "text/1",
             #[cfg(feature = "unicode")]
@@ -105,7 +117,28 @@ impl Profile {
             Profile::Sha256Hex => "sha256-hex/1",
             Profile::Ipv4 => "ipv4/1",
             Profile::Integer(bits) => return Cow::Owned(format!("integer:{}/1", bits.get())),
+            Profile::AnyInteger => "integer/1",
+            Profile::Date => "date/1",
+            Profile::Uuid => "uuid/1",
         })
+    }
+
+    /// Whether it takes floating-point numbers.
+    pub(crate) fn takes_floats(&self) -> bool {
+        *self == Profile::AnyInteger
+    }
+
+    /// Whether values are compared as they are.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self, Profile::Exact | Profile::ExactByScale)
+    }
+
+    /// The text of a decimal, given with all digits of its scale, that is normalised.
+    pub(crate) fn decimal<'a>(&self, text: &'a str) -> &'a str {
+        match self {
+            Profile::Exact => values::decimal_by_value(text),
+            _ => text,
+        }
     }
 
     /// The bits of its values, if these are numbers of a declared width.
@@ -132,8 +165,10 @@ impl Profile {
     /// Normalises one text value.
     pub fn normalize<'a>(&self, value: &'a str) -> Normalized<'a> {
         match self {
-            Profile::Exact if value.is_empty() => Normalized::Blank,
-            Profile::Exact => Normalized::Valid(Cow::Borrowed(value)),
+            Profile::Exact | Profile::ExactByScale => match value {
+                "" => Normalized::Blank,
+                _ => Normalized::Valid(Cow::Borrowed(value)),
+            },
             #[cfg(feature = "unicode")]
             Profile::Text => unicode::text(value),
             #[cfg(feature = "unicode")]
@@ -143,28 +178,14 @@ impl Profile {
             Profile::Sha256Hex => sha256_hex(value),
             Profile::Ipv4 => ipv4(value),
             Profile::Integer(bits) => integer(value, bits.get()),
+            Profile::AnyInteger => values::integer(value),
+            Profile::Date => values::date(value),
+            Profile::Uuid => values::uuid(value),
         }
     }
-}
 
-/// The error for a profile that this build leaves out.
-#[cfg(not(all(feature = "phone", feature = "unicode")))]
-fn left_out(name: &str, feature: &str) -> Error {
-    Error::usage(
-        format!("the profile {name} is not in this build"),
-        format!("build vesica with the feature `{feature}`"),
-    )
-}
-
-const NAMES: &str =
-    "profiles are: exact, text, email, phone:REGION, sha256-hex, ipv4, integer:BITS";
-
-impl FromStr for Profile {
-    type Err = Error;
-
-    /// `exact`, `text`, `email`, `sha256-hex`, `ipv4`, `phone:` and a region such as `GB`, or `integer:` and a number of
-    /// bits from 1 to 64.
-    fn from_str(name: &str) -> Result<Self> {
+    /// The profile of a name without a version: the newest.
+    fn newest(name: &str) -> Result<Self> {
         match name {
             "exact" => Ok(Profile::Exact),
             #[cfg(feature = "unicode")]
@@ -175,7 +196,9 @@ impl FromStr for Profile {
             "text" | "email" => Err(left_out(name, "unicode")),
             "sha256-hex" => Ok(Profile::Sha256Hex),
             "ipv4" => Ok(Profile::Ipv4),
-            "integer" => Err(integer_needs_bits()),
+            "integer" => Ok(Profile::AnyInteger),
+            "date" => Ok(Profile::Date),
+            "uuid" => Ok(Profile::Uuid),
             "phone" => Err(Error::usage(
                 "the phone profile needs a region",
                 "for example phone:GB, the region in which numbers without a country code are dialled",
@@ -183,7 +206,7 @@ impl FromStr for Profile {
             _ if name.starts_with("integer:") => {
                 let bits = name["integer:".len()..].parse().ok();
                 let bits = bits.and_then(IntegerBits::new);
-                Ok(Profile::Integer(bits.ok_or_else(integer_needs_bits)?))
+                Ok(Profile::Integer(bits.ok_or_else(wrong_bits)?))
             }
             _ => match name.strip_prefix("phone:") {
                 #[cfg(feature = "phone")]
@@ -199,10 +222,44 @@ impl FromStr for Profile {
     }
 }
 
+/// The error for a profile that this build leaves out.
+#[cfg(not(all(feature = "phone", feature = "unicode")))]
+fn left_out(name: &str, feature: &str) -> Error {
+    Error::usage(
+        format!("the profile {name} is not in this build"),
+        format!("build vesica with the feature `{feature}`"),
+    )
+}
+
+const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex, ipv4, integer, integer:BITS, date, uuid";
+
+impl FromStr for Profile {
+    type Err = Error;
+
+    /// `exact`, `text`, `email`, `sha256-hex`, `ipv4`, `integer`, `date`, `uuid`, `phone:` and a region such as `GB`, or
+    /// `integer:` and a number of bits from 1 to 64. A version may follow, as in `exact/1`; otherwise it is the newest.
+    fn from_str(name: &str) -> Result<Self> {
+        let Some((plain, version)) = name.rsplit_once('/') else {
+            return Profile::newest(name);
+        };
+        let newest = Profile::newest(plain)?;
+        let id = newest.id();
+        match id.rsplit_once('/') {
+            Some((_, newest_version)) if newest_version == version => Ok(newest),
+            _ if name == "exact/1" => Ok(Profile::ExactByScale),
+            _ => Err(Error::usage(
+                format!("the profile {plain} has no version {version:?} here"),
+                format!("there is {id}"),
+            )),
+        }
+    }
+}
+
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Profile::Exact => f.write_str("exact"),
+            Profile::ExactByScale => f.write_str("exact/1"),
             #[cfg(feature = "unicode")]
             Profile::Text => f.write_str("text"),
             #[cfg(feature = "unicode")]
@@ -212,14 +269,17 @@ impl fmt::Display for Profile {
             Profile::Sha256Hex => f.write_str("sha256-hex"),
             Profile::Ipv4 => f.write_str("ipv4"),
             Profile::Integer(bits) => write!(f, "integer:{}", bits.get()),
+            Profile::AnyInteger => f.write_str("integer"),
+            Profile::Date => f.write_str("date"),
+            Profile::Uuid => f.write_str("uuid"),
         }
     }
 }
 
-fn integer_needs_bits() -> Error {
+fn wrong_bits() -> Error {
     Error::usage(
-        "the integer profile needs a number of bits from 1 to 64",
-        "for example integer:34, for numbers of ten digits",
+        "the profile integer:BITS takes from 1 to 64 bits",
+        "for example integer:34, for numbers of ten digits; integer alone takes numbers of any size",
     )
 }
 

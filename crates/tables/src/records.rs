@@ -9,13 +9,14 @@ use std::io::Read;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter};
 
+use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, Result};
 use crate::text::{Buffer, strip_terminator};
 
 /// The records of a delimited text.
 pub(crate) struct Records<R> {
     buffer: Buffer<R>,
-    delimiter: u8,
+    dialect: Dialect,
     core: Reader,
     /// Line on which the next record starts.
     next_line: u64,
@@ -49,9 +50,13 @@ impl<R: Read> Records<R> {
         self.record.crlf
     }
 
-    pub(crate) fn new(input: R, delimiter: u8) -> Self {
+    pub(crate) fn new(input: R, dialect: Dialect) -> Self {
+        let CsvOptions { quote, escape, .. } = dialect.csv;
         let mut core = ReaderBuilder::new()
-            .delimiter(delimiter)
+            .delimiter(dialect.delimiter)
+            .quoting(quote.is_some())
+            .quote(quote.unwrap_or(b'"'))
+            .escape(escape)
             .terminator(Terminator::Any(b'\n'))
             .build();
         // csv-core drops a byte-order mark from the first record that it sees. Ours need not be
@@ -59,7 +64,7 @@ impl<R: Read> Records<R> {
         core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
         Records {
             buffer: Buffer::new(input),
-            delimiter,
+            dialect,
             core,
             next_line: 1,
             record: Record::default(),
@@ -83,7 +88,8 @@ impl<R: Read> Records<R> {
             };
             self.record.line = line;
             let raw = &self.buffer.pending()[range.clone()];
-            if memchr(b'"', raw).is_some() {
+            let quote = self.dialect.csv.quote;
+            if quote.is_some_and(|quote| memchr(quote, raw).is_some()) {
                 self.quoted()?;
                 return Ok(true);
             }
@@ -93,7 +99,7 @@ impl<R: Read> Records<R> {
             if want_fields && !blank {
                 let ends = &mut self.record.ends;
                 ends.clear();
-                ends.extend(memchr_iter(self.delimiter, body));
+                ends.extend(memchr_iter(self.dialect.delimiter, body));
                 ends.push(body.len());
             }
             self.record.raw = range.end;
@@ -192,9 +198,9 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// Guesses the delimiter from the start of a text: the one that gives the first rows the most
 /// fields, the same number in each; failing that, the one that gives the header the most.
-pub(crate) fn guess_delimiter(sample: &[u8], whole: bool) -> u8 {
+pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> u8 {
     let rank = |delimiter: u8| -> (bool, usize) {
-        let mut records = Records::new(sample, delimiter);
+        let mut records = Records::new(sample, Dialect { delimiter, csv });
         if records.skip_byte_order_mark().is_err() || !records.next(true).unwrap_or(false) {
             return (false, 0);
         }

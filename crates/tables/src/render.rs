@@ -3,8 +3,6 @@
 
 use std::fmt::Write;
 
-use crate::value::hex_pair;
-
 const SECONDS_A_DAY: i64 = 86_400;
 
 // Writing to a String cannot fail; the results of `write!` below carry no information.
@@ -61,6 +59,15 @@ pub(crate) fn timestamp(ticks: i64, per_second: i64, out: &mut String) {
     out.push('Z');
 }
 
+/// A byte as two hexadecimal digits in lower case.
+pub(crate) fn hex_pair(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]
+}
+
 /// Sixteen bytes as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 pub(crate) fn uuid(bytes: &[u8], out: &mut String) {
     for (i, byte) in bytes.iter().enumerate() {
@@ -96,6 +103,22 @@ pub(crate) fn decimal(unscaled: &str, scale: i8, out: &mut String) {
         out.push('.');
         out.push_str(fraction);
     }
+}
+
+/// A float that stands for exactly one integer as that integer: a whole number below `limit`, from which on several
+/// integers become the same float. Any other number has an exponent or a fraction, and `NaN`, which some programs
+/// write for null, is empty.
+pub(crate) fn float(value: f64, limit: f64, out: &mut String) {
+    let _ = if value.is_nan() {
+        Ok(())
+    } else if value == value.trunc() && value.abs() < limit {
+        // No integer is -0.
+        write!(out, "{}", value + 0.0)
+    } else if value == value.trunc() {
+        write!(out, "{value:e}")
+    } else {
+        write!(out, "{value}")
+    };
 }
 
 #[cfg(test)]
@@ -144,6 +167,24 @@ mod tests {
             "1969-12-31T23:59:59.999999999Z"
         );
         text(|o| timestamp(i64::MIN, 1, o));
+    }
+
+    #[test]
+    fn floats_are_integers_only_where_they_are_exact() {
+        const LIMIT: f64 = 9_007_199_254_740_992.0;
+        for (value, expected) in [
+            (7.0, "7"),
+            (-7.0, "-7"),
+            (-0.0, "0"),
+            (LIMIT - 1.0, "9007199254740991"),
+            (LIMIT, "9.007199254740992e15"),
+            (1e300, "1e300"),
+            (7.5, "7.5"),
+            (f64::NAN, ""),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(text(|o| float(value, LIMIT, o)), expected);
+        }
     }
 
     #[test]

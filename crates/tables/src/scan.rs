@@ -1,35 +1,66 @@
 //! One pass over some columns of a table, whatever its format.
 
+use crate::columns::{Columns, Fields};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
+use crate::part::Part;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
 use crate::wanted::Wanted;
 
 /// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
-/// its options allow none, and is the same file as when the source was opened, or this fails.
+/// its options allow none, and its files are the same as when the source was opened and have the same columns,
+/// or this fails.
 pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
-    let pass = || {
-        source.verify_unchanged()?;
-        let facts = match source.format() {
-            Format::Csv => csv::scan(source, wanted, sink),
-            Format::Jsonl => jsonl::scan(source, wanted, sink),
-            Format::Parquet => parquet::scan(source, wanted, sink),
-            Format::Arrow => ipc::scan(source, wanted, sink),
-        };
-        // A file that is written to while it is read mostly looks damaged; say the cause.
-        source.verify_unchanged()?;
-        let facts = facts?;
-        if facts.rows == 0 && !source.allows_no_rows() {
-            return Err(Error::new(match source.format() {
-                // Nothing says that it is a table at all.
-                Format::Jsonl => ErrorKind::Empty,
-                _ => ErrorKind::NoRows,
-            }));
+    let mut facts = Facts::default();
+    let mut pass = |facts: &mut Facts| {
+        for part in source.parts() {
+            scan_part(part, wanted, sink, facts)?;
+            facts.ends.push(facts.rows);
         }
-        Ok(facts)
+        check(source, wanted, facts)
     };
-    let result: Result<Facts> = { pass }();
-    result.map_err(|e| e.in_path(source.name()))
+    match pass(&mut facts) {
+        Ok(()) => Ok(facts),
+        Err(error) => Err(source.locate(error, &facts.ends)),
+    }
+}
+
+fn scan_part<S: Sink>(
+    part: &Part,
+    wanted: Wanted<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    part.verify_unchanged()?;
+    let scanned = match part.format() {
+        Format::Csv => csv::scan(part, wanted, sink, facts),
+        Format::Jsonl => jsonl::scan(part, wanted, sink, facts),
+        Format::Parquet => parquet::scan(part, wanted, sink, facts),
+        Format::Arrow => ipc::scan(part, wanted, sink, facts),
+    };
+    // A file that is written to while it is read mostly looks damaged; say the cause.
+    part.verify_unchanged()?;
+    scanned
+}
+
+/// What can be said of the table when all of it has been seen.
+fn check(source: &Source, wanted: Wanted<'_>, facts: &Facts) -> Result<()> {
+    match &facts.columns {
+        Columns::Fields(Fields { seen, first }) if facts.rows > 0 => {
+            if let Some(i) = seen.iter().position(|seen| !seen) {
+                return Err(wanted.missing(i, first.clone().unwrap_or_default()));
+            }
+        }
+        _ => {}
+    }
+    if facts.rows > 0 || source.allows_no_rows() {
+        return Ok(());
+    }
+    Err(Error::new(match facts.columns {
+        // Nothing says that it is a table at all.
+        Columns::Unknown | Columns::Fields(_) => ErrorKind::Empty,
+        _ => ErrorKind::NoRows,
+    }))
 }

@@ -14,6 +14,9 @@ pub(crate) struct Selection<'a> {
     rows: &'a RowSet,
     next: u64,
     written: u64,
+    /// What ends lines, and whether the last one that was written lacks it.
+    line_end: &'static [u8],
+    unended: bool,
 }
 
 impl<'a> Selection<'a> {
@@ -22,6 +25,8 @@ impl<'a> Selection<'a> {
             rows,
             next: 0,
             written: 0,
+            line_end: b"\n",
+            unended: false,
         }
     }
 
@@ -46,6 +51,18 @@ impl<'a> Selection<'a> {
     pub(crate) fn write(&self, out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
         out.write_all(bytes)
             .map_err(|e| Error::new(ErrorKind::Unwritable(e)))
+    }
+
+    /// Writes a line as it is. The last line of a file may have no end; it gets one if another follows.
+    pub(crate) fn write_line(&mut self, out: &mut dyn Write, line: &[u8]) -> Result<()> {
+        if self.unended {
+            self.write(out, self.line_end)?;
+        }
+        self.unended = !line.ends_with(b"\n");
+        if line.ends_with(b"\r\n") {
+            self.line_end = b"\r\n";
+        }
+        self.write(out, line)
     }
 
     /// All rows of the first pass have been seen; returns how many were kept.

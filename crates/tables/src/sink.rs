@@ -1,14 +1,15 @@
 //! Where the rows of a first pass go.
 
+use crate::columns::Columns;
 use crate::error::Result;
 use crate::value::Row;
 
 /// Where a row is, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
-    /// Counted from 1.
+    /// Counted from 1, over all files.
     pub(crate) row: u64,
-    /// Line on which it starts, in text formats.
+    /// Line of its file on which it starts, in text formats.
     pub(crate) line: Option<u64>,
 }
 
@@ -17,12 +18,15 @@ pub(crate) trait Sink {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()>;
 }
 
-/// What the pass saw of the file besides the values of its rows.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the pass saw of the files besides the values of their rows.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) rows: u64,
+    /// The rows up to the end of each file.
+    pub(crate) ends: Vec<u64>,
+    pub(crate) columns: Columns,
     /// Rows of a text that end in CR LF.
     pub(crate) crlf_rows: u64,
-    /// The text starts with a byte-order mark.
+    /// A text starts with a byte-order mark.
     pub(crate) byte_order_mark: bool,
 }

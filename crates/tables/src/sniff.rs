@@ -1,17 +1,16 @@
 //! What a file is, by its first bytes and its name.
 
-use std::io::{BufReader, Read};
-
-use flate2::bufread::MultiGzDecoder;
+use std::io::Read;
 
 use crate::backing::Handle;
+use crate::compression::Compression;
+use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: u64 = 64 << 10;
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// Beginning and end of an Arrow file.
 pub(crate) const ARROW_FILE_MAGIC: &[u8] = b"ARROW1";
 /// What stands before each message of an Arrow stream.
@@ -20,8 +19,8 @@ pub(crate) const ARROW_STREAM_MAGIC: &[u8] = &[0xff; 4];
 /// What was found.
 pub(crate) struct Found {
     pub(crate) format: Format,
-    pub(crate) gzip: bool,
-    /// The first bytes, decompressed.
+    pub(crate) compression: Option<Compression>,
+    /// The first bytes, decompressed and in UTF-8.
     pub(crate) sample: Vec<u8>,
     /// Whether those are all.
     pub(crate) whole: bool,
@@ -32,40 +31,39 @@ pub(crate) fn sniff(
     mut input: Handle,
     name: &str,
     asked: Option<Format>,
-    allow_no_rows: bool,
+    encoding: Option<Encoding>,
 ) -> Result<Found> {
-    let no_lines = asked.or_else(|| by_name(name)) == Some(Format::Jsonl) && allow_no_rows;
     let mut sample = Vec::new();
     input
         .by_ref()
         .take(SAMPLE_BYTES)
         .read_to_end(&mut sample)
         .map_err(read_error)?;
-    if sample.is_empty() && !no_lines {
-        return Err(Error::new(ErrorKind::Empty));
-    }
     let mut whole = (sample.len() as u64) < SAMPLE_BYTES;
-    let gzip = sample.starts_with(GZIP_MAGIC);
-    if gzip {
+    let compression = Compression::of_content(&sample);
+    if let Some(compression) = compression {
         let compressed = std::mem::take(&mut sample);
-        let rest = BufReader::new(compressed.as_slice().chain(input));
+        let rest = compressed.as_slice().chain(input);
         // Damage shows again, with its place, when the table is read.
-        let read = MultiGzDecoder::new(rest)
-            .take(SAMPLE_BYTES)
-            .read_to_end(&mut sample);
+        let read = compression
+            .decompress(rest)
+            .and_then(|text| text.take(SAMPLE_BYTES).read_to_end(&mut sample));
         whole = read.is_ok() && (sample.len() as u64) < SAMPLE_BYTES;
-        if read.is_ok() && sample.is_empty() && !no_lines {
-            return Err(Error::new(ErrorKind::Empty));
-        }
+    }
+    if let Some(encoding) = encoding {
+        sample = encoding.decode_sample(&sample);
     }
     let told = by_content(&sample)?;
     let format = asked
         .or(told)
         .or_else(|| by_name(name))
         .unwrap_or_else(|| guess_text(&sample));
-    if gzip && !format.is_text() {
+    if let Some(compression) = compression
+        && !format.is_text()
+    {
+        let name = compression.name();
         return Err(Error::unsupported(format!(
-            "{format} inside gzip; decompress it first"
+            "{format} inside {name}; decompress it first"
         )));
     }
     if format.is_text() {
@@ -77,7 +75,7 @@ pub(crate) fn sniff(
     }
     Ok(Found {
         format,
-        gzip,
+        compression,
         sample,
         whole,
     })
@@ -91,10 +89,6 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
         (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
         (b"FEA1", "a Feather file of version 1"),
         (b"SQLite format 3\0", "an SQLite database"),
-        (
-            b"\x28\xb5\x2f\xfd",
-            "a file compressed by zstd; decompress it first",
-        ),
     ] {
         if sample.starts_with(magic) {
             return Err(Error::unsupported(found));
@@ -114,16 +108,15 @@ pub(crate) fn is_arrow_file(sample: &[u8]) -> bool {
     sample.starts_with(ARROW_FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0])
 }
 
-/// The extension of a name in lower case, without `.gz` behind it.
+/// The extension of a name in lower case, without that of a compression behind it.
 pub(crate) fn extension(name: &str) -> Option<String> {
-    let (_, extension) = split_gz(name).0.rsplit_once('.')?;
+    let (_, extension) = Compression::split_name(name).0.rsplit_once('.')?;
     Some(extension.to_ascii_lowercase())
 }
 
 /// What a name's extension stands for that is never written.
 pub(crate) fn never_written(name: &str) -> Option<&'static str> {
     Some(match extension(name)?.as_str() {
-        "zst" | "zstd" => "zstd compression",
         "bz2" | "tbz2" => "bzip2 compression",
         "xz" | "lzma" | "txz" => "xz compression",
         "lz4" => "LZ4 compression",
@@ -154,14 +147,6 @@ pub(crate) fn by_name(name: &str) -> Option<Format> {
     }
 }
 
-/// A name without a `.gz` at its end, and whether it had one.
-pub(crate) fn split_gz(name: &str) -> (&str, bool) {
-    match name.split_at_checked(name.len().wrapping_sub(3)) {
-        Some((stem, gz)) if gz.eq_ignore_ascii_case(".gz") => (stem, true),
-        _ => (name, false),
-    }
-}
-
 pub(crate) fn is_tsv(name: &str) -> bool {
     matches!(extension(name).as_deref(), Some("tsv" | "tab"))
 }
@@ -187,8 +172,7 @@ mod tests {
         assert_eq!(by_name("A.NDJSON"), Some(Format::Jsonl));
         assert_eq!(by_name("a.feather"), Some(Format::Arrow));
         assert!(is_tsv("x.TSV.GZ"));
-        assert_eq!(split_gz("gz"), ("gz", false));
-        assert_eq!(split_gz("é.gz"), ("é", true));
+        assert_eq!(by_name("a.jsonl.zst"), Some(Format::Jsonl));
     }
 
     #[test]

@@ -1,97 +1,61 @@
 //! Opening tables: files, standard input, bytes in memory.
 
-use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Cursor, Read};
+use std::fs::Metadata;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use bytes::Bytes;
-use flate2::bufread::MultiGzDecoder;
 
-use crate::backing::{Backing, Handle, Stamp, open_error};
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::format::Format;
-use crate::records::guess_delimiter;
-use crate::scratch::ScratchFile;
-use crate::sniff;
-use crate::text::read_error;
+use crate::options::SourceOptions;
+use crate::part::Part;
 
-/// How often a table is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Passes {
-    /// For its keys alone.
-    One,
-    /// For its keys, and again for the rows of a result.
-    #[default]
-    Two,
-}
-
-/// How to open a table. The default detects everything.
-#[derive(Clone, Debug, Default)]
-pub struct SourceOptions {
-    /// The format. Otherwise by the first bytes where they tell, then by the name, then CSV.
-    pub format: Option<Format>,
-    /// The delimiter of CSV, one ASCII byte. Otherwise a tab if the name ends in `.tsv`, or
-    /// whichever of comma, semicolon, tab and bar fits the first rows best.
-    pub delimiter: Option<u8>,
-    /// How often the table will be read. Text that comes through a pipe and is read once is not copied; any
-    /// other piped input is.
-    pub passes: Passes,
-    /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
-    /// is an error.
-    pub allow_no_rows: bool,
-    /// Directory for the copy of piped input, which is encrypted and has no name. Otherwise the system's
-    /// directory for temporary files, which is `TMPDIR` if that is set.
-    pub scratch: Option<PathBuf>,
-}
-
-/// A table that can be read as often as its options say.
+/// A table that can be read as often as its options say: one file, or several in order.
 #[derive(Debug)]
 pub struct Source {
     name: String,
-    backing: Backing,
-    stamp: Stamp,
-    #[cfg_attr(
-        not(feature = "parquet"),
-        allow(dead_code, reason = "only Parquet asks")
-    )]
-    passes: Passes,
+    /// At least one. All have one format and, if they are CSV, one delimiter.
+    parts: Vec<Part>,
     allow_no_rows: bool,
-    format: Format,
-    gzip: bool,
-    delimiter: u8,
-    /// Whether it is an Arrow stream, and not a file.
-    arrow_stream: bool,
 }
 
 impl Source {
-    /// Opens a table. `-` is standard input. A pipe is read as [`Source::from_reader`] says.
+    /// Opens a table, as [`Source::open_all`] opens one input.
     ///
     /// # Errors
-    /// Usage: a delimiter that cannot be one. Data: missing, a directory, unreadable, empty, or
-    /// in a format that is none of [`Format`]. Resource: no room for a copy.
+    /// As there.
     pub fn open(path: &Path, options: SourceOptions) -> Result<Self> {
-        if path.as_os_str() == "-" {
-            return Source::from_reader("standard input", io::stdin(), options);
-        }
-        let name = path.display().to_string();
-        let open = || {
-            let metadata = std::fs::metadata(path).map_err(open_error)?;
-            if metadata.is_dir() {
-                return Err(Error::new(ErrorKind::IsDirectory));
-            }
-            let file = File::open(path).map_err(open_error)?;
-            Ok((metadata, file))
+        Source::open_all(&[path.to_owned()], &options)
+    }
+
+    /// Opens one table that is in several files, ordered by their paths. An input is
+    ///
+    /// - a file, or `-` for standard input. A pipe is read as [`Source::from_reader`] says;
+    /// - a directory: the files in it, but for those whose names begin with `.` or `_`, as Spark names what is
+    ///   no data;
+    /// - a pattern with `*`, `?` or `[…]`, unless a file has that very name: what it fits, but for such files.
+    ///
+    /// All have the same columns in the same order, which the first pass checks, and one format. Files of text may
+    /// be empty, but not all of them.
+    ///
+    /// # Errors
+    /// Usage: a delimiter that cannot be one, options of another format, a file that is named twice, no input. Data:
+    /// nothing there, a directory in a directory, unreadable, empty, or in a format that is none of [`Format`].
+    /// Resource: no room for a copy.
+    pub fn open_all(inputs: &[PathBuf], options: &SourceOptions) -> Result<Self> {
+        let parts = files::expand(inputs)?
+            .iter()
+            .map(|path| Part::open(path, options))
+            .collect::<Result<Vec<_>>>()?;
+        let name = match inputs {
+            [input] if parts.len() > 1 => input.display().to_string(),
+            _ => String::new(),
         };
-        let result: Result<(Metadata, File)> = { open }();
-        let (metadata, file) = result.map_err(|e| e.in_path(&name))?;
-        if !metadata.is_file() {
-            return Source::from_reader(&name, file, options);
-        }
-        let backing = Backing::Path(path.to_owned());
-        Source::build(name, backing, Stamp::of(&metadata), &options)
+        Source::of(name, parts, options)
     }
 
     /// A table from a reader. `name` is what errors call it; its extension counts as that of a file
@@ -104,35 +68,11 @@ impl Source {
     /// As [`Source::open`].
     pub fn from_reader(
         name: &str,
-        mut input: impl Read + Send + 'static,
+        input: impl Read + Send + 'static,
         options: SourceOptions,
     ) -> Result<Self> {
-        let in_path = |e: Error| e.in_path(name);
-        let mut start = Vec::new();
-        if options.passes == Passes::One {
-            input
-                .by_ref()
-                .take(sniff::SAMPLE_BYTES)
-                .read_to_end(&mut start)
-                .map_err(|e| in_path(read_error(e)))?;
-        }
-        let start = Bytes::from(start);
-        if options.passes == Passes::One {
-            let backing = Backing::Bytes(start.clone());
-            let mut source = Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)?;
-            if source.format.is_text() {
-                let whole = Cursor::new(start).chain(input);
-                source.backing = Backing::Pipe(Mutex::new(Some(Box::new(whole))));
-                return Ok(source);
-            }
-        }
-        let directory = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let whole = Cursor::new(start).chain(input);
-        let copy = ScratchFile::copy(&directory, whole, read_error, |e| {
-            Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input")
-        });
-        let backing = Backing::Scratch(Arc::new(copy.map_err(in_path)?));
-        Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
+        let part = Part::from_reader(name, input, &options)?;
+        Source::of(String::new(), vec![part], &options)
     }
 
     /// A table in memory. `name` is what errors call it; its extension counts as that of a file
@@ -141,8 +81,8 @@ impl Source {
     /// # Errors
     /// As [`Source::open`].
     pub fn from_bytes(name: &str, bytes: Vec<u8>, options: SourceOptions) -> Result<Self> {
-        let backing = Backing::Bytes(bytes.into());
-        Source::build(name.to_owned(), backing, Stamp::PRIVATE, &options)
+        let part = Part::from_bytes(name, bytes.into(), &options)?;
+        Source::of(String::new(), vec![part], &options)
     }
 
     /// A table of Arrow record batches, which are kept as they are. `name` is what errors call it. Validate
@@ -160,81 +100,68 @@ impl Source {
             let problem = "a record batch has another schema than the table";
             return Err(Error::usage(problem, "").in_path(name));
         }
-        Ok(Source {
-            name: name.to_owned(),
-            backing: Backing::Batches(schema, batches),
-            stamp: Stamp::PRIVATE,
-            passes: options.passes,
-            allow_no_rows: options.allow_no_rows,
-            format: Format::Arrow,
-            gzip: false,
-            delimiter: b',',
-            arrow_stream: true,
-        })
+        let part = Part::from_batches(name, schema, batches, options);
+        Source::of(String::new(), vec![part], options)
     }
 
-    /// The record batches and their schema, if the table is one of those.
-    pub(crate) fn batches(&self) -> Option<(&SchemaRef, &[RecordBatch])> {
-        match &self.backing {
-            Backing::Batches(schema, batches) => Some((schema, batches)),
-            _ => None,
-        }
-    }
-
-    fn build(
-        name: String,
-        backing: Backing,
-        stamp: Stamp,
-        options: &SourceOptions,
-    ) -> Result<Self> {
-        let mut source = Source {
-            name,
-            backing,
-            stamp,
-            passes: options.passes,
-            allow_no_rows: options.allow_no_rows,
-            format: Format::Csv,
-            gzip: false,
-            delimiter: b',',
-            arrow_stream: false,
-        };
-        source
-            .detect(options)
-            .map_err(|e| e.in_path(&source.name))?;
-        Ok(source)
-    }
-
-    fn detect(&mut self, options: &SourceOptions) -> Result<()> {
-        if let Some(delimiter) = options.delimiter
-            && (!delimiter.is_ascii() || matches!(delimiter, b'"' | b'\r' | b'\n' | 0))
-        {
-            return Err(Error::usage(
-                format!("{:?} cannot be a delimiter", char::from(delimiter)),
-                "give one ASCII character, such as ; or a tab",
-            ));
-        }
-        let found = sniff::sniff(
-            self.handle()?,
-            &self.name,
-            options.format,
-            options.allow_no_rows,
-        )?;
-        self.format = found.format;
-        self.gzip = found.gzip;
-        self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
-        if self.format == Format::Csv {
-            self.delimiter = match options.delimiter {
-                Some(delimiter) => delimiter,
-                None if sniff::is_tsv(&self.name) => b'\t',
-                None => guess_delimiter(&found.sample, found.whole),
+    /// Parts as one table. Without a name it is called after its first part.
+    fn of(mut name: String, mut parts: Vec<Part>, options: &SourceOptions) -> Result<Self> {
+        let Some(first) = parts.iter().position(|part| !part.is_empty()).or(
+            // Nothing at all is a table without rows where the format does not say what else there must be.
+            (options.allow_no_rows
+                && parts
+                    .first()
+                    .is_some_and(|p| p.format() == Format::Jsonl || !options.csv.header))
+            .then_some(0),
+        ) else {
+            let error = match parts.first() {
+                Some(part) => Error::new(ErrorKind::Empty).in_path(part.name()),
+                None => Error::usage("there is no input", ""),
             };
+            return Err(error);
+        };
+        if name.is_empty() {
+            name = parts[0].name().to_owned();
+            match parts.len() - 1 {
+                0 => {}
+                more => name.push_str(&format!(" and {more} more")),
+            }
         }
-        Ok(())
+        // The delimiter is guessed where there is something to guess from.
+        let (before, rest) = parts.split_at_mut(first);
+        let (first, after) = rest.split_first_mut().expect("there is a first part");
+        for part in before.iter_mut().chain(after) {
+            part.follow(first)?;
+        }
+        for (i, part) in parts.iter().enumerate() {
+            if parts[..i].iter().any(|other| part.is_same_as(other)) {
+                return Err(Error::usage("is named twice", "").in_path(part.name()));
+            }
+        }
+        Ok(Source {
+            name,
+            parts,
+            allow_no_rows: options.allow_no_rows,
+        })
     }
 
     /// What the table is called in messages: its path, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How many files it is in.
+    pub fn files(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The first part, which stands for all in what they have in common.
+    pub(crate) fn first(&self) -> &Part {
+        &self.parts[0]
     }
 
     /// Whether it may be without rows.
@@ -244,58 +171,37 @@ impl Source {
 
     /// Its format.
     pub fn format(&self) -> Format {
-        self.format
+        self.first().format()
     }
 
-    /// Whether it is compressed as a whole, by gzip.
-    pub fn is_gzip(&self) -> bool {
-        self.gzip
+    /// How its first file is compressed as a whole, if it is.
+    pub fn compression(&self) -> Option<Compression> {
+        self.first().compression()
     }
 
     /// The delimiter, if the table is CSV.
     pub fn csv_delimiter(&self) -> Option<u8> {
-        (self.format == Format::Csv).then_some(self.delimiter)
+        (self.format() == Format::Csv).then_some(self.first().dialect().delimiter)
     }
 
-    pub(crate) fn delimiter(&self) -> u8 {
-        self.delimiter
-    }
-
-    #[cfg(feature = "parquet")]
-    pub(crate) fn passes(&self) -> Passes {
-        self.passes
-    }
-
-    pub(crate) fn is_arrow_stream(&self) -> bool {
-        self.arrow_stream
-    }
-
-    /// Fails if the file is not the one that was opened, or has been written to.
-    pub(crate) fn verify_unchanged(&self) -> Result<()> {
-        match self.backing.has_changed(&self.stamp) {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::Changed)),
-        }
-    }
-
-    /// Whether `metadata` is of the file itself.
+    /// Whether `metadata` is of a file of the table.
     pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
-        self.stamp.is_same_file(metadata)
+        self.parts.iter().any(|part| part.is_same_file(metadata))
     }
 
-    /// The raw bytes, from the start.
-    pub(crate) fn handle(&self) -> Result<Handle> {
-        self.backing.handle()
-    }
-
-    /// The text, from the start, decompressed.
-    pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
-        let raw = self.backing.stream()?;
-        Ok(if self.gzip {
-            let raw = BufReader::with_capacity(64 << 10, raw);
-            Box::new(MultiGzDecoder::new(raw))
-        } else {
-            raw
-        })
+    /// Names the file of an error that a first pass met. The row of the error is counted over all files; afterwards
+    /// it is that of the file. `ends` are the rows up to the end of each file that has been read.
+    pub(crate) fn locate(&self, error: Error, ends: &[u64]) -> Error {
+        let part = match error.place().row {
+            Some(row) => ends.partition_point(|end| *end < row),
+            None => ends.len(),
+        };
+        match self.parts.get(part) {
+            Some(file) => {
+                let before = part.checked_sub(1).map_or(0, |last| ends[last]);
+                error.after_rows(before).in_path(file.name())
+            }
+            None => error.in_path(&self.name),
+        }
     }
 }

@@ -187,9 +187,9 @@ pub fn read_keys_within(
         values: VecDeque::new(),
         store: StoreBuilder::new(memory, directory, value),
     };
-    scan(source, sink.wanted, &mut sink)?;
+    let facts = scan(source, sink.wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
-    rest.map_err(|e| e.in_path(source.name()))
+    rest.map_err(|e| source.locate(e, &facts.ends))
 }
 
 /// First pass, into memory: 32 bytes per distinct key and 4 per row.
@@ -496,7 +496,7 @@ impl Spool {
 mod tests {
     use super::*;
     use crate::error::ErrorClass;
-    use crate::source::SourceOptions;
+    use crate::options::SourceOptions;
 
     fn table(rows: u32) -> (Source, KeySpec) {
         let mut text = "mail,n\n".to_owned();

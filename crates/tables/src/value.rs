@@ -16,6 +16,7 @@ use vesica_kernels::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::profile::{Normalized, Profile};
+use crate::render;
 
 /// Separates items from every other use of BLAKE3. A change to what is hashed is a new version.
 const CONTEXT: &str = "vesica/1 item";
@@ -43,6 +44,8 @@ pub(crate) enum Kind {
     Time,
     Timestamp,
     Uuid,
+    /// A whole number that is stored as a float, or else a text that no profile takes.
+    Float,
 }
 
 impl Kind {
@@ -55,6 +58,7 @@ impl Kind {
             Kind::Time => "time",
             Kind::Timestamp => "timestamp",
             Kind::Uuid => "uuid",
+            Kind::Float => "float",
         }
     }
 }
@@ -80,6 +84,15 @@ impl Verdict {
 pub(crate) struct NotUtf8;
 
 impl<'a> Value<'a> {
+    /// Its text, or its bytes; nothing if it is null.
+    fn text(self) -> Option<&'a [u8]> {
+        match self {
+            Value::Null => None,
+            Value::Text(bytes) | Value::Bytes(bytes) => Some(bytes),
+            Value::Typed(_, text) => Some(text.as_bytes()),
+        }
+    }
+
     /// Appends the canonical bytes under a profile.
     pub(crate) fn canonical(
         self,
@@ -89,17 +102,24 @@ impl<'a> Value<'a> {
         let text = match self {
             Value::Null => return Ok(Verdict::Blank),
             Value::Bytes([]) => return Ok(Verdict::Blank),
-            Value::Bytes(bytes) if *profile == Profile::Exact => {
+            Value::Bytes(bytes) if profile.is_exact() => {
                 out.extend_from_slice(bytes);
                 return Ok(Verdict::Valid { changed: false });
             }
             Value::Bytes(digest) if *profile == Profile::Sha256Hex && digest.len() == 32 => {
-                out.extend(digest.iter().flat_map(|b| hex_pair(*b)));
+                out.extend(digest.iter().flat_map(|b| render::hex_pair(*b)));
+                return Ok(Verdict::Valid { changed: true });
+            }
+            Value::Bytes(number) if *profile == Profile::Uuid && number.len() == 16 => {
+                let mut text = String::new();
+                render::uuid(number, &mut text);
+                out.extend_from_slice(text.as_bytes());
                 return Ok(Verdict::Valid { changed: true });
             }
             Value::Bytes(bytes) | Value::Text(bytes) => {
                 std::str::from_utf8(bytes).map_err(|_| NotUtf8)?
             }
+            Value::Typed(Kind::Decimal, text) => profile.decimal(text),
             Value::Typed(_, text) => text,
         };
         Ok(match profile.normalize(text) {
@@ -113,14 +133,6 @@ impl<'a> Value<'a> {
             Normalized::Invalid => Verdict::Invalid,
         })
     }
-}
-
-pub(crate) fn hex_pair(byte: u8) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [
-        DIGITS[usize::from(byte >> 4)],
-        DIGITS[usize::from(byte & 15)],
-    ]
 }
 
 /// The key values of one row.
@@ -186,7 +198,10 @@ impl<'k> Canonical<'k> {
         let before = self.bytes.len();
         let (mut blank, mut invalid, mut any_changed) = (false, false, false);
         for (i, column) in self.key.columns().iter().enumerate() {
-            let value = row.value(i);
+            let value = match row.value(i) {
+                value if value.text().is_some_and(|text| self.key.is_null(text)) => Value::Null,
+                value => value,
+            };
             let start = self.bytes.len() + 8;
             self.bytes.extend_from_slice(&[0; 8]);
             let verdict = value
@@ -380,6 +395,24 @@ mod tests {
             let canonical = if canonical.is_empty() { "0" } else { canonical };
             assert_eq!(digest[..24], expected(canonical)[..24]);
         }
+    }
+
+    #[test]
+    fn texts_that_stand_for_null_are_blank() {
+        let key = KeySpec::parse("a,b", &["a=text"]).unwrap();
+        let key = key.with_nulls(vec![r"\N".into(), "NULL".into()]);
+        let mut canonical = Canonical::new(&key);
+        for row in [["x", "y"], [r"\N", "y"], ["x", "NULL"], ["null", " NULL"]] {
+            canonical.add(&Texts(&row), |_, _, _| {}).unwrap();
+        }
+        let mut blanks = Vec::new();
+        canonical
+            .drain(|item| {
+                blanks.push(matches!(item, Item::Blank));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(blanks, [false, true, true, false]);
     }
 
     #[test]

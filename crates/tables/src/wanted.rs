@@ -1,5 +1,6 @@
 //! Which columns a pass reads.
 
+use crate::error::{Error, ErrorKind};
 use crate::key::KeySpec;
 use crate::number::ValueColumn;
 
@@ -22,9 +23,21 @@ impl<'a> Wanted<'a> {
         key.chain(self.value.map(|column| &*column.name))
     }
 
+    /// The error that there is no such column, but others.
+    pub(crate) fn missing(self, index: usize, available: Vec<String>) -> Error {
+        let name = self.names().nth(index).unwrap_or_default();
+        Error::new(ErrorKind::MissingColumn { available }).in_column(name)
+    }
+
     /// How many they are.
     pub(crate) fn len(self) -> usize {
         self.value_index() + usize::from(self.value.is_some())
+    }
+
+    /// Whether a column of the key takes floating-point numbers.
+    pub(crate) fn takes_floats(self, index: usize) -> bool {
+        let column = self.key.columns().get(index);
+        column.is_some_and(|column| column.profile.takes_floats())
     }
 
     /// Where the values are.

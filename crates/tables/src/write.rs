@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
 use crate::output::Output;
+use crate::part::Part;
 use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
 use crate::source::Source;
@@ -30,24 +31,26 @@ pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result
 /// # Errors
 /// As [`write_rows`].
 pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send)) -> Result<u64> {
-    let named = |e: Error| {
-        if matches!(e.kind(), ErrorKind::Unwritable(_)) {
-            e
-        } else {
-            e.in_path(source.name())
-        }
-    };
-    source.verify_unchanged().map_err(named)?;
-    let rows = Selection::new(rows);
+    verify_unchanged(source)?;
+    let (parts, rows) = (source.parts(), Selection::new(rows));
     let mut out = Watched::new(out);
     let result = match source.format() {
-        Format::Csv => csv::copy(source, rows, &mut out),
-        Format::Jsonl => jsonl::copy(source, rows, &mut out),
-        Format::Parquet => parquet::copy(source, rows, &mut out),
-        Format::Arrow => ipc::copy(source, rows, &mut out),
+        Format::Csv => csv::copy(parts, rows, &mut out),
+        Format::Jsonl => jsonl::copy(parts, rows, &mut out),
+        Format::Parquet => parquet::copy(parts, rows, &mut out),
+        Format::Arrow => ipc::copy(parts, rows, &mut out),
     };
-    source.verify_unchanged().map_err(named)?;
-    result.map_err(named)
+    verify_unchanged(source)?;
+    result.map_err(|e| match e.kind() {
+        ErrorKind::Unwritable(_) => e,
+        _ => e.in_path(source.name()),
+    })
+}
+
+/// Fails if a file of the table is not the one that was opened.
+fn verify_unchanged(source: &Source) -> Result<()> {
+    let verify = |part: &Part| part.verify_unchanged().map_err(|e| e.in_path(part.name()));
+    source.parts().iter().try_for_each(verify)
 }
 
 /// Second pass: the chosen rows of a table in Arrow or Parquet as record batches, with all columns and in
@@ -57,17 +60,13 @@ pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send
 /// Usage: a table in another format, whose columns have no types. Data: the input changed since the first
 /// pass.
 pub fn select_rows(source: &Source, rows: &RowSet) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let select = || {
-        source.verify_unchanged()?;
-        let selection = Selection::new(rows);
-        let selected = match source.format() {
-            Format::Parquet => parquet::select(source, selection),
-            Format::Arrow => ipc::select(source, selection),
-            text => Err(Error::usage(format!("{text} has no record batches"), "")),
-        };
-        source.verify_unchanged()?;
-        selected
+    verify_unchanged(source)?;
+    let rows = Selection::new(rows);
+    let selected = match source.format() {
+        Format::Parquet => parquet::select(source.parts(), rows),
+        Format::Arrow => ipc::select(source.parts(), rows),
+        text => Err(Error::usage(format!("{text} has no record batches"), "")),
     };
-    let result: Result<_> = { select }();
-    result.map_err(|e: Error| e.in_path(source.name()))
+    verify_unchanged(source)?;
+    selected.map_err(|e| e.in_path(source.name()))
 }

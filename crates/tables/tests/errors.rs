@@ -51,7 +51,7 @@ fn files_that_are_not_there() {
     assert_eq!(missing.to_string(), "/nonexistent/t.csv: no such file");
     assert_eq!(missing.class(), ErrorClass::Data);
     let directory = open(env!("CARGO_MANIFEST_DIR"));
-    assert!(matches!(directory.kind(), ErrorKind::IsDirectory));
+    assert!(matches!(directory.kind(), ErrorKind::Subdirectory { .. }));
     assert_eq!(directory.class(), ErrorClass::Data);
 }
 
@@ -119,10 +119,12 @@ fn empty_tables() {
             "{name}"
         );
     }
-    assert!(matches!(
-        fails("t.csv", gzip(b""), "id").kind(),
-        ErrorKind::Empty
-    ));
+    for bytes in [gzip(b""), zstd(b"")] {
+        assert!(matches!(
+            fails("t.csv", bytes, "id").kind(),
+            ErrorKind::Empty
+        ));
+    }
     assert!(matches!(
         fails("t.csv", "\n\r\n", "id").kind(),
         ErrorKind::Empty
@@ -203,6 +205,7 @@ fn other_kinds_of_files() {
     for (name, bytes) in [
         ("t.xlsx", b"PK\x03\x04....".to_vec()),
         ("t.parquet.gz", gzip(&parquet(&small()))),
+        ("t.arrow.zst", zstd(&arrow_file(&small()))),
         ("t.parquet", b"PARE....PARE".to_vec()),
     ] {
         let error = fails(name, bytes, "id");
@@ -219,7 +222,8 @@ fn other_kinds_of_files() {
 #[test]
 fn files_that_break_off() {
     let text: String = (0..5000).map(|i| format!("{i},{}\n", i * 7919)).collect();
-    let zipped = gzip(format!("id,x\n{text}").as_bytes());
+    let text = format!("id,x\n{text}");
+    let (zipped, zstd) = (gzip(text.as_bytes()), zstd(text.as_bytes()));
     let (parquet, arrow, stream) = (
         parquet(&small()),
         arrow_file(&small()),
@@ -227,6 +231,7 @@ fn files_that_break_off() {
     );
     for (name, whole) in [
         ("t.csv.gz", &zipped),
+        ("t.csv.zst", &zstd),
         ("t.parquet", &parquet),
         ("t.arrow", &arrow),
         ("t.arrows", &stream),

@@ -80,15 +80,31 @@ fn text_is_compressed_if_the_name_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let (_, source) = table(directory.path());
     let keys = read_keys(&source, &key("id")).unwrap();
-    let target = directory.path().join("out.csv.gz");
-    let mut output = Output::create(&target, &source).unwrap();
-    write_rows(&source, &keys.rows_of(&[false, true]), &mut output).unwrap();
-    output.commit().unwrap();
-    let mut text = String::new();
-    GzDecoder::new(fs::File::open(&target).unwrap())
-        .read_to_string(&mut text)
-        .unwrap();
-    assert_eq!(text, "id,x\n2,b\n");
+    for name in ["out.csv.gz", "out.csv.zst"] {
+        let target = directory.path().join(name);
+        let mut output = Output::create(&target, &source).unwrap();
+        write_rows(&source, &keys.rows_of(&[false, true]), &mut output).unwrap();
+        output.commit().unwrap();
+        let packed = fs::read(&target).unwrap();
+        assert_eq!(
+            unpacked(&packed, name.ends_with("gz")),
+            b"id,x\n2,b\n",
+            "{name}"
+        );
+    }
+}
+
+fn unpacked(bytes: &[u8], gzip: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    if gzip {
+        GzDecoder::new(bytes).read_to_end(&mut text).unwrap();
+    } else {
+        zstd::Decoder::new(bytes)
+            .unwrap()
+            .read_to_end(&mut text)
+            .unwrap();
+    }
+    text
 }
 
 #[test]
@@ -107,7 +123,8 @@ fn refused_outputs() {
         (directory.path().join("out.parquet"), ErrorClass::Usage),
         (directory.path().join("out.jsonl.gz"), ErrorClass::Usage),
         (directory.path().join("out.tsv"), ErrorClass::Usage),
-        (directory.path().join("out.csv.zst"), ErrorClass::Usage),
+        (directory.path().join("out.xlsx.zst"), ErrorClass::Usage),
+        (directory.path().join("out.parquet.zst"), ErrorClass::Usage),
         (directory.path().join("out.XLSX"), ErrorClass::Usage),
         (directory.path().join("out.ods"), ErrorClass::Usage),
         (directory.path().join("out.csv.bz2"), ErrorClass::Usage),
@@ -261,7 +278,8 @@ fn what_is_read_once_is_not_copied() {
     let gzip = gzip(text.as_bytes());
     let json: String = (0..40_000).map(|i| format!("{{\"id\":{i}}}\n")).collect();
     let expected = read_keys(&common::source("t.csv", text.as_str()), &key("id")).unwrap();
-    for bytes in [text.into_bytes(), gzip, json.into_bytes()] {
+    let zstd = zstd(text.as_bytes());
+    for bytes in [text.into_bytes(), gzip, zstd, json.into_bytes()] {
         let error = pipe("pipe", bytes.clone(), nowhere(Passes::Two)).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
         let source = pipe("pipe", bytes, nowhere(Passes::One)).unwrap();

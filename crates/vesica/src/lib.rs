@@ -58,7 +58,7 @@ pub use vesica_session::{
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
-    Check, Counts, Error as TableError, Format, KeyColumn, KeySpec, Output, Passes, Profile,
-    RecordBatch, RowSet, SchemaRef, Source, SourceOptions, ValueColumn, WholeFile, check,
-    check_within, panic_is_caught, select_rows, write_rows,
+    Check, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format, KeyColumn,
+    KeySpec, Output, Passes, Profile, RecordBatch, RowSet, SchemaRef, Source, SourceOptions,
+    ValueColumn, WholeFile, check, check_within, panic_is_caught, select_rows, write_rows,
 };

@@ -225,7 +225,7 @@ fn spoilt(
         };
         thread::spawn(move || {
             let mut channel: Tamper<FramedChannel> = Tamper::new(channel, target, spoil);
-            let mut job = Job::new(side, vec!["exact/1".into()]);
+            let mut job = Job::new(side, vec!["exact/2".into()]);
             job.protocol = ProtocolRequest::named(protocol);
             job.security = security;
             job.memory = buckets.then(|| two_buckets(protocol));

@@ -2,102 +2,34 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use std::fmt::{Display, Write};
 
+use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::render;
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
-use crate::wanted::Wanted;
 
-/// The index of each wanted column among `names`.
-pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {
-    wanted
-        .names()
-        .map(|column| {
-            let mut places = (0..names.len()).filter(|i| names[*i].as_ref() == column);
-            let kind = match (places.next(), places.next()) {
-                (Some(place), None) => return Ok(place),
-                (Some(_), Some(_)) => ErrorKind::AmbiguousColumn,
-                (None, _) => ErrorKind::MissingColumn {
-                    available: names.iter().map(|n| n.as_ref().to_owned()).collect(),
-                },
-            };
-            Err(Error::new(kind).in_column(column))
-        })
-        .collect()
-}
-
-/// The index of each wanted column in a schema; its type must be usable as a key, or as values.
-pub(crate) fn find_fields<'f>(
-    fields: impl IntoIterator<Item = &'f Field>,
-    wanted: Wanted<'_>,
-) -> Result<Vec<usize>> {
-    let fields: Vec<&Field> = fields.into_iter().collect();
-    let names: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
-    let places = find(&names, wanted)?;
-    for (i, place) in places.iter().enumerate() {
-        let field = fields[*place];
-        let found = || field.data_type().to_string();
-        let kind = match i == wanted.value_index() {
-            true if !can_be_value(field.data_type()) => ErrorKind::ValueType { found: found() },
-            false if !can_be_key(field.data_type()) => ErrorKind::KeyType { found: found() },
-            _ => continue,
-        };
-        return Err(Error::new(kind).in_column(field.name()));
-    }
-    Ok(places)
-}
-
-/// Floats have no exact text, and their equality is a trap; nested values have no agreed text.
-fn can_be_key(data_type: &DataType) -> bool {
-    use DataType as T;
-    match data_type {
-        T::Dictionary(_, values) => can_be_key(values) && !matches!(**values, T::Dictionary(..)),
-        T::Null | T::Boolean | T::Date32 | T::Date64 | T::Time32(_) | T::Time64(_) => true,
-        T::Timestamp(_, _) | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
-        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => true,
-        T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
-        other => other.is_integer(),
-    }
-}
-
-/// Numbers with an exact text, and text.
-fn can_be_value(data_type: &DataType) -> bool {
-    use DataType as T;
-    match data_type {
-        T::Dictionary(_, values) => can_be_value(values) && !matches!(**values, T::Dictionary(..)),
-        T::Null | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
-        T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
-        other => other.is_integer(),
-    }
-}
-
-/// Indices without repetition in rising order, and where each of `wanted` is among them:
-/// projections keep the order of the schema.
-pub(crate) fn projection(wanted: &[usize]) -> (Vec<usize>, Vec<usize>) {
-    let mut roots = wanted.to_vec();
-    roots.sort_unstable();
-    roots.dedup();
-    let places = wanted
-        .iter()
-        .map(|w| roots.partition_point(|r| r < w))
-        .collect();
-    (roots, places)
+/// A batch of another file, or of a reader that leaves out metadata, under the schema of the first file.
+pub(crate) fn under(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|e| Error::corrupt(e.to_string()))
 }
 
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.
 pub(crate) fn scan_batch<S: Sink>(
     batch: &RecordBatch,
-    places: &[usize],
+    places: &[FieldPath],
     facts: &mut Facts,
     sink: &mut S,
 ) -> Result<()> {
     let columns = places
         .iter()
-        .map(|p| Column::new(batch.column(*p)))
+        .map(|path| Column::at(batch.column(path.root), &path.below))
         .collect::<Result<_>>()?;
     let mut keys = KeyRow {
         columns,
@@ -149,6 +81,8 @@ type Rendered<'a> = Box<dyn Fn(usize, &mut String) -> Kind + 'a>;
 /// A key column of a batch.
 struct Column<'a> {
     array: &'a ArrayRef,
+    /// The structs that it is in; where one is null, so is it.
+    structs: Vec<&'a ArrayRef>,
     values: Values<'a>,
 }
 
@@ -159,7 +93,7 @@ enum Values<'a> {
     /// A type that is rendered as text.
     Typed(Rendered<'a>),
     /// Rows refer to the values of another column.
-    Dictionary {
+    Indexed {
         row_values: Vec<usize>,
         values: Box<Column<'a>>,
     },
@@ -169,16 +103,34 @@ impl<'a> Column<'a> {
     fn new(array: &'a ArrayRef) -> Result<Self> {
         Ok(Column {
             array,
+            structs: Vec::new(),
             values: values(array)?,
         })
+    }
+
+    /// The column that is so deep in the structs of `array`.
+    fn at(mut array: &'a ArrayRef, below: &[usize]) -> Result<Self> {
+        let mut structs = Vec::new();
+        for field in below {
+            structs.push(array);
+            array = array.as_struct().column(*field);
+        }
+        Ok(Column {
+            structs,
+            ..Column::new(array)?
+        })
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row) || self.structs.iter().any(|s| s.is_null(row))
     }
 
     /// Appends the canonical text of a typed value; `None` for text, bytes and nulls.
     fn render(&self, row: usize, out: &mut String) -> Option<Kind> {
         match &self.values {
-            _ if self.array.is_null(row) => None,
+            _ if self.is_null(row) => None,
             Values::Typed(f) => Some(f(row, out)),
-            Values::Dictionary { row_values, values } => values.render(row_values[row], out),
+            Values::Indexed { row_values, values } => values.render(row_values[row], out),
             Values::Null | Values::Plain(_) => None,
         }
     }
@@ -186,9 +138,9 @@ impl<'a> Column<'a> {
     /// A value that `render` does not handle.
     fn plain(&self, row: usize) -> Value<'a> {
         match &self.values {
-            _ if self.array.is_null(row) => Value::Null,
+            _ if self.is_null(row) => Value::Null,
             Values::Plain(f) => f(row),
-            Values::Dictionary { row_values, values } => values.plain(row_values[row]),
+            Values::Indexed { row_values, values } => values.plain(row_values[row]),
             Values::Null | Values::Typed(_) => Value::Null,
         }
     }
@@ -246,6 +198,16 @@ fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
     })
 }
 
+/// A column of runs of equal values.
+fn runs<T: RunEndIndexType>(array: &ArrayRef) -> Result<Values<'_>> {
+    let runs = array.as_run::<T>();
+    let row_values = (0..runs.len()).map(|row| runs.get_physical_index(row));
+    Ok(Values::Indexed {
+        row_values: row_values.collect(),
+        values: Box::new(Column::new(runs.values())?),
+    })
+}
+
 fn values(array: &ArrayRef) -> Result<Values<'_>> {
     use DataType as T;
     const MS: i64 = 1_000;
@@ -288,6 +250,15 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
             let a = array.as_fixed_size_binary();
             Values::Plain(Box::new(|i| Value::Bytes(a.value(i))))
         }
+        // From 2^24 and 2^53 on, not every integer has a float.
+        T::Float32 => typed::<Float32Type>(array, |value, out| {
+            render::float(value.into(), 16_777_216.0, out);
+            Kind::Float
+        }),
+        T::Float64 => typed::<Float64Type>(array, |value, out| {
+            render::float(value, 9_007_199_254_740_992.0, out);
+            Kind::Float
+        }),
         T::Boolean => {
             let a = array.as_boolean();
             Values::Typed(Box::new(|i, out| {
@@ -330,16 +301,23 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
         T::Timestamp(TimeUnit::Millisecond, _) => timestamps::<TimestampMillisecondType>(array, MS),
         T::Timestamp(TimeUnit::Microsecond, _) => timestamps::<TimestampMicrosecondType>(array, US),
         T::Timestamp(TimeUnit::Nanosecond, _) => timestamps::<TimestampNanosecondType>(array, NS),
-        T::Dictionary(_, value_type) if !matches!(**value_type, T::Dictionary(..)) => {
+        T::Dictionary(_, value_type) if !is_indexed(value_type) => {
             let dictionary = array.as_any_dictionary();
             if dictionary.values().is_empty() {
                 Values::Null
             } else {
                 let values = Box::new(Column::new(dictionary.values())?);
-                Values::Dictionary {
+                Values::Indexed {
                     row_values: dictionary.normalized_keys(),
                     values,
                 }
+            }
+        }
+        T::RunEndEncoded(ends, value_type) if !is_indexed(value_type.data_type()) => {
+            match ends.data_type() {
+                T::Int16 => runs::<Int16Type>(array)?,
+                T::Int32 => runs::<Int32Type>(array)?,
+                _ => runs::<Int64Type>(array)?,
             }
         }
         other => {

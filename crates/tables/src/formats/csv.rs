@@ -1,41 +1,53 @@
-//! Delimited text with a header.
+//! Delimited text.
 
 use std::io::{Read, Write};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::part::Part;
 use crate::records::Records;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
-use crate::source::Source;
 use crate::value::{Row, Value};
 use crate::wanted::Wanted;
 
-/// The records of a source; the header is the current record.
-fn open(source: &Source) -> Result<(Records<Box<dyn Read + Send>>, bool)> {
-    let mut records = Records::new(source.text()?, source.delimiter());
+/// The records of a file, and whether there was a byte-order mark. The header is the current record, or the first row
+/// if there is no header; `None` if there is no record at all.
+fn open(part: &Part) -> Result<Option<(Records<Box<dyn Read + Send>>, bool)>> {
+    let mut records = Records::new(part.text()?, part.dialect());
     let mark = records.skip_byte_order_mark()?;
-    if records.next(true)? {
-        Ok((records, mark))
-    } else {
-        Err(Error::new(ErrorKind::Empty))
-    }
+    Ok(records.next(true)?.then_some((records, mark)))
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
-    let (mut records, byte_order_mark) = open(source)?;
+pub(crate) fn scan<S: Sink>(
+    part: &Part,
+    wanted: Wanted<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let Some((mut records, byte_order_mark)) = open(part)? else {
+        return Ok(());
+    };
+    let has_header = part.dialect().csv.header;
+    facts.byte_order_mark |= byte_order_mark;
     let width = records.len();
     let names: Vec<String> = (0..width)
-        .map(|i| String::from_utf8_lossy(records.field(i)).into_owned())
+        .map(|i| match has_header {
+            true => String::from_utf8_lossy(records.field(i)).into_owned(),
+            false => (i + 1).to_string(),
+        })
         .collect();
-    let columns = super::columnar::find(&names, wanted)?;
-    let mut facts = Facts {
-        byte_order_mark,
-        ..Facts::default()
-    };
-    while records
-        .next(true)
-        .map_err(|e| e.at_row(facts.rows + 1, None))?
-    {
+    facts.columns.names(part.name(), &names)?;
+    let columns = super::fields::find(&names, wanted)?;
+    // Without a header the first record is a row.
+    let mut at_row = !has_header;
+    loop {
+        if !at_row {
+            let next = records.next(true);
+            if !next.map_err(|e| e.at_row(facts.rows + 1, None))? {
+                return Ok(());
+            }
+        }
+        at_row = false;
         facts.rows += 1;
         let at = At {
             row: facts.rows,
@@ -57,7 +69,6 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
             },
         )?;
     }
-    Ok(facts)
 }
 
 struct Fields<'a, R> {
@@ -71,17 +82,41 @@ impl<R: Read> Row for Fields<'_, R> {
     }
 }
 
-/// Copies the header and the selected records, byte for byte.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
-    let (mut records, byte_order_mark) = open(source)?;
-    if byte_order_mark {
-        rows.write(out, crate::text::BYTE_ORDER_MARK)?;
-    }
-    rows.write(out, records.raw())?;
-    while records.next(false)? {
-        if rows.next()? {
-            rows.write(out, records.raw())?;
-        }
+/// Copies the header of the first file that has one, and the selected records of all, byte for byte.
+pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
+    let mut begun = false;
+    for part in parts {
+        copy_part(part, &mut rows, out, &mut begun).map_err(|e| part.named(e))?;
     }
     rows.finish()
+}
+
+/// `begun` says whether something has been written, which a byte-order mark and a header come before.
+fn copy_part(
+    part: &Part,
+    rows: &mut Selection<'_>,
+    out: &mut dyn Write,
+    begun: &mut bool,
+) -> Result<()> {
+    let Some((mut records, byte_order_mark)) = open(part)? else {
+        return Ok(());
+    };
+    let has_header = part.dialect().csv.header;
+    if !*begun {
+        if byte_order_mark {
+            rows.write(out, crate::text::BYTE_ORDER_MARK)?;
+        }
+        if has_header {
+            rows.write_line(out, records.raw())?;
+        }
+        *begun = true;
+    }
+    let mut at_row = !has_header;
+    while at_row || records.next(false)? {
+        at_row = false;
+        if rows.next()? {
+            rows.write_line(out, records.raw())?;
+        }
+    }
+    Ok(())
 }

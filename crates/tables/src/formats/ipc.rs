@@ -6,17 +6,18 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 
-use super::columnar;
+use super::{columnar, fields};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
+use crate::options::Passes;
+use crate::part::Part;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
-use crate::source::Source;
 use crate::text::read_error;
 use crate::wanted::Wanted;
 
@@ -45,15 +46,15 @@ enum Batches {
 }
 
 impl Batches {
-    fn open(source: &Source, layout: &Layout, columns: Option<Vec<usize>>) -> Result<Self> {
-        if let Some((schema, batches)) = source.batches() {
+    fn open(part: &Part, layout: &Layout, columns: Option<Vec<usize>>) -> Result<Self> {
+        if let Some((schema, batches)) = part.batches() {
             return Ok(Batches::Memory {
                 schema: schema.clone(),
                 batches: Vec::from(batches).into_iter(),
                 columns,
             });
         }
-        let input = BufReader::new(source.handle()?);
+        let input = BufReader::new(part.handle()?);
         call(|| {
             Ok(if layout.is_file {
                 Batches::File(Box::new(FileReader::try_new(input, columns)?))
@@ -88,17 +89,46 @@ impl Batches {
     }
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
-    let layout = Layout::read(source)?;
-    let schema = Batches::open(source, &layout, None)?.schema();
-    let found = columnar::find_fields(schema.fields().iter().map(|f| &**f), wanted)?;
-    let (roots, places) = columnar::projection(&found);
-    let mut batches = Batches::open(source, &layout, Some(roots))?;
-    let mut facts = Facts::default();
+pub(crate) fn scan<S: Sink>(
+    part: &Part,
+    wanted: Wanted<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let layout = Layout::read(part)?;
+    let schema = Batches::open(part, &layout, None)?.schema();
+    check_dictionaries(part, &layout, &schema, facts)?;
+    facts.columns.schema(part.name(), &schema)?;
+    let found = fields::find_fields(schema.fields(), wanted)?;
+    let (roots, places) = fields::projection(&found);
+    let mut batches = Batches::open(part, &layout, Some(roots))?;
     while let Some(batch) = batches.next()? {
-        catching(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
+        catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
     }
-    Ok(facts)
+    Ok(())
+}
+
+/// An Arrow file has one dictionary per column: those of a second file cannot go into the same result.
+fn check_dictionaries(
+    part: &Part,
+    layout: &Layout,
+    schema: &SchemaRef,
+    facts: &Facts,
+) -> Result<()> {
+    if facts.ends.is_empty() || !layout.is_file || part.passes() == Passes::One {
+        return Ok(());
+    }
+    let columns = schema.flattened_fields();
+    match columns
+        .iter()
+        .find(|f| matches!(f.data_type(), DataType::Dictionary(..)))
+    {
+        Some(field) => {
+            let what = "a dictionary in one of several Arrow files";
+            Err(Error::unsupported(what).in_column(field.name()))
+        }
+        None => Ok(()),
+    }
 }
 
 enum Writer<'w, 'a> {
@@ -106,15 +136,37 @@ enum Writer<'w, 'a> {
     Stream(StreamWriter<&'w mut Watched<'a>>),
 }
 
-/// Writes the selected rows: the same kind (file or stream), schema, metadata and compression.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
-    let layout = Layout::read(source)?;
-    let mut batches = Batches::open(source, &layout, None)?;
-    let schema = batches.schema();
+/// Hands the selected rows to `take`, under the schema of the first file.
+fn selected(
+    parts: &[Part],
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    for part in parts {
+        let mut copy_part = || {
+            let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
+            while let Some(batch) = batches.next()? {
+                if let Some(mask) = rows.mask(batch.num_rows())? {
+                    let kept = call(|| filter_record_batch(&batch, &mask))?;
+                    take(columnar::under(schema, kept)?)?;
+                }
+            }
+            Ok(())
+        };
+        copy_part().map_err(|e| part.named(e))?;
+    }
+    Ok(())
+}
+
+/// Writes the selected rows with the kind (file or stream), schema, metadata and compression of the first file.
+pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+    let (layout, first) = open_first(parts)?;
+    let schema = first.schema();
     let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
     let failure = out.failure();
     let mut writer = failure.watch(|| {
-        Ok::<_, ArrowError>(match &batches {
+        Ok::<_, ArrowError>(match &first {
             Batches::File(reader) => {
                 let mut writer = FileWriter::try_new_with_options(out, &schema, options)?;
                 for (key, value) in reader.custom_metadata() {
@@ -127,16 +179,12 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
             }
         })
     })?;
-    while let Some(batch) = batches.next()? {
-        let Some(mask) = rows.mask(batch.num_rows())? else {
-            continue;
-        };
-        let kept = call(|| filter_record_batch(&batch, &mask))?;
+    selected(parts, &schema, &mut rows, |kept| {
         failure.watch(|| match &mut writer {
             Writer::File(writer) => writer.write(&kept),
             Writer::Stream(writer) => writer.write(&kept),
-        })?;
-    }
+        })
+    })?;
     failure.watch(|| match &mut writer {
         Writer::File(writer) => writer.finish(),
         Writer::Stream(writer) => writer.finish(),
@@ -144,21 +192,29 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
     rows.finish()
 }
 
+/// The first file, whose kind and schema the result has.
+fn open_first(parts: &[Part]) -> Result<(Layout, Batches)> {
+    let open = || {
+        let layout = Layout::read(&parts[0])?;
+        let batches = Batches::open(&parts[0], &layout, None)?;
+        Ok((layout, batches))
+    };
+    open().map_err(|e| parts[0].named(e))
+}
+
 /// The selected rows as record batches, and their schema.
 pub(crate) fn select(
-    source: &Source,
+    parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let layout = Layout::read(source)?;
-    let mut batches = Batches::open(source, &layout, None)?;
-    let mut selected = Vec::new();
-    while let Some(batch) = batches.next()? {
-        if let Some(mask) = rows.mask(batch.num_rows())? {
-            selected.push(call(|| filter_record_batch(&batch, &mask))?);
-        }
-    }
+    let schema = open_first(parts)?.1.schema();
+    let mut all = Vec::new();
+    selected(parts, &schema, &mut rows, |kept| {
+        all.push(kept);
+        Ok(())
+    })?;
     rows.finish()?;
-    Ok((batches.schema(), selected))
+    Ok((schema, all))
 }
 
 /// The first column of a type that the library does not know, as an error.
@@ -185,14 +241,14 @@ impl Layout {
     /// Walks over the messages and checks every length in them against the size of the file: the library
     /// allocates memory for a claimed length before it finds the bytes missing, and for the claimed expanded
     /// size of a compressed buffer.
-    fn read(source: &Source) -> Result<Self> {
-        if source.batches().is_some() {
+    fn read(part: &Part) -> Result<Self> {
+        if part.batches().is_some() {
             return Ok(Layout {
                 is_file: false,
                 compression: None,
             });
         }
-        let mut input = source.handle()?;
+        let mut input = part.handle()?;
         let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
         let mut walk = Walk {
             input,

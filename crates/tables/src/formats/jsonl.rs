@@ -9,23 +9,25 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::part::Part;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
-use crate::source::Source;
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
 use crate::wanted::Wanted;
 
-pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
-    let mut buffer = Buffer::new(source.text()?);
+pub(crate) fn scan<S: Sink>(
+    part: &Part,
+    wanted: Wanted<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let mut buffer = Buffer::new(part.text()?);
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
-    let mut facts = Facts {
-        byte_order_mark: mark > 0,
-        ..Facts::default()
-    };
-    let mut seen = vec![false; wanted.len()];
-    let mut first_names: Option<Vec<String>> = None;
+    facts.byte_order_mark |= mark > 0;
+    let paths = Paths::new(wanted.names());
+    let known = facts.columns.fields(wanted.len());
     let mut line = 0;
     loop {
         line += 1;
@@ -33,7 +35,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
             .line()
             .map_err(|e| e.at_row(facts.rows + 1, Some(line)))?
         else {
-            break;
+            return Ok(());
         };
         let (body, crlf) = strip_terminator(&buffer.pending()[range.clone()]);
         if !body.trim_ascii().is_empty() {
@@ -44,55 +46,51 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
             };
             let in_place = |e: Error| e.at_row(at.row, at.line);
             facts.crlf_rows += u64::from(crlf);
-            let fields = parse(body, wanted).map_err(in_place)?;
-            for (seen, value) in seen.iter_mut().zip(&fields.values) {
+            let fields = parse(body, &paths, wanted).map_err(in_place)?;
+            for (seen, value) in known.seen.iter_mut().zip(&fields.values) {
                 *seen |= value.is_some();
             }
-            if first_names.is_none() {
-                first_names = Some(names(body));
-            }
+            let first = known.first.get_or_insert_with(|| names(body));
             sink.row(at, &fields).map_err(|e| match e.kind() {
                 // The first row that needs a value, and none had one: most likely a wrong name.
-                ErrorKind::BadValue { .. } if !seen[wanted.value_index()] => {
-                    missing(wanted, wanted.value_index(), first_names.take())
-                        .at_row(at.row, at.line)
-                }
+                ErrorKind::BadValue { .. } if !known.seen[wanted.value_index()] => wanted
+                    .missing(wanted.value_index(), first.clone())
+                    .at_row(at.row, at.line),
                 _ => e,
             })?;
         }
         buffer.consume(range.end);
     }
-    if facts.rows > 0
-        && let Some(i) = seen.iter().position(|s| !s)
-    {
-        return Err(missing(wanted, i, first_names));
-    }
-    Ok(facts)
-}
-
-/// No row has the wanted column.
-fn missing(wanted: Wanted<'_>, index: usize, first_names: Option<Vec<String>>) -> Error {
-    let available = first_names.unwrap_or_default();
-    let name = wanted.names().nth(index).unwrap_or_default();
-    Error::new(ErrorKind::MissingColumn { available }).in_column(name)
 }
 
 /// Copies the selected lines, byte for byte.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
-    let mut buffer = Buffer::new(source.text()?);
+pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
+    for (i, part) in parts.iter().enumerate() {
+        copy_part(part, &mut rows, out, i == 0).map_err(|e| part.named(e))?;
+    }
+    rows.finish()
+}
+
+fn copy_part(
+    part: &Part,
+    rows: &mut Selection<'_>,
+    out: &mut dyn Write,
+    is_first: bool,
+) -> Result<()> {
+    let mut buffer = Buffer::new(part.text()?);
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
-    if mark > 0 {
+    if mark > 0 && is_first {
         rows.write(out, BYTE_ORDER_MARK)?;
     }
     while let Some(range) = buffer.line()? {
         let raw = &buffer.pending()[range.clone()];
         if !raw.trim_ascii().is_empty() && rows.next()? {
-            rows.write(out, raw)?;
+            rows.write_line(out, raw)?;
         }
         buffer.consume(range.end);
     }
-    rows.finish()
+    Ok(())
 }
 
 /// The wanted values of one line.
@@ -106,6 +104,7 @@ enum Scalar<'a> {
     Boolean(&'static str),
     Integer(&'a str),
     Decimal(&'a str),
+    Float(&'a str),
 }
 
 impl Row for Fields<'_> {
@@ -116,22 +115,76 @@ impl Row for Fields<'_> {
             Some(Scalar::Boolean(text)) => Value::Typed(Kind::Boolean, text),
             Some(Scalar::Integer(text)) => Value::Typed(Kind::Integer, text),
             Some(Scalar::Decimal(text)) => Value::Typed(Kind::Decimal, text),
+            Some(Scalar::Float(text)) => Value::Typed(Kind::Float, text),
         }
     }
 }
 
-fn parse<'a>(line: &'a [u8], wanted: Wanted<'_>) -> Result<Fields<'a>> {
-    let mut parser = serde_json::Deserializer::from_slice(line);
-    let raw = WantedFields(wanted)
-        .deserialize(&mut parser)
-        .and_then(|raw| parser.end().map(|()| raw));
-    let raw = raw.map_err(bad_json)?;
-    let mut values = Vec::with_capacity(raw.len());
-    for (i, (name, raw)) in wanted.names().zip(raw).enumerate() {
+/// Which fields of an object are read, and where in them the wanted values are.
+struct Paths<'k> {
+    fields: Vec<&'k str>,
+    wanted: Vec<FieldPath<'k>>,
+}
+
+/// A value's place: the field of the whole name, or else below the field before the first dot.
+struct FieldPath<'k> {
+    whole: usize,
+    /// That field, and the path in it.
+    below: Option<(usize, &'k str)>,
+}
+
+impl<'k> Paths<'k> {
+    fn new(names: impl Iterator<Item = &'k str>) -> Self {
+        let mut fields: Vec<&'k str> = Vec::new();
+        let mut index = |name| match fields.iter().position(|field| *field == name) {
+            Some(index) => index,
+            None => {
+                fields.push(name);
+                fields.len() - 1
+            }
+        };
+        let wanted = names.map(|name| FieldPath {
+            whole: index(name),
+            below: name.split_once('.').map(|(head, rest)| (index(head), rest)),
+        });
+        let wanted = wanted.collect();
+        Paths { fields, wanted }
+    }
+
+    /// The JSON text of each wanted value.
+    fn find<'a>(&self, object: &'a [u8]) -> Result<Vec<Option<&'a RawValue>>> {
+        let mut parser = serde_json::Deserializer::from_slice(object);
+        let raw = NamedFields(&self.fields)
+            .deserialize(&mut parser)
+            .and_then(|raw| parser.end().map(|()| raw));
+        let raw = raw.map_err(bad_json)?;
+        let find = |path: &FieldPath<'_>| match (raw[path.whole], path.below) {
+            (None, Some((field, rest))) => match raw[field].map(RawValue::get) {
+                None | Some("null") => Ok(None),
+                Some(object) if object.starts_with('{') => {
+                    let found = Paths::new(std::iter::once(rest)).find(object.as_bytes())?;
+                    Ok(found.into_iter().next().flatten())
+                }
+                Some(_) => Err(Error::new(ErrorKind::NoObject).in_column(self.fields[path.whole])),
+            },
+            (whole, _) => Ok(whole),
+        };
+        self.wanted.iter().map(find).collect()
+    }
+}
+
+fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: Wanted<'_>) -> Result<Fields<'a>> {
+    let mut values = Vec::with_capacity(wanted.len());
+    for (i, (name, raw)) in wanted.names().zip(paths.find(line)?).enumerate() {
         let scalar = match i == wanted.value_index() {
             true => Ok(raw.map(|raw| number(raw.get()))),
             false => raw.map(|raw| scalar(raw.get())).transpose(),
         };
+        if let Ok(Some(Scalar::Float(_))) = scalar
+            && !wanted.takes_floats(i)
+        {
+            return Err(wrong_type("floating-point number").in_column(name));
+        }
         values.push(scalar.map_err(|e| e.in_column(name))?);
     }
     Ok(Fields { values })
@@ -155,11 +208,6 @@ const TWICE: &str = "a field that is read occurs twice";
 /// A key value from its JSON text, which the parser has accepted. Integers of any size keep
 /// their digits.
 fn scalar(json: &str) -> Result<Scalar<'_>> {
-    let wrong = |found: &str| {
-        Error::new(ErrorKind::KeyType {
-            found: found.to_owned(),
-        })
-    };
     match json.as_bytes() {
         [b'"', inner @ .., b'"'] => {
             if memchr::memchr(b'\\', inner).is_none() {
@@ -172,14 +220,17 @@ fn scalar(json: &str) -> Result<Scalar<'_>> {
         b"null" => Ok(Scalar::Null),
         b"true" => Ok(Scalar::Boolean("true")),
         b"false" => Ok(Scalar::Boolean("false")),
-        [b'{', ..] => Err(wrong("object")),
-        [b'[', ..] => Err(wrong("array")),
+        [b'{', ..] => Err(wrong_type("object")),
+        [b'[', ..] => Err(wrong_type("array")),
         b"-0" => Ok(Scalar::Integer("0")),
-        number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => {
-            Err(wrong("floating-point number"))
-        }
+        number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => Ok(Scalar::Float(json)),
         _ => Ok(Scalar::Integer(json)),
     }
+}
+
+fn wrong_type(found: &str) -> Error {
+    let found = found.to_owned();
+    Error::new(ErrorKind::KeyType { found })
 }
 
 /// A number to compute with, from its JSON text. Whatever else it is, that text is no decimal number, as whoever
@@ -191,10 +242,10 @@ fn number(json: &str) -> Scalar<'_> {
     }
 }
 
-/// Reads one object and keeps the JSON text of the wanted fields.
-struct WantedFields<'k>(Wanted<'k>);
+/// Reads one object and keeps the JSON text of the fields of these names.
+struct NamedFields<'k>(&'k [&'k str]);
 
-impl<'de> DeserializeSeed<'de> for WantedFields<'_> {
+impl<'de> DeserializeSeed<'de> for NamedFields<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -202,7 +253,7 @@ impl<'de> DeserializeSeed<'de> for WantedFields<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for WantedFields<'_> {
+impl<'de> Visitor<'de> for NamedFields<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,8 +262,8 @@ impl<'de> Visitor<'de> for WantedFields<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = vec![None; self.0.len()];
-        while let Some(column) = map.next_key_seed(ColumnName(self.0))? {
-            let Some(i) = column else {
+        while let Some(field) = map.next_key_seed(FieldName(self.0))? {
+            let Some(i) = field else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -220,20 +271,14 @@ impl<'de> Visitor<'de> for WantedFields<'_> {
                 return Err(A::Error::custom(TWICE));
             }
         }
-        // A column of the key can have the values as well; its name was found in the key.
-        if let Some(column) = self.0.value
-            && let Some(found) = self.0.names().position(|name| name == column.name)
-        {
-            values[self.0.value_index()] = values[found];
-        }
         Ok(values)
     }
 }
 
-/// Finds a field's name among the wanted columns.
-struct ColumnName<'k>(Wanted<'k>);
+/// Finds a field's name among those that are read.
+struct FieldName<'k>(&'k [&'k str]);
 
-impl<'de> DeserializeSeed<'de> for ColumnName<'_> {
+impl<'de> DeserializeSeed<'de> for FieldName<'_> {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -241,7 +286,7 @@ impl<'de> DeserializeSeed<'de> for ColumnName<'_> {
     }
 }
 
-impl Visitor<'_> for ColumnName<'_> {
+impl Visitor<'_> for FieldName<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,15 +294,30 @@ impl Visitor<'_> for ColumnName<'_> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.names().position(|column| column == name))
+        Ok(self.0.iter().position(|field| *field == name))
     }
 }
 
-/// The names of an object's fields.
+/// The names of an object's fields, and the paths of those below.
 fn names(line: &[u8]) -> Vec<String> {
-    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line)
-        .map(|object| object.into_iter().map(|(name, _)| name).collect())
-        .unwrap_or_default()
+    fn add(
+        object: serde_json::Map<String, serde_json::Value>,
+        before: &str,
+        all: &mut Vec<String>,
+    ) {
+        for (name, value) in object {
+            let path = format!("{before}{name}");
+            all.push(path.clone());
+            if let serde_json::Value::Object(object) = value {
+                add(object, &format!("{path}."), all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    if let Ok(object) = serde_json::from_slice(line) {
+        add(object, "", &mut all);
+    }
+    all
 }
 
 #[cfg(test)]
@@ -267,8 +327,13 @@ mod tests {
     use crate::key::KeySpec;
 
     fn parsed(line: &str) -> Result<Option<Vec<u8>>> {
-        let key = KeySpec::parse("k", &[] as &[&str]).unwrap();
-        let fields = parse(line.as_bytes(), Wanted::key(&key))?;
+        parsed_at("k", line)
+    }
+
+    fn parsed_at(path: &str, line: &str) -> Result<Option<Vec<u8>>> {
+        let key = KeySpec::parse(path, &[] as &[&str]).unwrap();
+        let wanted = Wanted::key(&key);
+        let fields = parse(line.as_bytes(), &Paths::new(wanted.names()), wanted)?;
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
             Value::Typed(_, t) => Some(t.as_bytes().to_vec()),
@@ -296,6 +361,38 @@ mod tests {
             let expected = expected.map(|e| e.as_bytes().to_vec());
             assert_eq!(parsed(line).unwrap(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn fields_below() {
+        for (path, line, expected) in [
+            ("a.b", r#"{"a":{"x":{"b":1},"b":2}}"#, Some("2")),
+            ("a.b", r#"{"a":{"b":2},"a.b":1}"#, Some("1")),
+            ("a.b", r#"{"a.b":null,"a":{"b":2}}"#, None),
+            ("a.b.c", r#"{"a":{"b.c":1,"b":{"c":2}}}"#, Some("1")),
+            ("a.b.c", r#"{"a":{"b":{"c":2}}}"#, Some("2")),
+            ("a.b", r#"{"a":null}"#, None),
+            ("a.b", r#"{"a":{}}"#, None),
+            ("a.b", r#"{"b":1}"#, None),
+            ("a.", r#"{"a":{"":1}}"#, Some("1")),
+        ] {
+            let expected = expected.map(|e| e.as_bytes().to_vec());
+            assert_eq!(parsed_at(path, line).unwrap(), expected, "{path} {line}");
+        }
+        for line in [
+            r#"{"a":"x"}"#,
+            r#"{"a":[{"b":1}]}"#,
+            r#"{"a":{"b":1,"b":2}}"#,
+            r#"{"a":{"b":{}}}"#,
+        ] {
+            let error = parsed_at("a.b", line).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Data, "{line}");
+            assert!(!error.to_string().contains('x'), "{error}");
+        }
+        assert_eq!(
+            names(br#"{"a":{"b":{"c":1}},"d":2}"#),
+            ["a", "a.b", "a.b.c", "d"]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod columnar;
 pub(crate) mod csv;
+mod fields;
 pub(crate) mod ipc;
 pub(crate) mod jsonl;
 #[cfg(feature = "parquet")]
@@ -18,9 +19,9 @@ pub(crate) mod parquet {
     use arrow_schema::SchemaRef;
 
     use crate::error::{Error, Result};
+    use crate::part::Part;
     use crate::selection::{Selection, Watched};
     use crate::sink::{Facts, Sink};
-    use crate::source::Source;
     use crate::wanted::Wanted;
 
     fn left_out<T>() -> Result<T> {
@@ -29,15 +30,15 @@ pub(crate) mod parquet {
         ))
     }
 
-    pub(crate) fn scan<S: Sink>(_: &Source, _: Wanted<'_>, _: &mut S) -> Result<Facts> {
+    pub(crate) fn scan<S: Sink>(_: &Part, _: Wanted<'_>, _: &mut S, _: &mut Facts) -> Result<()> {
         left_out()
     }
 
-    pub(crate) fn copy(_: &Source, _: Selection<'_>, _: &mut Watched<'_>) -> Result<u64> {
+    pub(crate) fn copy(_: &[Part], _: Selection<'_>, _: &mut Watched<'_>) -> Result<u64> {
         left_out()
     }
 
-    pub(crate) fn select(_: &Source, _: Selection<'_>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    pub(crate) fn select(_: &[Part], _: Selection<'_>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         left_out()
     }
 }

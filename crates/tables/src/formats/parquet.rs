@@ -20,14 +20,15 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{columnar, ipc, thrift};
+use super::{columnar, fields, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
+use crate::options::Passes;
+use crate::part::Part;
 use crate::selection::{Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
-use crate::source::{Passes, Source};
 use crate::wanted::Wanted;
 
 const BATCH_ROWS: usize = 8192;
@@ -56,8 +57,8 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T
     catching(f).map_err(wrong)?.map_err(wrong)
 }
 
-fn metadata(source: &Source) -> Result<ArrowReaderMetadata> {
-    let handle = source.handle()?;
+fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
+    let handle = part.handle()?;
     call(|| check_footer(&handle))?;
     let load = |skip| {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(skip);
@@ -108,11 +109,7 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
 
 /// Refuses compressions that the library is built without, in the columns that will be read: the key's
 /// `roots`, or all if there is a second pass.
-fn check_compression(
-    source: &Source,
-    metadata: &ArrowReaderMetadata,
-    roots: &[usize],
-) -> Result<()> {
+fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
@@ -121,7 +118,7 @@ fn check_compression(
                 Compression::LZO => "LZO compression",
                 _ => continue,
             };
-            if source.passes() == Passes::Two || roots.contains(&root) {
+            if part.passes() == Passes::Two || roots.contains(&root) {
                 let column = column.column_path().string();
                 return Err(Error::unsupported(name).in_column(&column));
             }
@@ -131,11 +128,11 @@ fn check_compression(
 }
 
 fn reader(
-    source: &Source,
+    part: &Part,
     metadata: &ArrowReaderMetadata,
     columns: Option<&[usize]>,
 ) -> Result<ParquetRecordBatchReader> {
-    let handle = source.handle()?;
+    let handle = part.handle()?;
     call(|| {
         let mut builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(handle, metadata.clone())
@@ -155,60 +152,74 @@ fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
         .map_err(wrong)
 }
 
-pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
-    let metadata = metadata(source)?;
-    let found = columnar::find_fields(metadata.schema().fields().iter().map(|f| &**f), wanted)?;
-    let (roots, places) = columnar::projection(&found);
-    check_compression(source, &metadata, &roots)?;
-    let mut reader = reader(source, &metadata, Some(&roots))?;
-    let mut facts = Facts::default();
+pub(crate) fn scan<S: Sink>(
+    part: &Part,
+    wanted: Wanted<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let metadata = metadata(part)?;
+    facts.columns.schema(part.name(), metadata.schema())?;
+    let found = fields::find_fields(metadata.schema().fields(), wanted)?;
+    let (roots, places) = fields::projection(&found);
+    check_compression(part, &metadata, &roots)?;
+    let mut reader = reader(part, &metadata, Some(&roots))?;
     while let Some(batch) = next(&mut reader)? {
-        catching(|| columnar::scan_batch(&batch, &places, &mut facts, sink)).map_err(wrong)??;
+        catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
     }
-    Ok(facts)
+    Ok(())
 }
 
-/// Writes the selected rows with the same schema, metadata and compression.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
-    let metadata = metadata(source)?;
-    let mut reader = reader(source, &metadata, None)?;
-    let failure = out.failure();
-    let (schema, options) = (
-        metadata.schema().clone(),
-        writer_options(metadata.metadata()),
-    );
-    let mut writer = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
-    while let Some(batch) = next(&mut reader)? {
-        let Some(mask) = rows.mask(batch.num_rows())? else {
-            continue;
+/// Hands the selected rows to `take`, under the schema of the first file.
+fn selected(
+    parts: &[Part],
+    first: &ArrowReaderMetadata,
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    for part in parts {
+        let mut copy_part = || {
+            let metadata = metadata(part)?;
+            let mut reader = reader(part, &metadata, None)?;
+            while let Some(batch) = next(&mut reader)? {
+                if let Some(mask) = rows.mask(batch.num_rows())? {
+                    let kept = catching(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
+                    take(columnar::under(first.schema(), kept.map_err(wrong)?)?)?;
+                }
+            }
+            Ok(())
         };
-        let kept = catching(|| filter_record_batch(&batch, &mask))
-            .map_err(wrong)?
-            .map_err(wrong)?;
-        failure.watch(|| writer.write(&kept))?;
+        copy_part().map_err(|e| part.named(e))?;
     }
+    Ok(())
+}
+
+/// Writes the selected rows with the schema, metadata and compression of the first file.
+pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+    let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
+    let failure = out.failure();
+    let (schema, options) = (first.schema().clone(), writer_options(first.metadata()));
+    let mut writer = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
+    selected(parts, &first, &mut rows, |kept| {
+        failure.watch(|| writer.write(&kept))
+    })?;
     failure.watch(|| writer.finish())?;
     rows.finish()
 }
 
 /// The selected rows as record batches, and their schema.
 pub(crate) fn select(
-    source: &Source,
+    parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let metadata = metadata(source)?;
-    let mut reader = reader(source, &metadata, None)?;
-    let mut selected = Vec::new();
-    while let Some(batch) = next(&mut reader)? {
-        if let Some(mask) = rows.mask(batch.num_rows())? {
-            let kept = catching(|| filter_record_batch(&batch, &mask)).map_err(wrong)?;
-            // The reader leaves out the metadata of the schema.
-            let kept = kept.and_then(|kept| kept.with_schema(metadata.schema().clone()));
-            selected.push(kept.map_err(wrong)?);
-        }
-    }
+    let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
+    let mut all = Vec::new();
+    selected(parts, &first, &mut rows, |kept| {
+        all.push(kept);
+        Ok(())
+    })?;
     rows.finish()?;
-    Ok((metadata.schema().clone(), selected))
+    Ok((first.schema().clone(), all))
 }
 
 const ARROW_SCHEMA: &str = "ARROW:schema";

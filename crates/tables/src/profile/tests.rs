@@ -152,26 +152,38 @@ fn tables_are_those_of_the_version() {
 
 #[test]
 fn names_and_versions() {
-    for name in [
-        "exact",
-        "text",
-        "email",
-        "phone:GB",
-        "sha256-hex",
-        "ipv4",
-        "integer:34",
+    for (name, id) in [
+        ("exact", "exact/2"),
+        ("exact/1", "exact/1"),
+        ("text", "text/1"),
+        ("email", "email/1"),
+        ("phone:GB", "phone/2"),
+        ("sha256-hex", "sha256-hex/1"),
+        ("ipv4", "ipv4/1"),
+        ("integer:34", "integer:34/1"),
+        ("integer", "integer/1"),
+        ("date", "date/1"),
+        ("uuid", "uuid/1"),
     ] {
         let profile: Profile = name.parse().unwrap();
         assert_eq!(profile.to_string(), name);
-        let id = profile.id();
-        let (kind, version) = id.split_once('/').unwrap();
-        assert!(name.starts_with(kind));
-        assert_eq!(version, if kind == "phone" { "2" } else { "1" });
+        assert_eq!(profile.id(), id);
+        // A version may be named, also that which a name has anyway.
+        let version = id.rsplit_once('/').unwrap().1;
+        let plain = name.strip_suffix("/1").unwrap_or(name);
+        assert_eq!(
+            format!("{plain}/{version}").parse::<Profile>().unwrap(),
+            profile
+        );
     }
     for name in [
         "",
         "Email",
-        "email/1",
+        "email/2",
+        "exact/3",
+        "exact/",
+        "phone:GB/1",
+        "integer:34/2",
         "phone",
         "phone:",
         "phone:GBR",
@@ -180,7 +192,6 @@ fn names_and_versions() {
         "phone:001",
         "sha256",
         "ipv6",
-        "integer",
         "integer:",
         "integer:0",
         "integer:65",
@@ -203,6 +214,9 @@ fn profiles() -> impl Strategy<Value = Profile> {
         Profile::Sha256Hex,
         Profile::Ipv4,
         "integer:20".parse().unwrap(),
+        Profile::AnyInteger,
+        Profile::Date,
+        Profile::Uuid,
     ])
 }
 
@@ -212,6 +226,9 @@ fn values() -> impl Strategy<Value = String> {
         any::<String>(),
         "[ +()0-9-]{0,20}",
         "[0-9]{1,7}",
+        "[+-]?0{0,2}[0-9]{1,30}(\\.0{0,3})?",
+        "[0-9]{3,4}-?[01][0-9]-?[0-3][0-9]([T ]00:00(:00)?(\\.0)?Z?)?",
+        "\\{?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}\\}?",
         "[0-9]{1,3}(\\.[0-9]{1,3}){3}",
         "\\PC{0,5}@\\PC{0,8}(\\.org)?",
         "[ a-zA-Z\u{ad}\u{301}\u{345}\u{3a3}ßİﬁ½\u{1e9e}\u{200b}]{0,12}",

@@ -2,8 +2,17 @@ use super::*;
 use crate::error::ErrorKind;
 use proptest::prelude::*;
 
+fn dialect(delimiter: u8) -> Dialect {
+    let csv = CsvOptions::default();
+    Dialect { delimiter, csv }
+}
+
 fn records(text: &[u8], delimiter: u8) -> Result<Vec<Vec<Vec<u8>>>> {
-    let mut records = Records::new(text, delimiter);
+    records_of(text, dialect(delimiter))
+}
+
+fn records_of(text: &[u8], dialect: Dialect) -> Result<Vec<Vec<Vec<u8>>>> {
+    let mut records = Records::new(text, dialect);
     let mut all = Vec::new();
     while records.next(true)? {
         all.push(
@@ -38,7 +47,7 @@ fn quotes_terminators_and_blank_lines() {
         records(text, b',').unwrap(),
         expected.map(|r| r.map_bytes())
     );
-    let mut all = Records::new(&text[..], b',');
+    let mut all = Records::new(&text[..], dialect(b','));
     let mut raw = Vec::new();
     let mut lines = Vec::new();
     while all.next(false).unwrap() {
@@ -77,7 +86,7 @@ fn rows_longer_than_the_buffer() {
         [format!("{long}\n").into_bytes(), long.clone().into_bytes()]
     );
     let endless = std::io::Read::chain(&b"\""[..], std::io::repeat(b'x'));
-    let error = Records::new(endless, b',').next(true).unwrap_err();
+    let error = Records::new(endless, dialect(b',')).next(true).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::RowTooLong { .. }));
 }
 
@@ -93,13 +102,43 @@ fn delimiters() {
         ("", b','),
     ] {
         assert_eq!(
-            char::from(guess_delimiter(text.as_bytes(), true)),
+            char::from(guess_delimiter(
+                text.as_bytes(),
+                true,
+                CsvOptions::default()
+            )),
             char::from(expected),
             "{text:?}"
         );
     }
-    let cut = guess_delimiter(b"a;b;c\n1;2;3\n4;5", false);
+    let cut = guess_delimiter(b"a;b;c\n1;2;3\n4;5", false, CsvOptions::default());
     assert_eq!(cut, b';');
+}
+
+#[test]
+fn other_quotes_escapes_and_none() {
+    let read = |text: &str, quote, escape| {
+        let csv = CsvOptions {
+            quote,
+            escape,
+            ..CsvOptions::default()
+        };
+        let delimiter = b',';
+        let all = records_of(text.as_bytes(), Dialect { delimiter, csv }).unwrap();
+        let row = all.concat();
+        row.iter()
+            .map(|field| String::from_utf8_lossy(field).into_owned())
+            .collect::<Vec<_>>()
+    };
+    let backslash = Some(b'\\');
+    assert_eq!(read("'a,b',\"c\n", Some(b'\''), None), ["a,b", "\"c"]);
+    assert_eq!(
+        read("\"a\\\",b\",\"c\\\\\",d\\e", Some(b'"'), backslash),
+        ["a\",b", "c\\", "d\\e"]
+    );
+    // Doubled quotes stay possible beside an escape.
+    assert_eq!(read("\"a\"\"b\"", Some(b'"'), backslash), ["a\"b"]);
+    assert_eq!(read("5\" disk,\"x\n", None, None), ["5\" disk", "\"x"]);
 }
 
 proptest! {
@@ -134,6 +173,26 @@ proptest! {
         // The csv crate takes an open quote to end with the file; here it is an error.
         if let Ok(ours) = records(&text, b',') {
             prop_assert_eq!(ours, by_csv_crate(&text, b','));
+        }
+    }
+
+    #[test]
+    fn any_dialect_is_read_as_the_csv_crate_does(
+        text in prop::collection::vec(prop::sample::select(b"ab,'\"\\\n".to_vec()), 0..60),
+        quote in prop::option::of(prop::sample::select(b"'\"".to_vec())),
+        escaped: bool,
+    ) {
+        let escape = (escaped && quote.is_some()).then_some(b'\\');
+        let csv = CsvOptions { quote, escape, ..CsvOptions::default() };
+        let mut theirs = ::csv::ReaderBuilder::new();
+        theirs.has_headers(false).flexible(true).quoting(quote.is_some()).escape(escape);
+        theirs.quote(quote.unwrap_or(b'"'));
+        if let Ok(ours) = records_of(&text, Dialect { delimiter: b',', csv }) {
+            let theirs: Vec<Vec<Vec<u8>>> = theirs.from_reader(&text[..])
+                .byte_records()
+                .map(|r| r.unwrap().iter().map(<[u8]>::to_vec).collect())
+                .collect();
+            prop_assert_eq!(ours, theirs);
         }
     }
 }

@@ -63,6 +63,10 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
 pub(crate) fn source(name: &str, bytes: impl Into<Vec<u8>>) -> Source {
     Source::from_bytes(name, bytes.into(), SourceOptions::default()).unwrap()
 }

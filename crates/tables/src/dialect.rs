@@ -1,0 +1,101 @@
+//! How delimited text is written.
+
+use crate::error::{Error, Result};
+
+/// What is not detected of CSV. The default is a header, and double quotes that are doubled inside quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// Whether the first row has the names of the columns; otherwise they are called 1, 2, and so on.
+    pub header: bool,
+    /// What stands around a field that has delimiters or line ends in it, one ASCII byte. `None` if fields are
+    /// never quoted.
+    pub quote: Option<u8>,
+    /// What stands before a quote inside quotes, besides another quote; one ASCII byte.
+    pub escape: Option<u8>,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions {
+            header: true,
+            quote: Some(b'"'),
+            escape: None,
+        }
+    }
+}
+
+/// CSV with its delimiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) delimiter: u8,
+    pub(crate) csv: CsvOptions,
+}
+
+impl Dialect {
+    /// Refuses what cannot be told apart. `delimiter` is the one that was asked for, if one was.
+    pub(crate) fn check(delimiter: Option<u8>, csv: CsvOptions) -> Result<()> {
+        let named = [
+            ("a delimiter", delimiter),
+            ("a quote", csv.quote),
+            ("an escape", csv.escape),
+        ];
+        for (i, (what, byte)) in named.iter().enumerate() {
+            let Some(byte) = byte else { continue };
+            let letter = char::from(*byte);
+            if !byte.is_ascii() || matches!(byte, b'\r' | b'\n' | 0) {
+                return Err(Error::usage(
+                    format!("{letter:?} cannot be {what}"),
+                    "give one ASCII character, such as ; or a tab",
+                ));
+            }
+            let same = named[..i].iter().find(|(_, other)| other == &Some(*byte));
+            if let Some((other, _)) = same {
+                let problem = format!("{letter:?} cannot be {what} and {other} at once");
+                return Err(Error::usage(problem, ""));
+            }
+        }
+        match csv {
+            CsvOptions {
+                quote: None,
+                escape: Some(_),
+                ..
+            } => Err(Error::usage(
+                "an escape is for quoted fields, and there are none without a quote",
+                "",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_told_apart_is_refused() {
+        let with = |quote, escape| CsvOptions {
+            quote,
+            escape,
+            ..CsvOptions::default()
+        };
+        let usual = CsvOptions::default();
+        assert!(Dialect::check(None, usual).is_ok());
+        assert!(Dialect::check(Some(b'\t'), with(Some(b'\''), Some(b'\\'))).is_ok());
+        assert!(Dialect::check(Some(b'"'), with(None, None)).is_ok());
+        for (delimiter, csv) in [
+            (Some(b'"'), usual),
+            (Some(b'\n'), usual),
+            (Some(0xe9), usual),
+            (None, with(Some(b'\r'), None)),
+            (None, with(Some(b'"'), Some(b'"'))),
+            (None, with(None, Some(b'\\'))),
+            (Some(b'\\'), with(Some(b'"'), Some(b'\\'))),
+        ] {
+            assert!(
+                Dialect::check(delimiter, csv).is_err(),
+                "{delimiter:?} {csv:?}"
+            );
+        }
+    }
+}

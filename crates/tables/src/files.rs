@@ -1,0 +1,154 @@
+//! The files that an input names: itself, those of a directory, those that fit a pattern.
+
+use std::path::{Path, PathBuf};
+
+use glob::{MatchOptions, glob_with};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The files of all inputs, ordered by path.
+pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for input in inputs {
+        match pattern(input) {
+            Some(pattern) => fitting(pattern, &mut files).map_err(|e| e.in_path(pattern))?,
+            None => add(input, &mut files)?,
+        }
+    }
+    files.sort();
+    if let Some(twice) = files.windows(2).find(|pair| pair[0] == pair[1]) {
+        let name = twice[0].display().to_string();
+        return Err(Error::usage("is named twice", "").in_path(&name));
+    }
+    Ok(files)
+}
+
+/// A path that is a pattern. Brackets and stars may be in names too.
+fn pattern(input: &Path) -> Option<&str> {
+    let text = input
+        .to_str()
+        .filter(|text| text.contains(['*', '?', '[']))?;
+    input.symlink_metadata().is_err().then_some(text)
+}
+
+/// A file, or the files of a directory.
+fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if path.is_dir() {
+        return directory(path, files).map_err(|e| e.in_path(&path.display().to_string()));
+    }
+    files.push(path.to_owned());
+    Ok(())
+}
+
+/// The files that fit a pattern, and those of the directories that do.
+fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
+    let options = MatchOptions {
+        require_literal_leading_dot: true,
+        ..MatchOptions::new()
+    };
+    let paths = glob_with(pattern, options)
+        .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg), ""))?;
+    let of_pattern = Path::new(pattern).file_name();
+    let wants_hidden = of_pattern.is_some_and(|name| name.to_string_lossy().starts_with('_'));
+    let before = files.len();
+    for path in paths {
+        let path = path.map_err(|e| Error::new(ErrorKind::Unreadable(e.into())))?;
+        if wants_hidden || !is_no_data(&path) {
+            add(&path, files)?;
+        }
+    }
+    match files.len() {
+        after if after == before => Err(Error::new(ErrorKind::NoFiles)),
+        _ => Ok(()),
+    }
+}
+
+/// The files of a directory. Directories in it are refused: the files in them would be missing, and what the names
+/// of such directories say, as in `year=2024`, is in no file.
+fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let unreadable = |e| Error::new(ErrorKind::Unreadable(e));
+    let before = files.len();
+    for entry in path.read_dir().map_err(unreadable)? {
+        let found = entry.map_err(unreadable)?.path();
+        let name = found.file_name().unwrap_or_default().to_string_lossy();
+        if name == "_delta_log" {
+            let what = "a Delta table, whose log says which of its files count";
+            return Err(Error::unsupported(what));
+        }
+        if is_no_data(&found) {
+            continue;
+        }
+        if found.is_dir() {
+            let name = name.into_owned();
+            return Err(Error::new(ErrorKind::Subdirectory { name }));
+        }
+        files.push(found);
+    }
+    match files.len() {
+        after if after == before => Err(Error::new(ErrorKind::NoFiles)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is one of those that hold no data: `_SUCCESS`, `_metadata`, `.part-0.crc`.
+fn is_no_data(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".") || name.as_encoded_bytes().starts_with(b"_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorClass;
+
+    #[test]
+    fn directories_patterns_and_files_in_order_of_their_paths() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir(at("d")).unwrap();
+        std::fs::create_dir(at("empty")).unwrap();
+        for name in ["b.csv", "a.csv", "c[1].csv", "_x.csv", ".h.csv"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        for name in ["part-10", "part-2", "_SUCCESS", ".part-2.crc"] {
+            std::fs::write(at("d").join(name), "").unwrap();
+        }
+        let names = |inputs: &[&str]| -> Result<Vec<String>> {
+            let inputs: Vec<PathBuf> = inputs.iter().map(|name| at(name)).collect();
+            let relative = |file: &PathBuf| {
+                let file = file.strip_prefix(place.path()).unwrap();
+                file.to_str().unwrap().to_owned()
+            };
+            Ok(expand(&inputs)?.iter().map(relative).collect())
+        };
+        for (inputs, expected) in [
+            (&["b.csv", "a.csv"][..], &["a.csv", "b.csv"][..]),
+            (&["d"], &["d/part-10", "d/part-2"]),
+            (&["*.csv"], &["a.csv", "b.csv", "c[1].csv"]),
+            (&["_*.csv"], &["_x.csv"]),
+            (&["c[1].csv"], &["c[1].csv"]),
+            (&["[ab].csv"], &["a.csv", "b.csv"]),
+            (&["b.csv", "d/part-?"], &["b.csv", "d/part-2"]),
+            (&["?"], &["d/part-10", "d/part-2"]),
+            (&["none.csv"], &["none.csv"]),
+        ] {
+            assert_eq!(names(inputs).unwrap(), expected, "{inputs:?}");
+        }
+        for (inputs, class) in [
+            (&["none*"][..], ErrorClass::Data),
+            (&["empty"], ErrorClass::Data),
+            (&["a.csv", "?.csv"], ErrorClass::Usage),
+            (&["a**"], ErrorClass::Usage),
+        ] {
+            let error = names(inputs).unwrap_err();
+            assert_eq!(error.class(), class, "{inputs:?}: {error}");
+            assert!(error.place().path.is_some());
+        }
+        for (name, what) in [("year=2024", "year=2024"), ("_delta_log", "Delta")] {
+            std::fs::create_dir(at("d").join(name)).unwrap();
+            let error = names(&["d"]).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            std::fs::remove_dir(at("d").join(name)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where the wanted columns are: by their names, or by paths below structs.
+
+use arrow_schema::{DataType, Field, Fields};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::wanted::Wanted;
+
+/// The index of each wanted column among `names`.
+pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {
+    wanted
+        .names()
+        .map(|column| {
+            let mut places = (0..names.len()).filter(|i| names[*i].as_ref() == column);
+            let kind = match (places.next(), places.next()) {
+                (Some(place), None) => return Ok(place),
+                (Some(_), Some(_)) => ErrorKind::AmbiguousColumn,
+                (None, _) => ErrorKind::MissingColumn {
+                    available: names.iter().map(|n| n.as_ref().to_owned()).collect(),
+                },
+            };
+            Err(Error::new(kind).in_column(column))
+        })
+        .collect()
+}
+
+/// Where a column is: the index of the one at the top, and of the field in each struct below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldPath {
+    pub(crate) root: usize,
+    pub(crate) below: Vec<usize>,
+}
+
+/// Where each wanted column is in a schema; its type must be usable as a key, or as values.
+pub(crate) fn find_fields(fields: &Fields, wanted: Wanted<'_>) -> Result<Vec<FieldPath>> {
+    let find = |(i, name)| {
+        let in_column = |kind| Error::new(kind).in_column(name);
+        let (path, field) = find_field(fields, name)
+            .map_err(in_column)?
+            .ok_or_else(|| wanted.missing(i, names(fields)))?;
+        let found = || field.data_type().to_string();
+        match i == wanted.value_index() {
+            true if !can_be_value(field.data_type()) => {
+                Err(in_column(ErrorKind::ValueType { found: found() }))
+            }
+            false if !can_be_key(field.data_type(), wanted.takes_floats(i)) => {
+                Err(in_column(ErrorKind::KeyType { found: found() }))
+            }
+            _ => Ok(path),
+        }
+    };
+    wanted.names().enumerate().map(find).collect()
+}
+
+/// Where a field is, by its whole name, or else by a path: a struct's name, a dot, and the rest of the path in it.
+fn find_field<'f>(
+    fields: &'f Fields,
+    name: &str,
+) -> std::result::Result<Option<(FieldPath, &'f Field)>, ErrorKind> {
+    let called = |name: &str| -> std::result::Result<Option<usize>, ErrorKind> {
+        let mut places = (0..fields.len()).filter(|i| fields[*i].name() == name);
+        match (places.next(), places.next()) {
+            (_, Some(_)) => Err(ErrorKind::AmbiguousColumn),
+            (place, None) => Ok(place),
+        }
+    };
+    if let Some(root) = called(name)? {
+        let below = Vec::new();
+        return Ok(Some((FieldPath { root, below }, &fields[root])));
+    }
+    let Some((head, rest)) = name.split_once('.') else {
+        return Ok(None);
+    };
+    let Some(root) = called(head)? else {
+        return Ok(None);
+    };
+    let DataType::Struct(children) = fields[root].data_type() else {
+        return Ok(None);
+    };
+    Ok(find_field(children, rest)?.map(|(path, field)| {
+        let below = [&[path.root], &path.below[..]].concat();
+        (FieldPath { root, below }, field)
+    }))
+}
+
+/// All names of columns and paths of fields.
+fn names(fields: &Fields) -> Vec<String> {
+    let mut all = Vec::new();
+    for field in fields {
+        all.push(field.name().clone());
+        if let DataType::Struct(children) = field.data_type() {
+            let below = names(children).into_iter();
+            all.extend(below.map(|name| format!("{}.{name}", field.name())));
+        }
+    }
+    all
+}
+
+/// Floats have no exact text, and their equality is a trap, unless they stand for whole numbers; nested values have no
+/// agreed text.
+fn can_be_key(data_type: &DataType, floats: bool) -> bool {
+    use DataType as T;
+    match data_type {
+        T::Dictionary(_, values) => can_be_key(values, floats) && !is_indexed(values),
+        T::RunEndEncoded(_, values) => {
+            can_be_key(values.data_type(), floats) && !is_indexed(values.data_type())
+        }
+        T::Float32 | T::Float64 => floats,
+        T::Null | T::Boolean | T::Date32 | T::Date64 | T::Time32(_) | T::Time64(_) => true,
+        T::Timestamp(_, _) | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => true,
+        T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// Numbers with an exact text, and text.
+fn can_be_value(data_type: &DataType) -> bool {
+    use DataType as T;
+    match data_type {
+        T::Dictionary(_, values) => can_be_value(values) && !is_indexed(values),
+        T::RunEndEncoded(_, values) => {
+            can_be_value(values.data_type()) && !is_indexed(values.data_type())
+        }
+        T::Null | T::Utf8 | T::LargeUtf8 | T::Utf8View => true,
+        T::Decimal32(_, _) | T::Decimal64(_, _) | T::Decimal128(_, _) | T::Decimal256(_, _) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// The columns at the top without repetition in rising order, and where each of `wanted` is among them:
+/// projections keep the order of the schema.
+pub(crate) fn projection(wanted: &[FieldPath]) -> (Vec<usize>, Vec<FieldPath>) {
+    let mut roots: Vec<usize> = wanted.iter().map(|path| path.root).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let places = wanted.iter().map(|path| FieldPath {
+        root: roots.partition_point(|root| *root < path.root),
+        below: path.below.clone(),
+    });
+    let places = places.collect();
+    (roots, places)
+}
+
+/// Whether rows of such a column refer to values elsewhere; these are not nested.
+pub(crate) fn is_indexed(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..)
+    )
+}

@@ -1,0 +1,40 @@
+//! How tables are opened.
+
+use std::path::PathBuf;
+
+use crate::dialect::CsvOptions;
+use crate::encoding::Encoding;
+use crate::format::Format;
+
+/// How often a table is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passes {
+    /// For its keys alone.
+    One,
+    /// For its keys, and again for the rows of a result.
+    #[default]
+    Two,
+}
+
+/// How to open a table. The default detects everything that can be.
+#[derive(Clone, Debug, Default)]
+pub struct SourceOptions {
+    /// The format. Otherwise by the first bytes where they tell, then by the name, then CSV.
+    pub format: Option<Format>,
+    /// The delimiter of CSV, one ASCII byte. Otherwise a tab if the name ends in `.tsv`, or
+    /// whichever of comma, semicolon, tab and bar fits the first rows best.
+    pub delimiter: Option<u8>,
+    /// What else there is to know of CSV.
+    pub csv: CsvOptions,
+    /// The encoding of CSV and JSON Lines. Otherwise UTF-8; results of other encodings are UTF-8 too.
+    pub encoding: Option<Encoding>,
+    /// How often the table will be read. Text that comes through a pipe and is read once is not copied; any
+    /// other piped input is.
+    pub passes: Passes,
+    /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
+    /// is an error.
+    pub allow_no_rows: bool,
+    /// Directory for the copy of piped input, which is encrypted and has no name. Otherwise the system's
+    /// directory for temporary files, which is `TMPDIR` if that is set.
+    pub scratch: Option<PathBuf>,
+}

@@ -1,0 +1,275 @@
+//! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+
+use crate::backing::{Backing, Handle, Stamp, open_error};
+use crate::compression::Compression;
+use crate::dialect::{CsvOptions, Dialect};
+use crate::encoding::Encoding;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
+use crate::options::{Passes, SourceOptions};
+use crate::records::guess_delimiter;
+use crate::scratch::ScratchFile;
+use crate::sniff;
+use crate::text::read_error;
+
+/// One file of a table.
+#[derive(Debug)]
+pub(crate) struct Part {
+    name: String,
+    backing: Backing,
+    stamp: Stamp,
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "only Parquet asks")
+    )]
+    passes: Passes,
+    format: Format,
+    compression: Option<Compression>,
+    encoding: Option<Encoding>,
+    dialect: Dialect,
+    /// Whether it is an Arrow stream, and not a file.
+    arrow_stream: bool,
+    /// Whether there is not a byte in it.
+    empty: bool,
+}
+
+impl Part {
+    /// Opens a file; `-` is standard input.
+    pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Part> {
+        if path.as_os_str() == "-" {
+            return Part::from_reader("standard input", io::stdin(), options);
+        }
+        let name = path.display().to_string();
+        let open = || {
+            let metadata = std::fs::metadata(path).map_err(open_error)?;
+            if metadata.is_dir() {
+                return Err(Error::new(ErrorKind::IsDirectory));
+            }
+            let file = File::open(path).map_err(open_error)?;
+            Ok((metadata, file))
+        };
+        let result: Result<(Metadata, File)> = { open }();
+        let (metadata, file) = result.map_err(|e| e.in_path(&name))?;
+        if !metadata.is_file() {
+            return Part::from_reader(&name, file, options);
+        }
+        let backing = Backing::Path(path.to_owned());
+        Part::build(&name, backing, Stamp::of(&metadata), options)
+    }
+
+    /// A part from a reader, as [`Source::from_reader`](crate::Source::from_reader) says.
+    pub(crate) fn from_reader(
+        name: &str,
+        mut input: impl Read + Send + 'static,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        let in_path = |e: Error| e.in_path(name);
+        let mut start = Vec::new();
+        if options.passes == Passes::One {
+            input
+                .by_ref()
+                .take(sniff::SAMPLE_BYTES)
+                .read_to_end(&mut start)
+                .map_err(|e| in_path(read_error(e)))?;
+        }
+        let start = Bytes::from(start);
+        if options.passes == Passes::One {
+            let mut part = Part::from_bytes(name, start.clone(), options)?;
+            if part.format.is_text() {
+                let whole = Cursor::new(start).chain(input);
+                part.backing = Backing::Pipe(Mutex::new(Some(Box::new(whole))));
+                return Ok(part);
+            }
+        }
+        let directory = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let whole = Cursor::new(start).chain(input);
+        let copy = ScratchFile::copy(&directory, whole, read_error, |e| {
+            Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input")
+        });
+        let backing = Backing::Scratch(Arc::new(copy.map_err(in_path)?));
+        Part::build(name, backing, Stamp::PRIVATE, options)
+    }
+
+    pub(crate) fn from_bytes(name: &str, bytes: Bytes, options: &SourceOptions) -> Result<Part> {
+        Part::build(name, Backing::Bytes(bytes), Stamp::PRIVATE, options)
+    }
+
+    pub(crate) fn from_batches(
+        name: &str,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        options: &SourceOptions,
+    ) -> Part {
+        Part {
+            format: Format::Arrow,
+            arrow_stream: true,
+            ..Part::new(
+                name,
+                Backing::Batches(schema, batches),
+                Stamp::PRIVATE,
+                options,
+            )
+        }
+    }
+
+    /// The record batches and their schema, if the part is those.
+    pub(crate) fn batches(&self) -> Option<(&SchemaRef, &[RecordBatch])> {
+        match &self.backing {
+            Backing::Batches(schema, batches) => Some((schema, batches)),
+            _ => None,
+        }
+    }
+
+    fn new(name: &str, backing: Backing, stamp: Stamp, options: &SourceOptions) -> Part {
+        Part {
+            name: name.to_owned(),
+            backing,
+            stamp,
+            passes: options.passes,
+            format: Format::Csv,
+            compression: None,
+            encoding: options.encoding,
+            dialect: Dialect {
+                delimiter: b',',
+                csv: options.csv,
+            },
+            arrow_stream: false,
+            empty: false,
+        }
+    }
+
+    fn build(name: &str, backing: Backing, stamp: Stamp, options: &SourceOptions) -> Result<Part> {
+        let mut part = Part::new(name, backing, stamp, options);
+        part.detect(options).map_err(|e| e.in_path(name))?;
+        Ok(part)
+    }
+
+    fn detect(&mut self, options: &SourceOptions) -> Result<()> {
+        Dialect::check(options.delimiter, options.csv)?;
+        let found = sniff::sniff(self.handle()?, &self.name, options.format, self.encoding)?;
+        self.format = found.format;
+        self.compression = found.compression;
+        self.empty = found.sample.is_empty() && found.whole;
+        self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
+        if self.empty && !self.format.is_text() {
+            return Err(Error::new(ErrorKind::Empty));
+        }
+        if self.format != Format::Csv && options.csv != CsvOptions::default() {
+            let problem = format!(
+                "a header, a quote and an escape are for CSV, not {}",
+                self.format
+            );
+            return Err(Error::usage(problem, "leave these options away"));
+        }
+        if !self.format.is_text() && self.encoding.is_some() {
+            let problem = format!("an encoding is for text, not {}", self.format);
+            return Err(Error::usage(problem, "leave --encoding away"));
+        }
+        if self.format == Format::Csv {
+            self.dialect.delimiter = match options.delimiter {
+                Some(delimiter) => delimiter,
+                None if sniff::is_tsv(&self.name) => b'\t',
+                None => guess_delimiter(&found.sample, found.whole, options.csv),
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes it a part of a table that begins with `first`, whose delimiter counts.
+    pub(crate) fn follow(&mut self, first: &Part) -> Result<()> {
+        if self.empty && first.format.is_text() {
+            self.format = first.format;
+        }
+        if self.format != first.format {
+            let (format, than) = (self.format.name(), first.name.clone());
+            return Err(Error::new(ErrorKind::OtherColumns {
+                than,
+                how: format!("it is {format}, not {}", first.format),
+            })
+            .in_path(&self.name));
+        }
+        self.dialect = first.dialect;
+        Ok(())
+    }
+
+    /// What the part is called in messages: its path, or `standard input`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    pub(crate) fn passes(&self) -> Passes {
+        self.passes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    pub(crate) fn is_arrow_stream(&self) -> bool {
+        self.arrow_stream
+    }
+
+    /// Fails if the file is not the one that was opened, or has been written to.
+    pub(crate) fn verify_unchanged(&self) -> Result<()> {
+        match self.backing.has_changed(&self.stamp) {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Changed)),
+        }
+    }
+
+    /// Whether `metadata` is of the file itself.
+    pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
+        self.stamp.is_same_file(metadata)
+    }
+
+    /// Whether both are the same file.
+    pub(crate) fn is_same_as(&self, other: &Part) -> bool {
+        self.stamp.is_same_as(&other.stamp)
+    }
+
+    /// The error of a second pass over this part. What cannot be written is not its fault.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Unwritable(_) => error,
+            _ => error.in_path(&self.name),
+        }
+    }
+
+    /// The raw bytes, from the start.
+    pub(crate) fn handle(&self) -> Result<Handle> {
+        self.backing.handle()
+    }
+
+    /// The text, from the start, decompressed and in UTF-8.
+    pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
+        let mut text = self.backing.stream()?;
+        if let Some(compression) = self.compression {
+            text = compression.decompress(text).map_err(read_error)?;
+        }
+        Ok(match self.encoding {
+            Some(encoding) => encoding.reader(text),
+            None => text,
+        })
+    }
+}

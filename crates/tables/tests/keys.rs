@@ -1,0 +1,208 @@
+//! Keys that are equal by value, and what a dry run says of those that are not.
+
+mod common;
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
+    Float32Array, Float64Array, Int64Array,
+};
+use common::*;
+use vesica_tables::*;
+
+/// The items of the column `k` of a table in memory, under a profile.
+fn items(name: &str, bytes: impl Into<Vec<u8>>, profile: &str) -> Result<Keys> {
+    let key = KeySpec::parse("k", &[format!("k={profile}")])?;
+    read_keys(&source(name, bytes), &key)
+}
+
+fn column(array: impl arrow_array::Array + 'static) -> Vec<u8> {
+    parquet(&batch(&[("k", Arc::new(array) as ArrayRef)]))
+}
+
+fn decimals(unscaled: &[i128], scale: i8) -> Vec<u8> {
+    let array = Decimal128Array::from_iter_values(unscaled.iter().copied());
+    column(array.with_precision_and_scale(20, scale).unwrap())
+}
+
+#[test]
+fn decimals_are_equal_by_value_since_the_second_version() {
+    let expected = items("t.csv", "k,x\n12.5,\n7,\n-0.05,\n0,\n", "exact").unwrap();
+    for scale in [2, 3, 6] {
+        let unit = 10i128.pow(scale as u32) / 100;
+        let bytes = decimals(&[1250, 700, -5, 0].map(|n| n * unit), scale);
+        let found = items("t.parquet", bytes.clone(), "exact").unwrap();
+        assert_eq!(found.digests(), expected.digests(), "{scale}");
+        assert_eq!(found.counts().changed, 0);
+        let first = items("t.parquet", bytes, "exact/1").unwrap();
+        assert_ne!(first.digests(), expected.digests(), "{scale}");
+    }
+    let first = items("t.csv", "k,x\n12.50,\n7.00,\n-0.05,\n0.00,\n", "exact/1").unwrap();
+    let found = items("t.parquet", decimals(&[1250, 700, -5, 0], 2), "exact/1").unwrap();
+    assert_eq!(found.digests(), first.digests());
+}
+
+#[test]
+fn integers_are_equal_by_value_in_every_format() {
+    const LARGE: i64 = (1 << 53) - 1;
+    let ours = Int64Array::from(vec![Some(7), None, Some(-12), Some(0), Some(LARGE)]);
+    let expected = items("t.parquet", column(ours), "integer").unwrap();
+    assert_eq!(expected.counts().blanks, 1);
+    let floats = [Some(7.0), None, Some(-12.0), Some(-0.0), Some(LARGE as f64)];
+    let nan = [7.0, f64::NAN, -12.0, 0.0, LARGE as f64];
+    let csv = "k,x\n+007,\n,\n-12.0,\n-0.00,\n9007199254740991,\n";
+    let json = "{\"k\":7.0}\n{\"k\":null}\n{\"k\":-12}\n{\"k\":\"0\"}\n{\"k\":9007199254740991}\n";
+    for (name, bytes) in [
+        ("t.parquet", column(Float64Array::from(floats.to_vec()))),
+        ("t.parquet", column(Float64Array::from(nan.to_vec()))),
+        ("t.csv", csv.as_bytes().to_vec()),
+        ("t.jsonl", json.as_bytes().to_vec()),
+    ] {
+        let found = items(name, bytes, "integer").unwrap();
+        assert_eq!(found.digests(), expected.digests(), "{name}");
+        assert_eq!(found.row_items(), expected.row_items());
+    }
+    let small = Float32Array::from(vec![7.0, 16_777_215.0, 16_777_216.0, 7.5, f32::INFINITY]);
+    let found = items("t.parquet", column(small), "integer").unwrap();
+    assert_eq!((found.counts().items, found.counts().invalid), (2, 3));
+    let large = Float64Array::from(vec![(LARGE + 1) as f64, 1e300]);
+    let found = items("t.parquet", column(large), "integer").unwrap();
+    assert_eq!(found.counts().invalid, 2);
+    let decimal = items("t.parquet", decimals(&[700, -1200, 750], 2), "integer").unwrap();
+    assert_eq!(decimal.digests(), &expected.digests()[..2]);
+    let exponent = items("t.jsonl", "{\"k\":1e3}\n{\"k\":7.0}\n", "integer").unwrap();
+    assert_eq!((exponent.counts().items, exponent.counts().invalid), (1, 1));
+}
+
+#[test]
+fn floats_are_refused_with_advice() {
+    let floats = column(Float64Array::from(vec![7.0]));
+    for (name, bytes) in [
+        ("t.parquet", floats),
+        ("t.jsonl", b"{\"k\":7.0}\n".to_vec()),
+    ] {
+        for profile in ["exact", "text", "integer:20", "date"] {
+            let error = items(name, bytes.clone(), profile).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::KeyType { .. }),
+                "{profile}"
+            );
+            assert!(error.hint().unwrap().contains("--normalize COL=integer"));
+        }
+    }
+}
+
+#[test]
+fn dates_and_uuids_are_equal_in_every_format() {
+    let expected = items("t.csv", "k,x\n20240229,\n1970-01-01 00:00:00,\n", "date").unwrap();
+    let days = items(
+        "t.parquet",
+        column(Date32Array::from(vec![19_782, 0])),
+        "date",
+    )
+    .unwrap();
+    assert_eq!(days.digests(), expected.digests());
+    let text = "{\"k\":\"2024-02-29T00:00:00Z\"}\n{\"k\":\"1970-01-01\"}\n";
+    let json = items("t.jsonl", text, "date").unwrap();
+    assert_eq!(json.digests(), expected.digests());
+
+    let bytes: [u8; 16] = std::array::from_fn(|i| 17 * i as u8);
+    let uuid = "{00112233-4455-6677-8899-AABBCCDDEEFF}";
+    let expected = items("t.csv", format!("k,x\n{uuid},\n"), "uuid").unwrap();
+    let fixed = FixedSizeBinaryArray::try_from_iter([bytes].into_iter()).unwrap();
+    for column in [column(fixed), column(BinaryArray::from_vec(vec![&bytes]))] {
+        let found = items("t.parquet", column, "uuid").unwrap();
+        assert_eq!(found.digests(), expected.digests());
+    }
+}
+
+fn warnings(name: &str, bytes: impl Into<Vec<u8>>, key: &KeySpec) -> Vec<String> {
+    check(&source(name, bytes), key).unwrap().warnings
+}
+
+#[test]
+fn a_check_warns_of_words_for_null() {
+    let text = "k,x\nNULL,1\n\\N,2\nn/a,3\nNone,4\nnan,5\nNancy,6\n";
+    let told = warnings("t.csv", text, &key("k"));
+    assert!(
+        told.iter()
+            .any(|w| w.contains("5 values that are words for null")),
+        "{told:?}"
+    );
+    let nulls = ["NULL", "\\N", "n/a", "None", "nan"].map(str::to_owned);
+    let with_nulls = key("k").with_nulls(nulls.to_vec());
+    assert_eq!(warnings("t.csv", text, &with_nulls), [""; 0]);
+    let keys = read_keys(&source("t.csv", text), &with_nulls).unwrap();
+    assert_eq!((keys.counts().blanks, keys.counts().items), (5, 1));
+    // No e-mail address is one of them.
+    let email = KeySpec::parse("k", &["k=email"]).unwrap();
+    let told = warnings("t.csv", "k,x\nNULL,1\na@b.org,2\n", &email);
+    assert!(
+        !told.iter().any(|w| w.contains("words for null")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn nulls_are_the_same_in_every_format() {
+    let nulls = key("k").with_nulls(vec!["0".into()]);
+    for (name, bytes) in [
+        ("t.csv", b"k,x\n0,1\n00,1\n7,1\n".to_vec()),
+        ("t.jsonl", b"{\"k\":0}\n{\"k\":\"0\"}\n{\"k\":7}\n".to_vec()),
+        ("t.parquet", column(Int64Array::from(vec![0, 0, 7]))),
+    ] {
+        let keys = read_keys(&source(name, bytes), &nulls).unwrap();
+        let blanks = if name == "t.csv" { 1 } else { 2 };
+        assert_eq!(keys.counts().blanks, blanks, "{name}");
+    }
+}
+
+#[test]
+fn a_check_warns_of_keys_that_other_formats_write_otherwise() {
+    let k = key("k");
+    let raw = BinaryArray::from_vec(vec![b"\xff\xfe", b"ab"]);
+    for (name, bytes, words) in [
+        (
+            "t.parquet",
+            decimals(&[1250], 2),
+            "written as 12.5, without zeros",
+        ),
+        (
+            "t.parquet",
+            column(BooleanArray::from(vec![true])),
+            "true and false",
+        ),
+        (
+            "t.parquet",
+            column(raw),
+            "1 value of bytes that are no text",
+        ),
+        (
+            "t.csv",
+            b"k,x\n7.0,1\n8,1\n".to_vec(),
+            "1 value such as 7.0",
+        ),
+        (
+            "t.jsonl",
+            b"{\"k\":7}\n{\"k\":\"x\"}\n".to_vec(),
+            "mixes types",
+        ),
+    ] {
+        let told = warnings(name, bytes, &k);
+        assert!(told.iter().any(|w| w.contains(words)), "{words}: {told:?}");
+    }
+    let first = KeySpec::parse("k", &["k=exact/1"]).unwrap();
+    let told = warnings("t.parquet", decimals(&[1250], 2), &first);
+    assert!(
+        told.iter().any(|w| w.contains("all digits of the scale")),
+        "{told:?}"
+    );
+    // Where a profile compares values, there is nothing to warn of.
+    let integer = KeySpec::parse("k", &["k=integer"]).unwrap();
+    assert_eq!(warnings("t.csv", "k,x\n7.0,1\n8,1\n", &integer), [""; 0]);
+    assert_eq!(
+        warnings("t.parquet", decimals(&[700], 2), &integer),
+        [""; 0]
+    );
+}

@@ -1,0 +1,455 @@
+//! One table in several files, and texts that are not plain UTF-8 with a header.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RunArray, StringArray, StructArray,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field, Fields};
+use common::*;
+use vesica_tables::*;
+
+/// Writes files and opens the inputs as one table.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with(files: &[(&str, Vec<u8>)]) -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        for (name, bytes) in files {
+            let path = place.at(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn open(&self, inputs: &[&str], options: &SourceOptions) -> Result<Source> {
+        let inputs: Vec<PathBuf> = inputs.iter().map(|name| self.at(name)).collect();
+        Source::open_all(&inputs, options)
+    }
+
+    fn source(&self, inputs: &[&str]) -> Source {
+        self.open(inputs, &SourceOptions::default()).unwrap()
+    }
+
+    /// The error of a first pass over `id`.
+    fn fails(&self, inputs: &[&str]) -> Error {
+        let source = self.open(inputs, &SourceOptions::default());
+        let error = source.and_then(|source| read_keys(&source, &key("id")));
+        let error = error.unwrap_err();
+        assert!(!error.to_string().contains('\n'), "{error}");
+        assert!(error.hint().is_none_or(|hint| !hint.contains('\n')));
+        error
+    }
+}
+
+fn texts(files: &[(&str, &str)]) -> Place {
+    let files = files
+        .iter()
+        .map(|(name, text)| (*name, text.as_bytes().to_vec()));
+    Place::with(&files.collect::<Vec<_>>())
+}
+
+fn numbers(range: std::ops::Range<i32>) -> RecordBatch {
+    let text = StringArray::from_iter_values(range.clone().map(|i| format!("v{i}")));
+    batch(&[
+        (
+            "id",
+            Arc::new(Int32Array::from_iter_values(range)) as ArrayRef,
+        ),
+        ("x", Arc::new(text)),
+    ])
+}
+
+#[test]
+fn csv_files_are_one_table() {
+    let place = texts(&[
+        ("d/part-0.csv", ""),
+        ("d/part-1.csv", "\u{feff}id;x\r\n1;a\r\n2;b"),
+        ("d/part-2.csv", "id;x\n"),
+        ("d/part-3.csv", "\n"),
+        ("d/part-4.csv", "id;x\n3;c\n1;d"),
+        ("d/_SUCCESS", ""),
+        ("d/.part-1.csv.crc", "crc"),
+    ]);
+    let source = place.source(&["d"]);
+    assert_eq!((source.files(), source.csv_delimiter()), (5, Some(b';')));
+    assert_eq!(Path::new(source.name()), place.at("d"));
+    let keys = read_keys(&source, &key("id")).unwrap();
+    assert_eq!(keys.row_items(), [0, 1, 2, 0]);
+    let found = String::from_utf8(filtered(&source, "id", |_| true)).unwrap();
+    assert_eq!(found, "\u{feff}id;x\r\n1;a\r\n2;b\r\n3;c\n1;d");
+    let found = String::from_utf8(filtered(&source, "id", |i| i == 2)).unwrap();
+    assert_eq!(found, "\u{feff}id;x\r\n3;c\n");
+    let check = check(&source, &key("id")).unwrap();
+    assert_eq!((check.files, check.counts.rows), (5, 4));
+
+    // The order of the inputs does not count.
+    let source = place.source(&["d/part-4.csv", "d/part-1.csv"]);
+    assert!(
+        source.name().ends_with("part-1.csv and 1 more"),
+        "{}",
+        source.name()
+    );
+    assert_eq!(filtered(&source, "id", |_| true).len(), 26);
+}
+
+#[test]
+fn json_lines_are_one_table_and_fields_may_be_absent() {
+    let place = texts(&[
+        ("a.jsonl", "{\"x\":1}"),
+        ("b.jsonl", "\n"),
+        ("c.jsonl", "{\"id\":1}\n{\"x\":2}"),
+        ("d.jsonl", ""),
+    ]);
+    let source = place.source(&["*.jsonl"]);
+    assert_eq!(read_keys(&source, &key("id")).unwrap().row_items().len(), 3);
+    let keys = read_keys(&source, &key("id")).unwrap();
+    let mut out = Vec::new();
+    let mut all = keys.rows_of(&[true]);
+    all.insert(0);
+    all.insert(2);
+    write_rows_to(&source, &all, &mut out).unwrap();
+    assert_eq!(out, b"{\"x\":1}\n{\"id\":1}\n{\"x\":2}");
+    let error = place.fails(&["a.jsonl", "b.jsonl"]);
+    assert!(matches!(error.kind(), ErrorKind::MissingColumn { .. }));
+}
+
+type Write = fn(&RecordBatch) -> Vec<u8>;
+
+#[test]
+fn files_of_batches_are_one_table() {
+    for (extension, write) in [
+        ("parquet", parquet as Write),
+        ("arrow", arrow_file),
+        ("arrows", arrow_stream),
+    ] {
+        let name = |i: i32| format!("part-{i}.{extension}");
+        let place = Place::with(&[
+            (&name(0), write(&numbers(0..9))),
+            (&name(1), write(&numbers(9..9))),
+            (&name(2), write(&numbers(7..20))),
+        ]);
+        let source = place.source(&[&format!("part-*.{extension}")]);
+        let keys = read_keys(&source, &key("id")).unwrap();
+        assert_eq!(keys.counts().rows, 22, "{extension}");
+        assert_eq!(keys.digests().len(), 20);
+        let rows = keys.rows_of(&keys.matched([0, 8, 19]).unwrap());
+        let (_, batches) = select_rows(&source, &rows).unwrap();
+        let ids: Vec<i32> = batches
+            .iter()
+            .flat_map(|b| {
+                b["id"]
+                    .as_any()
+                    .downcast_ref::<Int32Array>()
+                    .unwrap()
+                    .values()
+            })
+            .copied()
+            .collect();
+        assert_eq!(ids, [0, 8, 8, 19]);
+        let written = filtered(&source, "id", |i| [0, 8, 19].contains(&i));
+        let back = common::source(&format!("t.{extension}"), written);
+        assert_eq!(read_keys(&back, &key("x")).unwrap().counts().rows, 4);
+    }
+}
+
+#[test]
+fn files_that_are_not_alike_are_named() {
+    let place = Place::with(&[
+        ("a.csv", b"id,x\n1,2\n".to_vec()),
+        ("b.csv", b"x,id\n2,1\n".to_vec()),
+        ("c.csv", b"id,y\n1,2\n".to_vec()),
+        ("d.jsonl", b"{\"id\":1}\n".to_vec()),
+        ("e.parquet", parquet(&numbers(0..3))),
+        (
+            "f.parquet",
+            parquet(&batch(&[(
+                "id",
+                Arc::new(Int32Array::from_iter_values(0..3)) as ArrayRef,
+            )])),
+        ),
+        (
+            "g.parquet",
+            parquet(&batch(&[
+                (
+                    "id",
+                    Arc::new(StringArray::from_iter_values(["a"])) as ArrayRef,
+                ),
+                ("x", Arc::new(StringArray::from_iter_values(["a"]))),
+            ])),
+        ),
+        ("h.parquet", Vec::new()),
+    ]);
+    for (inputs, file, what) in [
+        (["a.csv", "b.csv"], "b.csv", "another order"),
+        (["a.csv", "c.csv"], "c.csv", "\"x\" is missing"),
+        (["a.csv", "d.jsonl"], "d.jsonl", "it is jsonl, not csv"),
+        (["e.parquet", "f.parquet"], "f.parquet", "\"x\" is missing"),
+        (["e.parquet", "g.parquet"], "g.parquet", "Utf8, not Int32"),
+        (["e.parquet", "h.parquet"], "h.parquet", "is empty"),
+    ] {
+        let error = place.fails(&inputs);
+        let name = place.at(file).display().to_string();
+        assert_eq!(error.place().path.as_deref(), Some(&*name));
+        assert!(error.to_string().contains(what), "{error}");
+        assert_eq!(error.class(), ErrorClass::Data);
+    }
+    let twice = place.fails(&["a.csv", "./a.csv"]);
+    assert_eq!(twice.class(), ErrorClass::Usage, "{twice}");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(place.at("a.csv"), place.at("link.csv")).unwrap();
+        let twice = place.fails(&["a.csv", "link.csv"]);
+        assert!(
+            twice.to_string().ends_with("link.csv: is named twice"),
+            "{twice}"
+        );
+    }
+}
+
+#[test]
+fn an_error_names_the_file_and_its_own_row() {
+    let place = texts(&[
+        ("a.csv", "id,x\n1,2\n2,3\n"),
+        ("b.csv", "id,x\n3,4\n4,5,6\n"),
+        ("c.csv", "id,x\n5,6\n"),
+    ]);
+    let error = place.fails(&["?.csv"]).to_string();
+    let name = place.at("b.csv").display().to_string();
+    assert_eq!(
+        error,
+        format!("{name}: row 2 (line 3): has 3 fields where the header has 2")
+    );
+
+    // A sum exceeds its bound in the last file, but its key's first row is in another.
+    let value = ValueColumn {
+        name: "x".into(),
+        scale: 0,
+        bound: 10,
+        sums_repeated: true,
+    };
+    let place = texts(&[
+        ("a.csv", "id,x\n1,2\n2,3\n"),
+        ("b.csv", "id,x\n3,4\n4,6\n"),
+        ("c.csv", "id,x\n5,6\n4,5\n"),
+    ]);
+    let source = place.source(&["?.csv"]);
+    let nowhere = Path::new("");
+    let read = |value: &_| read_keys_within(&source, &key("id"), Some(value), u64::MAX, nowhere);
+    let error = read(&value).unwrap_err();
+    let expected = place.at("b.csv").display().to_string();
+    assert_eq!(error.place().path.as_deref(), Some(&*expected));
+    assert_eq!(error.place().row, Some(2), "{error}");
+    let refused = ValueColumn {
+        sums_repeated: false,
+        ..value
+    };
+    let error = read(&refused).unwrap_err();
+    let expected = place.at("c.csv").display().to_string();
+    assert_eq!(error.place().path.as_deref(), Some(&*expected));
+    assert_eq!(error.place().row, Some(2), "{error}");
+}
+
+#[test]
+fn files_without_a_row_are_no_table() {
+    let place = texts(&[
+        ("a.csv", "id,x\n"),
+        ("b.csv", "id,x\n"),
+        ("c/x.csv", ""),
+        ("c/y.csv", ""),
+    ]);
+    let error = place.fails(&["?.csv"]);
+    assert!(matches!(error.kind(), ErrorKind::NoRows), "{error}");
+    let error = place.fails(&["c"]);
+    assert!(matches!(error.kind(), ErrorKind::Empty), "{error}");
+    let options = SourceOptions {
+        allow_no_rows: true,
+        ..SourceOptions::default()
+    };
+    let source = place.open(&["?.csv"], &options).unwrap();
+    assert_eq!(read_keys(&source, &key("id")).unwrap().counts().rows, 0);
+}
+
+#[test]
+fn a_file_that_changes_is_named() {
+    let place = texts(&[("a.csv", "id\n1\n"), ("b.csv", "id\n2\n")]);
+    let source = place.source(&["?.csv"]);
+    let keys = read_keys(&source, &key("id")).unwrap();
+    fs::write(place.at("b.csv"), "id\n2\n3\n").unwrap();
+    let error = write_rows_to(&source, &keys.rows_of(&[true; 2]), &mut Vec::new()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed));
+    assert!(error.to_string().contains("b.csv"), "{error}");
+}
+
+#[test]
+fn dictionaries_of_several_arrow_files_are_refused() {
+    let of = |text: &str| {
+        let words: DictionaryArray<Int32Type> = text.split(' ').collect();
+        arrow_file(&batch(&[
+            ("id", Arc::new(Int32Array::from(vec![1])) as ArrayRef),
+            ("d", Arc::new(words)),
+        ]))
+    };
+    let place = Place::with(&[("a.arrow", of("x")), ("b.arrow", of("y"))]);
+    let error = place.fails(&["?.arrow"]);
+    assert!(error.to_string().contains("dictionary"), "{error}");
+    assert!(error.to_string().contains("b.arrow"), "{error}");
+    // They only stand in the way of a result.
+    let options = SourceOptions {
+        passes: Passes::One,
+        ..SourceOptions::default()
+    };
+    let source = place.open(&["?.arrow"], &options).unwrap();
+    assert_eq!(read_keys(&source, &key("d")).unwrap().digests().len(), 2);
+}
+
+#[test]
+fn text_without_a_header() {
+    let options = SourceOptions {
+        csv: CsvOptions {
+            header: false,
+            ..CsvOptions::default()
+        },
+        ..SourceOptions::default()
+    };
+    let place = texts(&[("a.csv", "x;1\r\ny;2"), ("b.csv", "z;1\n")]);
+    let source = place.open(&["?.csv"], &options).unwrap();
+    assert_eq!(
+        read_keys(&source, &key("2")).unwrap().row_items(),
+        [0, 1, 0]
+    );
+    assert_eq!(filtered(&source, "2", |i| i == 0), b"x;1\r\nz;1\n");
+    assert_eq!(filtered(&source, "1", |_| true), b"x;1\r\ny;2\r\nz;1\n");
+    let error = read_keys(&source, &key("3")).unwrap_err();
+    assert_eq!(error.hint().unwrap(), "columns are: \"1\", \"2\"");
+    let of_json = Source::from_bytes("t.jsonl", b"{\"id\":1}".to_vec(), options);
+    assert_eq!(of_json.unwrap_err().class(), ErrorClass::Usage);
+}
+
+#[test]
+fn text_in_another_encoding() {
+    let read = |name: &str, bytes: &[u8]| {
+        let options = SourceOptions {
+            encoding: Some(name.parse().unwrap()),
+            ..SourceOptions::default()
+        };
+        Source::from_bytes("t.csv", bytes.to_vec(), options)
+    };
+    let utf8 = source("t.csv", "id;x\né;1\nü;2\n");
+    let expected = read_keys(&utf8, &key("id")).unwrap();
+    let utf16 =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    for (name, bytes) in [
+        ("latin1", b"id;x\n\xe9;1\n\xfc;2\n".to_vec()),
+        ("utf-16", utf16("id;x\né;1\nü;2\n")),
+        ("utf-16", utf16("\u{feff}id;x\né;1\nü;2\n")),
+        ("latin1", zstd(b"id;x\n\xe9;1\n\xfc;2\n")),
+    ] {
+        let source = read(name, &bytes).unwrap();
+        let keys = read_keys(&source, &key("id")).unwrap();
+        assert_eq!(keys.digests(), expected.digests());
+        let found = filtered(&source, "id", |i| i == 1);
+        assert_eq!(String::from_utf8(found).unwrap(), "id;x\nü;2\n");
+    }
+    let damaged = read("shift_jis", b"id,x\n1,a\n2,\xff\n").unwrap();
+    let error = read_keys(&damaged, &key("id")).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Data);
+    assert_eq!(error.place().row, Some(2), "{error}");
+    assert!(error.to_string().contains("not valid Shift_JIS"), "{error}");
+}
+
+fn nested() -> RecordBatch {
+    let zip = StringArray::from(vec![Some("1010"), Some("9000"), None, Some("1010")]);
+    let geo = StructArray::from(vec![(
+        Arc::new(Field::new("lat", DataType::Int32, true)),
+        Arc::new(Int32Array::from(vec![1, 2, 3, 1])) as ArrayRef,
+    )]);
+    let fields: Fields = vec![
+        Field::new("zip", DataType::Utf8, true),
+        Field::new("geo", geo.data_type().clone(), true),
+    ]
+    .into();
+    let nulls = NullBuffer::from(vec![true, true, true, false]);
+    let address = StructArray::new(fields, vec![Arc::new(zip), Arc::new(geo)], Some(nulls));
+    let dotted = StringArray::from(vec!["a", "b", "c", "d"]);
+    batch(&[
+        ("address", Arc::new(address) as ArrayRef),
+        ("address.dotted", Arc::new(dotted)),
+    ])
+}
+
+#[test]
+fn nested_columns_by_their_paths() {
+    let json = "{\"address\":{\"zip\":\"1010\",\"geo\":{\"lat\":1}},\"address.dotted\":\"a\"}\n\
+                {\"address\":{\"zip\":\"9000\",\"geo\":{\"lat\":2}},\"address.dotted\":\"b\"}\n\
+                {\"address\":{\"zip\":null,\"geo\":{\"lat\":3}},\"address.dotted\":\"c\"}\n\
+                {\"address\":null,\"address.dotted\":\"d\"}\n";
+    for (path, items) in [
+        ("address.zip", [0, 1, u32::MAX, u32::MAX]),
+        ("address.geo.lat", [0, 1, 2, u32::MAX]),
+        ("address.dotted", [0, 1, 2, 3]),
+    ] {
+        let expected = keys("t.jsonl", json, path).unwrap();
+        assert_eq!(expected.row_items(), items, "{path}");
+        for (name, bytes) in [
+            ("t.parquet", parquet(&nested())),
+            ("t.arrow", arrow_file(&nested())),
+            ("t.arrows", arrow_stream(&nested())),
+        ] {
+            let keys = keys(name, bytes, path).unwrap();
+            assert_eq!(keys.row_items(), items, "{name} {path}");
+            assert_eq!(keys.digests(), expected.digests());
+        }
+    }
+    for bytes in [parquet(&nested()), arrow_file(&nested())] {
+        let error = keys("t", bytes.clone(), "address.zap").unwrap_err();
+        assert_eq!(error.hint().unwrap(), "did you mean \"address.zip\"?");
+        for path in ["address", "address.geo", "address.zip.x"] {
+            assert!(keys("t", bytes.clone(), path).is_err(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn run_end_encoded_columns() {
+    let words: RunArray<Int32Type> = [Some("a"), Some("a"), None, Some("b"), Some("a")]
+        .into_iter()
+        .collect();
+    let table = batch(&[("id", Arc::new(words) as ArrayRef)]);
+    let expected = keys("t.csv", "id,x\na,1\na,1\n,1\nb,1\na,1\n", "id").unwrap();
+    for (name, bytes) in [
+        ("t.arrow", arrow_file(&table)),
+        ("t.arrows", arrow_stream(&table)),
+    ] {
+        let source = source(name, bytes);
+        let keys = read_keys(&source, &key("id")).unwrap();
+        assert_eq!(keys.row_items(), expected.row_items());
+        assert_eq!(keys.digests(), expected.digests());
+        let written = filtered(&source, "id", |i| i == 1);
+        let back = common::source(name, written);
+        assert_eq!(
+            read_keys(&back, &key("id")).unwrap().digests(),
+            &expected.digests()[1..]
+        );
+    }
+    let sliced = table.slice(1, 3);
+    let source = Source::from_batches(
+        "t",
+        sliced.schema(),
+        vec![sliced],
+        &SourceOptions::default(),
+    );
+    let keys = read_keys(&source.unwrap(), &key("id")).unwrap();
+    assert_eq!(keys.row_items(), [0, Keys::NO_ITEM, 1]);
+}
