@@ -19,10 +19,11 @@ pub struct Output {
     name: String,
     target: Target,
     gzip: bool,
+    contents: Contents,
 }
 
 /// What an output holds, by which its name is judged.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Contents {
     format: Format,
     delimiter: Option<u8>,
@@ -30,7 +31,23 @@ struct Contents {
 }
 
 impl Contents {
-    fn of(source: &Source) -> Contents {
+    /// What an output of this name holds: the same as the source. Record batches in memory have no format, and
+    /// take that of the name, or are an Arrow stream.
+    fn of(source: &Source, name: &str) -> Contents {
+        if source.batches().is_some() {
+            let is_parquet =
+                cfg!(feature = "parquet") && sniff::by_name(name) == Some(Format::Parquet);
+            let extension = sniff::extension(name);
+            return Contents {
+                format: if is_parquet {
+                    Format::Parquet
+                } else {
+                    Format::Arrow
+                },
+                delimiter: None,
+                is_arrow_stream: !matches!(extension.as_deref(), Some("arrow" | "feather" | "ipc")),
+            };
+        }
         Contents {
             format: source.format(),
             delimiter: source.csv_delimiter(),
@@ -46,6 +63,15 @@ impl Contents {
     };
 }
 
+/// How record batches in memory are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    #[cfg(feature = "parquet")]
+    Parquet,
+    ArrowFile,
+    ArrowStream,
+}
+
 #[derive(Debug)]
 enum Target {
     Stdout,
@@ -54,15 +80,19 @@ enum Target {
 
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
-    /// early. `-` is standard output. The format is that of `source`; text is compressed if the name ends in
-    /// `.gz`.
+    /// early. `-` is standard output. The format is that of `source`, or of the name if `source` is record
+    /// batches in memory; text is compressed if the name ends in `.gz`.
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
     /// compression, the source itself, standard output that is closed, or a terminal for a binary
     /// format. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
-        Self::create_with(path, source, Contents::of(source))
+        Self::create_with(
+            path,
+            source,
+            Contents::of(source, &path.display().to_string()),
+        )
     }
 
     /// Opens an output for CSV with commas, whatever the format of `source`, as [`Output::create`] does.
@@ -91,12 +121,34 @@ impl Output {
                 name,
                 target: Target::Stdout,
                 gzip: false,
+                contents,
             });
         }
         let name = path.display().to_string();
         let (file, gzip) = create(path, &name, source, contents).map_err(|e| e.in_path(&name))?;
         let target = Target::File(file);
-        Ok(Output { name, target, gzip })
+        Ok(Output {
+            name,
+            target,
+            gzip,
+            contents,
+        })
+    }
+
+    /// How record batches in memory are written to it.
+    pub(crate) fn container(&self) -> Container {
+        match self.contents {
+            #[cfg(feature = "parquet")]
+            Contents {
+                format: Format::Parquet,
+                ..
+            } => Container::Parquet,
+            Contents {
+                is_arrow_stream: false,
+                ..
+            } => Container::ArrowFile,
+            _ => Container::ArrowStream,
+        }
     }
 
     /// What the output is called in messages.

@@ -106,8 +106,14 @@ enum Writer<'w, 'a> {
     Stream(StreamWriter<&'w mut Watched<'a>>),
 }
 
-/// Writes the selected rows: the same kind (file or stream), schema, metadata and compression.
-pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+/// Writes the selected rows: the same kind (file or stream), schema, metadata and compression. Batches in memory
+/// become a file if `as_file`, else a stream.
+pub(crate) fn copy(
+    source: &Source,
+    mut rows: Selection<'_>,
+    as_file: bool,
+    out: &mut Watched<'_>,
+) -> Result<u64> {
     let layout = Layout::read(source)?;
     let mut batches = Batches::open(source, &layout, None)?;
     let schema = batches.schema();
@@ -121,6 +127,9 @@ pub(crate) fn copy(source: &Source, mut rows: Selection<'_>, out: &mut Watched<'
                     writer.write_metadata(key, value);
                 }
                 Writer::File(writer)
+            }
+            Batches::Memory { .. } if as_file => {
+                Writer::File(FileWriter::try_new_with_options(out, &schema, options)?)
             }
             Batches::Stream(_) | Batches::Memory { .. } => {
                 Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)
