@@ -91,8 +91,9 @@ def test() -> int:
         "MYPY_CACHE_DIR": str(WORK / "mypy"),
     }
     tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
-    stub = [python, "-m", "mypy.stubtest", "vesica"]
-    typed = [python, "-m", "mypy", "--config-file", str(PACKAGE / "pyproject.toml"), "-p", "vesica"]
+    settings = str(PACKAGE / "pyproject.toml")
+    stub = [python, "-m", "mypy.stubtest", "--mypy-config-file", settings, "vesica"]
+    typed = [python, "-m", "mypy", "--config-file", settings, "-p", "vesica"]
     # Away from python/, whose folder `vesica` has no module built for it.
     failed = [run(line, env=env, cwd=WORK) != 0 for line in (tests, stub, typed)]
     return int(any(failed))

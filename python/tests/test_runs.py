@@ -30,7 +30,7 @@ def test_matches_and_the_report() -> None:
         assert report["reveal"] == "matches" and report["seconds"] > 0
     assert received.report["bytes_sent"] == sent.report["bytes_received"] > 0
     assert received.report["contract"] == sent.report["contract"]
-    assert repr(received).startswith("<Result size=20, compact-dh, malicious, 0.")
+    assert repr(received).startswith("<Result size=20, compact-dh, malicious, ")
     with pytest.raises(vesica.UsageError, match="gave this side no rows"):
         _ = sent.table
 

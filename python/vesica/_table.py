@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas
     import polars
 
     from ._vesica import Batches
@@ -49,7 +48,7 @@ class Table:
 
         return polars.DataFrame(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """A pandas data frame; needs pandas, and pyarrow, with which pandas reads Arrow."""
         import pyarrow
 

@@ -3,6 +3,18 @@
 import os
 from typing import Any, Protocol, final
 
+__all__ = [
+    "Batches",
+    "Identity",
+    "Link",
+    "__version__",
+    "check",
+    "connect",
+    "listen",
+    "run",
+    "wait_for_runs",
+]
+
 __version__: str
 
 @final

@@ -7,14 +7,14 @@ use crate::formats::columnar;
 use crate::guard::catching;
 use crate::key::KeySpec;
 use crate::number::ValueColumn;
-use crate::source::{Passes, Source, SourceOptions};
+use crate::source::{Source, SourceOptions};
 use crate::wanted::Wanted;
 
-/// A table of the record batches of a reader, which is read to its end. `name` is what errors call it. If the
-/// table is read once, only the columns of `key` and `value` are kept.
+/// A table of the record batches of a reader, which is read to its end and kept as it is. `name` is what errors call
+/// it.
 ///
-/// Each kept column is validated: offsets, UTF-8, dictionary keys. The columns are found before the first batch
-/// is read.
+/// The columns of `key` and `value` are found before the first batch is read. Each column is validated: offsets,
+/// UTF-8, dictionary keys.
 ///
 /// # Errors
 /// Data: no such columns, or of types that are no keys or values; the reader fails; a batch is damaged.
@@ -28,21 +28,14 @@ pub fn import_batches(
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
         let fields = schema.fields().iter().map(|field| &**field);
-        let mut kept = columnar::find_fields(fields, Wanted { key, value })?;
-        kept.sort_unstable();
-        kept.dedup();
-        if options.passes == Passes::Two {
-            kept = (0..schema.fields().len()).collect();
-        }
-        let schema = schema.project(&kept).map_err(unreadable)?;
+        columnar::find_fields(fields, Wanted { key, value })?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
-            let batch = batch.and_then(|batch| batch.project(&kept));
             let batch = batch.map_err(unreadable)?;
             validate(&batch)?;
             batches.push(batch);
         }
-        Source::from_batches(name, schema.into(), batches, options)
+        Source::from_batches(name, schema, batches, options)
     };
     read().map_err(|e| e.in_path(name))
 }
@@ -84,37 +77,28 @@ mod tests {
     fn import(
         batches: Vec<std::result::Result<RecordBatch, ArrowError>>,
         key: &str,
-        passes: Passes,
     ) -> Result<Source> {
-        let schema = batch(vec![]).schema();
-        let mut reader = RecordBatchIterator::new(batches, schema);
+        let mut reader = RecordBatchIterator::new(batches, batch(vec![]).schema());
         let key = KeySpec::parse::<&str>(key, &[])?;
-        let options = SourceOptions {
-            passes,
-            ..SourceOptions::default()
-        };
+        let options = SourceOptions::default();
         import_batches("frame", &mut reader, &key, None, &options)
     }
 
     #[test]
-    fn a_table_that_is_read_once_keeps_its_key_alone() {
-        let batches = || vec![Ok(batch(vec!["a", "b"])), Ok(batch(vec!["c"]))];
-        for (passes, columns) in [(Passes::One, 1), (Passes::Two, 2)] {
-            let source = import(batches(), "mail", passes).unwrap();
-            let key = KeySpec::parse::<&str>("mail", &[]).unwrap();
-            assert_eq!(read_keys(&source, &key).unwrap().counts().items, 3);
-            let mut rows = RowSet::none(3);
-            rows.insert(2);
-            let (schema, selected) = select_rows(&source, &rows).unwrap();
-            assert_eq!(schema.fields().len(), columns);
-            assert_eq!((selected.len(), selected[0].num_rows()), (1, 1));
-        }
+    fn all_batches_are_one_table() {
+        let batches = vec![Ok(batch(vec!["a", "b"])), Ok(batch(vec!["c"]))];
+        let source = import(batches, "mail").unwrap();
+        let key = KeySpec::parse::<&str>("mail", &[]).unwrap();
+        assert_eq!(read_keys(&source, &key).unwrap().counts().items, 3);
+        let mut rows = RowSet::none(3);
+        rows.insert(2);
+        assert_eq!(select_rows(&source, &rows).unwrap().1, [batch(vec!["c"])]);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let fail = |batches, key| {
-            let error = import(batches, key, Passes::Two).unwrap_err();
+            let error = import(batches, key).unwrap_err();
             assert_eq!(error.class(), ErrorClass::Data);
             error.to_string()
         };
