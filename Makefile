@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-portable test-aarch64 miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver
+.PHONY: help demo build test test-heavy test-portable test-aarch64 miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -17,6 +17,8 @@ help:
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
+	@echo 'make python      the Python package, in the virtual environment target/python/venv'
+	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
@@ -50,6 +52,16 @@ test-portable:
 # Fetches a cross compiler and an emulator from Debian: 300 MB, and 1.2 GB below target/.
 test-aarch64:
 	@$(PYTHON) scripts/aarch64.py
+
+# These three fetch their tools and the libraries that tests use from PyPI.
+python:
+	@$(PYTHON) scripts/python_package.py install
+
+test-python:
+	@$(PYTHON) scripts/python_package.py test
+
+wheels:
+	@$(PYTHON) scripts/python_package.py wheels
 
 miri:
 	RUSTFLAGS='--cfg vesica_portable' $(CARGO) +nightly miri test --locked --target-dir target/miri \

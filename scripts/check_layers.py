@@ -1,4 +1,4 @@
-"""Refuses an import that points up, and `unsafe` outside the kernels.
+"""Refuses an import that points up, and `unsafe` outside the kernels and one file of the Python package.
 
 The crates form layers. A crate may use crates of lower layers only, be it as a normal, a build or
 a development dependency. `reference` uses none of ours and is used by tests only; `testing` uses `wire`
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stages import CARGO, ROOT, say
 
-# Lowest first, by the folder below crates/.
+# Lowest first, by the folder below crates/; the last is beside it.
 LAYERS = (
     "kernels",
     "primitives",
@@ -38,17 +38,21 @@ TESTING = "testing"
 # Up to this layer `testing` uses crates, and above it the tests of crates use `testing`.
 UNDER_TESTING = "wire"
 UNSAFE_ALLOWED = "kernels"
+PYTHON = "python"
+# Takes streams from other libraries, which is what its crate denies elsewhere.
+UNSAFE_FILE = "python/src/stream.rs"
 
 FORBID = re.compile(r"^#!\[forbid\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
+DENY = re.compile(r"^#!\[deny\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
 UNSAFE = re.compile(r"\bunsafe\b\s*(?:\{|\(|fn\b|impl\b|trait\b|extern\b)")
 # Comments and plain string literals: good enough for a keyword that few texts spell as code.
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 
 def layer_of(manifest: str, root: Path) -> str | None:
-    """The layer of a package: its folder below crates/, `reference`, `research` or `testing`."""
+    """The layer of a package: its folder below crates/, `reference`, `research`, `testing` or `python`."""
     parts = Path(manifest).parent.relative_to(root).parts
-    if parts in ((REFERENCE,), (RESEARCH,), (TESTING,)):
+    if parts in ((REFERENCE,), (RESEARCH,), (TESTING,), (PYTHON,)):
         return parts[0]
     if len(parts) == 2 and parts[0] == "crates" and parts[1] in LAYERS:
         return parts[1]
@@ -101,16 +105,22 @@ def wrong_unsafe(metadata: dict) -> list[str]:
     root = Path(metadata["workspace_root"])
     problems = []
     for package in metadata["packages"]:
-        folder = Path(package["manifest_path"]).parent
-        if layer_of(package["manifest_path"], root) == UNSAFE_ALLOWED:
+        folder, layer = (
+            Path(package["manifest_path"]).parent,
+            layer_of(package["manifest_path"], root),
+        )
+        if layer == UNSAFE_ALLOWED:
             continue
+        lint, name = (DENY, "deny") if layer == PYTHON else (FORBID, "forbid")
         for target in package["targets"]:
             if {"lib", "bin", "proc-macro", "cdylib"}.isdisjoint(target["kind"]):
                 continue
             source = Path(target["src_path"])
-            if not FORBID.search(source.read_text(encoding="utf-8")):
-                problems.append(f"{source.relative_to(root)}: lacks #![forbid(unsafe_code)]")
+            if not lint.search(source.read_text(encoding="utf-8")):
+                problems.append(f"{source.relative_to(root)}: lacks #![{name}(unsafe_code)]")
         for source in sorted(folder.rglob("*.rs")):
+            if source == root / UNSAFE_FILE:
+                continue
             if UNSAFE.search(NOT_CODE.sub(" ", source.read_text(encoding="utf-8"))):
                 problems.append(f"{source.relative_to(root)}: unsafe code outside {UNSAFE_ALLOWED}")
     return problems

@@ -153,12 +153,14 @@ class Layers(unittest.TestCase):
 
 
 class Unsafe(unittest.TestCase):
-    def problems(self, folder: str, source: str) -> list[str]:
+    def problems(self, folder: str, source: str, **others: str) -> list[str]:
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             file = root / folder / "src" / "lib.rs"
             file.parent.mkdir(parents=True)
             file.write_text(source, encoding="utf-8")
+            for other, text in others.items():
+                file.with_name(f"{other}.rs").write_text(text, encoding="utf-8")
             one = package(folder, root=root)
             one["targets"] = [{"kind": ["lib"], "src_path": str(file)}]
             return check_layers.wrong_unsafe(metadata(one, root=root))
@@ -168,6 +170,14 @@ class Unsafe(unittest.TestCase):
         self.assertEqual(self.problems("crates/kernels", code), [])
         self.assertEqual(len(self.problems("crates/wire", code)), 2)
         self.assertEqual(len(self.problems("crates/wire", "#![forbid(unsafe_code)]\n" + code)), 1)
+
+    def test_one_file_of_the_python_package_may(self) -> None:
+        code = "fn f(p: *const u8) -> u8 { unsafe { *p } }\n"
+        deny = "#![deny(unsafe_code)]\n"
+        self.assertEqual(self.problems("python", deny, stream=code), [])
+        self.assertEqual(len(self.problems("python", deny, run=code)), 1)
+        self.assertEqual(len(self.problems("python", "", stream=code)), 1)
+        self.assertEqual(len(self.problems("crates/wire", deny, stream=code)), 2)
 
     def test_words_are_not_code(self) -> None:
         text = '#![forbid(unsafe_code)]\n// unsafe { }\nconst A: &str = "unsafe { }";\n'

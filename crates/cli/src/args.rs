@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, ProtocolRequest, Resources, Reveal, Security, Source,
-    SourceOptions, Terms, ValueColumn,
+    Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed, Security, Source,
+    SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine, parse_bytes,
+    parse_protocol, parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
@@ -127,11 +129,11 @@ pub(crate) struct Meeting {
     /// (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value),
     /// threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than N), or
     /// shares (nothing: both sides write shares of the matches and of their values to --output)
-    #[arg(long, value_name = "NAME", default_value = "matches", value_parser = revealed)]
+    #[arg(long, value_name = "NAME", default_value = "matches", value_parser = Revealed::from_str)]
     reveal: Revealed,
     /// The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and
     /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
-    #[arg(long, value_name = "K", value_parser = size)]
+    #[arg(long, value_name = "K", value_parser = parse_size)]
     min_size: Option<u64>,
     /// Column of numbers to sum or multiply, on the side that has it
     #[arg(long, value_name = "COL")]
@@ -162,7 +164,7 @@ pub(crate) struct Meeting {
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     pub(crate) lambda: u32,
     /// Most distinct keys that the peer may bring; what it brings bounds what it can learn or cost
-    #[arg(long, value_name = "N", value_parser = size, default_value = "2^28")]
+    #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^28")]
     pub(crate) max_peer_items: u64,
     /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to
     /// the sender about them
@@ -170,7 +172,7 @@ pub(crate) struct Meeting {
     pub(crate) both: bool,
     /// Approximate memory for the run, such as 512M or 4G: larger sets are processed in buckets, and their
     /// keys are kept, encrypted, in an unnamed file; half of this machine's if not given
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N")]
@@ -202,8 +204,9 @@ pub(crate) struct Meeting {
 impl Bench {
     /// The protocol to measure, if one is.
     pub(crate) fn protocol(&self) -> Result<Option<&'static Spec>, Failure> {
-        let protocol = |name: &String| protocol(name, self.offline.as_deref());
-        self.protocol.as_ref().map(protocol).transpose()
+        let name = self.protocol.as_deref();
+        let found = name.map(|name| find_protocol(name, self.offline.as_deref()));
+        Ok(found.transpose()?)
     }
 
     /// The bits of items that are numbers; there are enough of those for both sets.
@@ -265,30 +268,17 @@ impl Meeting {
         let Some(name) = &self.value else {
             return Ok(None);
         };
-        // Clap has seen to the scale: the power has at most 60 bits.
-        let unit = 10u64.pow(self.value_scale.into());
-        let most = i64::MAX as u64 / unit;
-        let bound = match self.value_bound {
-            None => i32::MAX as u64,
-            Some(bound) if (1..=most).contains(&bound) => bound * unit,
-            Some(_) => {
-                let scale = self.value_scale;
-                return Err(Failure::usage(format!(
-                    "--value-bound is from 1 to {most} at --value-scale {scale}"
-                )));
-            }
-        };
-        Ok(Some(ValueColumn {
-            name: name.clone(),
-            scale: self.value_scale,
-            bound,
-            sums_repeated: self.value_repeated == Repeated::Sum,
-        }))
+        Ok(Some(ValueColumn::new(
+            name,
+            self.value_scale,
+            self.value_bound,
+            self.value_repeated == Repeated::Sum,
+        )?))
     }
 
     pub(crate) fn terms(&self) -> Result<Terms, Failure> {
         Ok(Terms {
-            protocol: self.protocol()?,
+            protocol: parse_protocol(&self.protocol, self.offline.as_deref())?,
             security: self.security.security(),
             lambda: self.lambda,
             max_peer_items: self.max_peer_items,
@@ -296,15 +286,6 @@ impl Meeting {
             min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
             both: self.both,
         })
-    }
-
-    fn protocol(&self) -> Result<ProtocolRequest, Failure> {
-        match (self.protocol.as_str(), &self.offline) {
-            ("auto", None) => Ok(ProtocolRequest::Auto),
-            (name, offline) => Ok(ProtocolRequest::named(
-                protocol(name, offline.as_deref())?.name,
-            )),
-        }
     }
 }
 
@@ -341,7 +322,7 @@ pub(crate) struct Check {
     pub(crate) json: bool,
     /// Approximate memory for the check, such as 512M or 4G: keys that do not fit are kept, encrypted, in an
     /// unnamed file; half of this machine's if not given
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
 }
 
@@ -366,10 +347,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) items: Option<u32>,
     /// Items of the receiver, as 65536 or 2^16
-    #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
+    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "yardstick")]
     pub(crate) receiver_size: Option<u64>,
     /// Items of the sender
-    #[arg(long, value_name = "N", value_parser = size, required_unless_present = "yardstick")]
+    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "yardstick")]
     pub(crate) sender_size: Option<u64>,
     /// Emulated link: lan, 100mbps, 10mbps, 50mbps-80ms or 1mbps-80ms
     #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network)]
@@ -405,13 +386,6 @@ pub(crate) struct Bench {
     /// Only measure fixed-key AES-128 on one core, in blocks per second, and name the versions of the arithmetic
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
-}
-
-/// What is revealed, and the least number of matches that the name asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Revealed {
-    reveal: Reveal,
-    min_size: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -535,39 +509,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Half of this machine's memory, or of this process's limit, where that is known.
-fn half_of_the_machine() -> Option<u64> {
-    let total = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = total
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
-    let machine = kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)?;
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
-    let group = group.ok().and_then(|text| text.trim().parse().ok());
-    Some(group.unwrap_or(machine).min(machine) / 2)
-}
-
-/// A number of bytes: digits, and K, M, G or T for powers of 1024.
-fn bytes(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.char_indices().next_back() {
-        Some((at, letter)) if letter.is_ascii_alphabetic() => {
-            (&text[..at], "KMGT".find(letter.to_ascii_uppercase()))
-        }
-        _ => (text, None),
-    };
-    let power = match unit {
-        Some(power) => power as u32 + 1,
-        None if digits.len() == text.len() => 0,
-        None => 64,
-    };
-    let bytes = digits.parse::<u64>().ok();
-    bytes
-        .zip(1024u64.checked_pow(power))
-        .and_then(|(bytes, unit)| bytes.checked_mul(unit))
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| "a size is a number of bytes, as 800M or 4G".into())
-}
-
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let problem = "give a number of seconds, more than 0 and at most 1000000";
     let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
@@ -578,48 +519,9 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn revealed(name: &str) -> Result<Revealed, String> {
-    let (reveal, min_size) = match name.split_once(':') {
-        Some(("threshold", above)) => (Reveal::Size, size(above)? + 1),
-        Some(("threshold-matches", above)) => (Reveal::ThresholdMatches, size(above)? + 1),
-        _ => {
-            let reveal = plainly_revealed(name).ok();
-            let reveal = reveal.filter(|reveal| *reveal != Reveal::ThresholdMatches);
-            let names =
-                "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
-            (reveal.ok_or_else(|| format!("there are {names}"))?, 0)
-        }
-    };
-    Ok(Revealed { reveal, min_size })
-}
-
 fn plainly_revealed(name: &str) -> Result<Reveal, String> {
     let reveal = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
     reveal.ok_or_else(|| format!("there are {}", Reveal::ALL.map(Reveal::name).join(", ")))
-}
-
-/// The protocol of that name. `ole` is that of the family with tuples from `offline`, or from its first source.
-pub(crate) fn protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Failure> {
-    let registry = Registry::standard();
-    let names = || registry.all().iter().map(|protocol| protocol.spec().name);
-    let mut sources = names().filter_map(|name| name.strip_prefix("ole-"));
-    let name = match (name, offline) {
-        ("ole", None) => format!("ole-{}", sources.next().unwrap_or_default()),
-        ("ole", Some(offline)) => format!("ole-{offline}"),
-        (name, None) => name.to_owned(),
-        (_, Some(_)) => return Err(Failure::usage("--offline goes with --protocol ole")),
-    };
-    let found = registry.get(&name).map(|protocol| protocol.spec());
-    found.ok_or_else(|| match offline {
-        None => Failure::usage(format!(
-            "no protocol is called {name:?}; there are: {}",
-            registry.names()
-        )),
-        Some(_) => Failure::usage(format!(
-            "--offline is one of: {}",
-            sources.collect::<Vec<_>>().join(", ")
-        )),
-    })
 }
 
 fn network(name: &str) -> Result<String, String> {
@@ -630,22 +532,6 @@ fn network(name: &str) -> Result<String, String> {
             Err(format!("networks are: {}", names.join(", ")))
         }
     }
-}
-
-/// Maximum number of items of any party.
-const MAX_SIZE: u64 = 1 << 28;
-
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let value = match text.strip_prefix("2^") {
-        Some(power) => power
-            .parse::<u32>()
-            .ok()
-            .and_then(|power| 1u64.checked_shl(power)),
-        None => text.parse().ok(),
-    };
-    value
-        .filter(|n| *n <= MAX_SIZE)
-        .ok_or_else(|| "a size is a number up to 2^28, as 65536 or 2^16".into())
 }
 
 #[cfg(test)]
@@ -659,37 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_delimiters_and_timeouts() {
-        assert_eq!(size("2^20"), Ok(1 << 20));
-        assert_eq!(size("0"), Ok(0));
-        assert!(size("2^64").is_err() && size("2^29").is_err() && size("-1").is_err());
-        assert_eq!(bytes("512M"), Ok(512 << 20));
-        assert_eq!((bytes("7"), bytes("4g")), (Ok(7), Ok(4 << 30)));
-        for wrong in ["", "0", "4X", "G", "-1M", "1.5G", "99999999T", "4Gé"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
-        }
-        let above = |min_size| Revealed {
-            reveal: Reveal::Size,
-            min_size,
-        };
-        assert_eq!(
-            (revealed("size"), revealed("threshold:2^4")),
-            (Ok(above(0)), Ok(above(17)))
-        );
-        for wrong in [
-            "threshold:",
-            "threshold",
-            "threshold-matches",
-            "size:3",
-            "shares:1",
-        ] {
-            assert!(revealed(wrong).is_err(), "{wrong}");
-        }
-        let matches = revealed("threshold-matches:0").unwrap();
-        assert_eq!(
-            (matches.reveal, matches.min_size),
-            (Reveal::ThresholdMatches, 1)
-        );
+    fn delimiters_and_timeouts() {
         assert_eq!(delimiter("tab"), Ok(b'\t'));
         assert_eq!(delimiter(";"), Ok(b';'));
         assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());

@@ -8,11 +8,12 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
     ConnectOptions, Endpoint, Fingerprint, Identity, Name, Observer, OfflineStore, OfflineTerms,
-    OnRefused, Registry, Role, StoredHalf, deal, fetch_half, make_half, rfc3339,
+    OnRefused, Registry, Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size,
+    rfc3339,
 };
 use vesica_session::{Connection, Listener, Transport, connect};
 
-use crate::args::{ProgressMode, protocol, seconds, size};
+use crate::args::{ProgressMode, seconds};
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -56,10 +57,10 @@ struct Make {
     #[arg(long, value_enum)]
     role: Side,
     /// Most distinct keys of the receiver, as 65536 or 2^16
-    #[arg(long, value_name = "N", value_parser = size)]
+    #[arg(long, value_name = "N", value_parser = parse_size)]
     receiver_size: u64,
     /// Most distinct keys of the sender
-    #[arg(long, value_name = "N", value_parser = size)]
+    #[arg(long, value_name = "N", value_parser = parse_size)]
     sender_size: u64,
     /// Keys are numbers of so many bits, as with the profiles ipv4 (32) and integer:BITS; otherwise any keys, hashed
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -191,7 +192,7 @@ impl Patience {
 
 impl Make {
     fn run(&self) -> Result<(), Failure> {
-        let spec = protocol(&self.protocol, self.offline.as_deref())?;
+        let spec = find_protocol(&self.protocol, self.offline.as_deref())?;
         let registry = Registry::standard();
         let terms = OfflineTerms {
             protocol: spec.name.to_owned(),

@@ -301,8 +301,7 @@ impl Observer for Progress {
     }
 
     fn connecting(&mut self, endpoint: &Endpoint) {
-        let (Endpoint::Connect(address) | Endpoint::Listen(address)) = endpoint;
-        self.now(&format!("connecting to {address}"));
+        self.now(&format!("connecting to {endpoint}"));
     }
 
     fn connected(&mut self, connection: &Connection) {

@@ -6,6 +6,7 @@
 //! service that is not this program. Only a listener that has proved its key can refuse ours; an alert from
 //! anybody else is a failed attempt like any other.
 
+use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
@@ -15,7 +16,28 @@ use vesica_wire::{Error as WireError, POLL};
 
 use crate::tls::{self, Failure, Side};
 use crate::wait::Wait;
-use crate::{ConnectOptions, Connection, Endpoint, Error, Listener, Transport};
+use crate::{BoundListener, ConnectOptions, Connection, Error, Listener, Transport};
+
+/// Which side of the connection a party is; independent of its role in the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Waits on this address (`host:port`; port 0 picks a free one).
+    Listen(String),
+    /// Waits on an address that is bound already.
+    Bound(BoundListener),
+    /// Connects to this address (`host:port`), retrying until the wait is over.
+    Connect(String),
+}
+
+/// The address.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Listen(address) | Endpoint::Connect(address) => f.write_str(address),
+            Endpoint::Bound(listener) => listener.local_addr().fmt(f),
+        }
+    }
+}
 
 /// Longest time of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -25,8 +47,8 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`],
-/// attempts until the wait is over for [`Endpoint::Connect`].
+/// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`], the latter
+/// alone for [`Endpoint::Bound`], attempts until the wait is over for [`Endpoint::Connect`].
 ///
 /// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not match, with
 /// [`Error::Connect`] when the address is bad, taken, used by another program or by nobody, and when
@@ -38,6 +60,7 @@ pub fn connect(
 ) -> Result<Connection, Error> {
     match endpoint {
         Endpoint::Listen(address) => Listener::bind(address)?.accept(transport, options),
+        Endpoint::Bound(listener) => listener.take()?.accept(transport, options),
         Endpoint::Connect(address) => dial(address, transport, options),
     }
 }

@@ -12,15 +12,6 @@ use vesica_wire::{
 
 use crate::{Fingerprint, Identity, tls_stream};
 
-/// Which side of the connection a party is; independent of its role in the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// Waits on this address (`host:port`; port 0 picks a free one).
-    Listen(String),
-    /// Connects to this address (`host:port`), retrying until the wait is over.
-    Connect(String),
-}
-
 /// What protects the bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Transport<'a> {

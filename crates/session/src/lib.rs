@@ -39,10 +39,8 @@ mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
-pub use connect::connect;
-pub use connection::{
-    ConnectOptions, Connection, Endpoint, OnRefused, Readiness, Refused, Transport,
-};
+pub use connect::{Endpoint, connect};
+pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
     Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     ProtocolRequest, Resume, Role, StartOver, VERSION,
@@ -53,7 +51,7 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, Loaded};
 pub use items::salt_items;
 pub use job::Job;
-pub use listener::Listener;
+pub use listener::{BoundListener, Listener};
 pub use offline::{
     Listing, MAX_OFFERS, Name, Offer, OfflineStore, OfflineTerms, StoredHalf, deal, fetch_half,
     make_half,

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use vesica_wire::POLL;
@@ -239,6 +240,49 @@ impl Listener {
         Error::Connect(message)
     }
 }
+
+/// A listener that is bound before the run that accepts its peer. Clones share one listener, and the first run
+/// over any of them takes it.
+#[derive(Clone, Debug)]
+pub struct BoundListener {
+    listener: Arc<Mutex<Option<Listener>>>,
+    address: SocketAddr,
+}
+
+impl BoundListener {
+    /// A listener for one run.
+    pub fn new(listener: Listener) -> BoundListener {
+        BoundListener {
+            address: listener.address,
+            listener: Arc::new(Mutex::new(Some(listener))),
+        }
+    }
+
+    /// The address that is bound, with its real port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes the listener.
+    ///
+    /// Fails with [`Error::Usage`] if an earlier run has taken it.
+    pub fn take(&self) -> Result<Listener, Error> {
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        listener.take().ok_or_else(|| {
+            let address = self.address;
+            Error::Usage(format!("an earlier run has used the listener on {address}"))
+        })
+    }
+}
+
+/// Two are equal if they share a listener.
+impl PartialEq for BoundListener {
+    fn eq(&self, other: &BoundListener) -> bool {
+        Arc::ptr_eq(&self.listener, &other.listener)
+    }
+}
+
+impl Eq for BoundListener {}
 
 /// A connection whose handshake is under way.
 struct Guest {

@@ -16,7 +16,43 @@ pub struct ValueColumn {
     pub sums_repeated: bool,
 }
 
+/// The most digits after the decimal point.
+const MAX_SCALE: u8 = 18;
+
 impl ValueColumn {
+    /// A column whose keys have values of at most `bound`, a whole number; 2^31 − 1 units if it is `None`.
+    ///
+    /// # Errors
+    /// Usage: more than 18 digits after the decimal point, or a bound that is 0 or exceeds 2^63 − 1 units.
+    pub fn new(
+        name: &str,
+        scale: u8,
+        bound: Option<u64>,
+        sums_repeated: bool,
+    ) -> Result<ValueColumn> {
+        if scale > MAX_SCALE {
+            let problem = format!("--value-scale is from 0 to {MAX_SCALE}");
+            return Err(Error::usage(problem, ""));
+        }
+        // At most 60 bits.
+        let unit = 10u64.pow(scale.into());
+        let most = i64::MAX as u64 / unit;
+        let bound = match bound {
+            None => i32::MAX as u64,
+            Some(bound) if (1..=most).contains(&bound) => bound * unit,
+            Some(_) => {
+                let problem = format!("--value-bound is from 1 to {most} at --value-scale {scale}");
+                return Err(Error::usage(problem, ""));
+            }
+        };
+        Ok(ValueColumn {
+            name: name.to_owned(),
+            scale,
+            bound,
+            sums_repeated,
+        })
+    }
+
     /// The value of a row in units, whatever the bound: that is for the sum over the rows of a key.
     pub(crate) fn units(&self, value: Value<'_>) -> Result<i64> {
         let units = match value {
@@ -86,6 +122,21 @@ fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_are_whole_numbers() {
+        let bound = |scale, bound| {
+            let column = ValueColumn::new("n", scale, bound, true);
+            column.map(|column| column.bound).map_err(|e| e.to_string())
+        };
+        assert_eq!(bound(2, None), Ok(i32::MAX as u64));
+        assert_eq!(bound(2, Some(1000)), Ok(100_000));
+        assert_eq!(bound(0, Some(i64::MAX as u64)), Ok(i64::MAX as u64));
+        assert_eq!(bound(18, Some(9)), Ok(9_000_000_000_000_000_000));
+        for (scale, most) in [(0, 0), (18, 10), (0, u64::MAX), (19, 1)] {
+            assert!(bound(scale, Some(most)).is_err(), "{scale} {most}");
+        }
+    }
 
     #[test]
     fn numbers_become_units() {

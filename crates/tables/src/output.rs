@@ -18,10 +18,11 @@ pub struct Output {
     name: String,
     target: Target,
     compression: Option<Compression>,
+    contents: Contents,
 }
 
 /// What an output holds, by which its name is judged.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Contents {
     format: Format,
     delimiter: Option<u8>,
@@ -29,7 +30,23 @@ struct Contents {
 }
 
 impl Contents {
-    fn of(source: &Source) -> Contents {
+    /// What an output of this name holds: the same as the source. Record batches in memory have no format, and
+    /// take that of the name, or are an Arrow stream.
+    fn of(source: &Source, name: &str) -> Contents {
+        if source.first().batches().is_some() {
+            let is_parquet =
+                cfg!(feature = "parquet") && sniff::by_name(name) == Some(Format::Parquet);
+            let extension = sniff::extension(name);
+            return Contents {
+                format: if is_parquet {
+                    Format::Parquet
+                } else {
+                    Format::Arrow
+                },
+                delimiter: None,
+                is_arrow_stream: !matches!(extension.as_deref(), Some("arrow" | "feather" | "ipc")),
+            };
+        }
         Contents {
             format: source.format(),
             delimiter: source.csv_delimiter(),
@@ -45,6 +62,15 @@ impl Contents {
     };
 }
 
+/// How record batches in memory are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    #[cfg(feature = "parquet")]
+    Parquet,
+    ArrowFile,
+    ArrowStream,
+}
+
 #[derive(Debug)]
 enum Target {
     Stdout,
@@ -53,15 +79,19 @@ enum Target {
 
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
-    /// early. `-` is standard output. The format is that of `source`; text is compressed if the name ends in
-    /// `.gz` or `.zst`.
+    /// early. `-` is standard output. The format is that of `source`, or of the name if `source` is record
+    /// batches in memory; text is compressed if the name ends in `.gz` or `.zst`.
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
     /// compression, the source itself, standard output that is closed, or a terminal for a binary
     /// format. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
-        Self::create_with(path, source, Contents::of(source))
+        Self::create_with(
+            path,
+            source,
+            Contents::of(source, &path.display().to_string()),
+        )
     }
 
     /// Opens an output for CSV with commas, whatever the format of `source`, as [`Output::create`] does.
@@ -90,6 +120,7 @@ impl Output {
                 name,
                 target: Target::Stdout,
                 compression: None,
+                contents,
             });
         }
         let name = path.display().to_string();
@@ -100,7 +131,24 @@ impl Output {
             name,
             target,
             compression,
+            contents,
         })
+    }
+
+    /// How record batches in memory are written to it.
+    pub(crate) fn container(&self) -> Container {
+        match self.contents {
+            #[cfg(feature = "parquet")]
+            Contents {
+                format: Format::Parquet,
+                ..
+            } => Container::Parquet,
+            Contents {
+                is_arrow_stream: false,
+                ..
+            } => Container::ArrowFile,
+            _ => Container::ArrowStream,
+        }
     }
 
     /// What the output is called in messages.

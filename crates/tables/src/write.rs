@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
-use crate::output::Output;
+use crate::output::{Container, Output};
 use crate::part::Part;
 use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
@@ -20,17 +20,28 @@ use crate::source::Source;
 /// # Errors
 /// Data: the input changed since the first pass. Resource: the output cannot be written.
 pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result<u64> {
-    let name = output.name().to_owned();
+    let (name, container) = (output.name().to_owned(), output.container());
     output
-        .write(|out| write_rows_to(source, rows, out))
+        .write(|out| write_rows_in(source, rows, container, out))
         .map_err(|e| e.in_path(&name))
 }
 
-/// The same as [`write_rows`], to any writer and without compressing text.
+/// The same as [`write_rows`], to any writer and without compressing text. Record batches in memory become an
+/// Arrow stream.
 ///
 /// # Errors
 /// As [`write_rows`].
 pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send)) -> Result<u64> {
+    write_rows_in(source, rows, Container::ArrowStream, out)
+}
+
+/// `container` is for record batches in memory.
+fn write_rows_in(
+    source: &Source,
+    rows: &RowSet,
+    container: Container,
+    out: &mut (dyn Write + Send),
+) -> Result<u64> {
     verify_unchanged(source)?;
     let (parts, rows) = (source.parts(), Selection::new(rows));
     let mut out = Watched::new(out);
@@ -38,7 +49,11 @@ pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send
         Format::Csv => csv::copy(parts, rows, &mut out),
         Format::Jsonl => jsonl::copy(parts, rows, &mut out),
         Format::Parquet => parquet::copy(parts, rows, &mut out),
-        Format::Arrow => ipc::copy(parts, rows, &mut out),
+        Format::Arrow => match (source.first().batches(), container) {
+            #[cfg(feature = "parquet")]
+            (Some(batches), Container::Parquet) => parquet::write(batches, rows, &mut out),
+            (_, container) => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
+        },
     };
     verify_unchanged(source)?;
     result.map_err(|e| match e.kind() {

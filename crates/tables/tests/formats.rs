@@ -601,19 +601,31 @@ fn record_batches_in_memory() {
         batch(&[7, 10], &[Some("c"), Some("d")]),
     ];
     assert_eq!(selected, expected);
-    // Written to a file they are an Arrow stream, which reads back as the same batches.
+    // Written to a file they have the format of its name, and read back as the same rows.
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("out.arrow");
-    let mut output = Output::create(&path, &table).unwrap();
-    assert_eq!(write_rows(&table, &rows, &mut output).unwrap(), 3);
-    output.commit().unwrap();
-    let written = Source::open(&path, options.clone()).unwrap();
     let mut all = RowSet::none(3);
     (0..3).for_each(|row| all.set(row, true));
-    assert_eq!(
-        select_rows(&written, &all).unwrap(),
-        (schema.clone(), expected.to_vec())
-    );
+    let one = batch(&[7, 7, 10], &[Some("a"), Some("c"), Some("d")]);
+    for (name, magic, expected) in [
+        ("out.arrow", &b"ARROW1"[..], &expected[..]),
+        ("out.arrows", b"\xff\xff\xff\xff", &expected),
+        ("out.dat", b"\xff\xff\xff\xff", &expected),
+        ("out.parquet", b"PAR1", std::slice::from_ref(&one)),
+    ] {
+        let path = directory.path().join(name);
+        let mut output = Output::create(&path, &table).unwrap();
+        assert_eq!(write_rows(&table, &rows, &mut output).unwrap(), 3);
+        output.commit().unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(magic), "{name}");
+        let written = Source::open(&path, options.clone()).unwrap();
+        let (found, rows) = select_rows(&written, &all).unwrap();
+        assert_eq!(
+            (found.fields(), &rows[..]),
+            (schema.fields(), expected),
+            "{name}"
+        );
+    }
+    assert!(Output::create(&directory.path().join("out.csv"), &table).is_err());
     // No rows, another schema, and a format without batches.
     assert!(read_keys(&source(&[], &options).unwrap(), &spec).is_err());
     let empty = SourceOptions {

@@ -36,6 +36,7 @@
 
 mod error;
 mod observer;
+mod options;
 mod party;
 mod shares;
 mod stored;
@@ -43,6 +44,9 @@ mod work_dir;
 
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
+pub use options::{
+    Revealed, find_protocol, half_of_the_machine, parse_bytes, parse_protocol, parse_size,
+};
 pub use party::{
     Party, Received, Resources, Terms, receive_rows, receive_shares, receive_table, receive_value,
     send_rows, send_shares, send_table, send_table_to,
@@ -50,15 +54,17 @@ pub use party::{
 pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
-    Begin, ConnectOptions, Connection, Contract, Decimal, Endpoint, Error as SessionError,
-    Fingerprint, FingerprintError, Identity, Interrupt, Link, Loaded, Name, NoProgress,
-    OfflineStore, OfflineTerms, OnRefused, Progress, ProtocolRequest, Readiness, Refused, Registry,
-    Report, Reveal, Role, Security, StartOver, StoredHalf, deal, fetch_half, make_half, rfc3339,
+    Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
+    Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, Link, Listener,
+    Loaded, Name, NoProgress, OfflineStore, OfflineTerms, OnRefused, Progress, ProtocolRequest,
+    Readiness, Refused, Registry, Report, Reveal, Role, Security, StartOver, StoredHalf, deal,
+    fetch_half, make_half, rfc3339,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format, KeyColumn,
     KeySpec, Output, Passes, Profile, RecordBatch, RowSet, SchemaRef, Source, SourceOptions,
-    ValueColumn, WholeFile, check, check_within, panic_is_caught, select_rows, write_rows,
+    ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught, select_rows,
+    write_rows,
 };

@@ -228,12 +228,13 @@ impl<'a> Party<'a> {
         Ok(keys)
     }
 
-    /// Binds the port, where this side listens.
+    /// The bound port, where this side listens.
     fn bind(&self, observer: &mut dyn Observer) -> Result<Option<Listener>, Error> {
-        let Endpoint::Listen(address) = &self.endpoint else {
-            return Ok(None);
+        let listener = match &self.endpoint {
+            Endpoint::Listen(address) => Listener::bind(address)?,
+            Endpoint::Bound(listener) => listener.take()?,
+            Endpoint::Connect(_) => return Ok(None),
         };
-        let listener = Listener::bind(address)?;
         observer.listening(listener.local_addr());
         Ok(Some(listener))
     }

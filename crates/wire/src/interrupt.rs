@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Error;
 
 /// Longest time that a blocking call sleeps before it checks its [`Interrupt`] and its deadline.
-pub const POLL: Duration = Duration::from_millis(100);
+pub const POLL: Duration = Duration::from_millis(25);
 
 /// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
 ///

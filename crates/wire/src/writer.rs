@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::frame::{ABORT, HEADER_BYTES, HEARTBEAT, Waiting, from_io, header};
+use crate::frame::{ABORT, HEADER_BYTES, HEARTBEAT, Waiting, encode_abort, from_io, header};
 use crate::half::may_retry;
-use crate::{ChannelOptions, Error, Kind, Link, POLL, WriteHalf};
+use crate::{ChannelOptions, Error, Interrupt, Kind, Link, POLL, WriteHalf};
 
 /// Payloads below this are copied together into one write, in bytes.
 const SMALL: usize = 16 << 10;
@@ -47,6 +47,8 @@ struct State {
     written: u64,
     failure: Option<Error>,
     closing: bool,
+    /// Whether the peer has been told of an interrupt.
+    told: bool,
     /// When the thread gives up whatever it is doing.
     stop_at: Option<Instant>,
     finished: bool,
@@ -55,6 +57,27 @@ struct State {
 impl State {
     fn must_stop(&self) -> bool {
         self.stop_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Drops what is queued.
+    fn clear(&mut self) {
+        let dropped: usize = self.queue.drain(..).map(|frame| frame.len()).sum();
+        self.pending -= dropped;
+    }
+
+    fn push(&mut self, frame: Frame) {
+        self.pending += frame.len();
+        self.queue.push_back(frame);
+    }
+
+    /// Queues an abort in place of all else, and fails every later call of the near end.
+    fn interrupt(&mut self) {
+        self.told = true;
+        self.clear();
+        self.failure.get_or_insert(Error::Interrupted);
+        if let Some(payload) = encode_abort(&Error::Interrupted) {
+            self.push(Frame::new(ABORT, payload));
+        }
     }
 }
 
@@ -94,6 +117,7 @@ impl Writer {
             shared: Arc::clone(&shared),
             half,
             link: options.link,
+            interrupt: options.interrupt.clone(),
             departure: Instant::now(),
             scratch: Vec::new(),
             heartbeat: options.heartbeat.max(Duration::from_millis(1)),
@@ -128,9 +152,7 @@ impl Writer {
         let len = frame.len();
         let most = self.options.queue_bytes;
         let fits = |state: &State| state.pending == 0 || state.pending + len <= most;
-        let mut state = self.wait_until(fits, listen)?;
-        state.pending += len;
-        state.queue.push_back(frame);
+        self.wait_until(fits, listen)?.push(frame);
         self.shared.changed.notify_all();
         Ok(())
     }
@@ -181,12 +203,9 @@ impl Writer {
     /// at the latest.
     pub(crate) fn close_with(&self, last: Option<Vec<u8>>, stop_at: Instant) {
         let mut state = self.shared.lock();
-        let dropped: usize = state.queue.drain(..).map(|frame| frame.len()).sum();
-        state.pending -= dropped;
-        if let Some(payload) = last {
-            let frame = Frame::new(ABORT, payload);
-            state.pending += frame.len();
-            state.queue.push_back(frame);
+        state.clear();
+        if let Some(payload) = last.filter(|_| !state.told) {
+            state.push(Frame::new(ABORT, payload));
         }
         state.closing = true;
         state.stop_at = Some(stop_at);
@@ -215,6 +234,7 @@ struct Pump {
     shared: Arc<Shared>,
     half: Box<dyn WriteHalf>,
     link: Link,
+    interrupt: Interrupt,
     /// When the emulated link will have sent what it has been given.
     departure: Instant,
     scratch: Vec<u8>,
@@ -231,7 +251,7 @@ impl Pump {
         let outcome = self.pump();
         {
             let mut state = self.shared.lock();
-            state.failure = outcome.err();
+            state.failure = state.failure.take().or(outcome.err());
             state.queue.clear();
             state.pending = 0;
         }
@@ -258,11 +278,18 @@ impl Pump {
 
     /// The next frame; `None` when the stream is to end. Flushes before it waits, and sends
     /// heartbeats while it does.
+    ///
+    /// An interrupt ends the stream with an abort from here: the caller may be computing and notice it late,
+    /// and the peer need not wait for that.
     fn next(&mut self) -> Result<Option<Frame>, Error> {
         let mut state = self.shared.lock();
         loop {
             if state.must_stop() {
                 return Ok(None);
+            }
+            if !state.closing && !state.told && self.interrupt.is_raised() {
+                state.interrupt();
+                self.shared.changed.notify_all();
             }
             if let Some(frame) = state.queue.pop_front() {
                 return Ok(Some(frame));
@@ -280,13 +307,13 @@ impl Pump {
                 self.shared.changed.notify_all();
                 continue;
             }
-            if state.closing {
+            if state.closing || state.told {
                 return Ok(None);
             }
             let now = Instant::now();
             match self.next_heartbeat {
                 None => state = self.shared.wait(state, POLL),
-                Some(next) if now < next => state = self.shared.wait(state, next - now),
+                Some(next) if now < next => state = self.shared.wait(state, POLL.min(next - now)),
                 Some(_) => {
                     drop(state);
                     // A connection that takes no heartbeat takes nothing else either; but while there is

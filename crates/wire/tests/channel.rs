@@ -452,6 +452,31 @@ fn an_interrupt_ends_a_blocked_receive_and_a_blocked_send() {
 }
 
 #[test]
+fn an_interrupt_reaches_the_peer_while_this_side_computes() {
+    let interrupt = Interrupt::new();
+    let options = ChannelOptions {
+        interrupt: interrupt.clone(),
+        ..ChannelOptions::default()
+    };
+    let (mut a, mut b) = tcp_pair(options, ChannelOptions::default());
+    a.send(DATA, vec![1]).unwrap();
+    assert_eq!(b.recv(DATA, 1).unwrap(), [1]);
+    let raised = Instant::now();
+    interrupt.raise();
+    match b.recv(DATA, 1).unwrap_err() {
+        Error::PeerAborted { reason, .. } => assert_eq!(reason, "interrupted by the user"),
+        other => panic!("{other:?}"),
+    }
+    assert!(raised.elapsed() < Duration::from_millis(80));
+    // Whatever this side does next, it learns why; and the peer was told once.
+    assert!(matches!(a.send(DATA, vec![2]), Err(Error::Interrupted)));
+    assert!(matches!(a.flush(), Err(Error::Interrupted)));
+    assert!(matches!(a.recv(DATA, 1), Err(Error::Interrupted)));
+    b.abort(&Error::Closed);
+    a.abort(&Error::Interrupted);
+}
+
+#[test]
 fn dropping_with_a_peer_that_does_not_read_does_not_hang() {
     both(ChannelOptions::default, |mut a, b| {
         for _ in 0..4 {

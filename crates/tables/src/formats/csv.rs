@@ -10,9 +10,11 @@ use crate::sink::{At, Facts, Sink};
 use crate::value::{Row, Value};
 use crate::wanted::Wanted;
 
+type Text = Records<Box<dyn Read + Send>>;
+
 /// The records of a file, and whether there was a byte-order mark. The header is the current record, or the first row
 /// if there is no header; `None` if there is no record at all.
-fn open(part: &Part) -> Result<Option<(Records<Box<dyn Read + Send>>, bool)>> {
+fn open(part: &Part) -> Result<Option<(Text, bool)>> {
     let mut records = Records::new(part.text()?, part.dialect());
     let mark = records.skip_byte_order_mark()?;
     Ok(records.next(true)?.then_some((records, mark)))

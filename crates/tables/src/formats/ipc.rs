@@ -159,8 +159,14 @@ fn selected(
     Ok(())
 }
 
-/// Writes the selected rows with the kind (file or stream), schema, metadata and compression of the first file.
-pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+/// Writes the selected rows with the kind (file or stream), schema, metadata and compression of the first file. Batches
+/// in memory become a file if `as_file`, else a stream.
+pub(crate) fn copy(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    as_file: bool,
+    out: &mut Watched<'_>,
+) -> Result<u64> {
     let (layout, first) = open_first(parts)?;
     let schema = first.schema();
     let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
@@ -173,6 +179,9 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
                     writer.write_metadata(key, value);
                 }
                 Writer::File(writer)
+            }
+            Batches::Memory { .. } if as_file => {
+                Writer::File(FileWriter::try_new_with_options(out, &schema, options)?)
             }
             Batches::Stream(_) | Batches::Memory { .. } => {
                 Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)

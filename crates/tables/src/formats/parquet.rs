@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
-use parquet::basic::{Compression, Type as PhysicalType};
+use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
@@ -203,6 +203,32 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
     selected(parts, &first, &mut rows, |kept| {
         failure.watch(|| writer.write(&kept))
     })?;
+    failure.watch(|| writer.finish())?;
+    rows.finish()
+}
+
+/// Writes the selected rows of batches in memory, compressed by Zstandard.
+pub(crate) fn write(
+    (schema, batches): (&SchemaRef, &[RecordBatch]),
+    mut rows: Selection<'_>,
+    out: &mut Watched<'_>,
+) -> Result<u64> {
+    let failure = out.failure();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .build();
+    let schema = schema.clone();
+    let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema, Some(properties)))?;
+    for batch in batches {
+        let Some(mask) = rows.mask(batch.num_rows())? else {
+            continue;
+        };
+        let kept = catching(|| filter_record_batch(batch, &mask))
+            .map_err(wrong)?
+            .map_err(wrong)?;
+        failure.watch(|| writer.write(&kept))?;
+    }
     failure.watch(|| writer.finish())?;
     rows.finish()
 }

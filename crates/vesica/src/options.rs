@@ -1,0 +1,191 @@
+//! The options of a run as people write them, for every face of this crate: the command's words and defaults.
+
+use std::str::FromStr;
+
+use vesica_psi::Spec;
+use vesica_session::{Error as SessionError, ProtocolRequest, Registry, Reveal};
+
+use crate::Error;
+
+/// Maximum number of distinct keys of a party.
+const MAX_SIZE: u64 = 1 << 28;
+
+/// What the receiver learns, and the least number of matches that the name asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revealed {
+    /// What the receiver learns.
+    pub reveal: Reveal,
+    /// It learns that only if at least this many keys match.
+    pub min_size: u64,
+}
+
+impl FromStr for Revealed {
+    type Err = Error;
+
+    /// Reads `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`.
+    fn from_str(name: &str) -> Result<Revealed, Error> {
+        let (reveal, min_size) = match name.split_once(':') {
+            Some(("threshold", above)) => (Reveal::Size, parse_size(above)? + 1),
+            Some(("threshold-matches", above)) => {
+                (Reveal::ThresholdMatches, parse_size(above)? + 1)
+            }
+            _ => {
+                let known = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
+                let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
+                let names =
+                    "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
+                (plain.ok_or_else(|| usage(format!("there are {names}")))?, 0)
+            }
+        };
+        Ok(Revealed { reveal, min_size })
+    }
+}
+
+/// A number of keys: digits, or a power as `2^20`; at most 2^28.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_size(text: &str) -> Result<u64, Error> {
+    let value = match text.strip_prefix("2^") {
+        Some(power) => power
+            .parse::<u32>()
+            .ok()
+            .and_then(|power| 1u64.checked_shl(power)),
+        None => text.parse().ok(),
+    };
+    value
+        .filter(|n| *n <= MAX_SIZE)
+        .ok_or_else(|| usage("a size is a number up to 2^28, as 65536 or 2^16"))
+}
+
+/// A number of bytes: digits, and K, M, G or T for powers of 1024.
+///
+/// # Errors
+/// Usage: anything else, and zero.
+pub fn parse_bytes(text: &str) -> Result<u64, Error> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => {
+            (&text[..at], "KMGT".find(letter.to_ascii_uppercase()))
+        }
+        _ => (text, None),
+    };
+    let power = match unit {
+        Some(power) => power as u32 + 1,
+        None if digits.len() == text.len() => 0,
+        None => 64,
+    };
+    let bytes = digits.parse::<u64>().ok();
+    bytes
+        .zip(1024u64.checked_pow(power))
+        .and_then(|(bytes, unit)| bytes.checked_mul(unit))
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| usage("a size is a number of bytes, as 800M or 4G"))
+}
+
+/// Half of this machine's memory in bytes, or of this process's limit, where that is known.
+pub fn half_of_the_machine() -> Option<u64> {
+    let total = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = total
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
+    let machine = kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)?;
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
+    let group = group.ok().and_then(|text| text.trim().parse().ok());
+    Some(group.unwrap_or(machine).min(machine) / 2)
+}
+
+/// `auto`, or the protocol of that name as [`find_protocol`] finds it.
+///
+/// # Errors
+/// As there.
+pub fn parse_protocol(name: &str, offline: Option<&str>) -> Result<ProtocolRequest, Error> {
+    match (name, offline) {
+        ("auto", None) => Ok(ProtocolRequest::Auto),
+        _ => Ok(ProtocolRequest::named(find_protocol(name, offline)?.name)),
+    }
+}
+
+/// The protocol of that name. `ole` is that of the family with tuples from `offline`, or from its first source.
+///
+/// # Errors
+/// Usage: there is none.
+pub fn find_protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec, Error> {
+    let registry = Registry::standard();
+    let names = || registry.all().iter().map(|protocol| protocol.spec().name);
+    let mut sources = names().filter_map(|name| name.strip_prefix("ole-"));
+    let name = match (name, offline) {
+        ("ole", None) => format!("ole-{}", sources.next().unwrap_or_default()),
+        ("ole", Some(offline)) => format!("ole-{offline}"),
+        (name, None) => name.to_owned(),
+        (_, Some(_)) => return Err(usage("--offline goes with --protocol ole")),
+    };
+    let found = registry.get(&name).map(|protocol| protocol.spec());
+    found.ok_or_else(|| match offline {
+        None => usage(format!(
+            "no protocol is called {name:?}; there are: {}",
+            registry.names()
+        )),
+        Some(_) => usage(format!(
+            "--offline is one of: {}",
+            sources.collect::<Vec<_>>().join(", ")
+        )),
+    })
+}
+
+fn usage(problem: impl Into<String>) -> Error {
+    SessionError::Usage(problem.into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_bytes() {
+        let size = |text| parse_size(text).ok();
+        assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
+        assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
+        let bytes = |text| parse_bytes(text).ok();
+        assert_eq!(bytes("512M"), Some(512 << 20));
+        assert_eq!((bytes("7"), bytes("4g")), (Some(7), Some(4 << 30)));
+        for wrong in ["", "0", "4X", "G", "-1M", "1.5G", "99999999T", "4Gé"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_revealed() {
+        let revealed = |name: &str| name.parse::<Revealed>().ok();
+        let of = |reveal, min_size| Some(Revealed { reveal, min_size });
+        assert_eq!(revealed("size"), of(Reveal::Size, 0));
+        assert_eq!(revealed("threshold:2^4"), of(Reveal::Size, 17));
+        assert_eq!(
+            revealed("threshold-matches:0"),
+            of(Reveal::ThresholdMatches, 1)
+        );
+        for wrong in [
+            "threshold:",
+            "threshold",
+            "threshold-matches",
+            "size:3",
+            "shares:1",
+        ] {
+            assert_eq!(revealed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn protocols_are_found_by_name_and_family() {
+        let name = |name, offline| find_protocol(name, offline).ok().map(|spec| spec.name);
+        assert_eq!(name("vole", None), Some("vole"));
+        assert_eq!(name("ole", None), Some("ole-lattice"));
+        assert_eq!(name("ole", Some("ot")), Some("ole-ot"));
+        assert_eq!(
+            parse_protocol("auto", None).ok(),
+            Some(ProtocolRequest::Auto)
+        );
+        for (wrong, offline) in [("nonsense", None), ("vole", Some("ot")), ("ole", Some("x"))] {
+            assert_eq!(name(wrong, offline), None);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Dry runs.
+
+use pyo3::prelude::*;
+use vesica::{Interrupt, Passes, SourceOptions, check_within};
+
+use crate::errors::Failure;
+use crate::options::{Reading, Table};
+use crate::supervise::supervise;
+
+/// What a run would see of a table, as JSON and as text.
+#[pyfunction]
+pub(crate) fn check(
+    py: Python<'_>,
+    table: &Bound<'_, PyAny>,
+    reading: Reading,
+) -> PyResult<(String, String)> {
+    let key = reading.key()?;
+    // A quarter of the limit is for keys, as in a run.
+    let memory = reading.memory()?.map_or(u64::MAX, |memory| memory / 4);
+    let options = reading.source(SourceOptions {
+        passes: Passes::One,
+        ..SourceOptions::default()
+    })?;
+    let table = Table::of(table)?;
+    supervise(
+        py,
+        &Interrupt::new(),
+        || Ok(()),
+        move || {
+            let source = table.open(&key, None, options)?;
+            let check = check_within(&source, &key, memory, &std::env::temp_dir())?;
+            let json = serde_json::to_string(&check)
+                .map_err(|e| Failure::usage(format!("the result is not JSON: {e}")))?;
+            Ok((json, check.to_string()))
+        },
+    )
+}

@@ -1,0 +1,141 @@
+//! From the thread of a run to Python: progress, and warnings.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use vesica::{Begin, Connection, Counts, Observer, Progress, Refused};
+
+/// How far a run is.
+#[derive(Clone, Debug, Default)]
+struct Snapshot {
+    stage: &'static str,
+    /// Of `total` items of the stage's current step, `done` are done.
+    step: Option<(u64, u64)>,
+    /// The number of the bucket, counted from 1, and how many there are.
+    bucket: Option<(u32, u32)>,
+    sent: u64,
+    received: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: Snapshot,
+    /// Whether `now` has changed since it was told.
+    changed: bool,
+    /// The last snapshots of stages that are over, which were not told yet.
+    past: Vec<Snapshot>,
+    warnings: Vec<String>,
+}
+
+/// What a run says, until Python hears it. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Events(Arc<Mutex<State>>);
+
+impl Events {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn warn(&self, text: String) {
+        self.lock().warnings.push(text);
+    }
+
+    /// What hears of connections that are turned away.
+    pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
+        let events = self.clone();
+        move |refused| events.warn(format!("turned away: {refused}"))
+    }
+
+    /// A stage begins.
+    pub(crate) fn stage(&self, stage: &'static str) {
+        let mut state = self.lock();
+        if state.changed {
+            let over = state.now.clone();
+            state.past.push(over);
+        }
+        state.now.stage = stage;
+        state.now.step = None;
+        state.changed = true;
+    }
+
+    fn change(&self, f: impl FnOnce(&mut Snapshot)) {
+        let mut state = self.lock();
+        f(&mut state.now);
+        state.changed = true;
+    }
+
+    /// Tells Python what it has not heard: `listener` has methods `warn(text)` and
+    /// `progress(stage, done, total, bucket, buckets, bytes_sent, bytes_received)`.
+    pub(crate) fn tell(&self, listener: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (snapshots, warnings) = {
+            let mut state = self.lock();
+            let mut snapshots = std::mem::take(&mut state.past);
+            if std::mem::take(&mut state.changed) {
+                snapshots.push(state.now.clone());
+            }
+            (snapshots, std::mem::take(&mut state.warnings))
+        };
+        for text in warnings {
+            listener.call_method1("warn", (text,))?;
+        }
+        for now in snapshots {
+            let ((done, total), (bucket, buckets)) = (now.step.unzip(), now.bucket.unzip());
+            let told = (
+                now.stage,
+                done,
+                total,
+                bucket,
+                buckets,
+                now.sent,
+                now.received,
+            );
+            listener.call_method1("progress", told)?;
+        }
+        Ok(())
+    }
+}
+
+impl Progress for Events {
+    fn phase(&mut self, name: &'static str) {
+        self.stage(name);
+    }
+
+    fn begin(&mut self, begin: Begin, _: u32) {
+        if let Begin::Over(why) = begin {
+            self.warn(format!("starting over: {why}"));
+        }
+    }
+
+    fn bucket(&mut self, number: u32, of: u32) {
+        self.change(|now| now.bucket = Some((number, of)));
+    }
+
+    fn bytes(&mut self, sent: u64, received: u64) {
+        self.change(|now| (now.sent, now.received) = (sent, received));
+    }
+
+    fn step(&mut self, done: u64, total: u64) {
+        self.change(|now| now.step = Some((done, total)));
+    }
+}
+
+impl Observer for Events {
+    fn read(&mut self, counts: &Counts) {
+        let unusable = counts.blanks + counts.invalid;
+        if unusable > 0 {
+            self.warn(format!(
+                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
+                counts.rows, counts.blanks, counts.invalid
+            ));
+        }
+        self.stage("meeting");
+    }
+
+    fn connected(&mut self, _: &Connection) {
+        self.stage("connected");
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.warn(text.to_owned());
+    }
+}

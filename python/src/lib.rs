@@ -1,0 +1,57 @@
+//! The module `vesica._vesica`: identities, links and runs for the Python package, which adds the arguments'
+//! defaults and the types of results.
+//!
+//! A run has a thread of its own. The thread that called waits for it without the interpreter's lock, hands its
+//! events to Python, and looks for Ctrl-C.
+#![deny(unsafe_code)]
+
+mod check;
+mod errors;
+mod events;
+mod identity;
+mod link;
+mod options;
+mod run;
+mod stream;
+mod supervise;
+
+use vesica_kernels::memory::HugePages;
+
+/// Runs touch a lot of fresh memory, in random order.
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
+/// Private set intersection, without the defaults and types of the package `vesica`.
+#[pyo3::pymodule]
+mod _vesica {
+    use std::panic;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::check::check;
+    #[pymodule_export]
+    use crate::identity::Identity;
+    #[pymodule_export]
+    use crate::link::{Link, connect, listen};
+    #[pymodule_export]
+    use crate::run::run;
+    #[pymodule_export]
+    use crate::stream::Batches;
+    #[pymodule_export]
+    use crate::supervise::wait_for_runs;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        // This hook is the module's own and hears of no other code. What a damaged file does to the library that
+        // reads it becomes an error of its own.
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !vesica::panic_is_caught() {
+                report(info);
+            }
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! How to reach the peer, and who it is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener};
+
+use crate::errors::Failure;
+use crate::identity::Identity;
+
+/// How to reach one peer, and who it is. Made by `listen` and `connect`; one run at a time goes over it, and any
+/// number one after another.
+#[pyclass(frozen, module = "vesica")]
+pub(crate) struct Link {
+    pub(crate) identity: Arc<vesica::Identity>,
+    pub(crate) peer: Fingerprint,
+    /// Ends every run over the link.
+    pub(crate) interrupt: Interrupt,
+    side: Side,
+}
+
+enum Side {
+    /// The listener until a run takes it, and the address, which later runs bind again.
+    Listen(Mutex<Option<Listener>>, String),
+    Connect(String),
+}
+
+impl Link {
+    fn new(identity: &Identity, peer: &str, side: Side) -> Result<Link, Failure> {
+        let peer = peer
+            .parse()
+            .map_err(|e| Failure::usage(format!("peer: {e}")))?;
+        Ok(Link {
+            identity: Arc::clone(&identity.0),
+            peer,
+            interrupt: Interrupt::new(),
+            side,
+        })
+    }
+
+    /// The endpoint of the next run.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        match &self.side {
+            Side::Connect(address) => Endpoint::Connect(address.clone()),
+            Side::Listen(listener, address) => {
+                match listener
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take()
+                {
+                    Some(listener) => Endpoint::Bound(BoundListener::new(listener)),
+                    None => Endpoint::Listen(address.clone()),
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Link {
+    /// `host:port`: where this side listens, with the real port, or where it connects to.
+    #[getter]
+    fn address(&self) -> &str {
+        match &self.side {
+            Side::Listen(_, address) | Side::Connect(address) => address,
+        }
+    }
+
+    /// Whether this side is the one that listens.
+    #[getter]
+    fn listens(&self) -> bool {
+        matches!(self.side, Side::Listen(..))
+    }
+
+    /// The pinned fingerprint.
+    #[getter]
+    fn peer(&self) -> String {
+        self.peer.to_string()
+    }
+
+    /// Ends a run over this link from another thread, and every later one: they raise NetworkError, and the peer is
+    /// told. Frees the port of a listening link.
+    fn cancel(&self) {
+        self.interrupt.raise();
+        drop(self.endpoint());
+    }
+
+    fn __repr__(&self) -> String {
+        let verb = if self.listens() {
+            "listening on"
+        } else {
+            "connecting to"
+        };
+        format!("<Link {verb} {}, peer {}>", self.address(), self.peer)
+    }
+}
+
+/// A link that waits for the peer at `address`, `host:port`; port 0 picks a free one, which the link's `address`
+/// names. The port is open from now on. Which side listens does not depend on who receives.
+///
+/// Raises NetworkError if the port is taken, UsageError if `peer` is not a fingerprint.
+///
+/// >>> me, other = Identity.generate(), Identity.generate()
+/// >>> link = listen("127.0.0.1:0", identity=me, peer=other.fingerprint)
+/// >>> link.listens
+/// True
+/// >>> link.cancel()
+#[pyfunction]
+#[pyo3(signature = (address, *, identity, peer))]
+pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
+    let listener = Listener::bind(address)?;
+    let bound = listener.local_addr().to_string();
+    Link::new(
+        identity,
+        peer,
+        Side::Listen(Mutex::new(Some(listener)), bound),
+    )
+}
+
+/// A link that connects to the peer at `address`, `host:port`, when it is used; the run retries until its `wait` is
+/// over.
+///
+/// Raises UsageError if `peer` is not a fingerprint.
+///
+/// >>> me, other = Identity.generate(), Identity.generate()
+/// >>> connect("shop.example:7340", identity=me, peer=other.fingerprint).address
+/// 'shop.example:7340'
+#[pyfunction]
+#[pyo3(signature = (address, *, identity, peer))]
+pub(crate) fn connect(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
+    Link::new(identity, peer, Side::Connect(address.to_owned()))
+}

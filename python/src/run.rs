@@ -1,0 +1,241 @@
+//! One side of a run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use vesica::{
+    Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Source, SourceOptions,
+    prepare_work_dir, receive_rows, receive_shares, receive_value, select_rows, send_rows,
+    send_shares, send_table, write_rows,
+};
+
+use crate::errors::Failure;
+use crate::events::Events;
+use crate::link::Link;
+use crate::options::{Options, Reading, Table};
+use crate::stream::Batches;
+use crate::supervise::supervise;
+
+/// What a run leaves.
+struct Finished {
+    report: Report,
+    /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
+    rows: Option<Vec<u8>>,
+    table: Option<Batches>,
+}
+
+/// What a side gets of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gets {
+    /// Its matching rows.
+    Rows,
+    /// A file of shares.
+    Shares,
+    /// A value, or nothing.
+    Report,
+}
+
+impl Gets {
+    fn of(role: Role, reveal: Reveal, both: bool) -> Gets {
+        match reveal {
+            Reveal::Shares => Gets::Shares,
+            Reveal::Matches | Reveal::ThresholdMatches if both || role == Role::Receiver => {
+                Gets::Rows
+            }
+            _ => Gets::Report,
+        }
+    }
+}
+
+/// Runs one side, `receiver` or `sender`, and returns the report as JSON, the matching rows as 8 bytes each, and
+/// the table of those rows.
+///
+/// `reading` and `options` are dictionaries with every argument. `listener` hears of warnings and progress.
+#[pyfunction]
+pub(crate) fn run<'py>(
+    py: Python<'py>,
+    role: &str,
+    table: &Bound<'py, PyAny>,
+    reading: Reading,
+    options: Options,
+    link: &Link,
+    listener: &Bound<'py, PyAny>,
+) -> PyResult<(String, Option<Bound<'py, PyBytes>>, Option<Batches>)> {
+    let role = match role {
+        "receiver" => Role::Receiver,
+        _ => Role::Sender,
+    };
+    let events = Events::default();
+    let job = Job::new(role, &reading, &options, link, &events)?;
+    let interrupt = job.connect.interrupt.clone();
+    let table = Table::of(table)?;
+    events.stage("reading");
+    let (endpoint, heard) = (link.endpoint(), events.clone());
+    let tell = || events.tell(listener);
+    let finished = supervise(py, &interrupt, tell, move || {
+        job.run(table, endpoint, heard)
+    })?;
+    let json = serde_json::to_string(&finished.report)
+        .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
+    let rows = finished.rows.map(|rows| PyBytes::new(py, &rows));
+    Ok((json, rows, finished.table))
+}
+
+/// A run before it has a table.
+struct Job {
+    role: Role,
+    gets: Gets,
+    key: KeySpec,
+    source: SourceOptions,
+    output: Option<PathBuf>,
+    identity: Arc<vesica::Identity>,
+    peer: vesica::Fingerprint,
+    connect: vesica::ConnectOptions,
+    terms: vesica::Terms,
+    resources: vesica::Resources,
+    value: Option<vesica::ValueColumn>,
+    allow_empty: bool,
+}
+
+impl Job {
+    fn new(
+        role: Role,
+        reading: &Reading,
+        options: &Options,
+        link: &Link,
+        events: &Events,
+    ) -> Result<Job, Failure> {
+        let (terms, value) = (options.terms()?, options.value()?);
+        terms.check(value.as_ref())?;
+        let gets = Gets::of(role, terms.reveal, terms.both);
+        match (gets, &options.output) {
+            (Gets::Report, Some(_)) => {
+                return Err(Failure::usage(
+                    "this side gets no rows or shares for an output",
+                ));
+            }
+            (Gets::Shares, None) => {
+                return Err(Failure::usage("shares go to a file: give an output"));
+            }
+            _ => {}
+        }
+        let source = reading.source(SourceOptions {
+            passes: match gets {
+                Gets::Rows => Passes::Two,
+                Gets::Shares | Gets::Report => Passes::One,
+            },
+            allow_no_rows: options.allow_empty,
+            scratch: options.work_dir.clone(),
+            ..SourceOptions::default()
+        })?;
+        Ok(Job {
+            role,
+            gets,
+            key: reading.key()?,
+            source,
+            output: options.output.clone(),
+            identity: Arc::clone(&link.identity),
+            peer: link.peer,
+            connect: options.connect(link, events)?,
+            terms,
+            resources: options.resources(reading.memory()?)?,
+            value,
+            allow_empty: options.allow_empty,
+        })
+    }
+
+    fn run(
+        self,
+        table: Table,
+        endpoint: vesica::Endpoint,
+        mut events: Events,
+    ) -> Result<Finished, Failure> {
+        if let Some(work_dir) = &self.resources.work_dir {
+            prepare_work_dir(work_dir)?;
+        }
+        let source = table.open(&self.key, self.value.as_ref(), self.source)?;
+        let party = Party {
+            identity: &self.identity,
+            peer: self.peer,
+            endpoint,
+            connect: self.connect,
+            terms: self.terms,
+            resources: self.resources,
+            value: self.value,
+            allow_empty: self.allow_empty,
+        };
+        let (key, output, observer) = (&self.key, self.output, &mut events);
+        let report = match (self.gets, self.role, output) {
+            (Gets::Rows, role, output) => {
+                return rows(&party, role, &source, key, output, events);
+            }
+            (Gets::Shares, Role::Receiver, Some(output)) => {
+                receive_shares(&party, &source, key, &output, observer)?
+            }
+            (Gets::Shares, Role::Sender, Some(output)) => {
+                send_shares(&party, &source, key, &output, observer)?
+            }
+            (_, Role::Receiver, _) => receive_value(&party, &source, key, observer)?,
+            (_, Role::Sender, _) => send_table(&party, &source, key, observer)?,
+        };
+        Ok(Finished {
+            report,
+            rows: None,
+            table: None,
+        })
+    }
+}
+
+/// The run of a side that gets its matching rows.
+fn rows(
+    party: &Party<'_>,
+    role: Role,
+    source: &Source,
+    key: &KeySpec,
+    output: Option<PathBuf>,
+    mut events: Events,
+) -> Result<Finished, Failure> {
+    // A path that cannot be written is known before the run.
+    let output = output
+        .map(|path| Output::create(&path, source))
+        .transpose()?;
+    let received = match role {
+        Role::Receiver => receive_rows(party, source, key, &mut events)?,
+        Role::Sender => send_rows(party, source, key, &mut events)?,
+    };
+    events.stage("writing");
+    let rows = received.rows();
+    let (mut table, mut written) = (None, None);
+    match output {
+        Some(mut output) => {
+            written = Some(write_rows(source, rows, &mut output)?);
+            check(&party.connect.interrupt)?;
+            output.commit()?;
+        }
+        // Text has no types.
+        None if matches!(source.format(), Format::Csv | Format::Jsonl) => {}
+        None => {
+            let (schema, batches) = select_rows(source, rows)?;
+            table = Some(Batches { schema, batches });
+        }
+    }
+    let rows = rows.iter().flat_map(|row| (row as i64).to_ne_bytes());
+    let rows = rows.collect();
+    check(&party.connect.interrupt)?;
+    let report = Report {
+        rows_written: written,
+        ..received.finish()?
+    };
+    Ok(Finished {
+        report,
+        rows: Some(rows),
+        table,
+    })
+}
+
+fn check(interrupt: &Interrupt) -> Result<(), Failure> {
+    let checked = interrupt.check();
+    Ok(checked.map_err(vesica::SessionError::from)?)
+}

@@ -1,0 +1,121 @@
+//! Work on a thread of its own, under the eyes of the interpreter.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use vesica::Interrupt;
+
+use crate::errors::Failure;
+
+/// Time between two looks for signals and events.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How long an interrupted caller waits for the work to end by itself. The peer is told meanwhile, whatever the work
+/// is doing.
+const GRACE: Duration = Duration::from_millis(60);
+
+/// A value that one thread gives to another.
+struct Slot<T> {
+    value: Mutex<T>,
+    changed: Condvar,
+}
+
+impl<T> Slot<T> {
+    const fn new(value: T) -> Slot<T> {
+        Slot {
+            value: Mutex::new(value),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, f: impl FnOnce(&mut T)) {
+        f(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits at most `most` until `ready`.
+    fn wait(&self, most: Duration, ready: impl Fn(&T) -> bool) -> MutexGuard<'_, T> {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), most, |value| !ready(value));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Threads that are at work, among them those whose caller has gone.
+static AT_WORK: Slot<usize> = Slot::new(0);
+
+/// Counted among the threads at work as long as it lives.
+struct AtWork;
+
+impl AtWork {
+    fn new() -> AtWork {
+        AT_WORK.update(|number| *number += 1);
+        AtWork
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.update(|number| *number -= 1);
+    }
+}
+
+/// Waits at most `seconds` for interrupted runs to end, so that the interpreter does not end before them.
+#[pyfunction]
+pub(crate) fn wait_for_runs(py: Python<'_>, seconds: f64) {
+    let most = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    py.detach(|| drop(AT_WORK.wait(most, |number| *number == 0)));
+}
+
+/// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock.
+///
+/// A signal handler or an `each` that raises, such as that of Ctrl-C, raises `interrupt` and ends the wait: within
+/// some 100 ms, even if the work takes longer to notice.
+pub(crate) fn supervise<T: Send + 'static>(
+    py: Python<'_>,
+    interrupt: &Interrupt,
+    mut each: impl FnMut() -> PyResult<()>,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    type Outcome<T> = Result<Result<T, Failure>, Box<dyn Any + Send>>;
+    let slot: Arc<Slot<Option<Outcome<T>>>> = Arc::new(Slot::new(None));
+    let result = Arc::clone(&slot);
+    let at_work = AtWork::new();
+    thread::Builder::new()
+        .name("vesica-run".into())
+        .spawn(move || {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+            result.update(|slot| *slot = Some(outcome));
+            drop(at_work);
+        })?;
+    let wait = |most| py.detach(|| slot.wait(most, Option::is_some).take());
+    let mut ended = None;
+    let looked = loop {
+        ended = ended.or_else(|| wait(TICK));
+        match py.check_signals().and_then(|()| each()) {
+            Ok(()) if ended.is_none() => {}
+            looked => break looked,
+        }
+    };
+    if let Err(error) = looked {
+        interrupt.raise();
+        if ended.is_none() {
+            drop(wait(GRACE));
+        }
+        return Err(error);
+    }
+    match ended {
+        Some(Ok(outcome)) => Ok(outcome?),
+        Some(Err(panic)) => panic::resume_unwind(panic),
+        None => unreachable!("the loop ends when the work has, or with an error"),
+    }
+}

@@ -1,0 +1,68 @@
+"""The examples of docstrings and of examples/ do what they say."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import vesica
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Everything public, by name."""
+    for name in vesica.__all__:
+        thing = getattr(vesica, name)
+        yield name, thing
+        if inspect.isclass(thing):
+            for part in vars(thing):
+                if not part.startswith("_"):
+                    yield f"{name}.{part}", getattr(thing, part)
+
+
+def test_everything_public_is_documented() -> None:
+    missing = [
+        name
+        for name, thing in documented()
+        if not isinstance(thing, (str, int, type(None))) and not inspect.getdoc(thing)
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["Identity", "Table", "check", "connect", "listen", "pair"])
+def test_docstrings_have_examples(name: str) -> None:
+    assert ">>> " in inspect.getdoc(getattr(vesica, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [(name, inspect.getdoc(thing)) for name, thing in documented() if not isinstance(thing, str)],
+)
+def test_docstring(name: str, text: str | None) -> None:
+    names = {**vars(vesica), "vesica": vesica, "polars": polars}
+    test = doctest.DocTestParser().get_doctest(text or "", names, name, None, 0)
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+    assert result.failed == 0
+
+
+def test_the_example_runs_as_a_script() -> None:
+    script = ROOT / "examples" / "python" / "donors.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::vesica.RunWarning", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "41 donors are customers; the shop learns that the charity has 197" in done.stdout
+    assert "they have ordered 817 times" in done.stdout

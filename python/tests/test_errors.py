@@ -1,0 +1,213 @@
+"""Each failure is the exception whose code the command exits with."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import vesica
+
+TABLE = polars.DataFrame({"id": ["a", "b"], "n": [1.5, 2.5]})
+NEXT = {
+    vesica.UsageError: 2,
+    vesica.DataError: 3,
+    vesica.NetworkError: 4,
+    vesica.PeerError: 5,
+    vesica.ContractError: 6,
+    vesica.ResourceError: 7,
+}
+
+
+def test_classes_mirror_exit_codes() -> None:
+    assert {each: each.exit_code for each in NEXT} == NEXT
+    assert all(issubclass(each, vesica.Error) for each in NEXT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"reveal": "everything"}, "reveal: there are matches, size"),
+        ({"protocol": "nonsense"}, "no protocol is called"),
+        ({"protocol": "dh"}, 'needs security="semi-honest"'),
+        ({"security": "none"}, "security: there are"),
+        ({"normalize": {"x": "email"}}, 'column "x" is normalised but is not part of the key'),
+        ({"normalize": {"id": "nonsense"}}, "nonsense"),
+        ({"memory": "lots"}, "memory: a size is a number of bytes"),
+        ({"min_size": -1}, "min_size: a size is a number"),
+        ({"max_peer_items": 2**29}, "max_peer_items: a size is"),
+        ({"lambda_": 20}, "lambda is 20 bits"),
+        ({"threads": 0}, "threads: at least one"),
+        ({"wait": 0}, "wait: give a number of seconds"),
+        ({"timeout": float("nan")}, "timeout: give a number"),
+        ({"value": "n", "value_scale": 19}, "`value_scale` is from 0 to 18"),
+        ({"value": "n", "value_bound": 0}, "`value_bound` is from 1"),
+        ({"value_repeated": "first"}, "value_repeated: there are"),
+        ({"offline": "ot"}, '`offline` goes with protocol="ole"'),
+        ({"reveal": "size", "output": "x.csv", "security": "semi-honest"}, "no rows or shares"),
+        ({"on": []}, "key column"),
+        ({"delimiter": "ab"}, "a delimiter is"),
+    ],
+)
+def test_usage(arguments: dict[str, Any], line: str) -> None:
+    """Whatever is wrong with the arguments is found before the peer is met."""
+    nobody = vesica.Identity.generate()
+    link = vesica.connect("127.0.0.1:1", identity=nobody, peer=nobody.fingerprint)
+    with pytest.raises(vesica.UsageError) as error:
+        vesica.receive(TABLE, **({"on": "id", "link": link} | arguments))
+    assert line in str(error.value) and "\n" not in str(error.value)
+
+
+def test_data() -> None:
+    left, _ = vesica.pair()
+    with pytest.raises(vesica.DataError, match='no column is called "ids"') as error:
+        vesica.receive(TABLE, on="ids", link=left)
+    assert error.value.hint == 'did you mean "id"?'
+    assert getattr(error.value, "__notes__", ["hint: " + error.value.hint]) == [
+        'hint: did you mean "id"?'
+    ]
+    with pytest.raises(vesica.DataError, match='column "n" cannot be a key'):
+        vesica.receive(TABLE, on="n", link=left)
+    unusable = pytest.warns(vesica.RunWarning, match="2 of 2 rows have no usable key")
+    with unusable, pytest.raises(vesica.DataError, match="no row has a usable key") as error:
+        vesica.receive(polars.DataFrame({"id": [None, ""]}), on="id", link=left)
+    assert "`vesica.check`" in error.value.hint and "`allow_empty`" in error.value.hint
+    with pytest.raises(vesica.DataError, match="no such file"):
+        vesica.receive(Path("nowhere.csv"), on="id", link=left)
+
+
+def test_the_peer_hears_of_a_table_that_cannot_be_used(background: Any) -> None:
+    """The table is found out once the peer is there: its last row is a key without a row of its type."""
+    left, right = vesica.pair()
+    ours = polars.DataFrame({"id": ["a"] * 200_000, "n": ["1"] * 199_999 + ["x"]})
+    terms = {"reveal": "sum", "security": "semi-honest"}
+    sender = background(vesica.send, TABLE, on="id", link=right, **terms)
+    with pytest.raises(vesica.DataError, match='row 200000: the value in column "n"'):
+        vesica.receive(ours, on="id", value="n", link=left, **terms)
+    left.cancel()
+    right.cancel()
+    with pytest.raises(vesica.Error, match=r"table cannot be used|interrupted|cannot connect"):
+        sender()
+
+
+def test_network() -> None:
+    left, right = vesica.pair()
+    began = time.monotonic()
+    with pytest.raises(vesica.NetworkError, match="the peer did not connect"):
+        vesica.receive(TABLE, on="id", link=left, wait=0.3)
+    with pytest.raises(vesica.NetworkError, match="nobody listens"):
+        vesica.send(TABLE, on="id", link=right, wait=0.3)
+    assert time.monotonic() - began < 5
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        with pytest.raises(vesica.NetworkError, match="the port is taken"):
+            me = vesica.Identity.generate()
+            vesica.listen(address, identity=me, peer=me.fingerprint)
+
+
+def test_a_cancelled_link(background: Any) -> None:
+    left, _ = vesica.pair()
+    receiver = background(vesica.receive, TABLE, on="id", link=left)
+    time.sleep(0.3)
+    began = time.monotonic()
+    left.cancel()
+    with pytest.raises(vesica.NetworkError, match="interrupted"):
+        receiver()
+    assert time.monotonic() - began < 1
+    with pytest.raises(vesica.NetworkError, match="interrupted"):
+        vesica.receive(TABLE, on="id", link=left)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(left.address.rsplit(":", 1))
+
+
+def test_a_wrong_fingerprint(background: Any) -> None:
+    me, other, stranger = (vesica.Identity.generate() for _ in range(3))
+    left = vesica.listen("127.0.0.1:0", identity=me, peer=other.fingerprint)
+    right = vesica.connect(left.address, identity=other, peer=stranger.fingerprint)
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    # The listener tells strangers from its peer only by their keys: it waits on, and says who came.
+    turned_away = pytest.warns(vesica.RunWarning, match="turned away")
+    with turned_away, pytest.raises(vesica.NetworkError, match="turned away"):
+        vesica.receive(TABLE, on="id", link=left, wait=1)
+    with pytest.raises(vesica.PeerError, match="wrong peer: expected") as error:
+        sender()
+    assert me.fingerprint in str(error.value) and "fingerprint" in error.value.hint
+    # The other way round: the listener pins another.
+    left = vesica.listen("127.0.0.1:0", identity=me, peer=stranger.fingerprint)
+    right = vesica.connect(left.address, identity=other, peer=me.fingerprint)
+    sender = background(vesica.send, TABLE, on="id", link=right, wait=2)
+    turned_away = pytest.warns(vesica.RunWarning, match="turned away")
+    with turned_away, pytest.raises(vesica.PeerError, match="wrong peer"):
+        vesica.receive(TABLE, on="id", link=left, wait=1)
+    with pytest.raises(vesica.PeerError, match="refused this side's identity"):
+        sender()
+    with pytest.raises(vesica.UsageError, match="peer: the fingerprint has a typing mistake"):
+        wrong = me.fingerprint[:-1] + ("a" if me.fingerprint[-1] != "a" else "b")
+        vesica.connect("127.0.0.1:1", identity=me, peer=wrong)
+
+
+def test_different_contracts(background: Any) -> None:
+    for ours, theirs, field in (
+        ({"both": True}, {}, "who learns"),
+        ({"normalize": {"id": "text"}}, {}, "normali"),
+        ({"protocol": "vole"}, {"protocol": "compact-dh"}, "protocol"),
+        ({"lambda_": 41}, {}, "lambda"),
+        ({"reveal": "size", "security": "semi-honest"}, {"security": "semi-honest"}, "reveal"),
+    ):
+        left, right = vesica.pair()
+        sender = background(vesica.send, TABLE, on="id", link=right, **theirs)
+        with pytest.raises(vesica.ContractError, match=field):
+            vesica.receive(TABLE, on="id", link=left, **ours)
+        with pytest.raises(vesica.ContractError, match=field):
+            sender()
+
+
+def test_limits(background: Any) -> None:
+    left, right = vesica.pair()
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    with pytest.raises(vesica.ResourceError, match="the sender brings 2 items; this run allows 1"):
+        vesica.receive(TABLE, on="id", link=left, max_peer_items=1)
+    with pytest.raises(vesica.ResourceError):
+        sender()
+
+
+def test_a_callback_that_raises_ends_the_run(background: Any) -> None:
+    left, right = vesica.pair()
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage == "meeting":
+            raise LookupError("enough")
+
+    began = time.monotonic()
+    with pytest.raises(LookupError, match="enough"):
+        vesica.receive(TABLE, on="id", link=left, progress=progress)
+    assert time.monotonic() - began < 5
+    # The link is as good as before.
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    assert vesica.receive(TABLE, on="id", link=left).size == 2
+    sender()
+
+
+def test_the_command_exits_with_the_same_codes(command: str, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id\n\n")
+    for arguments, expected in (
+        (["--key", "no"], vesica.DataError),
+        (["--key", "id", "--normalize", "id=no"], vesica.UsageError),
+    ):
+        done = subprocess.run(
+            [command, "check", "--input", table, *arguments],
+            check=False,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert done.returncode == expected.exit_code
+        normalize = {"id": "no"} if expected is vesica.UsageError else None
+        with pytest.raises(expected) as error:
+            vesica.check(table, on=arguments[1], normalize=normalize)
+        assert str(error.value) in done.stderr

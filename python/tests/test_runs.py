@@ -1,0 +1,212 @@
+"""What runs reveal, and their options."""
+
+from __future__ import annotations
+
+import csv
+import decimal
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from conftest import CUSTOMERS, DONORS
+
+import vesica
+
+LEFT = polars.DataFrame({"id": range(100), "price": [f"{i}.25" for i in range(100)]})
+RIGHT = polars.DataFrame({"id": range(80, 150), "count": [2] * 70})
+OURS: dict[str, Any] = {"table": LEFT, "on": "id"}
+THEIRS: dict[str, Any] = {"table": RIGHT, "on": "id"}
+SEMI_HONEST: dict[str, Any] = {"security": "semi-honest"}
+
+
+def test_matches_and_the_report() -> None:
+    received, sent = vesica.rehearse(OURS, THEIRS)
+    assert (received.size, received.value, received.below) == (20, None, None)
+    for result, rows, peer_items in ((received, 100, 70), (sent, 70, 100)):
+        report = result.report
+        assert (report["rows"], report["items"], report["peer_items"]) == (rows, rows, peer_items)
+        assert (report["protocol"], report["security"]) == ("compact-dh", "malicious")
+        assert report["reveal"] == "matches" and report["seconds"] > 0
+    assert received.report["bytes_sent"] == sent.report["bytes_received"] > 0
+    assert received.report["contract"] == sent.report["contract"]
+    assert repr(received).startswith("<Result size=20, compact-dh, malicious, ")
+    with pytest.raises(vesica.UsageError, match="gave this side no rows"):
+        _ = sent.table
+
+
+def test_numbers() -> None:
+    def value(ours: dict[str, Any], theirs: dict[str, Any], **terms: Any) -> Any:
+        return vesica.rehearse(OURS | ours, THEIRS | theirs, **(SEMI_HONEST | terms))[0].value
+
+    assert value({}, {}, reveal="size") == 20
+    assert value({}, {"value": "count"}, reveal="sum") == 40
+    prices = {"value": "price", "value_scale": 2, "value_bound": 1000}
+    total = value(prices, {}, reveal="sum")
+    assert total == sum(decimal.Decimal(f"{i}.25") for i in range(80, 100))
+    assert isinstance(total, decimal.Decimal)
+    assert value(prices, {"value": "count"}, reveal="inner-product") == 2 * total
+
+
+def test_thresholds_and_minimum_sizes() -> None:
+    def run(reveal: str, **terms: Any) -> vesica.Result:
+        return vesica.rehearse(OURS, THEIRS, reveal=reveal, **SEMI_HONEST, **terms)[0]
+
+    for result in (run("threshold:19"), run("size", min_size=20)):
+        assert (result.value, result.size, result.below) == (20, 20, None)
+    for result in (run("threshold:20"), run("size", min_size=21)):
+        assert (result.value, result.size, result.below) == (None, None, 21)
+    enough, few = run("threshold-matches:19"), run("threshold-matches:20")
+    assert (enough.size, list(enough.rows)) == (20, list(range(80, 100)))
+    assert (few.size, few.below, len(few.rows), len(few.table)) == (None, 21, 0, 0)
+
+
+def test_both_sides_learn_the_matches(tmp_path: Path) -> None:
+    theirs = THEIRS | {"output": tmp_path / "theirs.parquet"}
+    received, sent = vesica.rehearse(OURS, theirs, both=True)
+    assert list(received.rows) == list(range(80, 100)) and list(sent.rows) == list(range(20))
+    assert polars.read_parquet(tmp_path / "theirs.parquet").equals(RIGHT[:20])
+    assert sent.size == 20
+
+
+def test_shares(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
+    results = vesica.rehearse(
+        OURS | {"output": ours},
+        THEIRS | {"output": theirs, "value": "count"},
+        reveal="shares",
+        **SEMI_HONEST,
+    )
+    assert [(r.rows, r.size, r.value) for r in results] == [(None, None, None)] * 2
+    with open(ours, newline="") as left, open(theirs, newline="") as right:
+        cells = list(zip(csv.DictReader(left), csv.DictReader(right)))
+    matching = [a["row"] for a, b in cells if a["match"] != b["match"]]
+    assert sorted(map(int, matching)) == list(range(81, 101))
+    shares = (int(a["sender_value"]) + int(b["sender_value"]) for a, b in cells)
+    assert sum(shares) % 2**64 == 40
+    with pytest.raises(vesica.UsageError, match="give an output"):
+        vesica.rehearse(OURS, THEIRS, reveal="shares", **SEMI_HONEST)
+
+
+@pytest.mark.parametrize("protocol", ["vole", "compact-dh", "kkrt", "spot-fast", "dh"])
+def test_protocols(protocol: str) -> None:
+    security = "malicious" if protocol in ("vole", "compact-dh") else "semi-honest"
+    received, _ = vesica.rehearse(OURS, THEIRS, protocol=protocol, security=security)
+    assert (received.size, received.report["protocol"]) == (20, protocol)
+
+
+def test_the_protocol_of_numbers() -> None:
+    sides = [
+        {"table": polars.DataFrame({"ip": [f"10.0.0.{i}" for i in numbers]}), "on": "ip"}
+        for numbers in (range(20), range(15, 40))
+    ]
+    terms = {"protocol": "ole", "offline": "ot", "normalize": {"ip": "ipv4"}, **SEMI_HONEST}
+    received, _ = vesica.rehearse(*sides, **terms)
+    assert (received.size, received.report["protocol"]) == (5, "ole-ot")
+
+
+def test_little_memory_means_buckets(tmp_path: Path) -> None:
+    table = polars.DataFrame({"id": range(100_000)})
+    seen = []
+    ours = {"table": table, "on": "id", "progress": seen.append}
+    theirs = {"table": table[99_000:], "on": "id", "threads": 1}
+    received, _ = vesica.rehearse(ours, theirs, memory="8M", work_dir=None)
+    assert received.size == 1000
+    assert received.report["contract"]["buckets"] > 1
+    assert {p.bucket for p in seen} >= {1, 2}
+
+
+def test_a_kept_answer_is_written_without_the_peer(tmp_path: Path, background: Any) -> None:
+    """A run whose output fails once the answer is known writes it later, when nobody answers."""
+    left, right = vesica.pair()
+    folder = tmp_path / "out"
+    folder.mkdir()
+    senders = []
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage == "meeting":
+            # The output is open by now, and the peer is not there yet.
+            folder.rmdir()
+            senders.append(background(vesica.send, RIGHT, on="id", link=right))
+
+    ours: dict[str, Any] = {"output": folder / "matches.parquet", "work_dir": tmp_path / "work"}
+    ours |= {"on": "id", "link": left}
+    with pytest.raises(vesica.UsageError, match=r"matches.parquet: cannot be written"):
+        vesica.receive(LEFT, progress=progress, **ours)
+    senders[0]()
+    folder.mkdir()
+    again = vesica.receive(LEFT, wait=0.1, **ours)
+    assert again.size == 20 and again.report["computed"] is not None
+    assert len(polars.read_parquet(folder / "matches.parquet")) == 20
+    assert not (tmp_path / "work").exists()
+
+
+def test_an_empty_table_may_take_part() -> None:
+    empty = OURS | {"table": LEFT[:0]}
+    with pytest.raises(vesica.DataError, match="no data rows"):
+        vesica.rehearse(empty, THEIRS)
+    received, _ = vesica.rehearse(empty | {"allow_empty": True}, THEIRS)
+    assert (received.size, len(received.table)) == (0, 0)
+
+
+def test_text_that_is_read_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "table.data"
+    path.write_text("id|name\n1|a\n2|b\n")
+    reading = {"table": path, "on": "id", "format": "csv", "delimiter": "|"}
+    received, _ = vesica.rehearse(reading, {"table": LEFT[:2], "on": "id"})
+    assert list(received.rows) == [0]
+    assert vesica.check(path, on="name", format="csv", delimiter="|")["items"] == 2
+
+
+def test_check() -> None:
+    checked = vesica.check(DONORS, on="email", normalize={"email": "email"})
+    assert (checked["rows"], checked["items"], checked["blanks"]) == (200, 197, 1)
+    assert "200 rows" in str(checked) and "\n" in str(checked)
+    frame = vesica.check(polars.read_csv(CUSTOMERS), on="contact", memory="1M")
+    assert (frame["rows"], frame["format"]) == (295, "arrow")
+
+
+def test_links_are_used_again(background: Any) -> None:
+    left, right = vesica.pair()
+    assert left.address.startswith("127.0.0.1:") and left.address == right.address
+    for _ in range(3):
+        sender = background(vesica.send, RIGHT, on="id", link=right)
+        assert vesica.receive(LEFT, on="id", link=left).size == 20
+        sender()
+    # Either role may listen.
+    sender = background(vesica.send, RIGHT, on="id", link=left)
+    assert vesica.receive(LEFT, on="id", link=right).size == 20
+    sender()
+
+
+def test_identities(tmp_path: Path) -> None:
+    me = vesica.Identity.generate()
+    path = tmp_path / "me.key"
+    me.save(path)
+    assert vesica.Identity.load(path).fingerprint == me.fingerprint
+    assert vesica.Identity.from_pem(me.to_pem()).fingerprint == me.fingerprint
+    assert repr(me) == f"Identity({me.fingerprint})" and "PRIVATE" not in repr(me)
+    with pytest.raises(vesica.UsageError, match="never overwritten"):
+        me.save(path)
+    path.chmod(0o644)
+    with pytest.warns(UserWarning, match="can be read by other users"):
+        vesica.Identity.load(path)
+    with pytest.raises(vesica.UsageError, match="not a PEM file"):
+        vesica.Identity.from_pem("nonsense")
+
+
+def test_the_arguments_are_the_commands(command: str) -> None:
+    """Every option of the command is an argument, or is one of those that Python says in another way."""
+    import inspect
+    import re
+    import subprocess
+
+    elsewhere = {"input", "key", "listen", "connect", "identity", "peer", "report", "help"}
+    for name, function in (("receive", vesica.receive), ("send", vesica.send)):
+        shown = subprocess.run(
+            [command, name, "--help"], check=True, stdout=subprocess.PIPE, text=True
+        )
+        options = set(re.findall(r"^\s+(?:-\w, )?--([a-z-]+)", shown.stdout, re.MULTILINE))
+        options = {option.replace("-", "_").replace("lambda", "lambda_") for option in options}
+        parameters = set(inspect.signature(function).parameters)
+        assert parameters - {"table", "on", "link"} == options - elsewhere, name

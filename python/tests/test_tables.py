@@ -1,0 +1,214 @@
+"""Tables of other libraries go in and come out."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_sqlite.dbapi
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+from conftest import CUSTOMERS, DONORS, expected_rows
+
+import vesica
+
+SQLITE = adbc_driver_sqlite.dbapi.connect()
+CURSOR = SQLITE.cursor()
+CUSTOMER_SIDE = {"table": CUSTOMERS, "on": "contact", "normalize": {"contact": "email"}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def close_sqlite() -> Iterator[None]:
+    yield
+    CURSOR.close()
+    SQLITE.close()
+
+
+def donors_as(kind: str) -> Any:
+    frame = polars.read_csv(DONORS, infer_schema=False)
+    if kind == "polars":
+        return frame
+    if kind == "polars in chunks":
+        return polars.concat([frame[:70], frame[70:71], frame[71:]], rechunk=False)
+    if kind == "polars, sliced":
+        return polars.concat([frame[:13], frame])[13:]
+    if kind == "pandas":
+        return pandas.read_csv(DONORS, dtype=str)
+    if kind == "pandas categorical":
+        return pandas.read_csv(DONORS, dtype=str).astype({"email": "category"})
+    if kind == "pyarrow":
+        return frame.to_arrow()
+    if kind == "pyarrow reader":
+        return frame.to_arrow().to_reader(max_chunksize=50)
+    if kind == "duckdb":
+        return duckdb.sql(f"select * from read_csv('{DONORS}', all_varchar = true)")
+    assert kind == "adbc"
+    CURSOR.adbc_ingest("donors", frame.to_arrow(), mode="replace")
+    CURSOR.execute("select * from donors")
+    return CURSOR.fetch_arrow()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "polars",
+        "polars in chunks",
+        "polars, sliced",
+        "pandas",
+        "pandas categorical",
+        "pyarrow",
+        "pyarrow reader",
+        "duckdb",
+        "adbc",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* rows have no usable key")
+def test_every_library_gives_the_same_rows(kind: str) -> None:
+    ours = {"table": donors_as(kind), "on": "email", "normalize": {"email": "email"}}
+    received, sent = vesica.rehearse(ours, CUSTOMER_SIDE)
+    expected = expected_rows()
+    assert list(received.rows) == expected
+    plain = polars.read_csv(DONORS, infer_schema=False)[expected]
+    assert received.table.to_polars().with_columns(polars.col("email").cast(str)).equals(plain)
+    assert received.size == 41
+    assert len(received.table) == received.report["rows"] - 157 == 43
+    assert (sent.rows, sent.size, sent.report["matches"]) == (None, None, None)
+    # The same key columns on the sender's side.
+    theirs = {"table": donors_as(kind), "on": "email", "normalize": {"email": "email"}}
+    received, sent = vesica.rehearse(CUSTOMER_SIDE, theirs)
+    assert (received.size, sent.report["rows"], sent.report["blanks"]) == (41, 200, 1)
+
+
+def test_results_go_into_every_library() -> None:
+    table = polars.DataFrame({"id": [1, 2, 3], "name": ["a", None, "c"]})
+    received, _ = vesica.rehearse({"table": table, "on": "id"}, {"table": table[1:], "on": "id"})
+    rows = [(2, None), (3, "c")]
+    assert received.table.to_polars().rows() == rows
+    frame = received.table.to_pandas()
+    assert frame["id"].tolist() == [2, 3] and pandas.isna(frame["name"][0])
+    assert pyarrow.table(received.table).to_pylist() == [
+        {"id": 2, "name": None},
+        {"id": 3, "name": "c"},
+    ]
+    assert pyarrow.schema(received.table).names == received.table.column_names == ["id", "name"]
+    result = received.table
+    assert duckdb.sql("select * from result order by id").fetchall() == rows
+    # It can be read any number of times, and be an input again.
+    again, _ = vesica.rehearse({"table": result, "on": "id"}, {"table": table, "on": "id"})
+    assert again.table.to_polars().rows() == rows
+    # Rows select from the frame that went in, with its index and types.
+    frame = pandas.DataFrame({"id": [1, 2, 3]}, index=["x", "y", "z"])
+    assert frame.iloc[received.rows].index.tolist() == ["y", "z"]
+    assert table[received.rows].rows() == rows
+
+
+def test_types_of_keys_and_of_other_columns() -> None:
+    day, when = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12, 30)
+    table = polars.DataFrame(
+        {
+            "day": [day, day, None],
+            "count": [1, 2, 3],
+            "price": [decimal.Decimal("1.50"), decimal.Decimal("2.00"), None],
+            "when": [when, None, when],
+            "list": [[1, 2], [], None],
+            "struct": [{"a": 1}, {"a": 2}, None],
+            "kind": polars.Series(["u", "v", "u"], dtype=polars.Categorical),
+        }
+    )
+    side = {"table": table, "on": ["day", "count"]}
+    other = {"table": duckdb.sql("select '2024-02-29' as d, 2 as c"), "on": ["d", "c"]}
+    with pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
+        received, _ = vesica.rehearse(side, other)
+    assert received.table.to_polars().equals(table[1:2])
+
+
+def test_paths(tmp_path: Path) -> None:
+    table = polars.DataFrame({"id": range(100), "name": [f"n{i}" for i in range(100)]})
+    peer = {"table": table[90:], "on": "id"}
+    for name in ("t.csv", "t.parquet", "t.ndjson", "t.arrow"):
+        path = tmp_path / name
+        write = {"csv": table.write_csv, "parquet": table.write_parquet}
+        write |= {"ndjson": table.write_ndjson, "arrow": table.write_ipc}
+        write[path.suffix[1:]](path)
+        for given in (path, str(path)):
+            received, _ = vesica.rehearse({"table": given, "on": "id"}, peer)
+            assert list(received.rows) == list(range(90, 100))
+            if path.suffix in (".parquet", ".arrow"):
+                assert received.table.to_polars().equals(table[90:])
+            else:
+                with pytest.raises(vesica.UsageError, match="text file") as error:
+                    _ = received.table
+                assert "polars" in error.value.hint
+
+
+def test_output(tmp_path: Path) -> None:
+    table = polars.DataFrame({"id": range(100), "name": [f"n{i}" for i in range(100)]})
+    peer = {"table": table[90:], "on": "id"}
+    for name in ("o.parquet", "o.arrow", "o.arrows"):
+        output = tmp_path / name
+        received, _ = vesica.rehearse({"table": table, "on": "id", "output": output}, peer)
+        read = {"parquet": polars.read_parquet, "arrow": polars.read_ipc}
+        read["arrows"] = polars.read_ipc_stream
+        assert read[output.suffix[1:]](output).equals(table[90:])
+        assert (received.report["rows_written"], len(received.rows)) == (10, 10)
+        with pytest.raises(vesica.UsageError, match="not in memory"):
+            _ = received.table
+    # A path keeps its format.
+    table.write_csv(tmp_path / "t.csv")
+    ours = {"table": tmp_path / "t.csv", "on": "id", "output": tmp_path / "o.csv"}
+    vesica.rehearse(ours, peer)
+    assert polars.read_csv(tmp_path / "o.csv").equals(table[90:])
+    before = sorted(tmp_path.iterdir())
+    for given, output in ((table, "x.csv"), (table, "x.xlsx"), (tmp_path / "t.csv", "x.parquet")):
+        with pytest.raises(vesica.UsageError):
+            vesica.rehearse({"table": given, "on": "id", "output": tmp_path / output}, peer)
+    with pytest.raises(vesica.UsageError):
+        vesica.rehearse({"table": table, "on": "id", "output": tmp_path / "no" / "x.arrow"}, peer)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_table_is_a_path_or_exports_arrow() -> None:
+    left, _ = vesica.pair()
+    for table in ([{"id": 1}], 7, None, object()):
+        with pytest.raises(TypeError, match="a table is a path or has __arrow_c_stream__"):
+            vesica.receive(table, on="id", link=left)
+    spent = polars.DataFrame({"id": [1]}).to_arrow().to_reader()
+    spent.read_all()
+    with pytest.raises(vesica.DataError, match="has no data rows"):
+        vesica.check(spent, on="id")
+
+
+def test_damaged_batches_are_refused() -> None:
+    """pyarrow builds and exports columns without looking at them."""
+    offsets = pyarrow.py_buffer(b"\0\0\0\0\2\0\0\0")
+    text = pyarrow.Array.from_buffers(
+        pyarrow.string(), 1, [None, offsets, pyarrow.py_buffer(b"\xff\xfe")]
+    )
+    far = pyarrow.Array.from_buffers(
+        pyarrow.string(), 2, [None, pyarrow.py_buffer(b"\0\0\0\0\xff\xff\0\0\2\0\0\0"), offsets]
+    )
+    for column in (text, far):
+        table = pyarrow.table({"mail": column, "n": [1, 2][: len(column)]})
+        with pytest.raises(vesica.DataError, match='is damaged: column "mail"'):
+            vesica.check(table, on="mail")
+        # Columns that are no key are written with the rows, and so are validated as well.
+        with pytest.raises(vesica.DataError, match='is damaged: column "mail"'):
+            vesica.rehearse({"table": table, "on": "n"}, {"table": table, "on": "n"})
+
+
+def test_a_stream_that_fails_is_an_error() -> None:
+    def batches() -> Any:
+        yield pyarrow.record_batch({"id": [1, 2]})
+        raise RuntimeError("the source is gone")
+
+    schema = pyarrow.schema({"id": pyarrow.int64()})
+    reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
+    with pytest.raises(vesica.DataError, match=r"cannot be read: .*the source is gone"):
+        vesica.check(reader, on="id")

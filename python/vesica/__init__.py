@@ -1,0 +1,59 @@
+"""Private set intersection between two tables.
+
+Two parties each hold a table. The receiver learns which of its rows have a key that the sender's table also has; the
+sender learns how many distinct keys the receiver has, and nothing else.
+
+    import vesica
+
+    me = vesica.Identity.load("charity.key")
+    link = vesica.connect("shop.example:7340", identity=me, peer="vs1:…")
+    result = vesica.receive(donors, on="email", normalize={"email": "email"}, link=link)
+    result.table.to_polars()
+
+The other side calls `send`, and one of the two `listen` instead of `connect`.
+"""
+
+import atexit
+
+from ._errors import (
+    ContractError,
+    DataError,
+    Error,
+    NetworkError,
+    PeerError,
+    ResourceError,
+    RunWarning,
+    UsageError,
+)
+from ._progress import Progress
+from ._runs import Check, Result, check, pair, receive, rehearse, send
+from ._table import Table
+from ._vesica import Identity, Link, __version__, connect, listen, wait_for_runs
+
+__all__ = [
+    "Check",
+    "ContractError",
+    "DataError",
+    "Error",
+    "Identity",
+    "Link",
+    "NetworkError",
+    "PeerError",
+    "Progress",
+    "ResourceError",
+    "Result",
+    "RunWarning",
+    "Table",
+    "UsageError",
+    "__version__",
+    "check",
+    "connect",
+    "listen",
+    "pair",
+    "receive",
+    "rehearse",
+    "send",
+]
+
+# A run that Ctrl-C ended may still be taking leave of its peer.
+atexit.register(wait_for_runs, 2.0)

@@ -1,0 +1,60 @@
+"""Exceptions. Each says whose fault it was, as the exit codes of the command do."""
+
+from __future__ import annotations
+
+import sys
+
+
+class Error(Exception):
+    """A run failed. One line says what is wrong; `hint`, if there is one, what to do about it.
+
+    `exit_code` is what the command `vesica` exits with for the same failure.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        if hint is not None and sys.version_info >= (3, 11):
+            self.add_note(f"hint: {hint}")
+
+
+class UsageError(Error):
+    """The caller asked for something impossible."""
+
+    exit_code = 2
+
+
+class DataError(Error):
+    """The table cannot be used."""
+
+    exit_code = 3
+
+
+class NetworkError(Error):
+    """The network failed, the peer went away, or the link was cancelled."""
+
+    exit_code = 4
+
+
+class PeerError(Error):
+    """The peer misbehaved, or is not the pinned peer."""
+
+    exit_code = 5
+
+
+class ContractError(Error):
+    """The two sides want different jobs; the line names the field and both values."""
+
+    exit_code = 6
+
+
+class ResourceError(Error):
+    """A limit of this machine or of the run."""
+
+    exit_code = 7
+
+
+class RunWarning(UserWarning):
+    """Something that the user should know but that does not end a run."""

@@ -1,0 +1,306 @@
+"""Runs, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, Union
+
+from . import _vesica
+from ._errors import UsageError
+from ._progress import Listener, ProgressOption
+from ._table import Table
+from ._vesica import Identity, Link
+
+Rows = Any
+"""A table: a path, or an object with `__arrow_c_stream__`."""
+
+Columns = Union[str, Sequence[str]]
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What a run left on this side."""
+
+    report: dict[str, Any]
+    """The report of the run, as `vesica receive --report` writes it."""
+    rows: array[int] | None = None
+    """Which of this side's rows match, counted from 0, ascending; `None` if this side does not learn it."""
+    _table: Table | None = field(default=None, repr=False)
+
+    @property
+    def table(self) -> Table:
+        """The matching rows of this side's table, with all columns and in its order.
+
+        Raises UsageError if there are none: this side does not learn them, they were written to `output`, or the
+        table is a CSV or JSON Lines file, which has no types.
+        """
+        if self._table is not None:
+            return self._table
+        if self.rows is None:
+            raise UsageError("this run gave this side no rows")
+        raise UsageError(
+            "the matching rows are not in memory: they were written to `output`, or the table is a text file",
+            "read a text file with polars or pandas and pass the frame",
+        )
+
+    @property
+    def value(self) -> int | Decimal | None:
+        """The number that the receiver learned, if it asked for one and enough keys match."""
+        value: int | str | None = self.report["value"]
+        return Decimal(value) if isinstance(value, str) else value
+
+    @property
+    def size(self) -> int | None:
+        """How many distinct keys both sides have; `None` if this side does not learn it."""
+        size: int | None = self.report["value" if self.report["reveal"] == "size" else "matches"]
+        return size
+
+    @property
+    def below(self) -> int | None:
+        """Fewer keys than this match, and nothing more is known; `None` if the result is known."""
+        below: int | None = self.report["below"]
+        return below
+
+    def __repr__(self) -> str:
+        report = self.report
+        learned = {"size": self.size, "value": self.value, "below": self.below}
+        known = [f"{name}={value}" for name, value in learned.items() if value is not None]
+        about = f"{report['protocol']}, {report['security']}, {report['seconds']:.3f} s"
+        return f"<Result {', '.join([*known, about])}>"
+
+
+def receive(
+    table: Rows,
+    *,
+    on: Columns,
+    link: Link,
+    output: Path | None = None,
+    reveal: str = "matches",
+    value: str | None = None,
+    value_scale: int = 0,
+    value_bound: int | None = None,
+    value_repeated: Literal["sum", "refuse"] = "sum",
+    normalize: Mapping[str, str] | None = None,
+    protocol: str = "auto",
+    offline: str | None = None,
+    offline_store: Path | None = None,
+    security: Literal["malicious", "semi-honest"] = "malicious",
+    both: bool = False,
+    min_size: int | None = None,
+    max_peer_items: int = 2**28,
+    lambda_: int = 40,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    wait: float = 120,
+    timeout: float = 120,
+    work_dir: Path | None = None,
+    allow_empty: bool = False,
+    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    delimiter: str | None = None,
+    progress: ProgressOption = "auto",
+) -> Result:
+    """Learns which rows of `table` have a key that the sender's table also has, or what else `reveal` says.
+
+    The arguments are the command's options, with its defaults; `vesica receive --help` explains each.
+
+    table      a path, or anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a
+               relation of DuckDB, a result of ADBC
+    on         the key column, or several; both sides name corresponding columns in the same order
+    link       how to reach the sender, and who it is: `listen` or `connect`
+    output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A path is written in
+               the format of `table`, a frame in that of the name: .parquet, .arrow or .arrows
+    reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`
+    normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
+    memory     bytes, or a text such as "4G"; half of this machine's if not given
+    format, delimiter   of a `table` that is a path; detected if not given
+    progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
+
+    Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt within some 100 ms, and the peer is told.
+
+    >>> import polars, threading
+    >>> donors = polars.DataFrame({"email": ["Ann@x.org", "bob@x.org", "eve@x.org"], "gift": [5, 10, 20]})
+    >>> shop = polars.DataFrame({"contact": ["bob@x.org", "ann@x.org"]})
+    >>> left, right = vesica.pair()
+    >>> sender = threading.Thread(target=vesica.send, args=(shop,), kwargs={
+    ...     "on": "contact", "normalize": {"contact": "email"}, "link": right})
+    >>> sender.start()
+    >>> result = vesica.receive(donors, on="email", normalize={"email": "email"}, link=left)
+    >>> sender.join()
+    >>> result.size, list(result.rows)
+    (2, [0, 1])
+    >>> result.table.to_polars()["gift"].to_list()
+    [5, 10]
+    """
+    return _run("receiver", **locals())
+
+
+def send(
+    table: Rows,
+    *,
+    on: Columns,
+    link: Link,
+    output: Path | None = None,
+    reveal: str = "matches",
+    value: str | None = None,
+    value_scale: int = 0,
+    value_bound: int | None = None,
+    value_repeated: Literal["sum", "refuse"] = "sum",
+    normalize: Mapping[str, str] | None = None,
+    protocol: str = "auto",
+    offline: str | None = None,
+    offline_store: Path | None = None,
+    security: Literal["malicious", "semi-honest"] = "malicious",
+    both: bool = False,
+    min_size: int | None = None,
+    max_peer_items: int = 2**28,
+    lambda_: int = 40,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    wait: float = 120,
+    timeout: float = 120,
+    work_dir: Path | None = None,
+    allow_empty: bool = False,
+    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    delimiter: str | None = None,
+    progress: ProgressOption = "auto",
+) -> Result:
+    """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
+
+    The arguments are those of `receive`. With `both`, on both sides, this side gets its matching rows too; a
+    dishonest receiver can lie about them.
+
+    >>> shop = {"table": polars.DataFrame({"id": [1, 2, 3], "spent": [10, 20, 30]}), "on": "id"}
+    >>> charity = {"table": polars.DataFrame({"id": [2, 3, 4]}), "on": "id"}
+    >>> received, sent = vesica.rehearse(charity, shop | {"value": "spent"}, reveal="sum", security="semi-honest")
+    >>> received.value, sent.value, sent.report["peer_items"]
+    (50, None, 3)
+    """
+    return _run("sender", **locals())
+
+
+def _run(role: str, **arguments: Any) -> Result:
+    reading = _reading(arguments)
+    for name in ("min_size", "max_peer_items"):
+        arguments[name] = _text(arguments[name])
+    table, link = arguments.pop("table"), arguments.pop("link")
+    listener = Listener(arguments.pop("progress"))
+    report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
+    return Result(
+        json.loads(report),
+        None if rows is None else array("q", rows),
+        None if batches is None else Table(batches),
+    )
+
+
+def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Takes the arguments that say how a table is read."""
+    on, normalize = arguments.pop("on"), arguments.pop("normalize")
+    return {
+        "on": [on] if isinstance(on, str) else list(on),
+        "normalize": dict(normalize or {}),
+        "format": arguments.pop("format"),
+        "delimiter": arguments.pop("delimiter"),
+        "memory": _text(arguments.pop("memory")),
+    }
+
+
+def _text(number: int | str | None) -> str | None:
+    """A number as the command reads it."""
+    return None if number is None else str(number)
+
+
+class Check(dict[str, Any]):
+    """What a run would see of a table: the object that `vesica check --json` prints. As text, what
+    `vesica check` prints.
+    """
+
+    def __init__(self, report: dict[str, Any], text: str) -> None:
+        super().__init__(report)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text.rstrip()
+
+
+def check(
+    table: Rows,
+    *,
+    on: Columns,
+    normalize: Mapping[str, str] | None = None,
+    memory: int | str | None = None,
+    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    delimiter: str | None = None,
+) -> Check:
+    """Reports what a run would see of `table`: counts, blanks, repeated keys, and what normalisation changes.
+
+    The arguments are those of `receive`. Needs no peer, and contains no value of the table.
+
+    Raises DataError for a table that cannot be used.
+
+    >>> donors = polars.DataFrame({"email": ["Ann@x.org", "ann@x.org", None]})
+    >>> checked = vesica.check(donors, on="email", normalize={"email": "email"})
+    >>> checked["rows"], checked["items"], checked["duplicates"], checked["blanks"], checked["changed"]
+    (3, 1, 1, 1, 1)
+    """
+    arguments = dict(locals())
+    report, text = _vesica.check(arguments.pop("table"), _reading(arguments))
+    return Check(json.loads(report), text)
+
+
+def pair() -> tuple[Link, Link]:
+    """Two links to each other within this process, with fresh identities: for tests and teaching. They meet over
+    TLS on the loopback interface, as two machines would.
+
+    >>> left, right = vesica.pair()
+    >>> left.listens, right.listens
+    (True, False)
+    """
+    left, right = Identity.generate(), Identity.generate()
+    listening = _vesica.listen("127.0.0.1:0", identity=left, peer=right.fingerprint)
+    connecting = _vesica.connect(listening.address, identity=right, peer=left.fingerprint)
+    return listening, connecting
+
+
+def rehearse(
+    receiver: Mapping[str, Any], sender: Mapping[str, Any], **terms: Any
+) -> tuple[Result, Result]:
+    """Runs both parties in this process, for tests and teaching, and returns both results.
+
+    `receiver` and `sender` are the arguments of `receive` and `send`, without a link; `terms` are those that are the
+    same for both.
+
+    Raises what the party raised that failed first.
+
+    >>> table = polars.DataFrame({"id": range(100)})
+    >>> received, sent = vesica.rehearse(
+    ...     {"table": table[:60], "on": "id"}, {"table": table[40:], "on": "id"},
+    ...     reveal="size", security="semi-honest")
+    >>> received.size, sent.size
+    (20, None)
+    """
+    links = pair()
+    failures: list[BaseException] = []
+    results: dict[str, Result] = {}
+
+    def party(role: str, link: Link, run: Any, arguments: Mapping[str, Any]) -> None:
+        try:
+            results[role] = run(link=link, **{"progress": None, **terms, **arguments})
+        except BaseException as failure:  # noqa: BLE001, raised again below
+            failures.append(failure)
+            for each in links:
+                each.cancel()
+
+    other = threading.Thread(target=party, args=("sender", links[1], send, sender))
+    other.start()
+    party("receiver", links[0], receive, receiver)
+    other.join()
+    if failures:
+        raise failures[0]
+    return results["receiver"], results["sender"]

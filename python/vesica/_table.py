@@ -1,0 +1,58 @@
+"""Rows in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars
+
+    from ._vesica import Batches
+
+
+class Table:
+    """Rows in memory, for any library that reads Arrow: it has `__arrow_c_stream__`.
+
+    >>> import polars
+    >>> donors = polars.DataFrame({"email": ["a@x.org", "b@x.org"], "gift": [5, 10]})
+    >>> shop = polars.DataFrame({"email": ["b@x.org", "c@x.org"]})
+    >>> received, _ = vesica.rehearse({"table": donors, "on": "email"}, {"table": shop, "on": "email"})
+    >>> received.table
+    <Table of 1 rows: email, gift>
+    >>> received.table.to_polars().rows()
+    [('b@x.org', 10)]
+    """
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return self._batches.column_names
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with a stream of record batches."""
+        return self._batches.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """A capsule with the schema."""
+        return self._batches.__arrow_c_schema__()
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars data frame; needs polars."""
+        import polars
+
+        return polars.DataFrame(self)
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame; needs pandas, and pyarrow, with which pandas reads Arrow."""
+        import pyarrow
+
+        return pyarrow.table(self).to_pandas()
+
+    def __repr__(self) -> str:
+        return f"<Table of {len(self)} rows: {', '.join(self.column_names)}>"

@@ -1,0 +1,137 @@
+"""Builds the Python package of python/, and tests it.
+
+    python_package.py install    into the virtual environment target/python/venv
+    python_package.py test       in an environment of its own: tests, docstrings, stub, example
+    python_package.py wheels     for x86-64 and any Linux of the last ten years
+
+Tools and libraries come from PyPI, pinned. `wheels` links with zig, and runs what it built in an environment with
+nothing else. Exits 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from stages import CARGO, ROOT, run, say, target_dir
+
+PACKAGE = ROOT / "python"
+WORK = target_dir() / "python"
+MATURIN = "maturin==1.16.0"
+ZIG = "ziglang==0.15.2"
+LIBRARIES = (
+    "adbc-driver-manager==1.13.0 adbc-driver-sqlite==1.13.0 duckdb==2.0.0 numpy==2.4.6 pandas==3.1.1 "
+    "polars==2.1.0 pyarrow==26.0.1"
+).split()
+TESTS = "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0".split()
+# The oldest Linux on which the wheels run: glibc 2.17, of 2012.
+PLATFORM = "manylinux2014"
+
+
+def python_of(venv: Path) -> str:
+    return str(venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+
+
+def environment(name: str, packages: list[str]) -> str | None:
+    """The Python of a virtual environment with these packages; nothing if it cannot be made."""
+    venv = WORK / name
+    stamp = venv / "installed"
+    if stamp.is_file() and stamp.read_text() == " ".join(packages):
+        return python_of(venv)
+    if run([sys.executable, "-m", "venv", "--clear", str(venv)]) == 0:
+        pip = [python_of(venv), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        if not packages or run([*pip, *packages]) == 0:
+            stamp.write_text(" ".join(packages))
+            return python_of(venv)
+    say("cannot install the packages: Python's venv and pip, and a package index, are needed")
+    return None
+
+
+def build(profile: str, *options: str) -> Path | None:
+    """Builds a wheel; nothing if that failed."""
+    python = environment("build", [MATURIN, ZIG] if "--zig" in options else [MATURIN])
+    if python is None:
+        return None
+    out = WORK / "wheels"
+    before = {wheel: wheel.stat().st_mtime_ns for wheel in out.glob("*.whl")}
+    command = [python, "-m", "maturin", "build", "--manifest-path", str(PACKAGE / "Cargo.toml")]
+    command += ["--target-dir", str(target_dir()), "--out", str(out), "--profile", profile]
+    tools = {"PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
+    if run([*command, *options], env=tools) != 0:
+        return None
+    wheels = [w for w in out.glob("*.whl") if before.get(w) != w.stat().st_mtime_ns]
+    return wheels[0] if len(wheels) == 1 else None
+
+
+def install(wheel: Path, python: str) -> int:
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    return run([*pip, "--force-reinstall", "--no-deps", str(wheel)])
+
+
+def install_here() -> int:
+    """Installs the package beside the libraries that it is used with."""
+    wheel, python = build("release"), environment("venv", LIBRARIES)
+    if wheel is None or python is None or install(wheel, python):
+        return 1
+    say(f"installed; run: {python}")
+    return 0
+
+
+def test() -> int:
+    """Runs everything that the package is tested by, on a wheel in an environment of its own."""
+    command = [CARGO, "build", "--locked", "--package", "vesica-cli"]
+    wheel = build("dev")
+    python = environment("test", LIBRARIES + TESTS)
+    if wheel is None or python is None or run(command) or install(wheel, python):
+        return 1
+    env = {
+        "VESICA_COMMAND": str(target_dir() / "debug" / "vesica"),
+        "MYPY_CACHE_DIR": str(WORK / "mypy"),
+    }
+    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
+    settings = str(PACKAGE / "pyproject.toml")
+    stub = [python, "-m", "mypy.stubtest", "--mypy-config-file", settings, "vesica"]
+    typed = [python, "-m", "mypy", "--config-file", settings, "-p", "vesica"]
+    # Away from python/, whose folder `vesica` has no module built for it.
+    failed = [run(line, env=env, cwd=WORK) != 0 for line in (tests, stub, typed)]
+    return int(any(failed))
+
+
+# Run in an environment with the wheel alone: the package needs nothing else.
+SMOKE = """
+import vesica, pathlib, tempfile
+folder = pathlib.Path(tempfile.mkdtemp())
+for name, ids in (("a", range(5000)), ("b", range(4000, 9000))):
+    (folder / name).write_text("id\\n" + "".join(f"{i}\\n" for i in ids))
+for protocol in ("auto", "compact-dh"):
+    received, sent = vesica.rehearse({"table": folder / "a", "on": "id"}, {"table": folder / "b", "on": "id"},
+                                     protocol=protocol)
+    assert received.size == 1000 and list(received.rows) == list(range(4000, 5000)), received
+    print(vesica.__version__, received)
+"""
+
+
+def wheels() -> int:
+    """Builds a wheel to give away, and runs it where there is nothing else."""
+    wheel = build(
+        "release", "--target", "x86_64-unknown-linux-gnu", "--zig", "--compatibility", PLATFORM
+    )
+    python = environment("smoke", [])
+    if wheel is None or python is None or install(wheel, python):
+        return 1
+    return run([python, "-c", SMOKE], cwd=WORK)
+
+
+ACTIONS = {"install": install_here, "test": test, "wheels": wheels}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=ACTIONS)
+    return ACTIONS[parser.parse_args().action]()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
