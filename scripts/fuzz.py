@@ -40,7 +40,14 @@ INSTRUMENT = (
 # One input may take this long, in seconds, and this much memory, in MiB.
 TIMEOUT, MEMORY = 20, 2048
 # Longest input in bytes; files need more than messages.
-LENGTH = {"csv": 16384, "jsonl": 16384, "parquet": 16384, "arrow": 16384, "detect": 16384, "dialects": 16384}
+LENGTH = {
+    "csv": 16384,
+    "jsonl": 16384,
+    "parquet": 16384,
+    "arrow": 16384,
+    "detect": 16384,
+    "dialects": 16384,
+}
 EXECUTIONS = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 EDGES = re.compile(r"\bcov: (\d+)")
 

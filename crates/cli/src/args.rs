@@ -20,6 +20,8 @@ use vesica_session::{Link, MAX_SCALE};
 
 use crate::failure::Failure;
 use crate::offline::{Dealer, Offline};
+use crate::patience::seconds;
+use crate::progress::ProgressMode;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -413,16 +415,6 @@ impl Strength {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProgressMode {
-    /// A bar on a terminal, plain lines elsewhere
-    Auto,
-    /// A line for every step
-    Plain,
-    /// Nothing
-    None,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Carrier {
@@ -506,16 +498,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
         _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r' | 0) => Ok(*byte),
         _ => Err("a delimiter is one ASCII character, or the word tab".into()),
-    }
-}
-
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let problem = "give a number of seconds, more than 0 and at most 1000000";
-    let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
-    if seconds > 0.0 && seconds <= 1e6 {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err(problem.into())
     }
 }
 

@@ -9,6 +9,7 @@ mod exchange;
 mod failure;
 mod keygen;
 mod offline;
+mod patience;
 mod progress;
 mod signals;
 mod summary;

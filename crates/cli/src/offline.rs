@@ -2,20 +2,19 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
     ConnectOptions, Endpoint, Fingerprint, Identity, Name, Observer, OfflineStore, OfflineTerms,
-    OnRefused, Registry, Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size,
-    rfc3339,
+    Registry, Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size, rfc3339,
 };
 use vesica_session::{Connection, Listener, Transport, connect};
 
-use crate::args::{ProgressMode, seconds};
 use crate::failure::{DATA, Failure, RESOURCE};
-use crate::progress::Progress;
+use crate::patience::Patience;
+use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 
 #[derive(Debug, Args)]
@@ -93,17 +92,6 @@ struct Make {
     progress: ProgressMode,
 }
 
-/// How long to wait.
-#[derive(Debug, Args)]
-struct Patience {
-    /// Longest wait for others to connect
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    wait: Duration,
-    /// Longest silence of another party once it is connected
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    timeout: Duration,
-}
-
 #[derive(Debug, Args)]
 struct Ls {
     /// Directory of halves
@@ -176,18 +164,6 @@ fn say(line: &str) {
 fn print(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}")
         .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
-}
-
-impl Patience {
-    fn options(&self, progress: &Progress, signals: &Signals) -> ConnectOptions {
-        ConnectOptions {
-            wait: self.wait,
-            timeout: self.timeout,
-            on_refused: OnRefused::new(progress.refusals()),
-            interrupt: signals.interrupt().clone(),
-            ..ConnectOptions::default()
-        }
-    }
 }
 
 impl Make {

@@ -7,12 +7,22 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use vesica::{Begin, Counts, Endpoint, Observer, Refused, rfc3339};
 use vesica_session::Connection;
 
-use crate::args::ProgressMode;
 use crate::signals::Signals;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressMode {
+    /// A bar on a terminal, plain lines elsewhere
+    Auto,
+    /// A line for every step
+    Plain,
+    /// Nothing
+    None,
+}
 
 /// Shows a run.
 pub(crate) struct Progress {

@@ -11,7 +11,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::bad;
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
-use crate::offline::Offer;
+use crate::offers::Offer;
 use crate::{
     Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Resume, Role,
     StartOver, State, nonces,
@@ -82,7 +82,7 @@ pub fn agree(
     let offers = job
         .offline
         .as_ref()
-        .map(|store| store.offers(job, items, peer));
+        .map(|store| store.offers(&job.purpose(items, peer)));
     let offers = offers.transpose().inspect_err(|_| {
         let why = "it has no stored correlations for this run";
         channel.abort(&WireError::limit(Limit::Offline, why));

@@ -1,4 +1,4 @@
-//! Strict, bounded reading and writing of handshake messages.
+//! Strict, bounded reading and writing of handshake messages, and the errors of it.
 
 use vesica_wire::{Error, Misbehaviour};
 
@@ -85,4 +85,17 @@ pub(crate) fn put_name(out: &mut Vec<u8>, name: &str) {
     let bytes = &name.as_bytes()[..name.len().min(255)];
     out.push(bytes.len() as u8);
     out.extend_from_slice(bytes);
+}
+
+/// The error that names a field and both values.
+pub(crate) fn differ(
+    field: &'static str,
+    ours: impl std::fmt::Display,
+    theirs: impl std::fmt::Display,
+) -> Error {
+    Error::ContractDiffers {
+        field,
+        ours: ours.to_string(),
+        theirs: theirs.to_string(),
+    }
 }

@@ -13,8 +13,8 @@ use vesica_psi::{Protocol, Reveal, Security, Spec};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
-use crate::codec::{Reader, bad, put_name};
-use crate::offline::{self, MAX_OFFERS, Name, Offer};
+use crate::codec::{Reader, bad, differ, put_name};
+use crate::offers::{self, MAX_OFFERS, Name, Offer};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
@@ -404,7 +404,7 @@ impl Hello {
         value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
         let sizes = [receiver.items, sender.items];
         let offers = [&self.offline, &theirs.offline].map(Option::as_deref);
-        let stored = offline::choose(self.role, offers, sizes)?;
+        let stored = offers::choose(self.role == Role::Receiver, offers, sizes)?;
         let padded = stored.map_or(sizes, |offer| [offer.receiver_size, offer.sender_size]);
         let mut contract = Contract {
             version: VERSION,
@@ -675,18 +675,5 @@ fn same<T: PartialEq + fmt::Display>(
         Ok(())
     } else {
         Err(differ(field, ours, theirs))
-    }
-}
-
-/// The error that names a field and both values.
-pub(crate) fn differ(
-    field: &'static str,
-    ours: impl fmt::Display,
-    theirs: impl fmt::Display,
-) -> WireError {
-    WireError::ContractDiffers {
-        field,
-        ours: ours.to_string(),
-        theirs: theirs.to_string(),
     }
 }

@@ -4,7 +4,8 @@ use vesica_plan::Registry;
 use vesica_psi::{Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
-use crate::{Error, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms};
+use crate::offline::Purpose;
+use crate::{Error, Fingerprint, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +142,19 @@ impl Job {
                 self.protocol
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// What it wants stored correlations for, with so many items.
+    pub(crate) fn purpose(&self, items: u64, peer: Option<Fingerprint>) -> Purpose<'_> {
+        Purpose {
+            role: self.role,
+            registry: &self.registry,
+            protocol: &self.protocol,
+            lambda: self.lambda,
+            key_bits: self.key_bits,
+            items,
+            peer,
         }
     }
 

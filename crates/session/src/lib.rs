@@ -26,7 +26,9 @@ mod items;
 mod job;
 mod listener;
 mod nonces;
+mod offers;
 mod offline;
+mod pairs;
 mod random;
 mod report;
 mod run;
@@ -52,10 +54,9 @@ pub use identity::{Identity, Loaded};
 pub use items::salt_items;
 pub use job::Job;
 pub use listener::{BoundListener, Listener};
-pub use offline::{
-    Listing, MAX_OFFERS, Name, Offer, OfflineStore, OfflineTerms, StoredHalf, deal, fetch_half,
-    make_half,
-};
+pub use offers::{MAX_OFFERS, Name, Offer};
+pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
+pub use pairs::{deal, fetch_half, make_half};
 pub use report::{Report, rfc3339};
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};
 pub use set::{BucketKeys, Kept, KeySet, MemoryBuckets, MemorySet, State};

@@ -20,8 +20,8 @@
 
 use vesica_wire::{Channel, Error, Kind, Misbehaviour};
 
+use crate::codec::differ;
 use crate::codec::{Reader, bad};
-use crate::contract::differ;
 use crate::{Fingerprint, Role};
 
 const COMMITMENT: Kind = Kind {

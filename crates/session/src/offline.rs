@@ -9,31 +9,22 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-pub use vesica_correlations::store::Name;
 use vesica_correlations::store::{Store, StoreError};
 use vesica_plan::Registry;
-use vesica_psi::{Half, Offline, Params, Prepared, Security};
+use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use zeroize::Zeroizing;
 
-use crate::codec::Reader;
-use crate::contract::differ;
 use crate::directory::private_directory;
+use crate::offers::{MAX_OFFERS, Name, Offer};
 use crate::random::fresh_rng;
-use crate::{Agreement, Contract, Error, Fingerprint, Identity, Job, ProtocolRequest, Role};
-
-mod make;
-
-pub use make::{deal, fetch_half, make_half};
+use crate::{Contract, Error, Fingerprint, Identity, ProtocolRequest, Role};
 
 /// A side has taken its half.
 const TAKEN: Kind = Kind {
     code: 25,
     name: "taken",
 };
-
-/// Halves that a hello names at most.
-pub const MAX_OFFERS: usize = 32;
 
 /// What a half is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,17 +93,6 @@ pub struct Listing {
     pub unreadable: Vec<Name>,
 }
 
-/// A half that a hello names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// The name of the pair.
-    pub name: Name,
-    /// The most items of the receiver.
-    pub receiver_size: u64,
-    /// The most items of the sender.
-    pub sender_size: u64,
-}
-
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match &error {
@@ -174,7 +154,7 @@ impl OfflineTerms {
             .ok()
     }
 
-    fn params(&self, session: [u8; 32]) -> Result<Params, WireError> {
+    pub(crate) fn params(&self, session: [u8; 32]) -> Result<Params, WireError> {
         let size = |size: u64| {
             usize::try_from(size).map_err(|_| {
                 WireError::limit(
@@ -225,6 +205,11 @@ impl OfflineStore {
             store: Store::new(directory, key),
             own: identity.fingerprint(),
         })
+    }
+
+    /// The identity that uses it.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.own
     }
 
     /// All halves.
@@ -280,7 +265,7 @@ impl OfflineStore {
         Ok(self.store.verify(name)?)
     }
 
-    fn put(&self, name: Name, pair: &Pair<'_>, half: &[u8]) -> Result<(), Error> {
+    pub(crate) fn put(&self, name: Name, pair: &Pair<'_>, half: &[u8]) -> Result<(), Error> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let layout = pair.terms.layout(pair.registry);
         let header = Header {
@@ -303,18 +288,13 @@ impl OfflineStore {
         Ok(self.store.remove(name)?)
     }
 
-    /// The halves that fit a job over so many items of this side.
+    /// The halves that fit a purpose.
     ///
     /// Fails with [`Error::Offline`] if there are none; says why the last one does not fit.
-    pub(crate) fn offers(
-        &self,
-        job: &Job,
-        items: u64,
-        peer: Option<Fingerprint>,
-    ) -> Result<Vec<Offer>, Error> {
+    pub(crate) fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, Error> {
         let (mut offers, mut problem) = (Vec::new(), None);
         for half in self.list()?.halves {
-            match half.misfit(job, items, peer) {
+            match half.misfit(purpose) {
                 Some(why) => problem = problem.or(Some(format!("{} {why}", half.name))),
                 None => offers.push(half.offer()),
             }
@@ -330,15 +310,13 @@ impl OfflineStore {
         Ok(offers)
     }
 
-    /// Takes the half that a contract names, for a job over so many items of this side; it is gone afterwards.
+    /// Takes the half that a contract names, for a purpose; it is gone afterwards.
     ///
     /// Fails with [`Error::Offline`] if it is damaged, gone, or not what was offered.
     pub(crate) fn take(
         &self,
         contract: &Contract,
-        job: &Job,
-        items: u64,
-        peer: Option<Fingerprint>,
+        purpose: &Purpose<'_>,
     ) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
         let Some(name) = contract.offline() else {
             return Ok(None);
@@ -351,8 +329,7 @@ impl OfflineStore {
         };
         // Until now nothing has shown that the header is this side's.
         let half = self.half(&header).map(|half| StoredHalf { name, ..half });
-        let fits =
-            |half: &StoredHalf| half.offer() == offered && half.misfit(job, items, peer).is_none();
+        let fits = |half: &StoredHalf| half.offer() == offered && half.misfit(purpose).is_none();
         match half.as_ref().is_some_and(fits) {
             true => Ok(Some(content)),
             false => Err(Error::Offline(format!(
@@ -370,13 +347,25 @@ pub(crate) fn both_have_taken(channel: &mut dyn Channel) -> Result<(), WireError
     channel.recv(TAKEN, 0).map(drop)
 }
 
+/// What a run wants a half for.
+pub(crate) struct Purpose<'a> {
+    pub(crate) role: Role,
+    pub(crate) registry: &'a Registry,
+    pub(crate) protocol: &'a ProtocolRequest,
+    pub(crate) lambda: u32,
+    pub(crate) key_bits: Option<u32>,
+    /// Items of this side.
+    pub(crate) items: u64,
+    pub(crate) peer: Option<Fingerprint>,
+}
+
 /// What a half belongs to.
-struct Pair<'a> {
-    registry: &'a Registry,
-    role: Role,
-    peer: Fingerprint,
-    dealer: Option<Fingerprint>,
-    terms: &'a OfflineTerms,
+pub(crate) struct Pair<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) role: Role,
+    pub(crate) peer: Fingerprint,
+    pub(crate) dealer: Option<Fingerprint>,
+    pub(crate) terms: &'a OfflineTerms,
 }
 
 impl StoredHalf {
@@ -388,10 +377,11 @@ impl StoredHalf {
         }
     }
 
-    /// Why a job cannot use it.
-    fn misfit(&self, job: &Job, items: u64, peer: Option<Fingerprint>) -> Option<String> {
+    /// Why it does not fit a purpose.
+    fn misfit(&self, purpose: &Purpose<'_>) -> Option<String> {
+        let items = purpose.items;
         let terms = &self.terms;
-        let own_size = match job.role {
+        let own_size = match purpose.role {
             Role::Receiver => terms.receiver_size,
             Role::Sender => terms.sender_size,
         };
@@ -402,21 +392,21 @@ impl StoredHalf {
             Some("is of another identity".into())
         } else if self.is_used {
             Some("was used before".into())
-        } else if self.role != job.role {
+        } else if self.role != purpose.role {
             Some(format!("is the {}'s half", self.role))
-        } else if peer != Some(self.peer) {
+        } else if purpose.peer != Some(self.peer) {
             Some(format!("is for runs with {}", self.peer))
-        } else if job.protocol != ProtocolRequest::named(&terms.protocol) {
+        } else if *purpose.protocol != ProtocolRequest::named(&terms.protocol) {
             Some(format!("is for {}", terms.protocol))
-        } else if job.lambda != terms.lambda {
+        } else if purpose.lambda != terms.lambda {
             Some(format!("is for lambda {}", terms.lambda))
-        } else if job.key_bits != terms.key_bits {
+        } else if purpose.key_bits != terms.key_bits {
             Some(format!("is for {}", bits(terms.key_bits)))
         } else if items > own_size {
             Some(format!(
                 "is for {own_size} items at most, and these are {items}"
             ))
-        } else if terms.layout(&job.registry).as_ref() != Some(&self.layout) {
+        } else if terms.layout(purpose.registry).as_ref() != Some(&self.layout) {
             Some("is of another version".into())
         } else {
             None
@@ -425,7 +415,7 @@ impl StoredHalf {
 }
 
 impl Role {
-    fn half(self) -> Half {
+    pub(crate) fn half(self) -> Half {
         match self {
             Role::Receiver => Half::Receiver,
             Role::Sender => Half::Sender,
@@ -433,62 +423,15 @@ impl Role {
     }
 }
 
-impl Offer {
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.name.0);
-        out.extend_from_slice(&self.receiver_size.to_le_bytes());
-        out.extend_from_slice(&self.sender_size.to_le_bytes());
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Offer, WireError> {
-        Ok(Offer {
-            name: Name(reader.array()?),
-            receiver_size: reader.u64()?,
-            sender_size: reader.u64()?,
-        })
-    }
-}
-
-/// The first of the receiver's halves that the sender has too and that is for sets of these sizes. `offers` are those of
-/// this side, whose role is given, and the peer's; `None` if neither side wants to use stored correlations.
-pub(crate) fn choose(
-    role: Role,
-    offers: [Option<&[Offer]>; 2],
-    sizes: [u64; 2],
-) -> Result<Option<Offer>, WireError> {
-    const FIELD: &str = "stored correlations";
-    let [ours, theirs] = match offers {
-        [None, None] => return Ok(None),
-        [Some(ours), Some(theirs)] => [ours, theirs],
-        [Some(_), None] => return Err(differ(FIELD, "from a store", "none")),
-        [None, Some(_)] => return Err(differ(FIELD, "none", "from a store")),
-    };
-    let [receiver, sender] = match role {
-        Role::Receiver => [ours, theirs],
-        Role::Sender => [theirs, ours],
-    };
-    let fits = |offer: &&Offer| {
-        sender.contains(offer) && offer.receiver_size >= sizes[0] && offer.sender_size >= sizes[1]
-    };
-    match receiver.iter().find(fits) {
-        Some(offer) => Ok(Some(*offer)),
-        None => {
-            let count = |offers: &[Offer]| format!("{} other halves", offers.len());
-            let ours = format!("{} for sets of these sizes", count(ours));
-            Err(differ(FIELD, ours, count(theirs)))
-        }
-    }
-}
-
-/// The half that was taken from a store, for a run of this agreement.
+/// The half that was taken from a store, for a run of this protocol.
 pub(crate) fn load(
-    agreement: &Agreement,
+    protocol: &dyn Protocol,
     role: Role,
     params: &Params,
+    bits: Option<u32>,
     half: Zeroizing<Vec<u8>>,
 ) -> Result<Prepared, WireError> {
-    let bits = agreement.contract.key_bits;
-    let offline = agreement.protocol.offline();
+    let offline = protocol.offline();
     let prepared = offline.and_then(|offline| offline.load(role.half(), params, bits, half));
     prepared.ok_or_else(|| {
         let reason = "the stored correlations are those of another version";

@@ -7,7 +7,7 @@ use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseT
 use zeroize::Zeroizing;
 
 use crate::buckets::{bucket_session, pad};
-use crate::contract::differ;
+use crate::codec::differ;
 use crate::items::all_distinct;
 use crate::random::fresh_rng;
 use crate::{
@@ -133,7 +133,7 @@ pub fn run_set_over(
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
     let stored = job.offline.as_ref().map(|store| {
-        let taken = store.take(&agreement.contract, job, items, peer);
+        let taken = store.take(&agreement.contract, &job.purpose(items, peer));
         taken.inspect_err(|_| {
             let why = "its half of the stored correlations cannot be used";
             channel.abort(&WireError::limit(Limit::Offline, why));
@@ -306,7 +306,9 @@ fn one_bucket(
         channel.begin_phase("prepare");
     }
     let prepared = match (stored, role) {
-        (Some(half), _) => offline::load(agreement, role, &params, half)?,
+        (Some(half), _) => {
+            offline::load(*protocol, role, &params, agreement.contract.key_bits, half)?
+        }
         (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
         (None, Role::Sender) => Prepared::nothing(),
     };

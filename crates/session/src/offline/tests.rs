@@ -1,4 +1,5 @@
 use super::*;
+use crate::offers::choose;
 use crate::random::fresh_rng;
 use std::fs;
 use std::path::Path;
@@ -10,8 +11,8 @@ use vesica_testing::digests;
 use vesica_wire::Channel;
 
 use crate::{
-    ConnectOptions, Connection, Endpoint, ErrorClass, Listener, MemorySet, NoProgress, Report,
-    Transport, connect, run_set, run_set_over,
+    ConnectOptions, Connection, Endpoint, ErrorClass, Job, Listener, MemorySet, NoProgress, Report,
+    Transport, connect, deal, fetch_half, make_half, run_set, run_set_over,
 };
 
 /// A party with its store.
@@ -720,8 +721,8 @@ fn choices_are_the_same_on_both_sides() {
     let chosen = |receiver: Option<&[u8]>, sender: Option<&[u8]>, sizes| {
         let [receiver, sender] = [receiver, sender].map(|names| names.map(offers));
         let (ours, theirs) = (receiver.as_deref(), sender.as_deref());
-        let here = choose(Role::Receiver, [ours, theirs], sizes).ok();
-        assert_eq!(here, choose(Role::Sender, [theirs, ours], sizes).ok());
+        let here = choose(true, [ours, theirs], sizes).ok();
+        assert_eq!(here, choose(false, [theirs, ours], sizes).ok());
         here
     };
     let (ours, theirs) = (Some(&[5, 2, 4, 3][..]), Some(&[1, 2, 3, 4][..]));
@@ -738,7 +739,7 @@ fn choices_are_the_same_on_both_sides() {
     let mut other = offers(&[2]);
     other[0].sender_size += 1;
     let ours = offers(&[2]);
-    assert!(choose(Role::Receiver, [Some(&ours), Some(&other)], [1, 1]).is_err());
+    assert!(choose(true, [Some(&ours), Some(&other)], [1, 1]).is_err());
 }
 
 #[test]

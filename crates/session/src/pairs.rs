@@ -14,9 +14,11 @@ use vesica_plan::Registry;
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
-use super::{Name, OfflineStore, OfflineTerms, Pair};
+use crate::codec::differ;
 use crate::codec::{Reader, bad, put_name};
-use crate::contract::{VERSION, differ};
+use crate::contract::VERSION;
+use crate::offers::Name;
+use crate::offline::{OfflineStore, OfflineTerms, Pair};
 use crate::random::fresh_rng;
 use crate::run::Watched;
 use crate::{
@@ -66,7 +68,7 @@ pub fn make_half(
 ) -> Result<Name, Error> {
     let offline = terms.check(registry)?;
     let peer = peer_of(&connection)?;
-    if peer == store.own {
+    if peer == store.fingerprint() {
         return Err(Error::Usage("a pair is for two identities".into()));
     }
     if offline.is_dealt() {
@@ -135,7 +137,7 @@ pub fn fetch_half(
     let offline = terms.check(registry)?;
     let dealer = peer_of(&connection)?;
     // A dealer knows both halves, and so the items of a party that it is against.
-    if dealer == peer || [peer, dealer].contains(&store.own) {
+    if dealer == peer || [peer, dealer].contains(&store.fingerprint()) {
         let problem = "the two parties and the dealer are three identities";
         return Err(Error::Usage(problem.into()));
     }

@@ -1,0 +1,43 @@
+//! How long a command waits.
+
+use std::time::Duration;
+
+use clap::Args;
+use vesica::{ConnectOptions, OnRefused};
+
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// How long to wait.
+#[derive(Debug, Args)]
+pub(crate) struct Patience {
+    /// Longest wait for others to connect
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    wait: Duration,
+    /// Longest silence of another party once it is connected
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    timeout: Duration,
+}
+
+impl Patience {
+    pub(crate) fn options(&self, progress: &Progress, signals: &Signals) -> ConnectOptions {
+        ConnectOptions {
+            wait: self.wait,
+            timeout: self.timeout,
+            on_refused: OnRefused::new(progress.refusals()),
+            interrupt: signals.interrupt().clone(),
+            ..ConnectOptions::default()
+        }
+    }
+}
+
+/// A number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let problem = "give a number of seconds, more than 0 and at most 1000000";
+    let seconds: f64 = text.parse().map_err(|_| problem.to_owned())?;
+    if seconds > 0.0 && seconds <= 1e6 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(problem.into())
+    }
+}
