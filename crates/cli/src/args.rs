@@ -1,5 +1,7 @@
 //! The command line.
 
+mod values;
+
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,21 +9,23 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use vesica::{
-    Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed, Security, Source,
-    SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine, parse_bytes,
-    parse_protocol, parse_size,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed,
+    Security, Source, SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine,
+    parse_bytes, parse_protocol, parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
-use vesica_session::{Link, MAX_SCALE};
+use vesica_session::MAX_SCALE;
 
 use crate::failure::Failure;
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
+use values::{Quote, address, character, delimiter, network, plainly_revealed, quote};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -33,7 +37,9 @@ use crate::progress::ProgressMode;
                   many distinct keys the receiver has.",
     after_help = "Exit codes: 0 done, 2 usage, 3 the input data, 4 the network or the peer went \
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
-                  resource limit; 130 after Ctrl-C and 143 after SIGTERM.",
+                  resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
+                  Every option may come from the environment: --memory is VESICA_MEMORY, --max-peer-items \
+                  is VESICA_MAX_PEER_ITEMS.",
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -47,6 +53,8 @@ pub(crate) enum Command {
     Demo,
     /// Makes an identity and prints its fingerprint
     Keygen(Keygen),
+    /// Prints the fingerprint of an identity
+    Fingerprint(FingerprintOf),
     /// Learns which of its rows the sender's table also has, and writes them
     Receive(Receive),
     /// Helps the receiver; learns only how many distinct keys it has
@@ -59,6 +67,10 @@ pub(crate) enum Command {
     Dealer(Dealer),
     /// Measures a protocol between two processes on this machine
     Bench(Bench),
+    /// Prints a script that completes commands and options in a shell
+    Completions(Completions),
+    /// Prints the manual page of vesica or of one of its commands, in roff
+    Man(Man),
     /// One party of a benchmark; started by `bench`
     #[command(hide = true)]
     BenchParty,
@@ -71,15 +83,37 @@ pub(crate) struct Keygen {
     pub(crate) out: PathBuf,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct FingerprintOf {
+    /// Identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// A command; vesica itself if not given
+    pub(crate) command: Option<String>,
+}
+
 /// Which table, and which of its columns.
 #[derive(Debug, Args)]
 pub(crate) struct Table {
-    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: PathBuf,
-    /// Key columns, separated by commas; both sides name corresponding columns in the same order
-    #[arg(long, value_name = "COL[,COL…]")]
-    key: String,
+    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
+    /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
+    /// paths; they have the same columns in the same order
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) input: Vec<PathBuf>,
+    /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
+    /// several times; a comma in a name is written \\,
+    #[arg(long, value_name = "COL[,COL…]", required = true)]
+    key: Vec<String>,
     /// How a key column is normalised: email, phone:REGION, text, sha256-hex, ipv4, integer:BITS or exact (default); may be given
     /// once per column
     #[arg(long, value_name = "COL=PROFILE")]
@@ -90,11 +124,28 @@ pub(crate) struct Table {
     /// Delimiter of CSV, one character or `tab`; detected if not given
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
+    /// The first row of CSV is a row like the others, and the columns are called 1, 2, and so on
+    #[arg(long)]
+    no_header: bool,
+    /// What stands around fields of CSV that hold delimiters or line ends, one character, or `none`
+    #[arg(long, value_name = "CHAR", default_value = "\"", value_parser = quote)]
+    quote: Quote,
+    /// What stands before a quote within quotes, besides another quote
+    #[arg(long, value_name = "CHAR", value_parser = character)]
+    escape: Option<u8>,
+    /// Encoding of CSV and JSON Lines, such as windows-1252, shift_jis or utf-16; UTF-8 if not given. The result is
+    /// UTF-8 in any case
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
+    /// Text that stands for null in the key, such as NULL or \\N; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    null: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
-        Ok(KeySpec::parse(&self.key, &self.normalize)?)
+        let key = KeySpec::parse_all(&self.key, &self.normalize)?;
+        Ok(key.with_nulls(self.null.clone()))
     }
 
     /// Opens the table. `more` has the settings that these options do not determine.
@@ -105,9 +156,18 @@ impl Table {
                 None => None,
             },
             delimiter: self.delimiter,
+            csv: CsvOptions {
+                header: !self.no_header,
+                quote: self.quote.0,
+                escape: self.escape,
+            },
+            encoding: match &self.encoding {
+                Some(name) => Some(name.parse::<Encoding>()?),
+                None => None,
+            },
             ..more
         };
-        Ok(Source::open(&self.input, options)?)
+        Ok(Source::open_all(&self.input, &options)?)
     }
 }
 
@@ -116,10 +176,10 @@ impl Table {
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 pub(crate) struct Meeting {
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<String>,
     /// Connect to the peer at HOST:PORT, retrying until the wait is over
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]
@@ -195,7 +255,7 @@ pub(crate) struct Meeting {
     /// so this need not cover its longest computation
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// Write a report of the run as JSON
+    /// Write a report of the run as JSON; `-` is standard output, where it takes the place of a value
     #[arg(long, value_name = "FILE.json")]
     pub(crate) report: Option<PathBuf>,
     /// How to show progress on standard error
@@ -460,8 +520,25 @@ pub(crate) enum Stop {
     Failed(Failure),
 }
 
+/// The commands and their options. Every option can come from the environment: `--max-peer-items` from
+/// `VESICA_MAX_PEER_ITEMS`.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        command.mut_args(|arg| match arg.get_long() {
+            Some(long) if long != "help" => {
+                let name = long.to_uppercase().replace('-', "_");
+                arg.env(format!("VESICA_{name}")).hide_env(true)
+            }
+            _ => arg,
+        })
+    })
+}
+
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
-    let error = match Cli::try_parse_from(args) {
+    let parsed = definition()
+        .try_get_matches_from(args)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let error = match parsed {
         Ok(cli) => return Ok(cli.command),
         Err(error) => error,
     };
@@ -493,45 +570,10 @@ fn usage_failure(error: &clap::Error) -> Failure {
     Failure::usage(paragraph).hint(hint)
 }
 
-fn delimiter(text: &str) -> Result<u8, String> {
-    match text.as_bytes() {
-        _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
-        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r' | 0) => Ok(*byte),
-        _ => Err("a delimiter is one ASCII character, or the word tab".into()),
-    }
-}
-
-fn plainly_revealed(name: &str) -> Result<Reveal, String> {
-    let reveal = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
-    reveal.ok_or_else(|| format!("there are {}", Reveal::ALL.map(Reveal::name).join(", ")))
-}
-
-fn network(name: &str) -> Result<String, String> {
-    match Link::from_name(name) {
-        Some(_) => Ok(name.to_owned()),
-        None => {
-            let names: Vec<_> = Link::NAMED.iter().map(|(n, _)| *n).collect();
-            Err(format!("networks are: {}", names.join(", ")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_definition_is_sound() {
-        use clap::CommandFactory;
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn delimiters_and_timeouts() {
-        assert_eq!(delimiter("tab"), Ok(b'\t'));
-        assert_eq!(delimiter(";"), Ok(b';'));
-        assert!(delimiter("ab").is_err() && delimiter("").is_err() && delimiter("é").is_err());
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        assert!(seconds("0").is_err() && seconds("nan").is_err() && seconds("1e300").is_err());
+        super::definition().debug_assert();
     }
 }

@@ -247,7 +247,14 @@ impl Party {
         let short: Vec<&str> = arguments.split_whitespace().collect();
         tell(&format!("{name}$ vesica {}\n", short.join(" ")))?;
         let process = std::env::current_exe().and_then(|me| {
-            Command::new(me)
+            let mut command = Command::new(me);
+            // Options from the environment are not the demo's.
+            for (name, _) in std::env::vars_os() {
+                if name.as_encoded_bytes().starts_with(b"VESICA_") {
+                    command.env_remove(name);
+                }
+            }
+            command
                 .args(&short)
                 .args(["--progress", "plain"])
                 .current_dir(directory)

@@ -4,13 +4,16 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, Identity, OnRefused, Party, Passes, Report, Reveal, Role, SourceOptions,
-    WholeFile, prepare_work_dir, receive_shares, receive_table, receive_value, send_shares,
-    send_table, send_table_to,
+    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, SourceOptions, WholeFile,
+    prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
+    send_table_to,
 };
+
+use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Receive, Send, Table};
 use crate::failure::{Failure, RESOURCE, USAGE};
+use crate::keygen::load;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::summary::summary;
@@ -66,9 +69,12 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     }
     let key = table.key()?;
     let signals = Signals::install()?;
-    let loaded = Identity::load(&link.identity)?;
-    if let Some(warning) = loaded.warning {
-        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    let identity = load(&link.identity)?;
+    if identity.fingerprint() == link.peer {
+        return Err(
+            Failure::usage("--peer is the fingerprint of this side's own identity")
+                .hint("`vesica fingerprint --identity FILE` prints it on the other side"),
+        );
     }
     let endpoint = link.endpoint()?;
     let (terms, value) = (link.terms()?, link.value()?);
@@ -76,7 +82,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
     let party = Party {
-        identity: &loaded.identity,
+        identity: &identity,
         peer: link.peer,
         endpoint,
         connect: ConnectOptions {
@@ -97,13 +103,32 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         _ => Passes::One,
     };
     if let Some(report) = &link.report
-        && same_file(report, &table.input)
+        && table.input.iter().any(|input| same_file(report, input))
     {
         return Err(Failure::usage("the report and the input are the same file"));
     }
-    let report_file = match &link.report {
+    for path in [link.report.as_deref(), output].into_iter().flatten() {
+        if table.input.iter().any(|input| is_in(path, input)) {
+            let name = path.display();
+            return Err(Failure::usage(format!(
+                "{name} would be one of the files in the input's directory"
+            )));
+        }
+    }
+    let report_file = match link.report.as_deref() {
+        Some(path) if path == Path::new("-") => {
+            if !standard_output_was_open() || output == Some(path) {
+                let problem = "standard output is closed, or has the result already";
+                return Err(Failure::usage(format!("--report -: {problem}")));
+            }
+            None
+        }
         Some(path) => {
             let file = WholeFile::create(path).map_err(|e| unwritable(path, &e))?;
+            // The report of an earlier run is none of this one, which may fail.
+            if path.is_file() {
+                std::fs::remove_file(path).map_err(|e| unwritable(path, &e))?;
+            }
             Some((path, file))
         }
         None => None,
@@ -142,24 +167,38 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         (Role::Sender, None) => send_table(&party, &source, &key, &mut progress)?,
     };
     progress.finish();
-    if let Some((path, mut file)) = report_file {
+    let json = || {
         let mut json = serde_json::to_vec_pretty(&report)
             .map_err(|e| Failure::new(RESOURCE, format!("the report is not JSON: {e}")))?;
         json.push(b'\n');
-        file.write_all(&json)
+        Ok::<_, Failure>(json)
+    };
+    if let Some((path, mut file)) = report_file {
+        file.write_all(&json()?)
             .and_then(|()| file.commit())
             .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line))?;
     }
-    let _ = std::io::stderr().write_all(summary(&report).as_bytes());
-    let rows_on_stdout = output == Some(Path::new("-"));
-    match value_line(&report).filter(|_| !rows_on_stdout) {
-        Some(line) => writeln!(std::io::stdout(), "{line}").map_err(|e| {
-            let line = format!("standard output cannot be written: {}", e.kind());
-            Failure::new(RESOURCE, line)
-        }),
-        None => Ok(()),
+    let mut said = summary(&report);
+    if report.matches == Some(0) && report.items > 0 && report.peer_items > 0 {
+        said.push_str(NO_MATCHES);
     }
+    let _ = std::io::stderr().write_all(said.as_bytes());
+    let rows_on_stdout = output == Some(Path::new("-"));
+    let line = value_line(&report).filter(|_| !rows_on_stdout);
+    let text = match line {
+        _ if link.report.as_deref() == Some(Path::new("-")) => json()?,
+        Some(line) => format!("{line}\n").into_bytes(),
+        None => return Ok(()),
+    };
+    std::io::stdout().write_all(&text).map_err(|e| {
+        let line = format!("standard output cannot be written: {}", e.kind());
+        Failure::new(RESOURCE, line)
+    })
 }
+
+/// Both sides have keys, and none is the same: mostly they are written differently.
+const NO_MATCHES: &str = "hint: no key matches; compare what `vesica check` says on both sides (types, white space, \
+                          leading zeros), and see --normalize\n";
 
 /// The value that this side has learnt, or that there is none because too few keys match.
 fn value_line(report: &Report) -> Option<String> {
@@ -185,6 +224,15 @@ fn same_file(a: &Path, b: &Path) -> bool {
         (Some(a), Some(b)) => a == b && (a.is_file() || !a.exists()),
         _ => a == b,
     }
+}
+
+/// Whether a path is of something that is, or would be, in a directory itself.
+fn is_in(path: &Path, directory: &Path) -> bool {
+    if path == Path::new("-") {
+        return false;
+    }
+    let parent = place(path).and_then(|place| place.parent().map(Path::to_owned));
+    directory.is_dir() && parent.is_some() && parent == directory.canonicalize().ok()
 }
 
 /// The path without links and detours. What does not exist has at least a directory that does.

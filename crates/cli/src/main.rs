@@ -8,6 +8,7 @@ mod demo;
 mod exchange;
 mod failure;
 mod keygen;
+mod manual;
 mod offline;
 mod patience;
 mod progress;
@@ -59,12 +60,15 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo => demo::run(),
         Command::Keygen(options) => keygen::run(&options),
+        Command::Fingerprint(options) => keygen::fingerprint(&options),
         Command::Receive(options) => exchange::receive(&options),
         Command::Send(options) => exchange::send(&options),
         Command::Check(options) => check::run(&options),
         Command::Offline(options) => offline::run(&options),
         Command::Dealer(options) => offline::dealer(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Completions(options) => manual::completions(&options),
+        Command::Man(options) => manual::man(&options),
         Command::BenchParty => bench::party(),
     }
 }

@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Identity, Name, Observer, OfflineStore, OfflineTerms,
-    Registry, Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size, rfc3339,
+    ConnectOptions, Endpoint, Fingerprint, Name, Observer, OfflineStore, OfflineTerms, Registry,
+    Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size, rfc3339,
 };
 use vesica_session::{Connection, Listener, Transport, connect};
 
 use crate::failure::{DATA, Failure, RESOURCE};
+use crate::keygen::load;
 use crate::patience::Patience;
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
@@ -147,14 +148,6 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
         Command::Verify(named) => named.verify(),
         Command::Rm(named) => named.remove(),
     }
-}
-
-fn load(identity: &Path) -> Result<Identity, Failure> {
-    let loaded = Identity::load(identity)?;
-    if let Some(warning) = loaded.warning {
-        say(&format!("warning: {warning}"));
-    }
-    Ok(loaded.identity)
 }
 
 fn say(line: &str) {

@@ -41,3 +41,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         Err(problem.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_positive_and_finite() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("0").is_err() && seconds("nan").is_err() && seconds("1e300").is_err());
+    }
+}

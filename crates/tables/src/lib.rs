@@ -26,6 +26,8 @@
 //! # Ok::<(), vesica_tables::Error>(())
 //! ```
 //!
+//! A table may be in several files ([`Source::open_all`]), which are read as one.
+//!
 //! # When two keys are equal
 //!
 //! Both parties must turn equal values into equal bytes, whatever their files are. A key value
@@ -36,7 +38,7 @@
 //! |---|---|
 //! | text: CSV fields, JSON strings, Parquet and Arrow strings, dictionaries of them | itself, byte for byte; it must be UTF-8 |
 //! | integers of any width; JSON integers of any size | decimal digits with `-` if negative: `7`, never `007` or `+7` |
-//! | decimals | all digits of the declared scale: `12.50` at scale 2 |
+//! | decimals | without zeros at the end: `12.5`; under other profiles than [`Profile::Exact`] all digits of the declared scale: `12.50` at scale 2 |
 //! | booleans | `true`, `false` |
 //! | dates | `2024-02-29` |
 //! | times of day | `22:13:20`, then `.250`, `.250001` or `.250000001` if there are fractions, whatever the unit |
@@ -44,7 +46,8 @@
 //! | 16-byte fixed-size binary, marked as UUID or not | `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case |
 //! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under `sha256-hex`; otherwise they must be UTF-8 text |
 //! | null, an absent JSON field, an empty text, and what normalises to nothing | blank: never matches |
-//! | floating-point numbers, lists, structs, maps, JSON objects and arrays | refused |
+//! | floating-point numbers | refused, but under [`Profile::AnyInteger`] |
+//! | lists, structs, maps, JSON objects and arrays | refused; the fields of structs and objects are named by path |
 //!
 //! So an integer column matches CSV text that is written in the same way, and a timestamp at midnight is not
 //! a date. White space around a text counts under `exact`; [`check()`] reports it, and leading zeros. A key

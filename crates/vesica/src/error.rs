@@ -83,6 +83,9 @@ impl Error {
             })) => Some(
                 "a sum is over the values of one side: give --value on that side only".to_owned(),
             ),
+            Error::Session(SessionError::Run(WireError::ContractDiffers { field: "role", .. })) => {
+                Some("one side receives and the other one sends".to_owned())
+            }
             Error::Session(error) => error.hint().map(str::to_owned),
         }
     }

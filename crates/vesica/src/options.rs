@@ -58,11 +58,18 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
         .ok_or_else(|| usage("a size is a number up to 2^28, as 65536 or 2^16"))
 }
 
-/// A number of bytes: digits, and K, M, G or T for powers of 1024.
+/// A number of bytes: digits, and K, M, G or T for powers of 1024, as in 4G, 4GB and 4GiB.
 ///
 /// # Errors
 /// Usage: anything else, and zero.
 pub fn parse_bytes(text: &str) -> Result<u64, Error> {
+    let given = text;
+    let without = |end: &str| {
+        let (start, unit) = given.split_at_checked(given.len().checked_sub(end.len())?)?;
+        let has_unit = start.ends_with(|c: char| c.is_ascii_alphabetic());
+        (has_unit && unit.eq_ignore_ascii_case(end)).then_some(start)
+    };
+    let text = without("iB").or_else(|| without("B")).unwrap_or(given);
     let (digits, unit) = match text.char_indices().next_back() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => {
             (&text[..at], "KMGT".find(letter.to_ascii_uppercase()))
@@ -148,7 +155,24 @@ mod tests {
         let bytes = |text| parse_bytes(text).ok();
         assert_eq!(bytes("512M"), Some(512 << 20));
         assert_eq!((bytes("7"), bytes("4g")), (Some(7), Some(4 << 30)));
-        for wrong in ["", "0", "4X", "G", "-1M", "1.5G", "99999999T", "4Gé"] {
+        for four in ["4GB", "4gib", "4096M", "4194304kB"] {
+            assert_eq!(bytes(four), Some(4 << 30), "{four}");
+        }
+        for wrong in [
+            "",
+            "0",
+            "4X",
+            "G",
+            "-1M",
+            "1.5G",
+            "99999999T",
+            "4Gé",
+            "B",
+            "4B",
+            "4iB",
+            "4GBB",
+            "4XB",
+        ] {
             assert_eq!(bytes(wrong), None, "{wrong}");
         }
     }

@@ -76,6 +76,60 @@ fn keygen_makes_an_identity_and_overwrites_none() {
 }
 
 #[test]
+fn a_fingerprint_is_that_of_the_identity() {
+    let place = Place::new();
+    let ended = place.run("fingerprint --identity receiver.key");
+    ended.expect_success();
+    assert_eq!(ended.text(), format!("{}\n", place.receiver));
+    place
+        .run("fingerprint --identity nowhere.key")
+        .expect_failure(2, "nowhere.key");
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    let place = Place::new();
+    for (words, text) in [
+        ("completions bash", "--max-peer-items"),
+        ("completions zsh", "--max-peer-items"),
+        ("man", ".TH vesica"),
+        ("man receive", "max\\-peer\\-items"),
+    ] {
+        let ended = place.run(words);
+        ended.expect_success();
+        assert!(ended.text().contains(text), "{words}");
+    }
+    place.run("man nonsense").expect_failure(2, "nonsense");
+    place.run("completions dos").expect_failure(2, "dos");
+}
+
+#[test]
+fn options_come_from_the_environment() {
+    let place = Place::new();
+    place.write("table.csv", "id\n1\nNULL\n");
+    let set = "export VESICA_INPUT=table.csv VESICA_KEY=id VESICA_JSON=true VESICA_NULL=NULL";
+    let ended = place.run_after(set, "check");
+    ended.expect_success();
+    let check: Value = serde_json::from_slice(&ended.out).unwrap();
+    assert_eq!((&check["items"], &check["blanks"]), (&1.into(), &1.into()));
+    // The command line counts more.
+    place
+        .run_after(set, "check --key nonsense")
+        .expect_failure(3, "nonsense");
+    place
+        .run_after(
+            "export VESICA_MEMORY=lots",
+            "check --input table.csv --key id",
+        )
+        .expect_failure(2, "a size is");
+    // The demo's commands are its own.
+    place
+        .run_after("export VESICA_REPORT=report.json VESICA_BOTH=true", "demo")
+        .expect_success();
+    assert!(!place.names().contains(&"report.json".to_owned()));
+}
+
+#[test]
 fn check_tells_what_a_run_would_see() {
     let place = Place::new();
     place.write(

@@ -26,9 +26,11 @@ fn tables_that_cannot_be_read() {
     place.write("ragged.csv", "id,name\n1,a\n2,b,c\n3,d\n");
     place.write("latin.csv", b"id,name\n1,a\nM\xfcller,b\n");
     place.write("good.csv", "id,name\n1,a\n");
+    std::fs::create_dir_all(place.path("nested/deeper")).unwrap();
     for (input, key, code, words) in [
         ("missing.csv", "id", 3, "missing.csv: no such file"),
-        (".", "id", 3, "directory"),
+        ("nested", "id", 3, "there is a directory in it"),
+        ("none*.csv", "id", 3, "there are no files"),
         ("empty.csv", "id", 3, "empty.csv: is empty"),
         ("header.csv", "id", 3, "header.csv: has no data rows"),
         ("ragged.csv", "id", 3, "row 2"),
@@ -65,6 +67,10 @@ fn requests_that_cannot_be() {
         ("--delimiter ab", "delimiter"),
         ("--both yes", "yes"),
         ("--report good.csv", "same file"),
+        ("--quote ab", "quote"),
+        ("--escape \"", "at once"),
+        ("--encoding klingon", "klingon"),
+        ("--input good.csv", "named twice"),
         ("--report nowhere/report.json", "cannot be written"),
         ("--peer vs1:abc", "vs1:"),
         ("--listen 127.0.0.1:0", "--listen"),
@@ -79,6 +85,30 @@ fn identities_that_are_none() {
     place.write("good.csv", "id\n1\n");
     place.write("bad.key", "not a key");
     let peer = place.sender;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        place.write("loose.key", place.read("receiver.key"));
+        let mode = std::fs::Permissions::from_mode(0o640);
+        std::fs::set_permissions(place.path("loose.key"), mode).unwrap();
+        let ended = place.run(&format!(
+            "receive --input good.csv --key id --listen 127.0.0.1:0 --identity loose.key --peer {peer}"
+        ));
+        ended.expect_failure(2, "loose.key: other users can read it");
+        assert!(
+            ended.err.contains("hint: run: chmod 600 loose.key"),
+            "{}",
+            ended.err
+        );
+    }
+    let own = format!("--peer {}", place.receiver);
+    place
+        .receiver(
+            &Arguments::new("good.csv", "id").with(&own),
+            "--connect 127.0.0.1:1",
+        )
+        .wait()
+        .expect_failure(2, "own identity");
     for (key, words) in [("missing.key", "missing.key"), ("bad.key", "bad.key")] {
         let ended = place.run(&format!(
             "receive --input good.csv --key id --listen 127.0.0.1:0 --identity {key} --peer {peer}"

@@ -135,7 +135,11 @@ fn addresses_that_are_taken_or_none() {
         .wait()
         .expect_failure(4, "taken");
     place
-        .receiver(&receiver.with("--wait 1"), "--connect nonsense")
+        .receiver(&receiver.clone(), "--connect nonsense")
+        .wait()
+        .expect_failure(2, "HOST:PORT");
+    place
+        .receiver(&receiver.with("--wait 1"), "--connect nonsense:1")
         .wait()
         .expect_failure(4, "nonsense");
     assert!(!place.names().contains(&"out.csv".to_owned()));

@@ -87,6 +87,68 @@ fn csv_equals_a_plain_intersection() {
     assert!(report["matches"].is_null());
 }
 
+/// Part files on one side, an export without a header and in another encoding on the other.
+#[test]
+fn tables_in_several_files_and_other_dialects() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("ours")).unwrap();
+    place.write("ours/part-0.csv", "n,key,note\n1,7,a\n2,\\N,b");
+    place.write("ours/part-1.csv", "");
+    place.write("ours/part-2.csv", "n,key,note\n3,8.0,c\n4,9,d\n");
+    place.write("ours/_SUCCESS", "");
+    let utf16 = "x;+007\ny;\\N\nz;8\n".encode_utf16();
+    place.write(
+        "theirs.txt",
+        utf16.flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
+    );
+    let ours = "--normalize key=integer --null \\N --report report.json --memory 1GB";
+    let theirs = "--normalize 2=integer --null \\N --no-header --encoding utf-16";
+    place.write("report.json", "an earlier one");
+    let pair = exchange(
+        &place,
+        &Arguments::new("ours", "key")
+            .with(ours)
+            .output("out.csv.zst"),
+        &Arguments::new("theirs.txt", "2").with(theirs),
+    );
+    pair.expect_success();
+    let packed = std::fs::read(place.path("out.csv.zst")).unwrap();
+    let text = zstd::decode_all(&packed[..]).unwrap();
+    assert_eq!(text, b"n,key,note\n1,7,a\n3,8.0,c\n");
+    let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+    assert_eq!((&report["rows"], &report["blanks"]), (&4.into(), &1.into()));
+    // A run that fails leaves no report of another one, and a result is not put among the input's files.
+    let failing = |words: &str| {
+        let ours = Arguments::new("ours", "key").with("--report report.json");
+        place
+            .receiver(&ours.with(words), "--connect 127.0.0.1:1")
+            .wait()
+    };
+    failing("--output ours/out.csv").expect_failure(2, "input's directory");
+    assert!(place.names().contains(&"report.json".to_owned()));
+    failing("--wait 0.1 --output out.csv").expect_failure(4, "cannot connect");
+    assert!(!place.names().contains(&"report.json".to_owned()));
+}
+
+#[test]
+fn nothing_in_common_comes_with_a_hint() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n");
+    place.write("theirs.csv", "id\n01\n02\n");
+    let ours =
+        Arguments::new("ours.csv", "id").with("--reveal matches --output out.csv --report -");
+    let pair = exchange(&place, &ours, &Arguments::new("theirs.csv", "id"));
+    pair.expect_success();
+    assert!(
+        pair.receiver.err.contains("hint: no key matches"),
+        "{}",
+        pair.receiver.err
+    );
+    assert!(!pair.sender.err.contains("hint:"), "{}", pair.sender.err);
+    let report: serde_json::Value = serde_json::from_slice(&pair.receiver.out).unwrap();
+    assert_eq!(report["matches"], 0);
+}
+
 #[test]
 fn every_protocol_and_its_report() {
     let (ours, theirs) = (rows(60, 3, 80), rows(90, 4, 80));

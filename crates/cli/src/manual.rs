@@ -1,0 +1,43 @@
+//! `vesica completions` and `vesica man`
+
+use std::io::Write;
+
+use clap_mangen::Man as Page;
+
+use crate::args::{self, Completions, Man};
+use crate::failure::{Failure, RESOURCE};
+
+pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        options.shell,
+        &mut args::definition(),
+        "vesica",
+        &mut script,
+    );
+    print(&script)
+}
+
+pub(crate) fn man(options: &Man) -> Result<(), Failure> {
+    let mut vesica = args::definition();
+    vesica.build();
+    let command = match &options.command {
+        None => Some(&vesica),
+        Some(name) => vesica.find_subcommand(name).filter(|c| !c.is_hide_set()),
+    };
+    let Some(command) = command else {
+        let name = options.command.as_deref().unwrap_or_default();
+        return Err(Failure::usage(format!("there is no command {name:?}")));
+    };
+    let mut page = Vec::new();
+    Page::new(command.clone())
+        .render(&mut page)
+        .map_err(|e| Failure::new(RESOURCE, format!("the page cannot be made: {e}")))?;
+    print(&page)
+}
+
+fn print(text: &[u8]) -> Result<(), Failure> {
+    std::io::stdout()
+        .write_all(text)
+        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
+}
