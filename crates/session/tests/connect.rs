@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
-    ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link, Listener, OnRefused,
-    Readiness, Refused, Transport, connect,
+    BoundListener, ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link,
+    Listener, OnRefused, Readiness, Refused, Transport, connect,
 };
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit};
 
@@ -132,6 +132,24 @@ fn the_connector_refuses_another_listener() {
         (listener.class(), connector.class()),
         (ErrorClass::Network, ErrorClass::Peer)
     );
+}
+
+#[test]
+fn a_listener_that_is_bound_before_serves_one_run() {
+    let (a, b) = (identity(), identity());
+    let bound = BoundListener::new(Listener::bind("127.0.0.1:0").unwrap());
+    let (listens, options) = (Endpoint::Bound(bound.clone()), within(10.0));
+    let connects = Endpoint::Connect(bound.local_addr().to_string());
+    assert_eq!(listens.to_string(), connects.to_string());
+    assert_eq!(listens, Endpoint::Bound(bound.clone()));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| connect(&connects, &tls(&b, a.fingerprint()), &options));
+        connect(&listens, &tls(&a, b.fingerprint()), &options).unwrap();
+        other.join().unwrap().unwrap();
+    });
+    let again = connect(&listens, &tls(&a, b.fingerprint()), &options).unwrap_err();
+    assert_eq!(again.class(), ErrorClass::Usage);
+    assert!(TcpStream::connect(bound.local_addr()).is_err());
 }
 
 #[test]
