@@ -58,6 +58,9 @@ impl Progress for Recorded {
 #[test]
 fn a_job_over_tls_finds_the_intersection() {
     for protocol in Registry::standard().revealing(Reveal::Matches) {
+        if protocol.offline().is_some_and(|offline| offline.is_dealt()) {
+            continue;
+        }
         let protocol = protocol.spec().name;
         let (ours, theirs) = (digests(0..200), digests((100..350).rev()));
         let (a, b) = connected(&within(60.0));

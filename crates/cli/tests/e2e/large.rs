@@ -213,7 +213,8 @@ fn a_run_goes_on_only_as_the_same_job_with_the_same_peer() {
         ended.expect_failure(2, word);
     };
     refused(&arguments[0].clone().with("--lambda 64"), "other options");
-    let stranger = format!("--peer {}", place.receiver);
+    let third = vesica::Identity::generate().unwrap();
+    let stranger = format!("--peer {}", third.fingerprint());
     refused(&arguments[0].clone().with(&stranger), "another peer");
     let sender = arguments[1].clone().with("--work-dir near");
     place.sender(&sender, nobody).wait().expect_failure(2, "");

@@ -11,10 +11,13 @@ use rand_core::{Rng, SeedableRng};
 use vesica::{Registry, Security};
 use vesica_psi::{Reveal, Spec};
 
-/// Every protocol for matches with every security that it runs with.
+/// Every protocol for matches that needs no store, with every security that it runs with.
 pub(crate) fn variants() -> Vec<(&'static str, Security)> {
     let mut variants = Vec::new();
     for protocol in Registry::standard().revealing(Reveal::Matches) {
+        if protocol.offline().is_some_and(|offline| offline.is_dealt()) {
+            continue;
+        }
         for asked in [Security::Malicious, Security::SemiHonest] {
             let variant = (protocol.spec().name, protocol.spec().runs(asked));
             if !variants.contains(&variant) {
