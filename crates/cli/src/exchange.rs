@@ -13,7 +13,7 @@ use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Receive, Send, Table};
 use crate::failure::{Failure, RESOURCE, USAGE};
-use crate::keygen::load;
+use crate::identity::load;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::summary::summary;

@@ -1,12 +1,12 @@
 //! `vesica keygen` and `vesica fingerprint`
 
 use std::io::Write;
-use std::path::Path;
 
 use vesica::Identity;
 
 use crate::args::{FingerprintOf, Keygen};
 use crate::failure::{Failure, RESOURCE};
+use crate::identity::load;
 
 pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     let identity = Identity::generate()?;
@@ -37,17 +37,4 @@ pub(crate) fn fingerprint(options: &FingerprintOf) -> Result<(), Failure> {
 fn print(identity: &Identity) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{}", identity.fingerprint())
         .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
-}
-
-/// Loads an identity. One that others can read may be in the hands of others.
-pub(crate) fn load(path: &Path) -> Result<Identity, Failure> {
-    let loaded = Identity::load(path)?;
-    match loaded.warning {
-        None => Ok(loaded.identity),
-        Some(_) => {
-            let name = path.display();
-            let line = format!("identity {name}: other users can read it");
-            Err(Failure::usage(line).hint(format!("run: chmod 600 {name}")))
-        }
-    }
 }

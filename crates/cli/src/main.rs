@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod exchange;
 mod failure;
+mod identity;
 mod keygen;
 mod manual;
 mod offline;

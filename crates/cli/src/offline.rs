@@ -13,7 +13,7 @@ use vesica::{
 use vesica_session::{Connection, Listener, Transport, connect};
 
 use crate::failure::{DATA, Failure, RESOURCE};
-use crate::keygen::load;
+use crate::identity::load;
 use crate::patience::Patience;
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
