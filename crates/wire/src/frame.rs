@@ -338,12 +338,15 @@ fn read_some<R: ReadHalf>(
 ) -> Result<usize, Error> {
     loop {
         waiting.check(interrupt)?;
-        match half.read(buf) {
-            Ok(0) => return Err(Error::Closed),
+        let ended = match half.read(buf) {
+            Ok(0) => Error::Closed,
             Ok(count) => return Ok(count),
-            Err(error) if may_retry(&error) => {}
-            Err(error) => return Err(from_io(&error)),
-        }
+            Err(error) if may_retry(&error) => continue,
+            Err(error) => from_io(&error),
+        };
+        // A peer that has been told of an interrupt closes.
+        waiting.check(interrupt)?;
+        return Err(ended);
     }
 }
 
