@@ -13,7 +13,7 @@ use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, V
 use clap_complete::Shell;
 use vesica::{
     CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed,
-    Security, Source, SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine,
+    Rows, Security, Source, SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine,
     parse_bytes, parse_protocol, parse_size,
 };
 use vesica_kernels::Backend;
@@ -361,6 +361,9 @@ pub(crate) struct Receive {
     /// output. A value goes to standard output alone
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
+    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    pub(crate) rows: Option<Rows>,
 }
 
 #[derive(Debug, Args)]
@@ -373,6 +376,10 @@ pub(crate) struct Send {
     /// shares, in CSV; `-`, the default, is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
+    /// column in_both
+    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    pub(crate) rows: Option<Rows>,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, SourceOptions, WholeFile,
+    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions, WholeFile,
     prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
     send_table_to,
 };
@@ -28,7 +28,13 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
         (None, true) => None,
         (output, false) => Some(output.as_deref().unwrap_or(Path::new("-"))),
     };
-    run(&options.table, &options.link, Role::Receiver, output)
+    run(
+        Role::Receiver,
+        &options.table,
+        &options.link,
+        output,
+        options.rows,
+    )
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
@@ -42,10 +48,22 @@ pub(crate) fn send(options: &Send) -> Result<(), Failure> {
         None if writes => Some(Path::new("-")),
         output => output.as_deref(),
     };
-    run(&options.table, &options.link, Role::Sender, output)
+    run(
+        Role::Sender,
+        &options.table,
+        &options.link,
+        output,
+        options.rows,
+    )
 }
 
-fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Result<(), Failure> {
+fn run(
+    role: Role,
+    table: &Table,
+    link: &Meeting,
+    output: Option<&Path>,
+    rows: Option<Rows>,
+) -> Result<(), Failure> {
     if let Some(output) = output {
         if same_file(&link.identity, output) {
             return Err(Failure::usage(
@@ -98,6 +116,9 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         allow_empty: link.allow_empty,
     };
     let has_shares = party.terms.reveal == Reveal::Shares;
+    if rows.is_some() && (output.is_none() || has_shares) {
+        return Err(Failure::usage("--rows is for results of rows"));
+    }
     let passes = match output {
         Some(_) if !has_shares => Passes::Two,
         _ => Passes::One,
@@ -140,6 +161,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     let source = table
         .open(SourceOptions {
             passes,
+            rows: rows.unwrap_or_default(),
             scratch: scratch.clone(),
             allow_no_rows: link.allow_empty,
             ..SourceOptions::default()

@@ -66,6 +66,27 @@ impl Dialect {
             _ => Ok(()),
         }
     }
+
+    /// Refuses to add a column of truth values of this name, if its texts have special characters in them.
+    pub(crate) fn check_plain(self, name: &str) -> Result<()> {
+        let special = [Some(self.delimiter), self.csv.quote, self.csv.escape];
+        let is_special = |byte: &u8| special.contains(&Some(*byte));
+        match [name, "true", "false"]
+            .concat()
+            .as_bytes()
+            .iter()
+            .find(|b| is_special(b))
+        {
+            Some(byte) => Err(Error::usage(
+                format!(
+                    "{:?} is special and in the column that is added",
+                    char::from(*byte)
+                ),
+                "take other --rows than all",
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

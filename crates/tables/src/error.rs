@@ -75,6 +75,8 @@ pub enum ErrorKind {
         /// The columns that there are, in order.
         available: Vec<String>,
     },
+    /// The table has a column of the name that a result adds.
+    NameTaken,
     /// Several columns have the name that was asked for.
     AmbiguousColumn,
     /// A row has a different number of fields from the header.
@@ -304,6 +306,10 @@ impl fmt::Display for Error {
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
+            ErrorKind::NameTaken => write!(
+                f,
+                "a column is called {column:?} already, which the result is to add"
+            ),
             ErrorKind::AmbiguousColumn => write!(f, "several columns are called {column:?}"),
             ErrorKind::Ragged { expected, found } => {
                 write!(f, "has {found} fields where the header has {expected}")

@@ -107,7 +107,7 @@ pub use import::import_batches;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
 pub use number::ValueColumn;
-pub use options::{Passes, SourceOptions};
+pub use options::{Passes, Rows, SourceOptions};
 pub use output::Output;
 #[cfg(feature = "phone")]
 pub use profile::Region;

@@ -3,15 +3,17 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::BooleanArray;
+use arrow_array::{ArrayRef, BooleanArray};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
+use crate::options::Rows;
 use crate::rows::RowSet;
 
 /// Which rows to keep, as a pass over the table asks for them.
 pub(crate) struct Selection<'a> {
-    rows: &'a RowSet,
+    matched: &'a RowSet,
+    rows: Rows,
     next: u64,
     written: u64,
     /// What ends lines, and whether the last one that was written lacks it.
@@ -20,8 +22,9 @@ pub(crate) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub(crate) fn new(rows: &'a RowSet) -> Selection<'a> {
+    pub(crate) fn new(matched: &'a RowSet, rows: Rows) -> Selection<'a> {
         Selection {
+            matched,
             rows,
             next: 0,
             written: 0,
@@ -32,10 +35,15 @@ impl<'a> Selection<'a> {
 
     /// Whether the next row is kept. A row that the first pass did not see is an error.
     pub(crate) fn next(&mut self) -> Result<bool> {
-        if self.next >= self.rows.rows() {
+        if self.next >= self.matched.rows() {
             return Err(Error::new(ErrorKind::Changed));
         }
-        let keep = self.rows.contains(self.next);
+        let matches = self.matched.contains(self.next);
+        let keep = match self.rows {
+            Rows::Matching => matches,
+            Rows::Rest => !matches,
+            Rows::All => true,
+        };
         self.next += 1;
         self.written += u64::from(keep);
         Ok(keep)
@@ -46,6 +54,25 @@ impl<'a> Selection<'a> {
         let before = self.written;
         let mask: Vec<bool> = (0..rows).map(|_| self.next()).collect::<Result<_>>()?;
         Ok((self.written > before).then(|| BooleanArray::from(mask)))
+    }
+
+    /// The name of the column that is added, if one is.
+    pub(crate) fn added(&self) -> Option<&'static str> {
+        self.rows.added()
+    }
+
+    /// What the added column says of the last row.
+    pub(crate) fn in_both(&self) -> Option<bool> {
+        self.added()
+            .map(|_| self.matched.contains(self.next.saturating_sub(1)))
+    }
+
+    /// The added column of the last `rows` rows.
+    pub(crate) fn added_array(&self, rows: usize) -> Option<ArrayRef> {
+        self.added()?;
+        let last = self.next - rows as u64..self.next;
+        let matches: Vec<bool> = last.map(|row| self.matched.contains(row)).collect();
+        Some(Arc::new(BooleanArray::from(matches)))
     }
 
     pub(crate) fn write(&self, out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
@@ -67,7 +94,7 @@ impl<'a> Selection<'a> {
 
     /// All rows of the first pass have been seen; returns how many were kept.
     pub(crate) fn finish(self) -> Result<u64> {
-        if self.next == self.rows.rows() {
+        if self.next == self.matched.rows() {
             Ok(self.written)
         } else {
             Err(Error::new(ErrorKind::Changed))

@@ -11,7 +11,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::format::Format;
-use crate::options::SourceOptions;
+use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
 
 /// A table that can be read as often as its options say: one file, or several in order.
@@ -20,6 +20,7 @@ pub struct Source {
     name: String,
     /// At least one. All have one format and, if they are CSV, one delimiter.
     parts: Vec<Part>,
+    rows: Rows,
     allow_no_rows: bool,
 }
 
@@ -141,6 +142,7 @@ impl Source {
         Ok(Source {
             name,
             parts,
+            rows: options.rows,
             allow_no_rows: options.allow_no_rows,
         })
     }
@@ -162,6 +164,11 @@ impl Source {
     /// The first part, which stands for all in what they have in common.
     pub(crate) fn first(&self) -> &Part {
         &self.parts[0]
+    }
+
+    /// Which of its rows a result has.
+    pub fn rows(&self) -> Rows {
+        self.rows
     }
 
     /// Whether it may be without rows.

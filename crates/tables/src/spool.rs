@@ -182,7 +182,11 @@ pub fn read_keys_within(
     directory: &Path,
 ) -> Result<KeyStore> {
     let mut sink = KeySink {
-        wanted: Wanted { key, value },
+        wanted: Wanted {
+            key,
+            value,
+            added: source.rows().added(),
+        },
         canonical: Canonical::new(key),
         values: VecDeque::new(),
         store: StoreBuilder::new(memory, directory, value),

@@ -1,6 +1,6 @@
 //! Which columns a pass reads.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::number::ValueColumn;
 
@@ -9,18 +9,37 @@ use crate::number::ValueColumn;
 pub(crate) struct Wanted<'a> {
     pub(crate) key: &'a KeySpec,
     pub(crate) value: Option<&'a ValueColumn>,
+    /// The column that a result will have besides those of the table.
+    pub(crate) added: Option<&'static str>,
 }
 
 impl<'a> Wanted<'a> {
     /// The key alone.
     pub(crate) fn key(key: &'a KeySpec) -> Self {
-        Wanted { key, value: None }
+        Wanted {
+            key,
+            value: None,
+            added: None,
+        }
     }
 
     /// The names, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
         let key = self.key.columns().iter().map(|column| &*column.name);
         key.chain(self.value.map(|column| &*column.name))
+    }
+
+    /// Fails if a column has the name of the one that is to be added.
+    pub(crate) fn check_added(
+        self,
+        mut names: impl Iterator<Item = impl AsRef<str>>,
+    ) -> Result<()> {
+        match self.added {
+            Some(added) if names.any(|name| name.as_ref() == added) => {
+                Err(Error::new(ErrorKind::NameTaken).in_column(added))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The error that there is no such column, but others.

@@ -64,7 +64,7 @@ pub use vesica_session::{
 pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format, KeyColumn,
-    KeySpec, Output, Passes, Profile, RecordBatch, RowSet, SchemaRef, Source, SourceOptions,
+    KeySpec, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source, SourceOptions,
     ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught, select_rows,
     write_rows,
 };

@@ -9,7 +9,7 @@ use vesica_session::{
     Transport, ValueTerms, connect, run_set, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows,
+    KeySpec, KeyStore, Output, RowSet, Rows, Source, ValueColumn, read_keys_within, write_rows,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
@@ -334,6 +334,10 @@ impl<'a> Party<'a> {
             let problem = format!("this call is not for runs that reveal {reveal}");
             return Err(vesica_session::Error::Usage(problem).into());
         }
+        if source.rows() != Rows::Matching && reveal != Reveal::Matches {
+            let problem = "the rest, or all rows with a mark, are for runs that reveal the matches in any case";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
         let job = self.job(role, key)?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
@@ -480,7 +484,8 @@ impl Received {
 }
 
 /// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
-/// peer's table also has, with all columns and in the order of the input.
+/// peer's table also has, with all columns and in the order of the input. The options of `source` may ask for the other
+/// rows, or for all with a mark ([`Rows`]).
 ///
 /// `output` has the format of `source`; `-` is standard output. It is opened before the peer is
 /// met, and appears under its name only once it is complete. It has no rows if fewer keys match than the terms ask for

@@ -15,6 +15,7 @@ impl Error {
                     None => format!("columns are: {}", list(available)),
                 })
             }
+            ErrorKind::NameTaken => Some("rename it, or take other --rows than all".into()),
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
             ErrorKind::NoRows => {
                 Some("the first line is read as column names; data follows it".into())

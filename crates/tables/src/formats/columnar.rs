@@ -3,21 +3,53 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::catching;
 use crate::render;
+use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// A batch of another file, or of a reader that leaves out metadata, under the schema of the first file.
-pub(crate) fn under(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
+/// A field for the column that is added.
+pub(crate) fn added_field(name: &str) -> Field {
+    Field::new(name, DataType::Boolean, false)
+}
+
+/// The schema of a result of `rows`: that of the first file, and the column that is added.
+pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRef {
+    let Some(name) = rows.added() else {
+        return first.clone();
+    };
+    let fields = first.fields().iter().cloned();
+    let fields: Vec<_> = fields.chain([Arc::new(added_field(name))]).collect();
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
+/// The selected rows of a batch under the schema of the result; `None` if there are none. The batch may be of another
+/// file than the first, or of a reader that leaves out metadata.
+pub(crate) fn selected(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+) -> Result<Option<RecordBatch>> {
+    let wrong = |e: ArrowError| Error::corrupt(e.to_string());
+    let Some(mask) = rows.mask(batch.num_rows())? else {
+        return Ok(None);
+    };
+    let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
+    let kept = kept.map_err(wrong)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+    let mut columns = kept.columns().to_vec();
+    columns.extend(rows.added_array(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|e| Error::corrupt(e.to_string()))
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.

@@ -7,6 +7,7 @@ use crate::part::Part;
 use crate::records::Records;
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
+use crate::text::{BYTE_ORDER_MARK, strip_terminator};
 use crate::value::{Row, Value};
 use crate::wanted::Wanted;
 
@@ -40,6 +41,9 @@ pub(crate) fn scan<S: Sink>(
         .collect();
     facts.columns.names(part.name(), &names)?;
     let columns = super::fields::find(&names, wanted)?;
+    if let Some(added) = wanted.added {
+        part.dialect().check_plain(added)?;
+    }
     // Without a header the first record is a row.
     let mut at_row = !has_header;
     loop {
@@ -103,13 +107,13 @@ fn copy_part(
     let Some((mut records, byte_order_mark)) = open(part)? else {
         return Ok(());
     };
-    let has_header = part.dialect().csv.header;
+    let (has_header, delimiter) = (part.dialect().csv.header, part.dialect().delimiter);
     if !*begun {
         if byte_order_mark {
-            rows.write(out, crate::text::BYTE_ORDER_MARK)?;
+            rows.write(out, BYTE_ORDER_MARK)?;
         }
         if has_header {
-            rows.write_line(out, records.raw())?;
+            write_record(&records, delimiter, rows.added(), rows, out)?;
         }
         *begun = true;
     }
@@ -117,8 +121,26 @@ fn copy_part(
     while at_row || records.next(false)? {
         at_row = false;
         if rows.next()? {
-            rows.write_line(out, records.raw())?;
+            let added = rows.in_both().map(|matches| matches.to_string());
+            write_record(&records, delimiter, added.as_deref(), rows, out)?;
         }
     }
     Ok(())
+}
+
+/// Writes the present record as it is, with one more field if one is added.
+fn write_record<R: Read>(
+    records: &Records<R>,
+    delimiter: u8,
+    added: Option<&str>,
+    rows: &mut Selection<'_>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let raw = records.raw();
+    let Some(field) = added else {
+        return rows.write_line(out, raw);
+    };
+    let (body, _) = strip_terminator(raw);
+    let end = &raw[body.len()..];
+    rows.write_line(out, &[body, &[delimiter], field.as_bytes(), end].concat())
 }

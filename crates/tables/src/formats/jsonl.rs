@@ -26,7 +26,7 @@ pub(crate) fn scan<S: Sink>(
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
     facts.byte_order_mark |= mark > 0;
-    let paths = Paths::new(wanted.names());
+    let paths = Paths::new(wanted.names(), wanted.added);
     let known = facts.columns.fields(wanted.len());
     let mut line = 0;
     loop {
@@ -86,11 +86,23 @@ fn copy_part(
     while let Some(range) = buffer.line()? {
         let raw = &buffer.pending()[range.clone()];
         if !raw.trim_ascii().is_empty() && rows.next()? {
-            rows.write_line(out, raw)?;
+            match rows.added().zip(rows.in_both()) {
+                Some((name, value)) => rows.write_line(out, &with_field(raw, name, value))?,
+                None => rows.write_line(out, raw)?,
+            }
         }
         buffer.consume(range.end);
     }
     Ok(())
+}
+
+/// The line with one more field at the end of its object.
+fn with_field(line: &[u8], name: &str, value: bool) -> Vec<u8> {
+    let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
+    let (object, end) = line.split_at(close);
+    let comma = if object.trim_ascii() == b"{" { "" } else { "," };
+    let field = format!("{comma}\"{name}\":{value}");
+    [object, field.as_bytes(), end].concat()
 }
 
 /// The wanted values of one line.
@@ -124,6 +136,8 @@ impl Row for Fields<'_> {
 struct Paths<'k> {
     fields: Vec<&'k str>,
     wanted: Vec<FieldPath<'k>>,
+    /// The field that no object may have.
+    taken: Option<usize>,
 }
 
 /// A value's place: the field of the whole name, or else below the field before the first dot.
@@ -134,7 +148,7 @@ struct FieldPath<'k> {
 }
 
 impl<'k> Paths<'k> {
-    fn new(names: impl Iterator<Item = &'k str>) -> Self {
+    fn new(names: impl Iterator<Item = &'k str>, taken: Option<&'k str>) -> Self {
         let mut fields: Vec<&'k str> = Vec::new();
         let mut index = |name| match fields.iter().position(|field| *field == name) {
             Some(index) => index,
@@ -148,7 +162,12 @@ impl<'k> Paths<'k> {
             below: name.split_once('.').map(|(head, rest)| (index(head), rest)),
         });
         let wanted = wanted.collect();
-        Paths { fields, wanted }
+        let taken = taken.map(index);
+        Paths {
+            fields,
+            wanted,
+            taken,
+        }
     }
 
     /// The JSON text of each wanted value.
@@ -158,11 +177,16 @@ impl<'k> Paths<'k> {
             .deserialize(&mut parser)
             .and_then(|raw| parser.end().map(|()| raw));
         let raw = raw.map_err(bad_json)?;
+        if let Some(taken) = self.taken
+            && raw[taken].is_some()
+        {
+            return Err(Error::new(ErrorKind::NameTaken).in_column(self.fields[taken]));
+        }
         let find = |path: &FieldPath<'_>| match (raw[path.whole], path.below) {
             (None, Some((field, rest))) => match raw[field].map(RawValue::get) {
                 None | Some("null") => Ok(None),
                 Some(object) if object.starts_with('{') => {
-                    let found = Paths::new(std::iter::once(rest)).find(object.as_bytes())?;
+                    let found = Paths::new(std::iter::once(rest), None).find(object.as_bytes())?;
                     Ok(found.into_iter().next().flatten())
                 }
                 Some(_) => Err(Error::new(ErrorKind::NoObject).in_column(self.fields[path.whole])),
@@ -333,7 +357,7 @@ mod tests {
     fn parsed_at(path: &str, line: &str) -> Result<Option<Vec<u8>>> {
         let key = KeySpec::parse(path, &[] as &[&str]).unwrap();
         let wanted = Wanted::key(&key);
-        let fields = parse(line.as_bytes(), &Paths::new(wanted.names()), wanted)?;
+        let fields = parse(line.as_bytes(), &Paths::new(wanted.names(), None), wanted)?;
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
             Value::Typed(_, t) => Some(t.as_bytes().to_vec()),
