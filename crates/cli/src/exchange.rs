@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions, WholeFile,
-    prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
-    send_table_to,
+    ConnectOptions, Handover, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
+    WholeFile, prepare_work_dir, receive_shares, receive_table, receive_value, send_shares,
+    send_table, send_table_to,
 };
 
 use vesica_kernels::process::standard_output_was_open;
@@ -28,12 +28,17 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
         (None, true) => None,
         (output, false) => Some(output.as_deref().unwrap_or(Path::new("-"))),
     };
+    let handover = options.link.handover(Role::Receiver, options.take_values)?;
+    if options.take_values && options.rows == Some(Rows::Rest) {
+        return Err(Failure::usage("--take-values is for rows that match"));
+    }
     run(
         Role::Receiver,
         &options.table,
         &options.link,
         output,
         options.rows,
+        handover,
     )
 }
 
@@ -54,6 +59,7 @@ pub(crate) fn send(options: &Send) -> Result<(), Failure> {
         &options.link,
         output,
         options.rows,
+        options.link.handover(Role::Sender, false)?,
     )
 }
 
@@ -63,6 +69,7 @@ fn run(
     link: &Meeting,
     output: Option<&Path>,
     rows: Option<Rows>,
+    handover: Handover,
 ) -> Result<(), Failure> {
     if let Some(output) = output {
         if same_file(&link.identity, output) {
@@ -95,7 +102,7 @@ fn run(
         );
     }
     let endpoint = link.endpoint()?;
-    let (terms, value) = (link.terms()?, link.value()?);
+    let (terms, value) = (link.terms()?, link.value(&handover)?);
     terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
@@ -113,6 +120,7 @@ fn run(
         terms,
         resources: link.resources(),
         value,
+        handover,
         allow_empty: link.allow_empty,
     };
     let has_shares = party.terms.reveal == Reveal::Shares;
@@ -121,6 +129,7 @@ fn run(
     }
     let passes = match output {
         Some(_) if !has_shares => Passes::Two,
+        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
         _ => Passes::One,
     };
     if let Some(report) = &link.report
