@@ -2,6 +2,7 @@
 
 mod values;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -9,12 +10,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{
+    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed,
-    Rows, Security, Source, SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine,
-    parse_bytes, parse_protocol, parse_size,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Query, Resources, Reveal,
+    Revealed, Rows, Security, Source, SourceOptions, Terms, ValueColumn, find_protocol,
+    half_of_the_machine, has_credentials, parse_bytes, parse_protocol, parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
@@ -22,6 +26,7 @@ use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
 use crate::failure::Failure;
+use crate::identity::read_secret;
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
@@ -108,8 +113,27 @@ pub(crate) struct Table {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
     /// paths; they have the same columns in the same order
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "query",
+        conflicts_with = "query"
+    )]
     pub(crate) input: Vec<PathBuf>,
+    /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
+    /// --output stands for, Parquet or Arrow, or else is an Arrow stream
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
+    query: Option<String>,
+    /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
+    /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
+    #[arg(long, value_name = "URI")]
+    database: Option<String>,
+    /// File with the URI of the database, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    database_file: Option<PathBuf>,
+    /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
+    #[arg(long, value_name = "NAME|PATH")]
+    driver: Option<String>,
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
     /// several times; a comma in a name is written \\,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
@@ -167,7 +191,25 @@ impl Table {
             },
             ..more
         };
-        Ok(Source::open_all(&self.input, &options)?)
+        match self.query()? {
+            Some(query) => Ok(Source::query(&query, &options)?),
+            None => Ok(Source::open_all(&self.input, &options)?),
+        }
+    }
+
+    fn query(&self) -> Result<Option<Query>, Failure> {
+        let Some(sql) = &self.query else {
+            return Ok(None);
+        };
+        let uri = match (&self.database_file, &self.database) {
+            (Some(path), _) => Cow::Owned(read_secret(path)?),
+            (None, Some(uri)) => Cow::Borrowed(uri.as_str()),
+            (None, None) => {
+                return Err(Failure::usage("--query needs a --database")
+                    .hint("a URI with a password goes into --database-file or VESICA_DATABASE"));
+            }
+        };
+        Ok(Some(Query::new(sql, &uri, self.driver.as_deref())?))
     }
 }
 
@@ -542,11 +584,19 @@ pub(crate) fn definition() -> clap::Command {
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
-    let parsed = definition()
-        .try_get_matches_from(args)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = definition().try_get_matches_from(args);
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
     let error = match parsed {
-        Ok(cli) => return Ok(cli.command),
+        Ok((cli, matches)) => {
+            let options = matches.subcommand().map(|(_, options)| options);
+            options
+                .map_or(Ok(()), check_database)
+                .map_err(Stop::Failed)?;
+            return Ok(cli.command);
+        }
         Err(error) => error,
     };
     let shows = matches!(
@@ -563,6 +613,28 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
         };
     }
     Err(Stop::Failed(usage_failure(&error)))
+}
+
+/// Checks what is typed about a database. What is in the environment is for any run that needs it.
+fn check_database(options: &ArgMatches) -> Result<(), Failure> {
+    let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
+    let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
+    let all = ["database", "database_file", "driver"];
+    if let Some(id) = all.iter().find(|id| typed(id) && !has("query")) {
+        let name = id.replace('_', "-");
+        return Err(Failure::usage(format!("--{name} goes with --query")));
+    }
+    if typed(&"database") && typed(&"database_file") {
+        return Err(Failure::usage("give either --database or --database-file"));
+    }
+    let uri = options.try_get_one::<String>("database").ok().flatten();
+    if typed(&"database") && uri.is_some_and(|uri| has_credentials(uri)) {
+        return Err(Failure::usage(
+            "--database may have a password in it, which other users can see",
+        )
+        .hint("put the URI into a file for --database-file, or into VESICA_DATABASE"));
+    }
+    Ok(())
 }
 
 /// What clap says in a paragraph, in one line.

@@ -130,6 +130,71 @@ fn options_come_from_the_environment() {
 }
 
 #[test]
+fn queries_and_their_databases() {
+    let place = Place::new();
+    place.write("table.csv", "k\n1\n");
+    place.write("uri", "sqlite:x.db");
+    let with_password = "check --query x --key k --database postgresql://ann:s3cret@host/db";
+    for (words, code, text) in [
+        ("check --key k", 2, "--input"),
+        ("check --key k --query x", 2, "--query needs a --database"),
+        (
+            "check --key k --query x --input table.csv",
+            2,
+            "cannot be used with",
+        ),
+        (
+            "check --key k --query x --delimiter ;",
+            2,
+            "cannot be used with",
+        ),
+        (
+            "check --key k --input table.csv --driver x",
+            2,
+            "--driver goes with --query",
+        ),
+        (with_password, 2, "--database may have a password"),
+        (
+            "check --key k --query x --database a --database-file b",
+            2,
+            "give either",
+        ),
+        (
+            "check --key k --query x --database-file none",
+            2,
+            "none: cannot be read",
+        ),
+        (
+            "check --key k --query x --database people.db",
+            2,
+            "which driver",
+        ),
+        (
+            "check --key k --query x --database x://y --driver ./no.so",
+            2,
+            "cannot be loaded",
+        ),
+    ] {
+        let ended = place.run(words);
+        ended.expect_failure(code, text);
+        assert!(!ended.err.contains("s3cret"), "{}", ended.err);
+    }
+    place
+        .run_after(
+            "chmod 644 uri",
+            "check --key k --query x --database-file uri",
+        )
+        .expect_failure(2, "uri: other users can read it");
+    // What is in the environment is for runs that need it.
+    place
+        .run_after(
+            "export VESICA_DATABASE=postgresql://ann:s3cret@host/db VESICA_DRIVER=none",
+            "check --input table.csv --key k",
+        )
+        .expect_success();
+}
+
+#[test]
 fn check_tells_what_a_run_would_see() {
     let place = Place::new();
     place.write(

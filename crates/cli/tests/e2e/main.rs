@@ -1,6 +1,8 @@
 //! The real binary, two processes, TLS on this machine.
 
 mod commands;
+#[cfg(unix)]
+mod databases;
 mod faults;
 mod input;
 mod large;

@@ -17,6 +17,9 @@ impl Error {
             }
             ErrorKind::NameTaken => Some("rename it, or take other --rows than all".into()),
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
+            ErrorKind::Database { .. } => {
+                Some("a client of the database, such as psql or sqlite3, says more".into())
+            }
             ErrorKind::NoRows => {
                 Some("the first line is read as column names; data follows it".into())
             }

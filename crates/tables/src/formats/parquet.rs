@@ -205,25 +205,19 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
     rows.finish()
 }
 
-/// Writes the selected rows of batches in memory, compressed by Zstandard.
-pub(crate) fn write(
-    (schema, batches): (&SchemaRef, &[RecordBatch]),
-    mut rows: Selection<'_>,
-    out: &mut Watched<'_>,
-) -> Result<u64> {
+/// Writes the selected rows of a table in Arrow, compressed by Zstandard.
+pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let failure = out.failure();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .build();
-    let schema = columnar::result_schema(schema, &rows);
+    let schema = ipc::result_schema(parts, &rows)?;
     let properties = Some(properties);
     let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema.clone(), properties))?;
-    for batch in batches {
-        if let Some(kept) = columnar::selected(batch, &schema, &mut rows)? {
-            failure.watch(|| writer.write(&kept))?;
-        }
-    }
+    ipc::selected(parts, &schema, &mut rows, |kept| {
+        failure.watch(|| writer.write(&kept))
+    })?;
     failure.watch(|| writer.finish())?;
     rows.finish()
 }
