@@ -92,7 +92,7 @@ impl From<vesica::SessionError> for Failure {
 }
 
 /// The text as one line that cannot steer a terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().filter(|c| !c.is_control()).collect()
 }

@@ -11,8 +11,10 @@ mod identity;
 mod keygen;
 mod manual;
 mod offline;
+mod paths;
 mod patience;
 mod progress;
+mod report;
 mod signals;
 mod summary;
 
@@ -49,11 +51,7 @@ fn main() -> ExitCode {
     };
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => match signals::stopped() {
-            // Any other failure meanwhile keeps its own code.
-            Some(code) if failure.code == failure::NETWORK => Failure { code, ..failure }.report(),
-            _ => failure.report(),
-        },
+        Err(failure) => signals::cause(failure).report(),
     }
 }
 

@@ -289,6 +289,8 @@ impl vesica::Progress for Progress {
 
 impl Observer for Progress {
     fn read(&mut self, counts: &Counts) {
+        // From here on there may be files to remove and soon a peer to tell.
+        self.signals.stop_in_order();
         self.note(&format!(
             "read {} rows, {} distinct items",
             counts.rows, counts.items
@@ -300,8 +302,6 @@ impl Observer for Progress {
                 counts.rows, counts.blanks, counts.invalid
             ));
         }
-        // From here on there may be files to remove and soon a peer to tell.
-        self.signals.stop_in_order();
     }
 
     fn listening(&mut self, address: SocketAddr) {

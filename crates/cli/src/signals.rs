@@ -10,16 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use vesica::Interrupt;
 
-use crate::failure::Failure;
 #[cfg(unix)]
 use crate::failure::RESOURCE;
+use crate::failure::{Failure, NETWORK};
 
 /// The exit code of the signal that asked the process to stop; 0 as long as none has.
 static STOPPED: AtomicU8 = AtomicU8::new(0);
 
-/// The exit code of a process that a signal has asked to stop: 128 and the signal's number.
-pub(crate) fn stopped() -> Option<u8> {
-    Some(STOPPED.load(Ordering::SeqCst)).filter(|code| *code > 0)
+/// The failure under the code that it ends the process with: 128 and the signal's number if a signal has asked it to
+/// stop. Any other failure meanwhile keeps its own code.
+pub(crate) fn cause(failure: Failure) -> Failure {
+    match STOPPED.load(Ordering::SeqCst) {
+        0 => failure,
+        code if failure.code == NETWORK => Failure { code, ..failure },
+        _ => failure,
+    }
 }
 
 /// What a signal currently does.
