@@ -25,8 +25,10 @@ use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
+use crate::config;
 use crate::failure::Failure;
 use crate::identity::read_secret;
+use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
@@ -44,12 +46,23 @@ use values::{Quote, address, character, delimiter, network, plainly_revealed, qu
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
                   Every option may come from the environment: --memory is VESICA_MEMORY, --max-peer-items \
-                  is VESICA_MAX_PEER_ITEMS.",
+                  is VESICA_MAX_PEER_ITEMS. So may it from a TOML file, by --config.",
     disable_help_subcommand = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// File in TOML with options by their long names, as memory = "4G" and key = ["name", "born"]. The command line
+    /// counts more, and so does the environment
+    #[arg(long, value_name = "FILE.toml", global = true)]
+    #[allow(
+        dead_code,
+        reason = "it is read before the other options are understood"
+    )]
+    config: Option<PathBuf>,
+    /// What lines on standard error are
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
+    log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -572,19 +585,27 @@ pub(crate) enum Stop {
 /// The commands and their options. Every option can come from the environment: `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
-        command.mut_args(|arg| match arg.get_long() {
-            Some(long) if long != "help" => {
-                let name = long.to_uppercase().replace('-', "_");
-                arg.env(format!("VESICA_{name}")).hide_env(true)
-            }
-            _ => arg,
-        })
-    })
+    let from_environment = |arg: clap::Arg| match arg.get_long() {
+        Some(long) if long != "help" && long != "version" => {
+            let name = config::variable(long);
+            arg.env(name).hide_env(true)
+        }
+        _ => arg,
+    };
+    Cli::command()
+        .mut_args(from_environment)
+        .mut_subcommands(|command| command.mut_args(from_environment))
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
-    let matches = definition().try_get_matches_from(args);
+    let args: Vec<OsString> = args.collect();
+    // Whatever is wrong with the options is said in this form too.
+    if config::is(&args, "log-format", "json") {
+        log::set(LogFormat::Json);
+    }
+    let definition = definition();
+    let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
+    let matches = definition.try_get_matches_from(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((cli, matches))
@@ -595,6 +616,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
             options
                 .map_or(Ok(()), check_database)
                 .map_err(Stop::Failed)?;
+            log::set(cli.log_format);
             return Ok(cli.command);
         }
         Err(error) => error,

@@ -1,8 +1,8 @@
 //! `vesica receive` and `vesica send`
 
-use std::io::Write;
 use std::path::Path;
 
+use serde_json::json;
 use vesica::{
     ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
     prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
@@ -12,6 +12,7 @@ use vesica::{
 use crate::args::{Meeting, Receive, Send, Table};
 use crate::failure::Failure;
 use crate::identity::load;
+use crate::log::{self, Level};
 use crate::paths::same_file;
 use crate::progress::Progress;
 use crate::report::{Record, not_among_inputs, print};
@@ -183,16 +184,20 @@ fn run(
 
 /// The summary.
 fn tell(report: &Report) {
-    let mut said = summary(report);
+    let fields = serde_json::to_value(report).unwrap_or_default();
+    log::event(
+        "done",
+        summary(report).trim_end(),
+        &json!({"report": fields}),
+    );
     if report.matches == Some(0) && report.items > 0 && report.peer_items > 0 {
-        said.push_str(NO_MATCHES);
+        log::say(Level::Hint, NO_MATCHES);
     }
-    let _ = std::io::stderr().write_all(said.as_bytes());
 }
 
 /// Both sides have keys, and none is the same: mostly they are written differently.
-const NO_MATCHES: &str = "hint: no key matches; compare what `vesica check` says on both sides (types, white space, \
-                          leading zeros), and see --normalize\n";
+const NO_MATCHES: &str = "no key matches; compare what `vesica check` says on both sides (types, white space, \
+                          leading zeros), and see --normalize";
 
 /// The value that this side has learnt, or that there is none because too few keys match.
 fn value_line(report: &Report) -> Option<String> {

@@ -4,7 +4,6 @@
 //! ends with an error. Before there is anything to tell or to remove, and on the second one, the
 //! process ends at once.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -13,6 +12,7 @@ use vesica::Interrupt;
 #[cfg(unix)]
 use crate::failure::RESOURCE;
 use crate::failure::{Failure, NETWORK};
+use crate::log::{self, Level};
 
 /// The exit code of the signal that asked the process to stop; 0 as long as none has.
 static STOPPED: AtomicU8 = AtomicU8::new(0);
@@ -86,10 +86,7 @@ impl Signals {
         STOPPED.store(code, Ordering::SeqCst);
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
             self.interrupt.raise();
-            let _ = writeln!(
-                std::io::stderr(),
-                "stopping; press Ctrl-C again to end at once"
-            );
+            log::say(Level::Info, "stopping; press Ctrl-C again to end at once");
             return;
         }
         remove_temporaries();
