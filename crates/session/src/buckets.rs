@@ -41,18 +41,42 @@ pub fn split(
     lambda: u32,
     memory: u64,
 ) -> Option<Split> {
+    splits(spec, [receiver_size, sender_size], key_bits, lambda)
+        .find_map(|(split, bytes)| (bytes <= memory).then_some(split))
+}
+
+/// The least memory in bytes with which [`split`] finds a number of buckets.
+pub(crate) fn least_memory(
+    spec: &Spec,
+    sizes: [u64; 2],
+    key_bits: Option<u32>,
+    lambda: u32,
+) -> Option<u64> {
+    let bytes = splits(spec, sizes, key_bits, lambda).map(|(_, bytes)| bytes);
+    bytes.min()
+}
+
+/// The ways to cut a run, with rising numbers of buckets, and the bytes that a bucket then takes.
+fn splits(
+    spec: &Spec,
+    [receiver_size, sender_size]: [u64; 2],
+    key_bits: Option<u32>,
+    lambda: u32,
+) -> impl Iterator<Item = (Split, u64)> {
     let most = (receiver_size.saturating_add(sender_size) / MIN_ITEMS).max(1);
     (0..=MAX_BUCKETS.ilog2())
         .map(|log| 1 << log)
-        .take_while(|buckets| u64::from(*buckets) <= most)
-        .map(|buckets| Split {
-            buckets,
-            receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
-            sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
-        })
-        .find(|split| {
-            let lambda = lambda_of_bucket(lambda, split.buckets);
-            spec.working_bytes_of([split.receiver, split.sender], key_bits, lambda) <= memory
+        .take_while(move |buckets| u64::from(*buckets) <= most)
+        .map(move |buckets| {
+            let capacity = |items| capacity(items, buckets, lambda_each(lambda, 4));
+            let split = Split {
+                buckets,
+                receiver: capacity(receiver_size),
+                sender: capacity(sender_size),
+            };
+            let lambda = lambda_of_bucket(lambda, buckets);
+            let sizes = [split.receiver, split.sender];
+            (split, spec.working_bytes_of(sizes, key_bits, lambda))
         })
 }
 
@@ -283,6 +307,8 @@ mod tests {
             }
         }
         assert_eq!(dh(1000, 1000, 1), None);
+        let least = least_memory(spec("dh"), [1000; 2], None, 40).unwrap();
+        assert!(dh(1000, 1000, least).is_some() && dh(1000, 1000, least - 1).is_none());
         assert_eq!(dh(u64::MAX, u64::MAX, 1 << 40), None);
         assert_eq!(dh(0, 0, 0).map(|s| s.buckets), Some(1));
         // `vole` takes less of a large set, and its receiver more than its sender.

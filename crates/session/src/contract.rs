@@ -538,25 +538,32 @@ impl Contract {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         if self.offline.is_some() {
             let sizes = [self.receiver_bucket, self.sender_bucket];
-            if spec.working_bytes_of(sizes, self.key_bits, self.lambda) > memory {
+            let bytes = spec.working_bytes_of(sizes, self.key_bits, self.lambda);
+            if bytes > memory {
                 let reason =
                     format!("{memory} bytes of memory are too few for the stored correlations");
-                return Err(WireError::limit(Limit::Memory, reason));
+                let enough = Some(bytes);
+                return Err(WireError::limit(Limit::Memory { enough }, reason));
             }
             self.seal();
             return Ok(());
         }
         let sizes = [self.receiver_size, self.sender_size];
-        let split =
-            buckets::split(spec, sizes, self.key_bits, self.lambda, memory).ok_or_else(|| {
-                WireError::limit(
-                    Limit::Memory,
-                    format!(
-                        "{memory} bytes of memory for a bucket are too few for {} and {} items",
-                        sizes[0], sizes[1]
-                    ),
-                )
-            })?;
+        let split = buckets::split(spec, sizes, self.key_bits, self.lambda, memory);
+        let split = split.ok_or_else(|| {
+            let enough = match self.reveal {
+                Reveal::Matches => buckets::least_memory(spec, sizes, self.key_bits, self.lambda),
+                // Only matches are found bucket by bucket.
+                _ => Some(spec.working_bytes_of(sizes, self.key_bits, self.lambda)),
+            };
+            WireError::limit(
+                Limit::Memory { enough },
+                format!(
+                    "{memory} bytes of memory for a bucket are too few for {} and {} items",
+                    sizes[0], sizes[1]
+                ),
+            )
+        })?;
         self.buckets = split.buckets;
         self.receiver_bucket = split.receiver;
         self.sender_bucket = split.sender;

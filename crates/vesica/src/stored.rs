@@ -34,7 +34,7 @@ enum Place {
 
 impl Place {
     /// Shares with the rows of this side's items.
-    fn with_rows(&self, shares: Shares) -> Result<RowShares, WireError> {
+    fn with_rows(&self, shares: Shares, counts: &Counts) -> Result<RowShares, WireError> {
         let rows = match (&shares.items, self) {
             (None, _) => None,
             (Some(items), Place::Memory { keys, .. }) => {
@@ -42,7 +42,7 @@ impl Place {
                 let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
                 Some(items.iter().map(row).collect())
             }
-            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory()),
+            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory(counts)),
         };
         Ok(RowShares { rows, shares })
     }
@@ -148,8 +148,13 @@ impl Stored {
 }
 
 /// Why there are no shares for keys on the disk: they come with the rows of the keys, all at once.
-pub(crate) fn shares_need_memory() -> WireError {
-    WireError::limit(Limit::Reveal, "shares are for keys that fit into memory")
+pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
+    // Keys have half of what a bucket has.
+    let enough = 2 * counts.bytes_in_memory();
+    WireError::limit(
+        Limit::Reveal { enough },
+        "shares are for keys that fit into memory",
+    )
 }
 
 /// Tells the peer that this side hit a limit, without naming its files.
@@ -211,7 +216,7 @@ impl KeySet for Stored {
         let matched = match output {
             Output::Matches(matched) => Some(matched),
             Output::Shares(shares) => {
-                self.shares = Some(self.place.with_rows(shares)?);
+                self.shares = Some(self.place.with_rows(shares, &self.counts)?);
                 None
             }
             _ => None,
