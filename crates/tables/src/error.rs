@@ -132,7 +132,7 @@ pub enum ErrorKind {
     /// A run over values whose keys do not fit into memory.
     ValuesTooLarge,
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
-    /// Brotli compression in one.
+    /// LZO compression in one.
     UnsupportedInput {
         /// What it is.
         found: String,

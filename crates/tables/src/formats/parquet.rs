@@ -104,20 +104,16 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
     ipc::unknown_type(message.header_as_schema()?)
 }
 
-/// Refuses compressions that the library is built without, in the columns that will be read: the key's
-/// `roots`, or all if there is a second pass.
+/// Refuses a compression that the library does not know, in the columns that will be read: the key's `roots`, or all
+/// if there is a second pass.
 fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
-            let name = match column.compression() {
-                Compression::BROTLI(_) => "Brotli compression",
-                Compression::LZO => "LZO compression",
-                _ => continue,
-            };
-            if part.passes() == Passes::Two || roots.contains(&root) {
+            let is_read = part.passes() == Passes::Two || roots.contains(&root);
+            if column.compression() == Compression::LZO && is_read {
                 let column = column.column_path().string();
-                return Err(Error::unsupported(name).in_column(&column));
+                return Err(Error::unsupported("LZO compression").in_column(&column));
             }
         }
     }
