@@ -2,6 +2,7 @@
 
 mod values;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -9,19 +10,26 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{
+    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, MAX_LABEL_BYTES,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, MAX_LABEL_BYTES, Query,
     Resources, Reveal, Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn,
-    find_protocol, half_of_the_machine, handover, parse_bytes, parse_protocol, parse_size,
+    find_protocol, half_of_the_machine, handover, has_credentials, parse_bytes, parse_protocol,
+    parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
+use crate::config;
 use crate::failure::Failure;
+use crate::identity::read_secret;
+use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
@@ -39,12 +47,23 @@ use values::{Quote, address, character, delimiter, network, plainly_revealed, qu
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
                   Every option may come from the environment: --memory is VESICA_MEMORY, --max-peer-items \
-                  is VESICA_MAX_PEER_ITEMS.",
+                  is VESICA_MAX_PEER_ITEMS. So may it from a TOML file, by --config.",
     disable_help_subcommand = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// File in TOML with options by their long names, as memory = "4G" and key = ["name", "born"]. The command line
+    /// counts more, and so does the environment
+    #[arg(long, value_name = "FILE.toml", global = true)]
+    #[allow(
+        dead_code,
+        reason = "it is read before the other options are understood"
+    )]
+    config: Option<PathBuf>,
+    /// What lines on standard error are
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
+    log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,8 +127,27 @@ pub(crate) struct Table {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
     /// paths; they have the same columns in the same order
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "query",
+        conflicts_with = "query"
+    )]
     pub(crate) input: Vec<PathBuf>,
+    /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
+    /// --output stands for, Parquet or Arrow, or else is an Arrow stream
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
+    query: Option<String>,
+    /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
+    /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
+    #[arg(long, value_name = "URI")]
+    database: Option<String>,
+    /// File with the URI of the database, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    database_file: Option<PathBuf>,
+    /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
+    #[arg(long, value_name = "NAME|PATH")]
+    driver: Option<String>,
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
     /// several times; a comma in a name is written \\,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
@@ -167,7 +205,25 @@ impl Table {
             },
             ..more
         };
-        Ok(Source::open_all(&self.input, &options)?)
+        match self.query()? {
+            Some(query) => Ok(Source::query(&query, &options)?),
+            None => Ok(Source::open_all(&self.input, &options)?),
+        }
+    }
+
+    fn query(&self) -> Result<Option<Query>, Failure> {
+        let Some(sql) = &self.query else {
+            return Ok(None);
+        };
+        let uri = match (&self.database_file, &self.database) {
+            (Some(path), _) => Cow::Owned(read_secret(path)?),
+            (None, Some(uri)) => Cow::Borrowed(uri.as_str()),
+            (None, None) => {
+                return Err(Failure::usage("--query needs a --database")
+                    .hint("a URI with a password goes into --database-file or VESICA_DATABASE"));
+            }
+        };
+        Ok(Some(Query::new(sql, &uri, self.driver.as_deref())?))
     }
 }
 
@@ -553,23 +609,40 @@ pub(crate) enum Stop {
 /// The commands and their options. Every option can come from the environment: `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
-        command.mut_args(|arg| match arg.get_long() {
-            Some(long) if long != "help" => {
-                let name = long.to_uppercase().replace('-', "_");
-                arg.env(format!("VESICA_{name}")).hide_env(true)
-            }
-            _ => arg,
-        })
-    })
+    let from_environment = |arg: clap::Arg| match arg.get_long() {
+        Some(long) if long != "help" && long != "version" => {
+            let name = config::variable(long);
+            arg.env(name).hide_env(true)
+        }
+        _ => arg,
+    };
+    Cli::command()
+        .mut_args(from_environment)
+        .mut_subcommands(|command| command.mut_args(from_environment))
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
-    let parsed = definition()
-        .try_get_matches_from(args)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let args: Vec<OsString> = args.collect();
+    // Whatever is wrong with the options is said in this form too.
+    if config::is(&args, "log-format", "json") {
+        log::set(LogFormat::Json);
+    }
+    let definition = definition();
+    let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
+    let matches = definition.try_get_matches_from(args);
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
     let error = match parsed {
-        Ok(cli) => return Ok(cli.command),
+        Ok((cli, matches)) => {
+            let options = matches.subcommand().map(|(_, options)| options);
+            options
+                .map_or(Ok(()), check_database)
+                .map_err(Stop::Failed)?;
+            log::set(cli.log_format);
+            return Ok(cli.command);
+        }
         Err(error) => error,
     };
     let shows = matches!(
@@ -586,6 +659,28 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
         };
     }
     Err(Stop::Failed(usage_failure(&error)))
+}
+
+/// Checks what is typed about a database. What is in the environment is for any run that needs it.
+fn check_database(options: &ArgMatches) -> Result<(), Failure> {
+    let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
+    let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
+    let all = ["database", "database_file", "driver"];
+    if let Some(id) = all.iter().find(|id| typed(id) && !has("query")) {
+        let name = id.replace('_', "-");
+        return Err(Failure::usage(format!("--{name} goes with --query")));
+    }
+    if typed(&"database") && typed(&"database_file") {
+        return Err(Failure::usage("give either --database or --database-file"));
+    }
+    let uri = options.try_get_one::<String>("database").ok().flatten();
+    if typed(&"database") && uri.is_some_and(|uri| has_credentials(uri)) {
+        return Err(Failure::usage(
+            "--database may have a password in it, which other users can see",
+        )
+        .hint("put the URI into a file for --database-file, or into VESICA_DATABASE"));
+    }
+    Ok(())
 }
 
 /// What clap says in a paragraph, in one line.

@@ -14,6 +14,7 @@ use vesica_session::{Connection, Listener, Transport, connect};
 
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::identity::load;
+use crate::log::{self, Level};
 use crate::patience::Patience;
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
@@ -150,10 +151,6 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
     }
 }
 
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
 fn print(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}")
         .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
@@ -201,10 +198,11 @@ impl Make {
             false => make_half(connection, role, registry, &terms, &store, &mut progress),
         }?;
         progress.finish();
-        say(&format!(
+        let stored = format!(
             "stored the {role}'s half of a pair for {}: at most {} and {} keys",
             terms.protocol, terms.receiver_size, terms.sender_size
-        ));
+        );
+        log::say(Level::Info, &stored);
         print(&name.to_string())
     }
 
@@ -269,7 +267,8 @@ impl Ls {
         let listing = store(&self.offline_store, &self.identity)?.list()?;
         let lines: Vec<Line<'_>> = listing.halves.iter().map(Line::of).collect();
         for name in listing.unreadable {
-            say(&format!("warning: {name}.half cannot be read as a half"));
+            let problem = format!("{name}.half cannot be read as a half");
+            log::say(Level::Warning, &problem);
         }
         if self.json {
             let json = serde_json::to_string(&lines)
@@ -371,12 +370,13 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
     let start = SystemTime::now();
     let terms = deal(connections, Registry::standard())?;
     progress.finish();
-    say(&format!(
+    let dealt = format!(
         "dealt a pair for {}, at most {} and {} keys, in {:.1} s",
         terms.protocol,
         terms.receiver_size,
         terms.sender_size,
         start.elapsed().unwrap_or_default().as_secs_f64()
-    ));
+    );
+    log::say(Level::Info, &dealt);
     Ok(())
 }

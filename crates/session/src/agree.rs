@@ -150,8 +150,10 @@ fn exchange(
     let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
+        let sizes = [contract.receiver_size, contract.sender_size];
+        let enough = spec.working_bytes_of(sizes, contract.key_bits, contract.lambda);
         return Err(WireError::limit(
-            Limit::Reveal,
+            Limit::Reveal { enough },
             format!(
                 "the {} of sets that do not fit into memory cannot be computed",
                 contract.reveal
@@ -199,7 +201,7 @@ fn exchange(
     let size = |items: u64| {
         usize::try_from(items).map_err(|_| {
             WireError::limit(
-                Limit::Memory,
+                Limit::Memory { enough: None },
                 format!("{items} items do not fit into memory"),
             )
         })

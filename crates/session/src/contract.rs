@@ -579,19 +579,27 @@ impl Contract {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         if self.offline.is_some() {
             let sizes = [self.receiver_bucket, self.sender_bucket];
-            if self.working_bytes(protocol, sizes, self.lambda) > memory {
+            let bytes = self.working_bytes(protocol, sizes, self.lambda);
+            if bytes > memory {
                 let reason =
                     format!("{memory} bytes of memory are too few for the stored correlations");
-                return Err(WireError::limit(Limit::Memory, reason));
+                let enough = Some(bytes);
+                return Err(WireError::limit(Limit::Memory { enough }, reason));
             }
             self.seal();
             return Ok(());
         }
         let sizes = [self.receiver_size, self.sender_size];
         let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
-        let split = buckets::split(sizes, self.lambda, memory, working_bytes).ok_or_else(|| {
+        let split = buckets::split(sizes, self.lambda, memory, working_bytes);
+        let split = split.ok_or_else(|| {
+            let enough = match self.reveal {
+                Reveal::Matches => buckets::least_memory(sizes, self.lambda, working_bytes),
+                // Only matches are found bucket by bucket.
+                _ => Some(working_bytes(sizes, self.lambda)),
+            };
             WireError::limit(
-                Limit::Memory,
+                Limit::Memory { enough },
                 format!(
                     "{memory} bytes of memory for a bucket are too few for {} and {} items",
                     sizes[0], sizes[1]

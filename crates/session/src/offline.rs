@@ -158,7 +158,7 @@ impl OfflineTerms {
         let size = |size: u64| {
             usize::try_from(size).map_err(|_| {
                 WireError::limit(
-                    Limit::Memory,
+                    Limit::Memory { enough: None },
                     format!("{size} items do not fit into memory"),
                 )
             })

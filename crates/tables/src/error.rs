@@ -66,6 +66,11 @@ pub enum ErrorKind {
     },
     /// The input cannot be opened or read.
     Unreadable(io::Error),
+    /// A database cannot be reached, or does not answer a query.
+    Database {
+        /// Why, without a password and without a value of its data.
+        reason: String,
+    },
     /// The input has no bytes, or nothing but blank lines.
     Empty,
     /// The input has column names and no data row.
@@ -138,7 +143,7 @@ pub enum ErrorKind {
     /// A run over values whose keys do not fit into memory.
     ValuesTooLarge,
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
-    /// Brotli compression in one.
+    /// LZO compression in one.
     UnsupportedInput {
         /// What it is.
         found: String,
@@ -314,6 +319,7 @@ impl fmt::Display for Error {
                 write!(f, "is not like {}: {}", one_line(than), one_line(how))
             }
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
+            ErrorKind::Database { reason } => f.write_str(&one_line(reason)),
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),

@@ -61,6 +61,8 @@ mod bucket;
 mod check;
 mod columns;
 mod compression;
+#[cfg(feature = "adbc")]
+mod database;
 mod dialect;
 mod encoding;
 mod error;
@@ -99,6 +101,8 @@ pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use compression::Compression;
+#[cfg(feature = "adbc")]
+pub use database::{Query, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};

@@ -105,6 +105,16 @@ impl Source {
         Source::of(String::new(), vec![part], options)
     }
 
+    /// The result of a query. The database is asked once, and its answer copied to an encrypted file without a name.
+    ///
+    /// # Errors
+    /// Usage: the driver cannot be loaded. Data: the database cannot be reached, refuses the query, or answers without
+    /// a row. Resource: no room for the copy.
+    #[cfg(feature = "adbc")]
+    pub fn query(query: &crate::Query, options: &SourceOptions) -> Result<Self> {
+        Source::of(String::new(), vec![query.run(options)?], options)
+    }
+
     /// Parts as one table. Without a name it is called after its first part.
     fn of(mut name: String, mut parts: Vec<Part>, options: &SourceOptions) -> Result<Self> {
         let Some(first) = parts.iter().position(|part| !part.is_empty()).or(

@@ -44,7 +44,7 @@ pub fn write_rows_to<'a>(
     write_rows_in(source, matched.into(), Container::ArrowStream, out)
 }
 
-/// `container` is for record batches in memory.
+/// `container` is for what has no format of its own.
 fn write_rows_in(
     source: &Source,
     matched: Matched<'_>,
@@ -58,10 +58,10 @@ fn write_rows_in(
         Format::Csv => csv::copy(parts, rows, &mut out),
         Format::Jsonl => jsonl::copy(parts, rows, &mut out),
         Format::Parquet => parquet::copy(parts, rows, &mut out),
-        Format::Arrow => match (source.first().batches(), container) {
+        Format::Arrow => match container {
             #[cfg(feature = "parquet")]
-            (Some(batches), Container::Parquet) => parquet::write(batches, rows, &mut out),
-            (_, container) => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
+            Container::Parquet => parquet::write(parts, rows, &mut out),
+            container => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
         },
     };
     verify_unchanged(source)?;

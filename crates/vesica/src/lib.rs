@@ -30,7 +30,9 @@
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
 //! the matching rows back from [`receive_rows`] and [`select_rows`].
 //!
-//! Features, all on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
+//! The result of a query is a table too ([`Query`], feature `adbc`).
+//!
+//! Features, all but `adbc` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
 //! phone numbers, `unicode` those for text and e-mail addresses.
 #![forbid(unsafe_code)]
 
@@ -68,3 +70,5 @@ pub use vesica_tables::{
     SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught,
     select_rows, write_rows,
 };
+#[cfg(feature = "adbc")]
+pub use vesica_tables::{Query, has_credentials};

@@ -14,6 +14,7 @@ use vesica_tables::{
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
+use crate::options::memory_of_bucket;
 use crate::stored::{Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
@@ -120,7 +121,7 @@ impl Resources {
     }
 
     fn for_a_bucket(&self) -> Option<u64> {
-        self.memory.map(|memory| memory / 2)
+        self.memory.map(memory_of_bucket)
     }
 }
 
@@ -228,7 +229,7 @@ impl<'a> Party<'a> {
         let counts = *keys.counts();
         observer.read(&counts);
         if self.terms.reveal == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
-            return Err(vesica_session::Error::Run(shares_need_memory()).into());
+            return Err(vesica_session::Error::Run(shares_need_memory(&counts)).into());
         }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));

@@ -46,7 +46,7 @@ enum Place {
 
 impl Place {
     /// Shares with the rows of this side's items.
-    fn with_rows(&self, shares: Shares) -> Result<RowShares, WireError> {
+    fn with_rows(&self, shares: Shares, counts: &Counts) -> Result<RowShares, WireError> {
         let rows = match (&shares.items, self) {
             (None, _) => None,
             (Some(items), Place::Memory { keys, .. }) => {
@@ -54,7 +54,7 @@ impl Place {
                 let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
                 Some(items.iter().map(row).collect())
             }
-            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory()),
+            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory(counts)),
         };
         Ok(RowShares { rows, shares })
     }
@@ -112,7 +112,7 @@ impl Stored {
         memory: u64,
     ) -> Result<(), Error> {
         let Place::Memory { keys, .. } = &self.place else {
-            return Err(vesica_session::Error::Run(labels_need_memory()).into());
+            return Err(vesica_session::Error::Run(labels_need_memory(&self.counts)).into());
         };
         let bytes = terms.bytes as usize;
         check_memory(self.counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
@@ -198,14 +198,20 @@ impl Stored {
 }
 
 /// Why there are no shares for keys on the disk: they come with the rows of the keys, all at once.
-pub(crate) fn shares_need_memory() -> WireError {
-    WireError::limit(Limit::Reveal, "shares are for keys that fit into memory")
+pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
+    // Keys have half of what a bucket has.
+    let enough = 2 * counts.bytes_in_memory();
+    WireError::limit(
+        Limit::Reveal { enough },
+        "shares are for keys that fit into memory",
+    )
 }
 
 /// Why no columns are handed over with keys on the disk: they would have to go there too.
-fn labels_need_memory() -> WireError {
+fn labels_need_memory(counts: &Counts) -> WireError {
+    let enough = Some(2 * counts.bytes_in_memory());
     let reason = "columns are handed over with keys that fit into memory";
-    WireError::limit(Limit::Memory, reason)
+    WireError::limit(Limit::Memory { enough }, reason)
 }
 
 /// Refuses labels of so many bytes for so many keys that take more than `memory`.
@@ -214,12 +220,10 @@ fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> 
     if needed <= memory {
         return Ok(());
     }
-    // A quarter of the whole is for keys, and as much for what goes with them.
-    let enough = needed.saturating_mul(4);
-    let reason = format!(
-        "the columns handed over with {items} keys take {needed} bytes; --memory of {enough} bytes is enough for them"
-    );
-    Err(WireError::limit(Limit::Memory, reason))
+    // As much as for keys, which is half of what a bucket has.
+    let enough = Some(needed.saturating_mul(2));
+    let reason = format!("the columns handed over with {items} keys take {needed} bytes");
+    Err(WireError::limit(Limit::Memory { enough }, reason))
 }
 
 /// Tells the peer that this side hit a limit, without naming its files.
@@ -253,7 +257,7 @@ impl KeySet for Stored {
             && self.labels.is_none()
         {
             if matches!(self.place, Place::Disk { .. }) {
-                return Err(labels_need_memory());
+                return Err(labels_need_memory(&self.counts));
             }
             check_memory(self.counts.items, terms.bytes as usize, self.label_memory)?;
         }
@@ -305,7 +309,7 @@ impl KeySet for Stored {
                 Some(matched)
             }
             Output::Shares(shares) => {
-                self.shares = Some(self.place.with_rows(shares)?);
+                self.shares = Some(self.place.with_rows(shares, &self.counts)?);
                 None
             }
             _ => None,

@@ -21,6 +21,7 @@ use vesica_psi::Spec;
 
 use crate::args::{Bench, Carrier, Parties};
 use crate::failure::{Failure, RESOURCE};
+use crate::log::{self, Level};
 
 use result::{Runs, show};
 use talk::{Child, Done, Order, Part, Say, Setup};
@@ -73,11 +74,11 @@ fn measure(
     let reveal = options.reveal(protocol)?;
     let key_bits = options.key_bits()?;
     if options.transport == Carrier::Tcp {
-        let _ = writeln!(
-            std::io::stderr(),
-            "WARNING: PLAINTEXT. This benchmark runs over TCP without encryption and without \
+        log::say(
+            Level::Warning,
+            "PLAINTEXT. This benchmark runs over TCP without encryption and without \
              checking anybody, between two parties on this machine and with random items only; \
-             --transport tls measures what real runs use"
+             --transport tls measures what real runs use",
         );
     }
     let speed = machine::aes_blocks_per_second();

@@ -2,6 +2,8 @@
 
 mod columns;
 mod commands;
+#[cfg(unix)]
+mod databases;
 mod faults;
 mod input;
 mod large;

@@ -161,6 +161,12 @@ impl Arguments {
         self
     }
 
+    /// One more option, whose value may have spaces.
+    pub(crate) fn option(mut self, name: &str, value: &str) -> Arguments {
+        self.words.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
     /// The same without an option and its value.
     pub(crate) fn without(mut self, option: &str) -> Arguments {
         let at = self.words.iter().position(|word| word == option).unwrap();

@@ -2,7 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions, StringArray,
+};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
@@ -91,7 +93,13 @@ pub(crate) fn scan_batch<S: Sink>(
 ) -> Result<()> {
     let columns = places
         .iter()
-        .map(|path| Column::at(batch.column(path.root), &path.below))
+        .map(|path| {
+            let array = batch.column(path.root);
+            match path.below.is_empty() && is_numeric_text(batch.schema_ref().field(path.root)) {
+                true => Ok(Column::of_numeric_text(array)),
+                false => Column::at(array, &path.below),
+            }
+        })
         .collect::<Result<_>>()?;
     let mut keys = KeyRow {
         columns,
@@ -108,6 +116,16 @@ pub(crate) fn scan_batch<S: Sink>(
         sink.row(at, &keys)?;
     }
     Ok(())
+}
+
+/// Whether a column of text holds decimals: PostgreSQL's `numeric` has no bounds, and comes from its driver as text of
+/// a type that says so.
+fn is_numeric_text(field: &Field) -> bool {
+    field.data_type() == &DataType::Utf8
+        && field.extension_type_name() == Some("arrow.opaque")
+        && field
+            .extension_type_metadata()
+            .is_some_and(|metadata| metadata.contains("\"numeric\""))
 }
 
 /// The key values of one row of a batch.
@@ -154,6 +172,8 @@ enum Values<'a> {
     Plain(Plain<'a>),
     /// A type that is rendered as text.
     Typed(Rendered<'a>),
+    /// Text of decimals, `NaN` and infinities.
+    Numeric(&'a StringArray),
     /// Rows refer to the values of another column.
     Indexed {
         row_values: Vec<usize>,
@@ -183,6 +203,14 @@ impl<'a> Column<'a> {
         })
     }
 
+    fn of_numeric_text(array: &'a ArrayRef) -> Self {
+        Column {
+            array,
+            structs: Vec::new(),
+            values: Values::Numeric(array.as_string()),
+        }
+    }
+
     fn is_null(&self, row: usize) -> bool {
         self.array.is_null(row) || self.structs.iter().any(|s| s.is_null(row))
     }
@@ -192,6 +220,12 @@ impl<'a> Column<'a> {
         match &self.values {
             _ if self.is_null(row) => None,
             Values::Typed(f) => Some(f(row, out)),
+            Values::Numeric(texts) => {
+                let text = texts.value(row);
+                let is_number = text.ends_with(|c: char| c.is_ascii_digit());
+                is_number.then(|| out.push_str(text))?;
+                Some(Kind::Decimal)
+            }
             Values::Indexed { row_values, values } => values.render(row_values[row], out),
             Values::Null | Values::Plain(_) => None,
         }
@@ -202,6 +236,7 @@ impl<'a> Column<'a> {
         match &self.values {
             _ if self.is_null(row) => Value::Null,
             Values::Plain(f) => f(row),
+            Values::Numeric(texts) => Value::Text(texts.value(row).as_bytes()),
             Values::Indexed { row_values, values } => values.plain(row_values[row]),
             Values::Null | Values::Typed(_) => Value::Null,
         }

@@ -135,8 +135,14 @@ enum Writer<'w, 'a> {
     Stream(StreamWriter<&'w mut Watched<'a>>),
 }
 
+/// The schema of a result.
+pub(crate) fn result_schema(parts: &[Part], rows: &Selection<'_>) -> Result<SchemaRef> {
+    let (_, first) = open_first(parts)?;
+    Ok(columnar::result_schema(&first.schema(), rows))
+}
+
 /// Hands the selected rows to `take`, under the schema of the result.
-fn selected(
+pub(crate) fn selected(
     parts: &[Part],
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
@@ -155,8 +161,8 @@ fn selected(
     Ok(())
 }
 
-/// Writes the selected rows with the kind (file or stream), schema, metadata and compression of the first file. Batches
-/// in memory become a file if `as_file`, else a stream.
+/// Writes the selected rows with the schema, metadata and compression of the first file, and as a file if that is one
+/// or `as_file`, else as a stream.
 pub(crate) fn copy(
     parts: &[Part],
     mut rows: Selection<'_>,
@@ -176,12 +182,8 @@ pub(crate) fn copy(
                 }
                 Writer::File(writer)
             }
-            Batches::Memory { .. } if as_file => {
-                Writer::File(FileWriter::try_new_with_options(out, &schema, options)?)
-            }
-            Batches::Stream(_) | Batches::Memory { .. } => {
-                Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)
-            }
+            _ if as_file => Writer::File(FileWriter::try_new_with_options(out, &schema, options)?),
+            _ => Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?),
         })
     })?;
     selected(parts, &schema, &mut rows, |kept| {
@@ -212,7 +214,7 @@ pub(crate) fn select(
     parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let schema = columnar::result_schema(&open_first(parts)?.1.schema(), &rows);
+    let schema = result_schema(parts, &rows)?;
     let mut all = Vec::new();
     selected(parts, &schema, &mut rows, |kept| {
         all.push(kept);

@@ -104,20 +104,16 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
     ipc::unknown_type(message.header_as_schema()?)
 }
 
-/// Refuses compressions that the library is built without, in the columns that will be read: the key's
-/// `roots`, or all if there is a second pass.
+/// Refuses a compression that the library does not know, in the columns that will be read: the key's `roots`, or all
+/// if there is a second pass.
 fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
-            let name = match column.compression() {
-                Compression::BROTLI(_) => "Brotli compression",
-                Compression::LZO => "LZO compression",
-                _ => continue,
-            };
-            if part.passes() == Passes::Two || roots.contains(&root) {
+            let is_read = part.passes() == Passes::Two || roots.contains(&root);
+            if column.compression() == Compression::LZO && is_read {
                 let column = column.column_path().string();
-                return Err(Error::unsupported(name).in_column(&column));
+                return Err(Error::unsupported("LZO compression").in_column(&column));
             }
         }
     }
@@ -204,25 +200,19 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
     rows.finish()
 }
 
-/// Writes the selected rows of batches in memory, compressed by Zstandard.
-pub(crate) fn write(
-    (schema, batches): (&SchemaRef, &[RecordBatch]),
-    mut rows: Selection<'_>,
-    out: &mut Watched<'_>,
-) -> Result<u64> {
+/// Writes the selected rows of a table in Arrow, compressed by Zstandard.
+pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let failure = out.failure();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .build();
-    let schema = columnar::result_schema(schema, &rows);
+    let schema = ipc::result_schema(parts, &rows)?;
     let properties = Some(properties);
     let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema.clone(), properties))?;
-    for batch in batches {
-        columnar::selected(batch, &schema, &mut rows, |kept| {
-            failure.watch(|| writer.write(&kept))
-        })?;
-    }
+    ipc::selected(parts, &schema, &mut rows, |kept| {
+        failure.watch(|| writer.write(&kept))
+    })?;
     failure.watch(|| writer.finish())?;
     rows.finish()
 }
