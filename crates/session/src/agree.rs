@@ -178,14 +178,8 @@ fn exchange(
     if let Some(most) = spec.max_lambda_of(sizes, contract.key_bits)
         && lambda > most
     {
-        return Err(WireError::limit(
-            Limit::Security,
-            format!(
-                "{} offers at most {} bits of statistical security for these sizes",
-                spec.name,
-                most.saturating_sub(lambda - contract.lambda),
-            ),
-        ));
+        let most = most.saturating_sub(lambda - contract.lambda);
+        return Err(offers_at_most(spec, contract.key_bits, most));
     }
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;
@@ -298,6 +292,21 @@ fn begin(
     };
     contract.divide(spec)?;
     Ok(begin)
+}
+
+/// The error of a protocol that offers no more than `most` bits of statistical security.
+pub(crate) fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> WireError {
+    let offers = format!(
+        "{} offers at most {most} bits of statistical security for these sizes",
+        spec.name
+    );
+    match spec.exact.is_some() && spec.compares(key_bits).is_none() {
+        true => {
+            let why = "keys that are not numbers are hashed, and longer hashes do not fit";
+            WireError::limit(Limit::Keys, format!("{offers}: {why}"))
+        }
+        false => WireError::limit(Limit::Security, offers),
+    }
 }
 
 /// The last message: the receiver tells the sender that its protocol completed, and the sender waits for

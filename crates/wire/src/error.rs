@@ -121,6 +121,8 @@ pub enum Limit {
     Size,
     /// The statistical security that the protocol can offer.
     Security,
+    /// The length of what the protocol can compare: hashes of so many keys are longer.
+    Keys,
     /// What the protocol can compute over sets that do not fit into memory.
     Reveal,
     /// Items that could not be placed or encoded, with probability at most 2^-λ: another run draws new
