@@ -17,10 +17,19 @@ use vesica::{
 use vesica_psi::{Reveal, Spec};
 use vesica_session::{Transport, connect};
 
-/// Every protocol for matches, with every security that it runs with.
+/// Every protocol for matches, with every security that it runs with; of these only those that
+/// `VESICA_RELIABILITY_PROTOCOLS` names, with commas between, if it is set.
 pub(crate) fn variants() -> Vec<(&'static str, Security)> {
+    let asked = std::env::var("VESICA_RELIABILITY_PROTOCOLS").ok();
+    let is_asked = |name: &str| {
+        let asked = asked.as_deref();
+        asked.is_none_or(|asked| asked.split(',').any(|asked| asked == name))
+    };
     let mut variants = Vec::new();
     for protocol in Registry::standard().revealing(Reveal::Matches) {
+        if !is_asked(protocol.spec().name) {
+            continue;
+        }
         for asked in [Security::Malicious, Security::SemiHonest] {
             let variant = (protocol.spec().name, protocol.spec().runs(asked));
             if !variants.contains(&variant) {
