@@ -239,7 +239,13 @@ class Reliability(unittest.TestCase):
             reliability.replaced("<!-- begin x -->\n", {"x": []}, keep=False)
 
     def test_rows_of_other_protocols_stay(self) -> None:
-        old = ["| protocol | runs |", "|---|---|", "| a | 1 |", "| b, weak | 1 |", "| b, strong | 1 |"]
+        old = [
+            "| protocol | runs |",
+            "|---|---|",
+            "| a | 1 |",
+            "| b, weak | 1 |",
+            "| b, strong | 1 |",
+        ]
         new = [*old[:2], "| b, strong | 2 |", "| c | 2 |"]
         merged = reliability.merged(old, new)
         self.assertEqual(merged, [*old[:3], "| b, strong | 2 |", "| c | 2 |"])

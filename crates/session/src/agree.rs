@@ -9,7 +9,7 @@ use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
-use crate::codec::bad;
+use crate::codec::{bad, offers_at_most};
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
 use crate::{
@@ -292,21 +292,6 @@ fn begin(
     };
     contract.divide(spec)?;
     Ok(begin)
-}
-
-/// The error of a protocol that offers no more than `most` bits of statistical security.
-pub(crate) fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> WireError {
-    let offers = format!(
-        "{} offers at most {most} bits of statistical security for these sizes",
-        spec.name
-    );
-    match spec.exact.is_some() && spec.compares(key_bits).is_none() {
-        true => {
-            let why = "keys that are not numbers are hashed, and longer hashes do not fit";
-            WireError::limit(Limit::Keys, format!("{offers}: {why}"))
-        }
-        false => WireError::limit(Limit::Security, offers),
-    }
 }
 
 /// The last message: the receiver tells the sender that its protocol completed, and the sender waits for

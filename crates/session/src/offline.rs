@@ -15,7 +15,7 @@ use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use zeroize::Zeroizing;
 
-use crate::agree::offers_at_most;
+use crate::codec::offers_at_most;
 use crate::directory::private_directory;
 use crate::offers::{MAX_OFFERS, Name, Offer};
 use crate::random::fresh_rng;
