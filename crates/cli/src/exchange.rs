@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use vesica::{
-    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, SourceOptions, WholeFile,
-    prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
-    send_table_to,
+    ConnectOptions, Handover, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
+    WholeFile, prepare_work_dir, receive_shares, receive_table, receive_value, send_shares,
+    send_table, send_table_to,
 };
 
 use vesica_kernels::process::standard_output_was_open;
@@ -28,7 +28,18 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
         (None, true) => None,
         (output, false) => Some(output.as_deref().unwrap_or(Path::new("-"))),
     };
-    run(&options.table, &options.link, Role::Receiver, output)
+    let handover = options.link.handover(Role::Receiver, options.take_values)?;
+    if options.take_values && options.rows == Some(Rows::Rest) {
+        return Err(Failure::usage("--take-values is for rows that match"));
+    }
+    run(
+        Role::Receiver,
+        &options.table,
+        &options.link,
+        output,
+        options.rows,
+        handover,
+    )
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
@@ -42,10 +53,24 @@ pub(crate) fn send(options: &Send) -> Result<(), Failure> {
         None if writes => Some(Path::new("-")),
         output => output.as_deref(),
     };
-    run(&options.table, &options.link, Role::Sender, output)
+    run(
+        Role::Sender,
+        &options.table,
+        &options.link,
+        output,
+        options.rows,
+        options.link.handover(Role::Sender, false)?,
+    )
 }
 
-fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Result<(), Failure> {
+fn run(
+    role: Role,
+    table: &Table,
+    link: &Meeting,
+    output: Option<&Path>,
+    rows: Option<Rows>,
+    handover: Handover,
+) -> Result<(), Failure> {
     if let Some(output) = output {
         if same_file(&link.identity, output) {
             return Err(Failure::usage(
@@ -77,7 +102,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         );
     }
     let endpoint = link.endpoint()?;
-    let (terms, value) = (link.terms()?, link.value()?);
+    let (terms, value) = (link.terms()?, link.value(&handover)?);
     terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
@@ -95,11 +120,16 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
         terms,
         resources: link.resources(),
         value,
+        handover,
         allow_empty: link.allow_empty,
     };
     let has_shares = party.terms.reveal == Reveal::Shares;
+    if rows.is_some() && (output.is_none() || has_shares) {
+        return Err(Failure::usage("--rows is for results of rows"));
+    }
     let passes = match output {
         Some(_) if !has_shares => Passes::Two,
+        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
         _ => Passes::One,
     };
     if let Some(report) = &link.report
@@ -140,6 +170,7 @@ fn run(table: &Table, link: &Meeting, role: Role, output: Option<&Path>) -> Resu
     let source = table
         .open(SourceOptions {
             passes,
+            rows: rows.unwrap_or_default(),
             scratch: scratch.clone(),
             allow_no_rows: link.allow_empty,
             ..SourceOptions::default()

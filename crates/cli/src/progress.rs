@@ -332,7 +332,7 @@ impl Observer for Progress {
     }
 
     fn writing(&mut self) {
-        self.now("writing the matching rows");
+        self.now("writing the rows");
     }
 }
 

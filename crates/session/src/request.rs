@@ -3,7 +3,6 @@
 use vesica_wire::{Error as WireError, Kind};
 
 use crate::codec::{Reader, bad, differ, put_name};
-use crate::contract::VERSION;
 use crate::{Fingerprint, OfflineTerms, Role};
 
 /// What a party wants of a dealer.
@@ -13,6 +12,8 @@ pub(crate) const REQUEST: Kind = Kind {
 };
 
 const MAGIC: [u8; 4] = *b"vs1d";
+/// Of requests and of what dealer and parties derive from them: how many tuples there are, and modulo what.
+const VERSION: u16 = 1;
 /// Longest request, in bytes.
 pub(crate) const MAX_REQUEST: usize = 512;
 

@@ -11,7 +11,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::format::Format;
-use crate::options::SourceOptions;
+use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
 
 /// A table that can be read as often as its options say: one file, or several in order.
@@ -20,6 +20,7 @@ pub struct Source {
     name: String,
     /// At least one. All have one format and, if they are CSV, one delimiter.
     parts: Vec<Part>,
+    rows: Rows,
     allow_no_rows: bool,
 }
 
@@ -141,6 +142,7 @@ impl Source {
         Ok(Source {
             name,
             parts,
+            rows: options.rows,
             allow_no_rows: options.allow_no_rows,
         })
     }
@@ -164,6 +166,11 @@ impl Source {
         &self.parts[0]
     }
 
+    /// Which of its rows a result has.
+    pub fn rows(&self) -> Rows {
+        self.rows
+    }
+
     /// Whether it may be without rows.
     pub(crate) fn allows_no_rows(&self) -> bool {
         self.allow_no_rows
@@ -177,6 +184,21 @@ impl Source {
     /// How its first file is compressed as a whole, if it is.
     pub fn compression(&self) -> Option<Compression> {
         self.first().compression()
+    }
+
+    /// Checks that columns of any text can be added to results.
+    ///
+    /// # Errors
+    /// Usage: CSV without quotes.
+    pub fn check_added_texts(&self) -> Result<()> {
+        let unable = |part: &Part| self.format() == Format::Csv && !part.dialect().has_quotes();
+        match self.parts().iter().any(unable) {
+            true => Err(Error::usage(
+                "columns of the peer cannot be added to CSV without quotes",
+                "give another --quote than none",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The delimiter, if the table is CSV.

@@ -87,6 +87,52 @@ fn csv_equals_a_plain_intersection() {
     assert!(report["matches"].is_null());
 }
 
+/// Each side says which of its own rows it wants.
+#[test]
+fn the_rest_and_all_rows() {
+    let place = Place::new();
+    place.write("ours.csv", "key,x\na,1\nb,2\n,3\nc,4\n");
+    place.write("theirs.jsonl", "{\"key\":\"b\"}\n{\"key\":\"d\"}\n");
+    let ours = Arguments::new("ours.csv", "key").output("out.csv");
+    let theirs = Arguments::new("theirs.jsonl", "key").output("out.jsonl");
+    let pair = exchange(
+        &place,
+        &ours.clone().with("--both --rows all"),
+        &theirs.with("--both --rows rest"),
+    );
+    pair.expect_success();
+    let all = "key,x,in_both\na,1,false\nb,2,true\n,3,false\nc,4,false\n";
+    assert_eq!(place.read("out.csv"), all);
+    assert_eq!(place.read("out.jsonl"), "{\"key\":\"d\"}\n");
+    assert!(pair.receiver.err.contains("rows written    4"));
+
+    let receiver =
+        |arguments: &Arguments| place.receiver(arguments, "--connect 127.0.0.1:1").wait();
+    place.write("marked.csv", "key,in_both\na,1\n");
+    let marked = Arguments::new("marked.csv", "key").output("out.csv");
+    for (arguments, code, words) in [
+        (ours.clone().with("--rows some"), 2, "matching, rest or all"),
+        (
+            ours.clone()
+                .with("--rows rest --reveal threshold-matches:1 --security semi-honest"),
+            2,
+            "reveal the matches",
+        ),
+        (
+            ours.without("--output")
+                .with("--rows all --reveal size --security semi-honest"),
+            2,
+            "--rows is for",
+        ),
+        (marked.with("--rows all --wait 1"), 3, "\"in_both\" already"),
+    ] {
+        receiver(&arguments).expect_failure(code, words);
+    }
+    let sender = Arguments::new("theirs.jsonl", "key").with("--rows rest");
+    let sender = place.sender(&sender, "--connect 127.0.0.1:1").wait();
+    sender.expect_failure(2, "--rows is for");
+}
+
 /// Part files on one side, an export without a header and in another encoding on the other.
 #[test]
 fn tables_in_several_files_and_other_dialects() {

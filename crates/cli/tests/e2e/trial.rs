@@ -15,7 +15,7 @@ use vesica::{
     OfflineTerms, Registry, Role, Security, deal, fetch_half,
 };
 use vesica_psi::{Reveal, Spec};
-use vesica_session::{Transport, connect};
+use vesica_session::{Split, Transport, connect};
 
 /// Every protocol for matches, with every security that it runs with; of these only those that
 /// `VESICA_RELIABILITY_PROTOCOLS` names, with commas between, if it is set.
@@ -105,6 +105,19 @@ impl Dealt {
 pub(crate) fn spec(name: &str) -> &'static Spec {
     let protocol = Registry::standard().get(name);
     protocol.expect("a protocol of this name").spec()
+}
+
+/// How a run over so many items, of so many bits if they are numbers, is cut into buckets.
+pub(crate) fn split(
+    protocol: &str,
+    sizes: [u64; 2],
+    bits: Option<u32>,
+    lambda: u32,
+    memory: u64,
+) -> Option<Split> {
+    vesica_session::split(sizes, lambda, memory, |sizes, lambda| {
+        spec(protocol).working_bytes_of(sizes, bits, lambda)
+    })
 }
 
 /// Name of a variant in tables and messages.
@@ -365,7 +378,7 @@ impl Trial {
         });
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = full - full / 16;
-        let split = vesica_session::split(spec(protocol), sizes, bits, lambda, limit);
+        let split = split(protocol, sizes, bits, lambda, limit);
         // A pair is for a whole run.
         let limited = !is_dealt && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);

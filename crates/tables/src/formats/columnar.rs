@@ -3,21 +3,83 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::catching;
 use crate::render;
+use crate::selection::{Added, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// A batch of another file, or of a reader that leaves out metadata, under the schema of the first file.
-pub(crate) fn under(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
+/// The columns that a result of `rows` has besides those of the first file.
+pub(crate) fn added<'a>(first: &Schema, rows: &Selection<'a>) -> Vec<Added<'a>> {
+    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
+}
+
+/// A schema with columns more.
+pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
+    let more = added.iter().map(|column| {
+        let data_type = match column.is_text {
+            true => DataType::Utf8,
+            false => DataType::Boolean,
+        };
+        Arc::new(Field::new(&*column.name, data_type, column.is_text))
+    });
+    let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// The schema of a result of `rows`: that of the first file, and the columns that are added.
+pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRef {
+    match rows.adds() {
+        true => Arc::new(with_fields(first, &added(first, rows))),
+        false => first.clone(),
+    }
+}
+
+/// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
+/// of another file than the first, or of a reader that leaves out metadata.
+pub(crate) fn selected(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let most = rows.rows_at_once();
+    let mut start = 0;
+    while start < batch.num_rows() {
+        let length = most.min(batch.num_rows() - start);
+        if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
+            take(kept)?;
+        }
+        start += length;
+    }
+    Ok(())
+}
+
+/// The selected rows of a batch; `None` if there are none.
+fn selected_at_once(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+) -> Result<Option<RecordBatch>> {
+    let wrong = |e: ArrowError| Error::corrupt(e.to_string());
+    let Some(mask) = rows.mask(batch.num_rows())? else {
+        return Ok(None);
+    };
+    let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
+    let kept = kept.map_err(wrong)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+    let mut columns = kept.columns().to_vec();
+    columns.extend(rows.added_arrays(&mask));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|e| Error::corrupt(e.to_string()))
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.

@@ -7,7 +7,6 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 
 use super::{columnar, fields};
 use crate::backing::Handle;
@@ -136,7 +135,7 @@ enum Writer<'w, 'a> {
     Stream(StreamWriter<&'w mut Watched<'a>>),
 }
 
-/// Hands the selected rows to `take`, under the schema of the first file.
+/// Hands the selected rows to `take`, under the schema of the result.
 fn selected(
     parts: &[Part],
     schema: &SchemaRef,
@@ -147,10 +146,7 @@ fn selected(
         let mut copy_part = || {
             let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
             while let Some(batch) = batches.next()? {
-                if let Some(mask) = rows.mask(batch.num_rows())? {
-                    let kept = call(|| filter_record_batch(&batch, &mask))?;
-                    take(columnar::under(schema, kept)?)?;
-                }
+                columnar::selected(&batch, schema, rows, &mut take)?;
             }
             Ok(())
         };
@@ -168,7 +164,7 @@ pub(crate) fn copy(
     out: &mut Watched<'_>,
 ) -> Result<u64> {
     let (layout, first) = open_first(parts)?;
-    let schema = first.schema();
+    let schema = columnar::result_schema(&first.schema(), &rows);
     let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
     let failure = out.failure();
     let mut writer = failure.watch(|| {
@@ -216,7 +212,7 @@ pub(crate) fn select(
     parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let schema = open_first(parts)?.1.schema();
+    let schema = columnar::result_schema(&open_first(parts)?.1.schema(), &rows);
     let mut all = Vec::new();
     selected(parts, &schema, &mut rows, |kept| {
         all.push(kept);
