@@ -10,6 +10,7 @@ use crate::guard::catching;
 use crate::rows::RowSet;
 
 /// Which rows to keep, as a pass over the table asks for them.
+#[derive(Clone)]
 pub(crate) struct Selection<'a> {
     rows: &'a RowSet,
     next: u64,
