@@ -253,7 +253,7 @@ fn words(count: usize) -> impl Iterator<Item = u64> {
 fn bands(c: &mut Criterion) {
     let (n, columns) = (1usize << 14, 17141);
     let mut starts: Vec<usize> = words(n)
-        .map(|word| (word >> 32) as usize * (columns - 448) >> 32)
+        .map(|word| ((word >> 32) as usize * (columns - 448)) >> 32)
         .collect();
     starts.sort_by_key(|start| start / 64);
     let frames: Vec<u32> = starts.iter().map(|start| (start / 64) as u32).collect();
