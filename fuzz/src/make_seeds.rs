@@ -21,7 +21,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
+use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
@@ -267,6 +267,15 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
                 let name = format!("{protocol}{level}{task}-{name}");
                 let input = [&start[..], &script].concat();
                 seeds.put("psi_send", &name, &input)?;
+                seeds.put("psi_receive", &name, &input)?;
+            }
+        }
+        let labelled = Registry::standard().get(protocol);
+        if labelled.is_some_and(|protocol| protocol.labels_per_item().is_some()) {
+            let start = [number | flag | BOTH, LABELLED | 0b1011];
+            for (name, script) in near_honest(frames + 1) {
+                let name = format!("{protocol}{level}-labels-{name}");
+                let input = [&start[..], &script].concat();
                 seeds.put("psi_receive", &name, &input)?;
             }
         }

@@ -30,6 +30,12 @@ pub const CIRCUITS: [(Reveal, u64, Values); 4] = [
 /// Set in the second byte: a protocol that compares numbers as they are gets hashes all the same.
 pub const HASHED: u8 = 0x10;
 
+/// Set in the second byte: a protocol that can hands over labels.
+pub const LABELLED: u8 = 0x20;
+
+/// Bytes of a label.
+const LABEL_BYTES: usize = 9;
+
 /// The sizes of a set; two bits of the second byte choose one.
 pub const SIZES: [usize; 4] = [0, 1, 2, 7];
 
@@ -67,6 +73,10 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
         task: match protocol.reveals().contains(&Reveal::Matches) {
             true => Task {
                 both: choice & BOTH != 0,
+                label_bytes: match protocol.labels_per_item() {
+                    Some(_) if sizes & LABELLED != 0 => LABEL_BYTES,
+                    _ => 0,
+                },
                 ..Task::new(Reveal::Matches)
             },
             false => {
@@ -85,6 +95,11 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
 /// Both sides have the first so many of these.
 fn items(count: usize) -> Vec<Item> {
     (1..=count as u8).map(|i| [i; 32]).collect()
+}
+
+/// The sender's labels of so many items.
+fn labels(items: usize) -> Vec<u8> {
+    (1..=items * LABEL_BYTES).map(|i| i as u8).collect()
 }
 
 /// Each side's value of item number i.
@@ -134,7 +149,18 @@ impl Run {
             // Of shares only the shape is known.
             Reveal::Shares => return true,
             Reveal::Matches | Reveal::ThresholdMatches => {
-                Output::Matches((0..own).map(|i| i < common && enough).collect())
+                let expected: Vec<bool> = (0..own).map(|i| i < common && enough).collect();
+                return match output {
+                    Output::Matches(matched) => *matched == expected,
+                    Output::Labelled {
+                        matched, labels, ..
+                    } => {
+                        let mut all = self::labels(common);
+                        all.resize(own * LABEL_BYTES, 0);
+                        *matched == expected && **labels == all
+                    }
+                    _ => false,
+                };
             }
             _ if !enough => Output::Below(self.task.min_size),
             Reveal::Size => Output::Value(common as i128),
@@ -147,6 +173,11 @@ impl Run {
     fn check_shape(&self, output: &Output, own: usize) {
         match output {
             Output::Matches(matches) => assert_eq!(matches.len(), own),
+            Output::Labelled {
+                matched, labels, ..
+            } => {
+                assert_eq!((matched.len(), labels.len()), (own, own * LABEL_BYTES));
+            }
             Output::Shares(shares) => {
                 let cells = shares.matches.len();
                 let values = [&shares.receiver_values, &shares.sender_values];
@@ -175,14 +206,19 @@ fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
     let (items, values) = run.set(run.params.sender_size);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
+    let labels = labels(match run.task.label_bytes {
+        0 => 0,
+        _ => items.len(),
+    });
     let input = run.input(&items, &numbers, values.as_deref());
+    let input = input.with_labels((run.task.label_bytes > 0).then_some(&labels[..]));
     let prepared = run.dealt(Half::Sender).unwrap_or_else(Prepared::nothing);
     run.protocol
         .send(channel, &run.params, &run.task, input, prepared, &mut rng)
 }
 
 /// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],
-/// the second the two sizes and one of [`CIRCUITS`], the rest is the peer's script.
+/// the second the two sizes, [`LABELLED`] and [`HASHED`] or one of [`CIRCUITS`], the rest is the peer's script.
 pub fn psi_receive(bytes: &[u8]) {
     static HONEST: Recordings = Recordings::new();
     let [choice, sizes, script @ ..] = bytes else {

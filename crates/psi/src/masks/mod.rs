@@ -236,8 +236,17 @@ impl Exchange {
         Ok((found, order))
     }
 
-    /// [`Self::send_labelled`] for masks of 32 bytes.
-    fn send_bytes(
+    /// [`Self::send`] for masks of 32 bytes.
+    pub fn send_bytes(
+        &self,
+        channel: &mut dyn Channel,
+        masks: &[LongOutput],
+    ) -> Result<Option<Vec<bool>>, Error> {
+        self.send_bytes_labelled(channel, masks, None)
+    }
+
+    /// [`Self::send_bytes`] with labels.
+    fn send_bytes_labelled(
         &self,
         channel: &mut dyn Channel,
         masks: &[LongOutput],
@@ -250,8 +259,17 @@ impl Exchange {
         }
     }
 
-    /// [`Self::receive_labelled`] for masks of 32 bytes.
-    fn receive_bytes(
+    /// [`Self::receive`] for masks of 32 bytes.
+    pub fn receive_bytes(
+        &self,
+        channel: &mut dyn Channel,
+        own: &[LongOutput],
+    ) -> Result<Vec<bool>, Error> {
+        self.receive_bytes_labelled(channel, own, None)
+    }
+
+    /// [`Self::receive_bytes`] with labels.
+    fn receive_bytes_labelled(
         &self,
         channel: &mut dyn Channel,
         own: &[LongOutput],

@@ -64,7 +64,7 @@ impl Exchange {
         labels: Option<&mut Opening<'_>>,
     ) -> Result<Vec<bool>, Error> {
         match (own, self.masks_per_item) {
-            (Outputs::Long(values), 1) => self.receive_bytes(channel, values, labels),
+            (Outputs::Long(values), 1) => self.receive_bytes_labelled(channel, values, labels),
             (Outputs::Short { values, numbers }, 1) => {
                 let matched = self.receive_labelled(channel, values, labels)?;
                 Ok(renumbered(&matched, numbers))
@@ -86,7 +86,7 @@ impl Exchange {
         labels: Option<&Sealing<'_>>,
     ) -> Result<Option<Vec<bool>>, Error> {
         match (own, self.masks_per_item) {
-            (Outputs::Long(values), 1) => self.send_bytes(channel, &values, labels),
+            (Outputs::Long(values), 1) => self.send_bytes_labelled(channel, &values, labels),
             (Outputs::Short { values, numbers }, 1) => {
                 let matches = self.send_labelled(channel, &values, labels)?;
                 Ok(matches.map(|matches| renumbered(&matches, &numbers)))
