@@ -25,7 +25,7 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal,
+    Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal,
     Role, Security,
 };
 
@@ -99,6 +99,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         key_bits: None,
         min_size: 0,
         values: None,
+        labels: Handover::Nothing,
         items: 3,
         memory: NO_LIMIT,
         resume: Resume::Nothing,
@@ -108,6 +109,17 @@ fn session(seeds: &Seeds) -> Result<()> {
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
+        (
+            "columns-handed-over",
+            1,
+            Hello {
+                labels: Handover::Offered(LabelTerms {
+                    bytes: 8,
+                    columns: vec!["Größe".into()],
+                }),
+                ..hello(Role::Sender, named())
+            },
+        ),
         (
             "both-and-little-memory",
             0,

@@ -16,9 +16,10 @@ use clap::{
 };
 use clap_complete::Shell;
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Query, Resources, Reveal,
-    Revealed, Rows, Security, Source, SourceOptions, Terms, ValueColumn, find_protocol,
-    half_of_the_machine, has_credentials, parse_bytes, parse_protocol, parse_size,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, MAX_LABEL_BYTES, Query,
+    Resources, Reveal, Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn,
+    find_protocol, half_of_the_machine, handover, has_credentials, parse_bytes, parse_protocol,
+    parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
@@ -253,9 +254,14 @@ pub(crate) struct Meeting {
     /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
     #[arg(long, value_name = "K", value_parser = parse_size)]
     min_size: Option<u64>,
-    /// Column of numbers to sum or multiply, on the side that has it
-    #[arg(long, value_name = "COL")]
+    /// Column of numbers to sum or multiply, on the side that has it. Where the receiver learns the matches: columns
+    /// that the sender hands over with the rows that match, separated by commas as in --key
+    #[arg(long, value_name = "COL[,COL…]")]
     value: Option<String>,
+    /// Bytes that the columns handed over take together for each key, told to the peer: their texts, and two more for
+    /// each column. On a receiver with --take-values the most that it accepts; 64 if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    value_width: Option<u32>,
     /// Digits after the decimal point of the values, 0 to 18
     #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
@@ -381,9 +387,23 @@ impl Meeting {
         }
     }
 
-    /// The value column, if there is one.
-    pub(crate) fn value(&self) -> Result<Option<ValueColumn>, Failure> {
-        let Some(name) = &self.value else {
+    /// What a side does about columns that are handed over; `takes` says that a receiver wants some.
+    pub(crate) fn handover(&self, role: Role, takes: bool) -> Result<Handover, Failure> {
+        let columns = match &self.value {
+            Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
+            None => Vec::new(),
+        };
+        let handover = handover(role, self.reveal.reveal, columns, takes, self.value_width)?;
+        if !handover.is_nothing() && (self.value_scale > 0 || self.value_bound.is_some()) {
+            let problem = "--value-scale and --value-bound are for values to compute with";
+            return Err(Failure::usage(problem));
+        }
+        Ok(handover)
+    }
+
+    /// The column of values to compute with, if there is one.
+    pub(crate) fn value(&self, handover: &Handover) -> Result<Option<ValueColumn>, Failure> {
+        let Some(name) = self.value.as_ref().filter(|_| handover.is_nothing()) else {
             return Ok(None);
         };
         Ok(Some(ValueColumn::new(
@@ -420,6 +440,10 @@ pub(crate) struct Receive {
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
     #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
+    /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
+    /// as text, each under its name with peer_ before it
+    #[arg(long)]
+    pub(crate) take_values: bool,
 }
 
 #[derive(Debug, Args)]

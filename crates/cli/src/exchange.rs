@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use vesica::{
-    ConnectOptions, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
+    ConnectOptions, Handover, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
     prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
     send_table_to,
 };
@@ -21,12 +21,19 @@ use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
     let (table, link, output) = (&options.table, &options.link, options.output.as_deref());
-    recorded(Role::Receiver, table, link, output, options.rows)
+    let handover = || {
+        if options.take_values && options.rows == Some(Rows::Rest) {
+            return Err(Failure::usage("--take-values is for rows that match"));
+        }
+        link.handover(Role::Receiver, options.take_values)
+    };
+    recorded(Role::Receiver, table, link, output, options.rows, handover)
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
     let (table, link, output) = (&options.table, &options.link, options.output.as_deref());
-    recorded(Role::Sender, table, link, output, options.rows)
+    let handover = || link.handover(Role::Sender, false);
+    recorded(Role::Sender, table, link, output, options.rows, handover)
 }
 
 /// A run with its report.
@@ -36,11 +43,12 @@ fn recorded(
     link: &Meeting,
     output: Option<&Path>,
     rows: Option<Rows>,
+    handover: impl FnOnce() -> Result<Handover, Failure>,
 ) -> Result<(), Failure> {
     let mut record = Record::open(role, table, link, output)?;
     let destination = destination(role, link, output);
     let ran = destination.and_then(|output| {
-        let report = run(role, table, link, output, rows, &mut record)?;
+        let report = run(role, table, link, output, rows, &mut record, handover()?)?;
         Ok((output, report))
     });
     let (output, report) = match ran {
@@ -91,6 +99,7 @@ fn run(
     output: Option<&Path>,
     rows: Option<Rows>,
     record: &mut Record<'_>,
+    handover: Handover,
 ) -> Result<Report, Failure> {
     if let Some(output) = output {
         if same_file(&link.identity, output) {
@@ -116,7 +125,7 @@ fn run(
         );
     }
     let endpoint = link.endpoint()?;
-    let (terms, value) = (link.terms()?, link.value()?);
+    let (terms, value) = (link.terms()?, link.value(&handover)?);
     terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
@@ -134,6 +143,7 @@ fn run(
         terms,
         resources: link.resources(),
         value,
+        handover,
         allow_empty: link.allow_empty,
     };
     let has_shares = party.terms.reveal == Reveal::Shares;
@@ -142,6 +152,7 @@ fn run(
     }
     let passes = match output {
         Some(_) if !has_shares => Passes::Two,
+        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
         _ => Passes::One,
     };
     let scratch = party.resources.work_dir.clone();

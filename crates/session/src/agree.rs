@@ -5,7 +5,7 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
+use vesica_psi::{Params, Protocol, Reveal, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
@@ -111,6 +111,7 @@ fn exchange(
         learns: job.learns,
         min_size: job.min_size,
         values: job.values,
+        labels: job.labels.clone(),
         normalization: job.normalization.clone(),
         key_bits: job.key_bits,
         items,
@@ -146,7 +147,7 @@ fn exchange(
             ),
         ));
     }
-    let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
+    let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
         let sizes = [contract.receiver_size, contract.sender_size];
@@ -226,6 +227,7 @@ fn exchange(
             both: contract.learns == Learns::Both,
             min_size: contract.min_size,
             values: value::owners(contract.values()),
+            label_bytes: contract.label_bytes(),
         },
         params: Params {
             security: contract.runs,
@@ -275,7 +277,7 @@ fn name(state: &State) -> [u8; 32] {
 /// both hellos.
 fn begin(
     contract: &mut Contract,
-    spec: &Spec,
+    protocol: &dyn Protocol,
     kept: &Kept,
     theirs: &Resume,
 ) -> Result<Begin, WireError> {
@@ -292,13 +294,13 @@ fn begin(
                 return Err(bad("earlier run", "more buckets than there were"));
             }
             let after = state.finished().min(*buckets);
-            match contract.go_on(spec, &state.contract, after) {
+            match contract.go_on(protocol, &state.contract, after) {
                 Ok(()) => return Ok(Begin::After(after)),
                 Err(why) => Begin::Over(why),
             }
         }
     };
-    contract.divide(spec)?;
+    contract.divide(protocol)?;
     Ok(begin)
 }
 

@@ -43,18 +43,24 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A text of at most 255 bytes, of printable ASCII without blanks.
-    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+    /// A text of at most 255 bytes.
+    pub(crate) fn text(&mut self, what: &'static str) -> Result<&'a str, Error> {
         let len = usize::from(self.u8()?);
         let (text, rest) = self
             .rest
             .split_at_checked(len)
             .ok_or_else(|| self.wrong_length())?;
         self.rest = rest;
-        if !text.iter().all(u8::is_ascii_graphic) {
+        str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
+    }
+
+    /// A text of at most 255 bytes, of printable ASCII without blanks.
+    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+        let text = self.text(what)?;
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad(what, "a name of printable ASCII was expected"));
         }
-        str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
+        Ok(text)
     }
 
     /// Nothing may be left.

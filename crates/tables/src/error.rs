@@ -80,6 +80,17 @@ pub enum ErrorKind {
         /// The columns that there are, in order.
         available: Vec<String>,
     },
+    /// A row's values do not fit into what is handed over with its key.
+    LabelTooLong {
+        /// Bytes that they need.
+        needed: usize,
+        /// Bytes that there are.
+        limit: usize,
+    },
+    /// A value to hand over has control characters other than tabs and line ends.
+    LabelControls,
+    /// A row's values to hand over are not those of an earlier row of its key.
+    LabelsDiffer,
     /// The table has a column of the name that a result adds.
     NameTaken,
     /// Several columns have the name that was asked for.
@@ -312,6 +323,19 @@ impl fmt::Display for Error {
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
+            ErrorKind::LabelTooLong { needed, limit } => write!(
+                f,
+                "the values to hand over take {needed} bytes, and there are {limit}"
+            ),
+            ErrorKind::LabelControls => {
+                write!(
+                    f,
+                    "column {column:?} has a control character, which is not handed over"
+                )
+            }
+            ErrorKind::LabelsDiffer => f.write_str(
+                "the values to hand over are not those of an earlier row of the same key",
+            ),
             ErrorKind::NameTaken => write!(
                 f,
                 "a column is called {column:?} already, which the result is to add"

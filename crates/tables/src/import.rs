@@ -29,7 +29,7 @@ pub fn import_batches(
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
         let added = options.rows.added();
-        fields::find_fields(schema.fields(), Wanted { key, value, added })?;
+        fields::find_fields(schema.fields(), Wanted::new(key, value, added))?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;

@@ -196,6 +196,21 @@ impl Source {
         self.first().compression()
     }
 
+    /// Checks that columns of any text can be added to results.
+    ///
+    /// # Errors
+    /// Usage: CSV without quotes.
+    pub fn check_added_texts(&self) -> Result<()> {
+        let unable = |part: &Part| self.format() == Format::Csv && !part.dialect().has_quotes();
+        match self.parts().iter().any(unable) {
+            true => Err(Error::usage(
+                "columns of the peer cannot be added to CSV without quotes",
+                "give another --quote than none",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// The delimiter, if the table is CSV.
     pub fn csv_delimiter(&self) -> Option<u8> {
         (self.format() == Format::Csv).then_some(self.first().dialect().delimiter)

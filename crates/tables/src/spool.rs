@@ -182,11 +182,7 @@ pub fn read_keys_within(
     directory: &Path,
 ) -> Result<KeyStore> {
     let mut sink = KeySink {
-        wanted: Wanted {
-            key,
-            value,
-            added: source.rows().added(),
-        },
+        wanted: Wanted::new(key, value, source.rows().added()),
         canonical: Canonical::new(key),
         values: VecDeque::new(),
         store: StoreBuilder::new(memory, directory, value),

@@ -11,15 +11,35 @@ pub(crate) struct Wanted<'a> {
     pub(crate) value: Option<&'a ValueColumn>,
     /// The column that a result will have besides those of the table.
     pub(crate) added: Option<&'static str>,
+    /// Whether floating-point numbers are taken too, whatever the columns' profiles.
+    floats: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// The key alone.
-    pub(crate) fn key(key: &'a KeySpec) -> Self {
+    /// A key, and a column of values if there is one.
+    pub(crate) fn new(
+        key: &'a KeySpec,
+        value: Option<&'a ValueColumn>,
+        added: Option<&'static str>,
+    ) -> Self {
         Wanted {
             key,
-            value: None,
-            added: None,
+            value,
+            added,
+            floats: false,
+        }
+    }
+
+    /// The key alone.
+    pub(crate) fn key(key: &'a KeySpec) -> Self {
+        Wanted::new(key, None, None)
+    }
+
+    /// Columns of whatever has a text.
+    pub(crate) fn texts(columns: &'a KeySpec) -> Self {
+        Wanted {
+            floats: true,
+            ..Wanted::key(columns)
         }
     }
 
@@ -56,7 +76,7 @@ impl<'a> Wanted<'a> {
     /// Whether a column of the key takes floating-point numbers.
     pub(crate) fn takes_floats(self, index: usize) -> bool {
         let column = self.key.columns().get(index);
-        column.is_some_and(|column| column.profile.takes_floats())
+        column.is_some_and(|column| self.floats || column.profile.takes_floats())
     }
 
     /// Where the values are.

@@ -8,9 +8,9 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
+use crate::handed::Matched;
 use crate::output::{Container, Output};
 use crate::part::Part;
-use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
 use crate::source::Source;
 
@@ -19,7 +19,12 @@ use crate::source::Source;
 ///
 /// # Errors
 /// Data: the input changed since the first pass. Resource: the output cannot be written.
-pub fn write_rows(source: &Source, matched: &RowSet, output: &mut Output) -> Result<u64> {
+pub fn write_rows<'a>(
+    source: &Source,
+    matched: impl Into<Matched<'a>>,
+    output: &mut Output,
+) -> Result<u64> {
+    let matched = matched.into();
     let (name, container) = (output.name().to_owned(), output.container());
     output
         .write(|out| write_rows_in(source, matched, container, out))
@@ -31,18 +36,18 @@ pub fn write_rows(source: &Source, matched: &RowSet, output: &mut Output) -> Res
 ///
 /// # Errors
 /// As [`write_rows`].
-pub fn write_rows_to(
+pub fn write_rows_to<'a>(
     source: &Source,
-    matched: &RowSet,
+    matched: impl Into<Matched<'a>>,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
-    write_rows_in(source, matched, Container::ArrowStream, out)
+    write_rows_in(source, matched.into(), Container::ArrowStream, out)
 }
 
 /// `container` is for what has no format of its own.
 fn write_rows_in(
     source: &Source,
-    matched: &RowSet,
+    matched: Matched<'_>,
     container: Container,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
@@ -78,9 +83,12 @@ fn verify_unchanged(source: &Source) -> Result<()> {
 /// # Errors
 /// Usage: a table in another format, whose columns have no types. Data: the input changed since the first
 /// pass.
-pub fn select_rows(source: &Source, matched: &RowSet) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+pub fn select_rows<'a>(
+    source: &Source,
+    matched: impl Into<Matched<'a>>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     verify_unchanged(source)?;
-    let rows = Selection::new(matched, source.rows());
+    let rows = Selection::new(matched.into(), source.rows());
     let selected = match source.format() {
         Format::Parquet => parquet::select(source.parts(), rows),
         Format::Arrow => ipc::select(source.parts(), rows),

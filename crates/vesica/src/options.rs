@@ -3,7 +3,9 @@
 use std::str::FromStr;
 
 use vesica_psi::Spec;
-use vesica_session::{Error as SessionError, ProtocolRequest, Registry, Reveal};
+use vesica_session::{
+    Error as SessionError, Handover, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
+};
 
 use crate::Error;
 
@@ -38,6 +40,39 @@ impl FromStr for Revealed {
             }
         };
         Ok(Revealed { reveal, min_size })
+    }
+}
+
+/// Bytes of what is handed over with a key, unless others are asked for.
+const LABEL_BYTES: u32 = 64;
+
+/// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (a value
+/// column otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most
+/// that the receiver accepts.
+///
+/// # Errors
+/// Usage: arguments that do not go together.
+pub fn handover(
+    role: Role,
+    reveal: Reveal,
+    columns: Vec<String>,
+    takes: bool,
+    bytes: Option<u32>,
+) -> Result<Handover, Error> {
+    let width = bytes.unwrap_or(LABEL_BYTES);
+    match role {
+        _ if takes && !columns.is_empty() => {
+            Err(usage("a side that takes columns has no values of its own"))
+        }
+        Role::Receiver if takes => Ok(Handover::Wanted { most_bytes: width }),
+        Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
+            let bytes = width;
+            Ok(Handover::Offered(LabelTerms { bytes, columns }))
+        }
+        _ if bytes.is_some() => Err(usage(
+            "a width is for columns that are handed over with the matches",
+        )),
+        _ => Ok(Handover::Nothing),
     }
 }
 

@@ -4,12 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
+    ConnectOptions, Connection, Endpoint, Fingerprint, Handover, Identity, Job, Learns, Listener,
     OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security,
     Transport, ValueTerms, connect, run_set, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Output, RowSet, Rows, Source, ValueColumn, read_keys_within, write_rows,
+    KeySpec, KeyStore, Matched, Output, RowSet, Rows, Source, ValueColumn, read_keys_within,
+    write_rows,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
@@ -154,6 +155,9 @@ pub struct Party<'a> {
     pub resources: Resources,
     /// The column whose values are summed or multiplied, if this side has one.
     pub value: Option<ValueColumn>,
+    /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
+    /// each under its name with `peer_` before it. The sender reads its table once more for them.
+    pub handover: Handover,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
 }
@@ -169,6 +173,7 @@ impl<'a> Party<'a> {
             terms: Terms::default(),
             resources: Resources::default(),
             value: None,
+            handover: Handover::Nothing,
             allow_empty: false,
         }
     }
@@ -178,6 +183,7 @@ impl<'a> Party<'a> {
         let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let job = Job {
             offline: store.transpose()?,
+            labels: self.handover.clone(),
             memory: self.resources.for_a_bucket(),
             key_bits: key.bits(),
             ..self
@@ -186,6 +192,13 @@ impl<'a> Party<'a> {
         };
         job.check()?;
         job.check_offline()?;
+        if !self.handover.is_nothing()
+            && (self.resources.work_dir.is_some() || self.resources.offline_store.is_some())
+        {
+            let problem =
+                "columns are handed over without a work directory and without stored correlations";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
         Ok(job)
     }
 
@@ -223,6 +236,11 @@ impl<'a> Party<'a> {
         }
         self.check_interrupt()?;
         let mut keys = Stored::new(keys, directory.to_owned());
+        keys.limit_labels(memory);
+        if let Handover::Offered(terms) = &self.handover {
+            keys.hand_over(source, key, terms, memory)?;
+            self.check_interrupt()?;
+        }
         if let Some((work, left)) = work {
             keys.keep_in(work, role, left);
         }
@@ -354,6 +372,9 @@ impl<'a> Party<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Received, Error> {
         // What cannot be had is known before the table is read.
+        if matches!(self.handover, Handover::Wanted { .. }) {
+            source.check_added_texts()?;
+        }
         let mut work = self.work_dir(job)?;
         let (path, file) = match result {
             Destination::File(path) => (Some(path), Some(Output::create(path, source)?)),
@@ -404,12 +425,19 @@ impl<'a> Party<'a> {
         report.duplicates = counts.duplicates;
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
+        let labels = report.contract.labels.clone();
+        let matched = keys.matched_with(labels.as_ref());
+        if let Some(unreadable) = matched.unreadable() {
+            observer.warning(&format!(
+                "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
+            ));
+        }
         if let Some(mut file) = file {
             match keys.shares() {
                 Some(shares) => file.write_text(|out| shares.write_csv(out))?,
                 None => {
                     observer.writing();
-                    report.rows_written = Some(write_rows(source, keys.matched(), &mut file)?);
+                    report.rows_written = Some(write_rows(source, matched, &mut file)?);
                 }
             }
             self.check_interrupt()?;
@@ -467,6 +495,11 @@ impl Received {
     /// The rows that matched.
     pub fn rows(&self) -> &RowSet {
         self.keys.matched()
+    }
+
+    /// The rows that matched, with the columns that the peer has handed over.
+    pub fn matched(&self) -> Matched<'_> {
+        self.keys.matched_with(self.report.contract.labels.as_ref())
     }
 
     /// The report.

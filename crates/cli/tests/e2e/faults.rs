@@ -19,12 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{ProtocolRequest, Role, Security};
-use vesica_session::{ErrorClass, Job, NoProgress, run_over, split};
+use vesica_session::{ErrorClass, Job, NoProgress, run_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
-use crate::trial::{Dice, Table, name, part, publish, spec, variants};
+use crate::trial::{Dice, Table, name, part, publish, spec, split, variants};
 
 type Variant = (&'static str, Security);
 
@@ -191,7 +191,7 @@ const SHARED: std::ops::Range<u32> = 200..300;
 fn two_buckets(protocol: &'static str) -> u64 {
     let sizes = [OURS, THEIRS].map(|range| range.end - range.start);
     let limit = (spec(protocol).working_bytes)(sizes[0], sizes[1]) - 1;
-    let split = split(spec(protocol), sizes, None, 40, limit).unwrap();
+    let split = split(protocol, sizes, None, 40, limit).unwrap();
     assert_eq!(split.buckets, 2);
     limit
 }
@@ -566,7 +566,7 @@ fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
     let full = (spec(protocol).working_bytes)(rows, rows);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
-        let split = split(spec(protocol), [rows; 2], None, 40, *limit);
+        let split = split(protocol, [rows; 2], None, 40, *limit);
         split.is_some_and(|split| split.buckets >= 4)
     };
     2 * limits.rfind(fits).expect("some limit makes four buckets")

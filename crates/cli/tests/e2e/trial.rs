@@ -10,6 +10,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica::{Registry, Security};
 use vesica_psi::{Reveal, Spec};
+use vesica_session::Split;
 
 /// Every protocol for matches that needs no store, with every security that it runs with.
 pub(crate) fn variants() -> Vec<(&'static str, Security)> {
@@ -32,6 +33,19 @@ pub(crate) fn variants() -> Vec<(&'static str, Security)> {
 pub(crate) fn spec(name: &str) -> &'static Spec {
     let protocol = Registry::standard().get(name);
     protocol.expect("a protocol of this name").spec()
+}
+
+/// How a run over so many items, of so many bits if they are numbers, is cut into buckets.
+pub(crate) fn split(
+    protocol: &str,
+    sizes: [u64; 2],
+    bits: Option<u32>,
+    lambda: u32,
+    memory: u64,
+) -> Option<Split> {
+    vesica_session::split(sizes, lambda, memory, |sizes, lambda| {
+        spec(protocol).working_bytes_of(sizes, bits, lambda)
+    })
 }
 
 /// Name of a variant in tables and messages.
@@ -278,7 +292,7 @@ impl Trial {
         let lambda = dice.pick(&[40, 40, 40, 64]).min(most.unwrap_or(64));
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = full - full / 16;
-        let split = vesica_session::split(spec(protocol), sizes, bits, lambda, limit);
+        let split = split(protocol, sizes, bits, lambda, limit);
         let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));

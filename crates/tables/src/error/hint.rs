@@ -15,6 +15,12 @@ impl Error {
                     None => format!("columns are: {}", list(available)),
                 })
             }
+            ErrorKind::LabelTooLong { needed, .. } => Some(format!(
+                "hand over {needed} bytes or more (--value-width); the peer sees how many"
+            )),
+            ErrorKind::LabelsDiffer => {
+                Some("keep one row of each key, or make a key of more columns".into())
+            }
             ErrorKind::NameTaken => Some("rename it, or take other --rows than all".into()),
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
             ErrorKind::Database { .. } => {

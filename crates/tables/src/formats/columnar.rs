@@ -14,28 +14,58 @@ use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::render;
-use crate::selection::Selection;
+use crate::selection::{Added, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// A field for the column that is added.
-pub(crate) fn added_field(name: &str) -> Field {
-    Field::new(name, DataType::Boolean, false)
+/// The columns that a result of `rows` has besides those of the first file.
+pub(crate) fn added<'a>(first: &Schema, rows: &Selection<'a>) -> Vec<Added<'a>> {
+    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
 }
 
-/// The schema of a result of `rows`: that of the first file, and the column that is added.
+/// A schema with columns more.
+pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
+    let more = added.iter().map(|column| {
+        let data_type = match column.is_text {
+            true => DataType::Utf8,
+            false => DataType::Boolean,
+        };
+        Arc::new(Field::new(&*column.name, data_type, column.is_text))
+    });
+    let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// The schema of a result of `rows`: that of the first file, and the columns that are added.
 pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRef {
-    let Some(name) = rows.added() else {
-        return first.clone();
-    };
-    let fields = first.fields().iter().cloned();
-    let fields: Vec<_> = fields.chain([Arc::new(added_field(name))]).collect();
-    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+    match rows.adds() {
+        true => Arc::new(with_fields(first, &added(first, rows))),
+        false => first.clone(),
+    }
 }
 
-/// The selected rows of a batch under the schema of the result; `None` if there are none. The batch may be of another
-/// file than the first, or of a reader that leaves out metadata.
+/// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
+/// of another file than the first, or of a reader that leaves out metadata.
 pub(crate) fn selected(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let most = rows.rows_at_once();
+    let mut start = 0;
+    while start < batch.num_rows() {
+        let length = most.min(batch.num_rows() - start);
+        if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
+            take(kept)?;
+        }
+        start += length;
+    }
+    Ok(())
+}
+
+/// The selected rows of a batch; `None` if there are none.
+fn selected_at_once(
     batch: &RecordBatch,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
@@ -48,7 +78,7 @@ pub(crate) fn selected(
     let kept = kept.map_err(wrong)?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
     let mut columns = kept.columns().to_vec();
-    columns.extend(rows.added_array(batch.num_rows()));
+    columns.extend(rows.added_arrays(&mask));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map(Some)
         .map_err(wrong)

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::part::Part;
 use crate::records::Records;
@@ -107,13 +108,20 @@ fn copy_part(
     let Some((mut records, byte_order_mark)) = open(part)? else {
         return Ok(());
     };
-    let (has_header, delimiter) = (part.dialect().csv.header, part.dialect().delimiter);
+    let dialect = part.dialect();
+    let has_header = dialect.csv.header;
     if !*begun {
         if byte_order_mark {
             rows.write(out, BYTE_ORDER_MARK)?;
         }
         if has_header {
-            write_record(&records, delimiter, rows.added(), rows, out)?;
+            let taken = |name: &str| {
+                let mut fields = (0..records.len()).map(|i| records.field(i));
+                fields.any(|field| field == name.as_bytes())
+            };
+            let added = rows.added(taken);
+            let names: Vec<_> = added.iter().map(|column| Some(&*column.name)).collect();
+            write_record(&records, dialect, &names, rows, out)?;
         }
         *begun = true;
     }
@@ -121,26 +129,36 @@ fn copy_part(
     while at_row || records.next(false)? {
         at_row = false;
         if rows.next()? {
-            let added = rows.in_both().map(|matches| matches.to_string());
-            write_record(&records, delimiter, added.as_deref(), rows, out)?;
+            let added = rows.added_values();
+            write_record(&records, dialect, &added, rows, out)?;
         }
     }
     Ok(())
 }
 
-/// Writes the present record as it is, with one more field if one is added.
+/// Writes the present record as it is, with more fields if some are added. Null is nothing at all, and an empty text
+/// is quoted.
 fn write_record<R: Read>(
     records: &Records<R>,
-    delimiter: u8,
-    added: Option<&str>,
+    dialect: Dialect,
+    added: &[Option<&str>],
     rows: &mut Selection<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let raw = records.raw();
-    let Some(field) = added else {
+    if added.is_empty() {
         return rows.write_line(out, raw);
-    };
+    }
     let (body, _) = strip_terminator(raw);
-    let end = &raw[body.len()..];
-    rows.write_line(out, &[body, &[delimiter], field.as_bytes(), end].concat())
+    // A line may end in a bare CR, at the end of a file.
+    let body = body.strip_suffix(b"\r").unwrap_or(body);
+    let mut line = body.to_vec();
+    for field in added {
+        line.push(dialect.delimiter);
+        if let Some(text) = field {
+            dialect.put_field(text, &mut line);
+        }
+    }
+    line.extend_from_slice(&raw[body.len()..]);
+    rows.write_line(out, &line)
 }

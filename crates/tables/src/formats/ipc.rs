@@ -152,9 +152,7 @@ pub(crate) fn selected(
         let mut copy_part = || {
             let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
             while let Some(batch) = batches.next()? {
-                if let Some(kept) = columnar::selected(&batch, schema, rows)? {
-                    take(kept)?;
-                }
+                columnar::selected(&batch, schema, rows, &mut take)?;
             }
             Ok(())
         };

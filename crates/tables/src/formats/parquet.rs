@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::root_as_message;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::arrow::{ProjectionMask, encode_arrow_schema};
-use parquet::basic::{Compression, Repetition, Type as PhysicalType, ZstdLevel};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Selection, Watched};
+use crate::selection::{Added, Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::wanted::Wanted;
@@ -175,9 +175,7 @@ fn selected(
             let metadata = metadata(part)?;
             let mut reader = reader(part, &metadata, None)?;
             while let Some(batch) = next(&mut reader)? {
-                if let Some(kept) = columnar::selected(&batch, schema, rows)? {
-                    take(kept)?;
-                }
+                columnar::selected(&batch, schema, rows, &mut take)?;
             }
             Ok(())
         };
@@ -191,7 +189,8 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
     let failure = out.failure();
     let schema = columnar::result_schema(first.schema(), &rows);
-    let options = writer_options(first.metadata(), rows.added())?;
+    let added = columnar::added(first.schema(), &rows);
+    let options = writer_options(first.metadata(), &added)?;
     let mut writer =
         failure.watch(|| ArrowWriter::try_new_with_options(out, schema.clone(), options))?;
     selected(parts, &schema, &mut rows, |kept| {
@@ -239,15 +238,18 @@ const ARROW_SCHEMA: &str = "ARROW:schema";
 /// The schema in Spark's own words, which it believes rather than the file's.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// The schema, metadata and compression of `source`, with a column of truth values more if `added` names one.
-fn writer_options(source: &ParquetMetaData, added: Option<&str>) -> Result<ArrowWriterOptions> {
+/// The schema, metadata and compression of `source`, with the columns that are added.
+fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<ArrowWriterOptions> {
     let file = source.file_metadata();
     let mut entries = file.key_value_metadata().cloned().unwrap_or_default();
-    if let Some(name) = added {
+    if !added.is_empty() {
         entries.retain_mut(|entry| match entry.key.as_str() {
             SPARK_SCHEMA => false,
             ARROW_SCHEMA => {
-                entry.value = entry.value.as_deref().and_then(|old| with_field(old, name));
+                entry.value = entry
+                    .value
+                    .as_deref()
+                    .and_then(|old| with_fields(old, added));
                 entry.value.is_some()
             }
             _ => true,
@@ -279,38 +281,44 @@ fn writer_options(source: &ParquetMetaData, added: Option<&str>) -> Result<Arrow
         return Ok(options);
     }
     let schema = match added {
-        Some(name) => call(|| with_column(schema, name))?,
-        None => schema.clone(),
+        [] => schema.clone(),
+        added => call(|| with_columns(schema, added))?,
     };
     Ok(options.with_parquet_schema(schema))
 }
 
-/// A schema with a column of truth values more.
-fn with_column(schema: &SchemaDescriptor, name: &str) -> ParquetResult<SchemaDescriptor> {
-    let column = Type::primitive_type_builder(name, PhysicalType::BOOLEAN)
-        .with_repetition(Repetition::REQUIRED)
-        .build()?;
+/// A schema with columns more.
+fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult<SchemaDescriptor> {
     let root = schema.root_schema();
     let mut columns = root.get_fields().to_vec();
-    columns.push(Arc::new(column));
+    for column in added {
+        let (physical, logical, repetition) = match column.is_text {
+            true => (
+                PhysicalType::BYTE_ARRAY,
+                Some(LogicalType::String),
+                Repetition::OPTIONAL,
+            ),
+            false => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
+        };
+        let column = Type::primitive_type_builder(&column.name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition)
+            .build()?;
+        columns.push(Arc::new(column));
+    }
     let root = Type::group_type_builder(root.name())
         .with_fields(columns)
         .build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// An embedded Arrow schema with a column of truth values more; `None` if it cannot be read.
-fn with_field(embedded: &str, name: &str) -> Option<String> {
+/// An embedded Arrow schema with columns more; `None` if it cannot be read.
+fn with_fields(embedded: &str, added: &[Added<'_>]) -> Option<String> {
     let message = decode_schema(embedded)?;
     let message = root_as_message(&message).ok()?;
     let schema = message.header_as_schema()?;
     let schema = catching(|| try_fb_to_schema(schema)).ok()?.ok()?;
-    let fields = schema.fields().iter().cloned();
-    let fields: Vec<_> = fields
-        .chain([Arc::new(columnar::added_field(name))])
-        .collect();
-    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
-    Some(encode_arrow_schema(&schema))
+    Some(encode_arrow_schema(&columnar::with_fields(&schema, added)))
 }
 
 /// The message in the text of an embedded Arrow schema.
