@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal,
-    Role, Security,
+    Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT, ProtocolRequest,
+    Registry, Resume, Reveal, Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod memory;
 mod observer;
 mod options;
 mod party;
