@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT, ProtocolRequest,
-    Registry, Resume, Reveal, Role, Security,
+    DealerRequest, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT,
+    OfflineTerms, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -138,7 +138,25 @@ fn session(seeds: &Seeds) -> Result<()> {
         let script = [&[ours], &length[..], &bytes, &end].concat();
         seeds.put("agree", name, &script)?;
     }
-    let fingerprint = Fingerprint::of_public_key(b"a key").to_string();
+    let peer = Fingerprint::of_public_key(b"a key");
+    for (name, role, key_bits) in [
+        ("numbers", Role::Receiver, Some(32)),
+        ("any-keys", Role::Sender, None),
+    ] {
+        let request = DealerRequest {
+            role,
+            terms: OfflineTerms {
+                protocol: "ole-dealer".into(),
+                lambda: 40,
+                key_bits,
+                receiver_size: 1000,
+                sender_size: 20,
+            },
+            peer,
+        };
+        seeds.put("request", name, &request.encode())?;
+    }
+    let fingerprint = peer.to_string();
     seeds.put("fingerprint", "lower", fingerprint.as_bytes())?;
     let spaced = format!(" {}\n", fingerprint.to_ascii_uppercase());
     seeds.put("fingerprint", "upper", spaced.as_bytes())?;

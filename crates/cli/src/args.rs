@@ -333,6 +333,17 @@ impl Bench {
         Ok(found.transpose()?)
     }
 
+    /// What carries the frames of a run, whose correlations come from a dealer if `is_dealt`.
+    pub(crate) fn transport(&self, is_dealt: bool) -> Result<Carrier, Failure> {
+        match (self.transport, is_dealt) {
+            (Some(Carrier::Tcp), true) => Err(Failure::usage(
+                "a dealer's halves are for two identities, which --transport tcp has not",
+            )),
+            (transport, false) => Ok(transport.unwrap_or(Carrier::Tcp)),
+            (_, true) => Ok(Carrier::Tls),
+        }
+    }
+
     /// The bits of items that are numbers; there are enough of those for both sets.
     pub(crate) fn key_bits(&self) -> Result<Option<u32>, Failure> {
         let sizes = [self.receiver_size, self.sender_size].map(Option::unwrap_or_default);
@@ -517,10 +528,10 @@ pub(crate) struct Bench {
     /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
-    /// What carries the frames
-    #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
-    pub(crate) transport: Carrier,
-    /// What the parties are; threads share one memory peak, which is then not given
+    /// What carries the frames; TCP if not given, and always TLS with a dealer, whose halves are for two identities
+    #[arg(long, value_enum)]
+    transport: Option<Carrier>,
+    /// What the parties are, and a dealer; threads share one memory peak, which is then not given
     #[arg(long, value_enum, default_value_t = Parties::Processes)]
     pub(crate) parties: Parties,
     /// The best version of the arithmetic that may run
@@ -594,9 +605,9 @@ impl Kernels {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Parties {
-    /// Two processes
+    /// Processes
     Processes,
-    /// Two threads of one process, each pinned to a core
+    /// Threads of one process, those of the parties pinned to a core each
     Threads,
 }
 

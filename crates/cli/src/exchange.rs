@@ -20,35 +20,43 @@ use crate::signals::{self, Signals};
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
-    let (table, link, output) = (&options.table, &options.link, options.output.as_deref());
-    let handover = || {
-        if options.take_values && options.rows == Some(Rows::Rest) {
-            return Err(Failure::usage("--take-values is for rows that match"));
-        }
-        link.handover(Role::Receiver, options.take_values)
-    };
-    recorded(Role::Receiver, table, link, output, options.rows, handover)
+    recorded(&Side {
+        role: Role::Receiver,
+        table: &options.table,
+        link: &options.link,
+        output: options.output.as_deref(),
+        rows: options.rows,
+        take_values: options.take_values,
+    })
 }
 
 pub(crate) fn send(options: &Send) -> Result<(), Failure> {
-    let (table, link, output) = (&options.table, &options.link, options.output.as_deref());
-    let handover = || link.handover(Role::Sender, false);
-    recorded(Role::Sender, table, link, output, options.rows, handover)
+    recorded(&Side {
+        role: Role::Sender,
+        table: &options.table,
+        link: &options.link,
+        output: options.output.as_deref(),
+        rows: options.rows,
+        take_values: false,
+    })
+}
+
+/// What one side asks for.
+struct Side<'a> {
+    role: Role,
+    table: &'a Table,
+    link: &'a Meeting,
+    output: Option<&'a Path>,
+    rows: Option<Rows>,
+    take_values: bool,
 }
 
 /// A run with its report.
-fn recorded(
-    role: Role,
-    table: &Table,
-    link: &Meeting,
-    output: Option<&Path>,
-    rows: Option<Rows>,
-    handover: impl FnOnce() -> Result<Handover, Failure>,
-) -> Result<(), Failure> {
-    let mut record = Record::open(role, table, link, output)?;
-    let destination = destination(role, link, output);
+fn recorded(side: &Side<'_>) -> Result<(), Failure> {
+    let mut record = Record::open(side.role, side.table, side.link, side.output)?;
+    let destination = destination(side.role, side.link, side.output);
     let ran = destination.and_then(|output| {
-        let report = run(role, table, link, output, rows, &mut record, handover()?)?;
+        let report = run(side, output, &mut record)?;
         Ok((output, report))
     });
     let (output, report) = match ran {
@@ -92,15 +100,19 @@ fn destination<'a>(
     }
 }
 
-fn run(
-    role: Role,
-    table: &Table,
-    link: &Meeting,
-    output: Option<&Path>,
-    rows: Option<Rows>,
-    record: &mut Record<'_>,
-    handover: Handover,
-) -> Result<Report, Failure> {
+fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Result<Report, Failure> {
+    let Side {
+        role,
+        table,
+        link,
+        rows,
+        take_values,
+        ..
+    } = *side;
+    let handover = link.handover(role, take_values)?;
+    if take_values && rows == Some(Rows::Rest) {
+        return Err(Failure::usage("--take-values is for rows that match"));
+    }
     if let Some(output) = output {
         if same_file(&link.identity, output) {
             return Err(Failure::usage(

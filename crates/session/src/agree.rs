@@ -9,7 +9,7 @@ use vesica_psi::{Params, Protocol, Reveal, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
-use crate::codec::bad;
+use crate::codec::{bad, offers_at_most};
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
 use crate::{
@@ -181,14 +181,8 @@ fn exchange(
     if let Some(most) = spec.max_lambda_of(sizes, contract.key_bits)
         && lambda > most
     {
-        return Err(WireError::limit(
-            Limit::Security,
-            format!(
-                "{} offers at most {} bits of statistical security for these sizes",
-                spec.name,
-                most.saturating_sub(lambda - contract.lambda),
-            ),
-        ));
+        let most = most.saturating_sub(lambda - contract.lambda);
+        return Err(offers_at_most(spec, contract.key_bits, most));
     }
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;

@@ -36,12 +36,12 @@ pub struct Split {
 /// `working_bytes` is what the run of a bucket takes, by the sizes of the receiver's and the sender's items in it and its
 /// bits of statistical security. Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
 pub fn split(
-    sizes: [u64; 2],
+    [receiver_size, sender_size]: [u64; 2],
     lambda: u32,
     memory: u64,
     working_bytes: impl Fn([u64; 2], u32) -> u64,
 ) -> Option<Split> {
-    splits(sizes, lambda, working_bytes)
+    splits([receiver_size, sender_size], lambda, working_bytes)
         .find_map(|(split, bytes)| (bytes <= memory).then_some(split))
 }
 
@@ -73,8 +73,7 @@ fn splits(
                 sender: capacity(sender_size),
             };
             let lambda = lambda_of_bucket(lambda, buckets);
-            let bytes = working_bytes([split.receiver, split.sender], lambda);
-            (split, bytes)
+            (split, working_bytes([split.receiver, split.sender], lambda))
         })
 }
 
@@ -281,11 +280,9 @@ mod tests {
     #[test]
     fn a_run_is_cut_until_it_fits_and_no_further_than_is_worth_it() {
         let spec = |name| Registry::standard().get(name).unwrap().spec();
-        let split_of = |name, sizes, memory| {
-            split(sizes, 40, memory, |sizes, lambda| {
-                spec(name).working_bytes_of(sizes, None, lambda)
-            })
-        };
+        let working_bytes =
+            |name| move |sizes, lambda| spec(name).working_bytes_of(sizes, None, lambda);
+        let split_of = |name, sizes, memory| split(sizes, 40, memory, working_bytes(name));
         let dh = |n_r, n_s, memory| split_of("dh", [n_r, n_s], memory);
         assert_eq!(
             dh(1000, 2000, u64::MAX),
@@ -310,8 +307,7 @@ mod tests {
             }
         }
         assert_eq!(dh(1000, 1000, 1), None);
-        let bytes = |sizes, lambda| spec("dh").working_bytes_of(sizes, None, lambda);
-        let least = least_memory([1000; 2], 40, bytes).unwrap();
+        let least = least_memory([1000; 2], 40, working_bytes("dh")).unwrap();
         assert!(dh(1000, 1000, least).is_some() && dh(1000, 1000, least - 1).is_none());
         assert_eq!(dh(u64::MAX, u64::MAX, 1 << 40), None);
         assert_eq!(dh(0, 0, 0).map(|s| s.buckets), Some(1));

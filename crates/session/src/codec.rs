@@ -1,6 +1,7 @@
 //! Strict, bounded reading and writing of handshake messages, and the errors of it.
 
-use vesica_wire::{Error, Misbehaviour};
+use vesica_psi::Spec;
+use vesica_wire::{Error, Limit, Misbehaviour};
 
 /// Takes values off the front of a message of the peer.
 pub(crate) struct Reader<'a> {
@@ -103,5 +104,20 @@ pub(crate) fn differ(
         field,
         ours: ours.to_string(),
         theirs: theirs.to_string(),
+    }
+}
+
+/// The error of a protocol that offers no more than `most` bits of statistical security.
+pub(crate) fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> Error {
+    let offers = format!(
+        "{} offers at most {most} bits of statistical security for these sizes",
+        spec.name
+    );
+    match spec.exact.is_some() && spec.compares(key_bits).is_none() {
+        true => {
+            let why = "keys that are not numbers are hashed, and longer hashes do not fit";
+            Error::limit(Limit::Keys, format!("{offers}: {why}"))
+        }
+        false => Error::limit(Limit::Security, offers),
     }
 }

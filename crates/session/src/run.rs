@@ -133,6 +133,9 @@ pub fn run_set_over(
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
+    if agreement.contract.offline.is_some() {
+        channel.begin_phase("store");
+    }
     let stored = job.offline.as_ref().map(|store| {
         let taken = store.take(&agreement.contract, &job.purpose(items, peer));
         taken.inspect_err(|_| {

@@ -112,7 +112,7 @@ impl Stored {
         memory: u64,
     ) -> Result<(), Error> {
         let Place::Memory { keys, .. } = &self.place else {
-            return Err(vesica_session::Error::Run(labels_need_memory()).into());
+            return Err(vesica_session::Error::Run(labels_need_memory(&self.counts)).into());
         };
         let bytes = terms.bytes as usize;
         check_memory(self.counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
@@ -208,9 +208,10 @@ pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
 }
 
 /// Why no columns are handed over with keys on the disk: they would have to go there too.
-fn labels_need_memory() -> WireError {
+fn labels_need_memory(counts: &Counts) -> WireError {
+    let enough = Some(2 * counts.bytes_in_memory());
     let reason = "columns are handed over with keys that fit into memory";
-    WireError::limit(Limit::Memory { enough: None }, reason)
+    WireError::limit(Limit::Memory { enough }, reason)
 }
 
 /// Refuses labels of so many bytes for so many keys that take more than `memory`.
@@ -219,7 +220,7 @@ fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> 
     if needed <= memory {
         return Ok(());
     }
-    // Half of what a bucket has is for keys, and as much for what goes with them.
+    // As much as for keys, which is half of what a bucket has.
     let enough = Some(needed.saturating_mul(2));
     let reason = format!("the columns handed over with {items} keys take {needed} bytes");
     Err(WireError::limit(Limit::Memory { enough }, reason))
@@ -256,7 +257,7 @@ impl KeySet for Stored {
             && self.labels.is_none()
         {
             if matches!(self.place, Place::Disk { .. }) {
-                return Err(labels_need_memory());
+                return Err(labels_need_memory(&self.counts));
             }
             check_memory(self.counts.items, terms.bytes as usize, self.label_memory)?;
         }

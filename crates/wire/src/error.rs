@@ -124,6 +124,8 @@ pub enum Limit {
     Size,
     /// The statistical security that the protocol can offer.
     Security,
+    /// The length of what the protocol can compare: hashes of so many keys are longer.
+    Keys,
     /// What the protocol can compute over sets that do not fit into memory.
     Reveal {
         /// Bytes for both sets at once that would do.

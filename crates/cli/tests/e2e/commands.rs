@@ -452,6 +452,35 @@ fn bench_between_pinned_threads() {
 }
 
 #[test]
+fn bench_with_a_dealer() {
+    let place = Place::new();
+    let words = "bench --protocol ole --offline dealer --receiver-size 60 --sender-size 90 --items 24 --runs 1 --json";
+    for parties in ["processes", "threads"] {
+        let ended = place.run(&format!("{words} --parties {parties}"));
+        ended.expect_success();
+        assert!(ended.err.is_empty(), "{}", ended.err);
+        let result: Value = serde_json::from_str(ended.text()).unwrap();
+        assert_eq!(result["protocol"], "ole-dealer");
+        assert_eq!(result["matches"], 30);
+        let phases = result["phases"].as_array().unwrap().iter();
+        let phases: Vec<&str> = phases
+            .map(|phase| phase["phase"].as_str().unwrap())
+            .collect();
+        assert_eq!(phases[..2], ["dealing", "store"], "{phases:?}");
+        let bytes = |key: &str| result["bytes"][key].as_u64().unwrap();
+        // A seed for the sender; the receiver's values as well.
+        assert!(bytes("dealer_to_sender") < 200 && bytes("dealer_to_receiver") > 1000);
+        let seconds = |key: &str| result["seconds"][key].as_f64().unwrap();
+        assert!(seconds("offline") > 0.0 && seconds("online") > 0.0);
+        let has_memory = result["peak_memory_bytes"]["dealer"].is_u64();
+        assert_eq!(has_memory, parties == "processes");
+    }
+    place
+        .run(&format!("{words} --transport tcp"))
+        .expect_failure(2, "two identities");
+}
+
+#[test]
 fn bench_for_people() {
     let place = Place::new();
     let words = "bench --protocol compact-dh --receiver-size 10 --sender-size 1 --runs 1";
