@@ -249,16 +249,19 @@ fn words(count: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// As random-band encodings have it: 2^14 rows, bands of 448, values of 128 bits.
+/// As random-band encodings have it: 2^14 rows, bands of 448 at random starts, sorted by word; values of 128 bits.
 fn bands(c: &mut Criterion) {
     let (n, columns) = (1usize << 14, 17141);
-    let frames: Vec<u32> = (0..n)
-        .map(|i| (i * (columns - 448) / n / 64) as u32)
+    let mut starts: Vec<usize> = words(n)
+        .map(|word| ((word >> 32) as usize * (columns - 448)) >> 32)
         .collect();
-    let mut bits = words(7 * n);
-    let rows: Vec<band::Row> = (0..n)
-        .map(|i| {
-            let shift = i * (columns - 448) / n % 64;
+    starts.sort_by_key(|start| start / 64);
+    let frames: Vec<u32> = starts.iter().map(|start| (start / 64) as u32).collect();
+    let mut bits = words(8 * n).skip(n);
+    let rows: Vec<band::Row> = starts
+        .iter()
+        .map(|start| {
+            let shift = start % 64;
             let mut row = [0; 8];
             for word in 0..7 {
                 let bits = bits.next().expect("seven words per row");

@@ -62,6 +62,32 @@ fn map(size: usize) -> *mut u8 {
     }
 }
 
+/// Gives a large block another size: where it is, or by moving its pages to a new place. Null if there is no
+/// memory; the block stays as it was then.
+///
+/// # Safety
+/// The block was made here, for `size` bytes, and nothing else uses it.
+#[cfg(target_os = "linux")]
+unsafe fn remap(block: *mut u8, size: usize, new_size: usize) -> *mut u8 {
+    let (Some(old), Some(new)) = (mapped(size), mapped(new_size)) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: the old mapping is the caller's. What the second call replaces is a mapping that nothing uses yet. If
+    // that call fails, it may have unmapped this already, and so it is left alone: it has no pages.
+    unsafe {
+        if libc::mremap(block.cast(), old, new, 0) != libc::MAP_FAILED {
+            return block;
+        }
+        let place = map(new_size);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        if place.is_null() || libc::mremap(block.cast(), old, new, flags, place) == libc::MAP_FAILED
+        {
+            return std::ptr::null_mut();
+        }
+        place
+    }
+}
+
 // SAFETY: large layouts are mapped and unmapped here, all others are the system's; a layout is large or
 // not by its size and alignment alone, which are the same when it is freed.
 unsafe impl GlobalAlloc for HugePages {
@@ -97,6 +123,11 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        #[cfg(target_os = "linux")]
+        if is_large(layout) && new_size >= LARGE {
+            // SAFETY: `map` or `remap` made this block for its size.
+            return unsafe { remap(block, layout.size(), new_size) };
+        }
         #[cfg(target_os = "linux")]
         if is_large(layout) || new_size >= LARGE {
             // SAFETY: the caller promises that the new size is valid for the alignment, and that the
@@ -152,6 +183,52 @@ mod tests {
             assert!(block.addr().is_multiple_of(1 << 16));
             assert!((0..6 << 20).all(|i| *block.add(i) == 0));
             HugePages.dealloc(block, large);
+        }
+    }
+
+    /// A field of this process's `/proc/self/status`, in bytes.
+    #[cfg(target_os = "linux")]
+    fn status(field: &str) -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        let kilobytes = line.split_whitespace().nth(1).unwrap();
+        kilobytes.parse::<usize>().unwrap() << 10
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_blocks_move_without_a_copy() {
+        let size = 64 << 20;
+        let layout = Layout::from_size_align(size, 16).unwrap();
+        // SAFETY: every block is written and read within its layout, and freed once with it. The neighbour is
+        // mapped where nothing is.
+        unsafe {
+            let block = HugePages.alloc(layout);
+            block.write_bytes(3, size);
+            *block = 1;
+            *block.add(size - 1) = 2;
+            let neighbour = libc::mmap(
+                block.add(size).cast(),
+                4096,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            // The peak so far is forgotten.
+            std::fs::write("/proc/self/clear_refs", "5").unwrap();
+            let before = status("VmRSS:");
+            let moved = HugePages.realloc(block, layout, 2 * size);
+            assert!(status("VmHWM:") < before + size / 2);
+            assert!(moved != block && moved.addr().is_multiple_of(HUGE));
+            assert_eq!([*moved, *moved.add(1), *moved.add(size - 1)], [1, 3, 2]);
+            assert_eq!([*moved.add(size), *moved.add(2 * size - 1)], [0, 0]);
+            let grown = Layout::from_size_align(2 * size, 16).unwrap();
+            let shrunk = HugePages.realloc(moved, grown, size / 2);
+            assert_eq!(shrunk, moved);
+            assert_eq!([*moved, *moved.add(size / 2 - 1)], [1, 3]);
+            HugePages.dealloc(shrunk, Layout::from_size_align(size / 2, 16).unwrap());
+            libc::munmap(neighbour, 4096);
         }
     }
 

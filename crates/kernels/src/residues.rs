@@ -57,8 +57,8 @@ macro_rules! versions {
                 portable($($arg),*)
             }
             first_version!(backend:
-                "x86_64" if available512(backend) => avx512($($arg),*);
-                "x86_64" if available(backend) => avx2($($arg),*);
+                "x86_64" if $crate::residues::available512(backend) => avx512($($arg),*);
+                "x86_64" if $crate::residues::available(backend) => avx2($($arg),*);
                 else portable($($arg),*)
             )
         }

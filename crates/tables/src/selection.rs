@@ -16,6 +16,7 @@ use crate::options::Rows;
 const ADDED_BYTES: usize = 16 << 20;
 
 /// Which rows to keep, as a pass over the table asks for them.
+#[derive(Clone)]
 pub(crate) struct Selection<'a> {
     matched: Matched<'a>,
     rows: Rows,

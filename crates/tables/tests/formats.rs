@@ -15,10 +15,11 @@ use bytes::Bytes;
 use common::*;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use std::io::Cursor;
-use vesica_tables::{Format, KeySpec, Keys, Source, SourceOptions, check};
+use vesica_tables::{Format, KeySpec, Keys, RowSet, Source, SourceOptions, check, write_rows_to};
 
 /// Items of a one-column table of this array in each columnar format.
 fn items_of(array: ArrayRef) -> Keys {
@@ -361,6 +362,63 @@ fn lists_over_many_pages_are_copied() {
             let expected = filter_record_batch(&batch, &every_third).unwrap();
             assert_eq!(kept.columns(), expected.columns());
         }
+    }
+}
+
+#[test]
+fn what_has_no_match_is_not_read() {
+    // Four row groups of three pages; of the text, only what has a match can be read.
+    let (group, page) = (3 << 14, 1 << 14);
+    let n = 4 * group;
+    let texts = (0..n).map(|i| format!("text number {i}"));
+    let batch = batch(&[
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(0..n as i64)) as ArrayRef,
+        ),
+        ("text", Arc::new(StringArray::from_iter_values(texts))),
+    ]);
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let properties = WriterProperties::builder()
+            .set_writer_version(version)
+            .set_dictionary_enabled(false)
+            .set_compression(Compression::SNAPPY)
+            .set_write_batch_size(page)
+            .set_data_page_row_count_limit(page)
+            .set_max_row_group_row_count(Some(group));
+        let mut file = parquet_with(&batch, properties);
+        let metadata = ParquetMetaDataReader::new()
+            .with_page_index_policy(PageIndexPolicy::Required)
+            .parse_and_finish(&Bytes::from(file.clone()))
+            .unwrap();
+        let kept = |i: usize| i / page == 1 || i / page == 9;
+        let mut damaged = 0;
+        for g in 0..4 {
+            let index = metadata.page_index_for_row_group(g);
+            let locations = index.offset_index(1).unwrap().page_locations();
+            assert_eq!(locations.len(), 3);
+            for (p, location) in locations.iter().enumerate() {
+                if !kept((3 * g + p) * page) {
+                    let end = (location.offset + i64::from(location.compressed_page_size)) as usize;
+                    file[end - 1000..end].fill(0xff);
+                    damaged += 1;
+                }
+            }
+        }
+        assert_eq!(damaged, 10);
+        let source = source("t.parquet", file);
+        let out = filtered(&source, "id", |i| kept(i) && i % 5 == 0);
+        let out = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out))
+            .and_then(|builder| builder.build())
+            .unwrap();
+        let out = concat(out.map(Result::unwrap), &batch.schema());
+        let expected: BooleanArray = (0..n).map(|i| Some(kept(i) && i % 5 == 0)).collect();
+        let expected = filter_record_batch(&batch, &expected).unwrap();
+        assert_eq!(out.columns(), expected.columns());
+        // The rest cannot be read.
+        let mut rows = RowSet::none(n as u64);
+        rows.insert(0);
+        assert!(write_rows_to(&source, &rows, &mut Vec::new()).is_err());
     }
 }
 

@@ -11,13 +11,16 @@
 //! after its own first bit.
 //!
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
-//! four slots, so that a row of 512 columns takes 128 additions. With GFNI, eight slots and one byte of all of
+//! four slots, so that a row of 512 columns takes 128 additions. With AVX2, the tables are of single bytes, and
+//! one shuffle looks up the same byte of sixteen rows in two tables. With GFNI, eight slots and one byte of all of
 //! them are an 8×8 bit matrix instead, and one instruction multiplies eight such matrices by the same byte of
-//! eight rows. Without GFNI the addresses that are read in the tables are the rows' own bits.
+//! eight rows. In the portable version the addresses that are read in the tables are the rows' own bits.
 
-mod portable;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
 
 use std::ops::Range;
 
@@ -40,7 +43,8 @@ pub struct Singular;
 /// The version that `backend` stands for on this machine.
 pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
-        "x86_64" if x86::available(backend) => "avx512-gfni";
+        "x86_64" if avx512::available(backend) => "avx512-gfni";
+        "x86_64" if avx2::available(backend) => "avx2";
         else "portable"
     )
 }
@@ -48,18 +52,31 @@ pub fn backend_name(backend: Backend) -> &'static str {
 macro_rules! dispatch {
     ($backend:ident, $call:ident($($arg:expr),*)) => {
         first_version!($backend:
-            "x86_64" if x86::available($backend) => x86::$call($($arg),*);
+            "x86_64" if avx512::available($backend) => avx512::$call($($arg),*);
+            "x86_64" if avx2::available($backend) => avx2::$call($($arg),*);
             else portable::$call($($arg),*)
         )
     };
 }
 
-/// The pivots whose columns lie in the current word.
+/// The pivots whose columns lie in the current word: of each column, and of one more that never has a pivot,
+/// since a word that is 0 has [`WORD`] trailing zeros. All is 0 where there is none.
+///
+/// Each row is a cache line.
+#[repr(C, align(64))]
 struct Block<const W: usize> {
-    /// Word 0 of the pivot of each column, 0 where there is none.
-    lead: [u64; WORD],
-    rows: [Row; WORD],
-    values: [[u64; W]; WORD],
+    rows: [Row; WORD + 1],
+    values: [[u64; W]; WORD + 1],
+    /// Word 0 of each row.
+    lead: [u64; WORD + 1],
+}
+
+impl<const W: usize> Block<W> {
+    const EMPTY: Self = Block {
+        rows: [[0; 8]; WORD + 1],
+        values: [[0; W]; WORD + 1],
+        lead: [0; WORD + 1],
+    };
 }
 
 /// Equations in echelon form. Build time depends on the rows, not on the values.
@@ -83,11 +100,7 @@ impl<const W: usize> System<W> {
         System {
             backend,
             columns,
-            block: Box::new(Block {
-                lead: [0; WORD],
-                rows: [[0; 8]; WORD],
-                values: [[0; W]; WORD],
-            }),
+            block: Box::new(Block::EMPTY),
             carried: Vec::new(),
             rows: Vec::with_capacity(padded),
             values: Vec::with_capacity(padded),
@@ -99,7 +112,7 @@ impl<const W: usize> System<W> {
     /// column in excess of the number of equations. If they do not suffice, the given equations are
     /// dependent.
     pub fn begin(&mut self, free: Vec<[u64; W]>) {
-        self.block.lead = [0; WORD];
+        *self.block = Block::EMPTY;
         self.carried.clear();
         self.rows.clear();
         self.values.clear();
@@ -172,9 +185,9 @@ impl<const W: usize> System<W> {
                     };
                 }
             }
-            self.rows.extend_from_slice(&self.block.rows);
-            self.values.extend_from_slice(&self.block.values);
-            self.block.lead = [0; WORD];
+            self.rows.extend_from_slice(&self.block.rows[..WORD]);
+            self.values.extend_from_slice(&self.block.values[..WORD]);
+            *self.block = Block::EMPTY;
             let (rows, values): (Vec<Row>, Vec<[u64; W]>) = self.carried.drain(..).unzip();
             self.eliminate(&rows, &values)?;
         }

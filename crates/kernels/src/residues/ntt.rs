@@ -9,7 +9,7 @@
 //!
 //! The values come in bit-reversed order. Time and addresses do not depend on them.
 
-use super::{Modulus, available, available512};
+use super::Modulus;
 use crate::Backend;
 use crate::backend::first_version;
 

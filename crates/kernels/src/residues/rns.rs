@@ -4,7 +4,7 @@
 //! Time and addresses do not depend on the residues.
 
 use super::ntt::{Factor, below, times};
-use super::{Modulus, available, available512, low};
+use super::{Modulus, low};
 use crate::Backend;
 use crate::backend::first_version;
 

@@ -160,13 +160,15 @@ pub(super) unsafe fn transpose_narrow(columns: &[u8], rows: &mut [u128]) {
         // quarters[w][i]: columns 32w … 32w + 31 of row i.
         let mut quarters = [[0u32; 128]; 4];
         for (w, quarter) in quarters.iter_mut().enumerate() {
-            let half = |column: usize| -> __m128i {
-                let bytes = &columns[column * stride + 16 * block..][..16];
-                // SAFETY: the slice has 16 readable bytes.
-                unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-            };
-            let loaded = from_fn(|c| _mm256_set_m128i(half(32 * w + 16 + c), half(32 * w + c)));
-            for (p, mut bytes) in transpose_bytes_narrow(loaded).into_iter().enumerate() {
+            let mut bytes = [_mm256_setzero_si256(); 16];
+            for (c, to) in bytes.iter_mut().enumerate() {
+                let low = &columns[(32 * w + c) * stride + 16 * block..][..16];
+                let high = &columns[(32 * w + 16 + c) * stride + 16 * block..][..16];
+                // SAFETY: both slices have 16 readable bytes.
+                *to = unsafe { _mm256_loadu2_m128i(high.as_ptr().cast(), low.as_ptr().cast()) };
+            }
+            transpose_bytes_narrow(&mut bytes);
+            for (p, mut bytes) in bytes.into_iter().enumerate() {
                 for bit in (0..8).rev() {
                     quarter[8 * p + bit] = _mm256_movemask_epi8(bytes) as u32;
                     bytes = _mm256_slli_epi16::<1>(bytes);
@@ -174,39 +176,24 @@ pub(super) unsafe fn transpose_narrow(columns: &[u8], rows: &mut [u128]) {
             }
         }
         for (i, row) in rows.iter_mut().enumerate() {
-            let [a, b, c, d] = quarters.map(|quarter| u128::from(quarter[i]));
+            // Not by `quarters.map`, which would copy all of it for every row.
+            let [a, b, c, d] = [0, 1, 2, 3].map(|w| u128::from(quarters[w][i]));
             *row = a | b << 32 | c << 64 | d << 96;
         }
     }
 }
 
-/// Byte c of each half of result p becomes byte p of that half of value c.
+/// Byte c of each half of value p becomes byte p of that half of value c: a step makes the highest bit of a byte's
+/// value the lowest of its place.
+// No closures: they are called by code without AVX2, and so not inlined.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transpose_bytes_narrow(v: [__m256i; 16]) -> [__m256i; 16] {
-    let eight: [[_; 8]; 2] = [
-        from_fn(|i| _mm256_unpacklo_epi8(v[2 * i], v[2 * i + 1])),
-        from_fn(|i| _mm256_unpackhi_epi8(v[2 * i], v[2 * i + 1])),
-    ];
-    let four: [[_; 4]; 4] = from_fn(|p| {
-        let v = &eight[p / 2];
-        from_fn(|i| match p % 2 {
-            0 => _mm256_unpacklo_epi16(v[2 * i], v[2 * i + 1]),
-            _ => _mm256_unpackhi_epi16(v[2 * i], v[2 * i + 1]),
-        })
-    });
-    let two: [[_; 2]; 8] = from_fn(|p| {
-        let v = &four[p / 2];
-        from_fn(|i| match p % 2 {
-            0 => _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
-            _ => _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]),
-        })
-    });
-    from_fn(|p| {
-        let v = &two[p / 2];
-        match p % 2 {
-            0 => _mm256_unpacklo_epi64(v[0], v[1]),
-            _ => _mm256_unpackhi_epi64(v[0], v[1]),
+fn transpose_bytes_narrow(v: &mut [__m256i; 16]) {
+    for _ in 0..4 {
+        let from = *v;
+        for i in 0..8 {
+            v[2 * i] = _mm256_unpacklo_epi8(from[i], from[i + 8]);
+            v[2 * i + 1] = _mm256_unpackhi_epi8(from[i], from[i + 8]);
         }
-    })
+    }
 }

@@ -11,7 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ParquetRecordBatchReaderBuilder, RowSelector,
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::arrow::{ProjectionMask, encode_arrow_schema};
@@ -32,6 +32,8 @@ use crate::selection::{Added, Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::wanted::Wanted;
+
+type Builder = ParquetRecordBatchReaderBuilder<Handle>;
 
 const BATCH_ROWS: usize = 8192;
 
@@ -120,21 +122,65 @@ fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize
     Ok(())
 }
 
+/// A reader of what `choose` leaves of the columns and rows.
 fn reader(
     part: &Part,
     metadata: &ArrowReaderMetadata,
-    columns: Option<&[usize]>,
+    choose: impl FnOnce(Builder) -> Builder,
 ) -> Result<ParquetRecordBatchReader> {
     let handle = part.handle()?;
     call(|| {
-        let mut builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(handle, metadata.clone())
-                .with_batch_size(BATCH_ROWS);
-        if let Some(columns) = columns {
-            let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
-            builder = builder.with_projection(mask);
+        let builder = Builder::new_with_metadata(handle, metadata.clone());
+        choose(builder.with_batch_size(BATCH_ROWS)).build()
+    })
+}
+
+/// At most [`BATCH_ROWS`] neighbouring rows of a row group.
+struct Piece {
+    group: usize,
+    rows: usize,
+    /// Whether any of them is selected.
+    wanted: bool,
+}
+
+/// The rows of a file, whose first row is the next of the selection.
+fn pieces(metadata: &ArrowReaderMetadata, mut rows: Selection<'_>) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for (group, found) in metadata.metadata().row_groups().iter().enumerate() {
+        let mut left = usize::try_from(found.num_rows()).map_err(wrong)?;
+        while left > 0 {
+            let here = left.min(BATCH_ROWS);
+            pieces.push(Piece {
+                group,
+                rows: here,
+                wanted: rows.mask(here)?.is_some(),
+            });
+            left -= here;
         }
-        builder.build()
+    }
+    Ok(pieces)
+}
+
+/// A reader of the pieces that are wanted. Of row groups and pages that have none, it reads nothing but headers.
+fn reader_of(
+    part: &Part,
+    metadata: &ArrowReaderMetadata,
+    pieces: &[Piece],
+) -> Result<ParquetRecordBatchReader> {
+    let (mut groups, mut selectors) = (Vec::new(), Vec::new());
+    for group in pieces.chunk_by(|a, b| a.group == b.group) {
+        if group.iter().any(|piece| piece.wanted) {
+            groups.push(group[0].group);
+            selectors.extend(group.iter().map(|piece| match piece.wanted {
+                true => RowSelector::select(piece.rows),
+                false => RowSelector::skip(piece.rows),
+            }));
+        }
+    }
+    reader(part, metadata, |builder| {
+        builder
+            .with_row_groups(groups)
+            .with_row_selection(selectors.into())
     })
 }
 
@@ -156,11 +202,16 @@ pub(crate) fn scan<S: Sink>(
     let found = fields::find_fields(metadata.schema().fields(), wanted)?;
     let (roots, places) = fields::projection(&found);
     check_compression(part, &metadata, &roots)?;
-    let mut reader = reader(part, &metadata, Some(&roots))?;
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
+    let mut reader = reader(part, &metadata, |builder| builder.with_projection(mask))?;
     while let Some(batch) = next(&mut reader)? {
         catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
     }
     Ok(())
+}
+
+fn fewer_rows() -> Error {
+    Error::corrupt("it has fewer rows than it says")
 }
 
 /// Hands the selected rows to `take`, under the schema of the result.
@@ -173,9 +224,32 @@ fn selected(
     for part in parts {
         let mut copy_part = || {
             let metadata = metadata(part)?;
-            let mut reader = reader(part, &metadata, None)?;
-            while let Some(batch) = next(&mut reader)? {
-                columnar::selected(&batch, schema, rows, &mut take)?;
+            let pieces = pieces(&metadata, rows.clone())?;
+            let mut reader = reader_of(part, &metadata, &pieces)?;
+            let mut batch = None;
+            for Piece {
+                rows: length,
+                wanted,
+                ..
+            } in pieces
+            {
+                if !wanted {
+                    rows.mask(length)?;
+                    continue;
+                }
+                let mut left = length;
+                while left > 0 {
+                    // What the last piece left of a batch, or the next one.
+                    let next = match batch.take() {
+                        None => next(&mut reader)?.ok_or_else(fewer_rows)?,
+                        Some(rest) => rest,
+                    };
+                    let here = left.min(next.num_rows());
+                    columnar::selected(&next.slice(0, here), schema, rows, &mut take)?;
+                    left -= here;
+                    let rest = next.num_rows() - here;
+                    batch = (rest > 0).then(|| next.slice(here, rest));
+                }
             }
             Ok(())
         };

@@ -15,12 +15,14 @@
 
 use core::arch::x86_64::*;
 
-use super::{Block, Row, Run, Runs, Singular, WORD, slots_of};
+pub(super) use super::avx2::eliminate;
+use super::{Row, Run, Runs, WORD, avx2, slots_of};
 use crate::Backend;
 
 /// Whether the kernels may run.
 pub(super) fn available(backend: Backend) -> bool {
     backend.allows(Backend::Best)
+        && avx2::available(backend)
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
@@ -51,47 +53,6 @@ const STORE: [u8; 64] = {
     }
     index
 };
-
-/// # Safety
-/// The CPU must have the features named in the attribute.
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn eliminate<const W: usize>(
-    block: &mut Block<W>,
-    rows: &[Row],
-    values: &[[u64; W]],
-    carried: &mut Vec<(Row, [u64; W])>,
-) -> Result<(), Singular> {
-    for (row, value) in rows.iter().zip(values) {
-        // The first word decides what comes next, so it has a copy of its own.
-        let mut lead = row[0];
-        let mut sum = load(row);
-        let mut value = *value;
-        loop {
-            if lead == 0 {
-                let next = _mm512_maskz_compress_epi64(0xfe, sum);
-                if _mm512_test_epi64_mask(next, next) == 0 {
-                    return Err(Singular);
-                }
-                carried.push((words(next), value));
-                break;
-            }
-            let column = lead.trailing_zeros() as usize;
-            let pivot = block.lead[column];
-            if pivot == 0 {
-                block.lead[column] = lead;
-                block.rows[column] = words(sum);
-                block.values[column] = value;
-                break;
-            }
-            lead ^= pivot;
-            sum = _mm512_xor_si512(sum, load(&block.rows[column]));
-            for (a, b) in value.iter_mut().zip(&block.values[column]) {
-                *a ^= b;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// # Safety
 /// The CPU must have the features named in the attribute.
