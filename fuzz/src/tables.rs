@@ -73,6 +73,8 @@ fn profile(choice: u8) -> Profile {
         "integer",
         "date",
         "uuid",
+        "pair-email",
+        "pair-phone:GB",
     ];
     let name = names[usize::from(choice) % names.len()];
     name.parse().unwrap_or(Profile::Exact)

@@ -30,6 +30,7 @@ mod nonces;
 mod offers;
 mod offline;
 mod pairs;
+mod parties;
 mod random;
 mod report;
 mod request;
@@ -46,8 +47,8 @@ pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
-    Begin, Contract, Hello, KAPPA, Learns, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
-    ProtocolRequest, Resume, Role, StartOver, VERSION,
+    Begin, Contract, Hello, KAPPA, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
+    ProtocolRequest, Resume, StartOver, VERSION,
 };
 pub use directory::private_directory;
 pub use error::{Error, ErrorClass};
@@ -60,6 +61,7 @@ pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
 pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
 pub use pairs::{deal, fetch_half, make_half};
+pub use parties::{Learns, Role};
 pub use report::{Report, rfc3339};
 pub use request::DealerRequest;
 pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};

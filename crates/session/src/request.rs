@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn the_field_that_differs_is_named() {
-        let change: [(&str, fn(&mut OfflineTerms)); 5] = [
+        type Change = fn(&mut OfflineTerms);
+        let change: [(&str, Change); 5] = [
             ("protocol", |terms| terms.protocol = "ole-ot".into()),
             ("lambda", |terms| terms.lambda += 1),
             ("bits of a key", |terms| terms.key_bits = None),

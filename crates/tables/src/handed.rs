@@ -3,18 +3,8 @@
 //! Texts have no control characters but tabs and line ends. A label has, for each column, two bytes with the length of the text plus one, little endian, and the text; 0 instead
 //! is null. Zeros follow up to the length of labels.
 
-use zeroize::Zeroizing;
-
-use crate::error::{Error, ErrorKind, Result};
-use crate::key::{KeyColumn, KeySpec};
 use crate::keys::Keys;
-use crate::profile::Profile;
 use crate::rows::RowSet;
-use crate::scan::scan;
-use crate::sink::{At, Sink};
-use crate::source::Source;
-use crate::value::Row;
-use crate::wanted::Wanted;
 
 /// What comes before the name of a column of the peer in the result.
 pub(crate) const PREFIX: &str = "peer_";
@@ -103,7 +93,7 @@ impl<'a> HandedOver<'a> {
 }
 
 /// Whether a character is not handed over: it could do something to whoever looks at the result.
-fn is_control(c: char) -> bool {
+pub(crate) fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\t' | '\n' | '\r')
 }
 
@@ -128,111 +118,6 @@ fn decode(label: &[u8], columns: usize) -> Option<Vec<Option<&str>>> {
         });
     }
     rest.iter().all(|byte| *byte == 0).then_some(texts)
-}
-
-/// Another pass over a table, after the one that found its `keys`: for each of those, the values of some columns as a label of `bytes` bytes, one after
-/// the other.
-///
-/// # Errors
-/// Usage: no column. Data: no such column, values that have no text or do not fit into a label, or rows of one key
-/// with different values; the table has changed.
-pub fn read_labels(
-    source: &Source,
-    key: &KeySpec,
-    keys: &Keys,
-    columns: &[String],
-    bytes: usize,
-) -> Result<Zeroizing<Vec<u8>>> {
-    let columns = columns.iter().map(|name| KeyColumn {
-        name: name.clone(),
-        profile: Profile::Exact,
-    });
-    let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
-    let items = keys.digests().len();
-    let mut sink = LabelSink {
-        columns: &columns,
-        keys,
-        bytes,
-        next: 0,
-        labels: Zeroizing::new(vec![0; items * bytes]),
-        seen: vec![false; items],
-        label: Zeroizing::default(),
-    };
-    let facts = scan(source, Wanted::texts(&columns), &mut sink)?;
-    if facts.rows != keys.row_items().len() as u64 {
-        return Err(Error::new(ErrorKind::Changed).in_path(source.name()));
-    }
-    Ok(sink.labels)
-}
-
-struct LabelSink<'a> {
-    columns: &'a KeySpec,
-    keys: &'a Keys,
-    bytes: usize,
-    next: usize,
-    labels: Zeroizing<Vec<u8>>,
-    /// Whether the key has its label.
-    seen: Vec<bool>,
-    /// That of the present row.
-    label: Zeroizing<Vec<u8>>,
-}
-
-impl LabelSink<'_> {
-    /// Appends a value to the label of the present row.
-    fn push(&mut self, text: Option<&[u8]>) -> Result<()> {
-        let Some(text) = text.filter(|text| !self.columns.is_null(text)) else {
-            self.label.extend_from_slice(&[0; 2]);
-            return Ok(());
-        };
-        let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
-        if chars.contains(is_control) {
-            return Err(Error::new(ErrorKind::LabelControls));
-        }
-        // One that is too long for its length is too long for any label.
-        let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
-        self.label.extend_from_slice(&length.to_le_bytes());
-        self.label.extend_from_slice(text);
-        Ok(())
-    }
-
-    fn put<R: Row>(&mut self, row: &R, item: usize) -> Result<()> {
-        let columns = self.columns;
-        self.label.clear();
-        for (i, column) in columns.columns().iter().enumerate() {
-            let pushed = self.push(row.value(i).text());
-            pushed.map_err(|e| e.in_column(&column.name))?;
-        }
-        if self.label.len() > self.bytes {
-            return Err(Error::new(ErrorKind::LabelTooLong {
-                needed: self.label.len(),
-                limit: self.bytes,
-            }));
-        }
-        self.label.resize(self.bytes, 0);
-        let label = &mut self.labels[item * self.bytes..][..self.bytes];
-        match std::mem::replace(&mut self.seen[item], true) {
-            true if *label != **self.label => Err(Error::new(ErrorKind::LabelsDiffer)),
-            _ => {
-                label.copy_from_slice(&self.label);
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Sink for LabelSink<'_> {
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let item = self.keys.row_items().get(self.next);
-        let item = *item.ok_or_else(|| Error::new(ErrorKind::Changed))?;
-        self.next += 1;
-        match item {
-            Keys::NO_ITEM => Ok(()),
-            item => {
-                let put = self.put(row, item as usize);
-                put.map_err(|e| e.at_row(at.row, at.line))
-            }
-        }
-    }
 }
 
 /// The names under which columns of the peer come into a result that has these `taken` names already: different ones.

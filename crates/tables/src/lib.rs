@@ -44,7 +44,7 @@
 //! | times of day | `22:13:20`, then `.250`, `.250001` or `.250000001` if there are fractions, whatever the unit |
 //! | timestamps | `2023-11-14T22:13:20Z`, fractions as above; with a zone converted to UTC, without one read as UTC |
 //! | 16-byte fixed-size binary, marked as UUID or not | `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case |
-//! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under `sha256-hex`; otherwise they must be UTF-8 text |
+//! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under `sha256-hex` and the `pair` profiles; otherwise they must be UTF-8 text |
 //! | null, an absent JSON field, an empty text, and what normalises to nothing | blank: never matches |
 //! | floating-point numbers | refused, but under [`Profile::AnyInteger`] |
 //! | lists, structs, maps, JSON objects and arrays | refused; the fields of structs and objects are named by path |
@@ -74,6 +74,7 @@ mod handed;
 mod import;
 mod key;
 mod keys;
+mod labels;
 mod number;
 mod options;
 mod output;
@@ -108,10 +109,11 @@ pub use encoding::Encoding;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use format::Format;
 pub use guard::panic_is_caught;
-pub use handed::{HandedOver, Matched, read_labels};
+pub use handed::{HandedOver, Matched};
 pub use import::import_batches;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
+pub use labels::read_labels;
 pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};
 pub use output::Output;

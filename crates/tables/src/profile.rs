@@ -9,6 +9,7 @@
 //! Known answers, including invalid inputs, are in `vectors/normalization.json` and `vectors/phone.json`.
 //! `scripts/compare_profiles.py` compares the profiles with implementations in another language.
 
+mod pair;
 #[cfg(feature = "phone")]
 mod phone;
 #[cfg(feature = "unicode")]
@@ -48,6 +49,13 @@ pub enum Profile {
     Phone(Region),
     /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
     Sha256Hex,
+    /// The unsalted SHA-256 digest of an e-mail address as IAB PAIR 1.1 has it: trimmed, ASCII letters in lower case, then
+    /// hashed. A digest in hexadecimal is taken as it is.
+    PairEmail,
+    /// The unsalted SHA-256 digest of a phone number as IAB PAIR 1.1 has it: [`Profile::Phone`]'s E.164 form with its
+    /// plus sign, then hashed. A digest in hexadecimal is taken as it is.
+    #[cfg(feature = "phone")]
+    PairPhone(Region),
     /// An IPv4 address in dotted decimal, such as `192.0.2.7`, with no leading zeros, which some read as octal.
     Ipv4,
     /// A whole number from 0 to 2^bits − 1 in decimal digits; leading zeros mean nothing.
@@ -115,6 +123,9 @@ impl Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(_) => "phone/2",
             Profile::Sha256Hex => "sha256-hex/1",
+            Profile::PairEmail => "pair-email/1",
+            #[cfg(feature = "phone")]
+            Profile::PairPhone(_) => "pair-phone/1",
             Profile::Ipv4 => "ipv4/1",
             Profile::Integer(bits) => return Cow::Owned(format!("integer:{}/1", bits.get())),
             Profile::AnyInteger => "integer/1",
@@ -126,6 +137,16 @@ impl Profile {
     /// Whether it takes floating-point numbers.
     pub(crate) fn takes_floats(&self) -> bool {
         *self == Profile::AnyInteger
+    }
+
+    /// Whether its values are SHA-256 digests, which may be 32 bytes as they are.
+    pub(crate) fn is_digest(&self) -> bool {
+        match self {
+            Profile::Sha256Hex | Profile::PairEmail => true,
+            #[cfg(feature = "phone")]
+            Profile::PairPhone(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether values are compared as they are.
@@ -176,6 +197,9 @@ impl Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(region) => phone::phone(value, *region),
             Profile::Sha256Hex => sha256_hex(value),
+            Profile::PairEmail => pair::email(value),
+            #[cfg(feature = "phone")]
+            Profile::PairPhone(region) => pair::phone(value, *region),
             Profile::Ipv4 => ipv4(value),
             Profile::Integer(bits) => integer(value, bits.get()),
             Profile::AnyInteger => values::integer(value),
@@ -195,12 +219,13 @@ impl Profile {
             #[cfg(not(feature = "unicode"))]
             "text" | "email" => Err(left_out(name, "unicode")),
             "sha256-hex" => Ok(Profile::Sha256Hex),
+            "pair-email" => Ok(Profile::PairEmail),
             "ipv4" => Ok(Profile::Ipv4),
             "integer" => Ok(Profile::AnyInteger),
             "date" => Ok(Profile::Date),
             "uuid" => Ok(Profile::Uuid),
-            "phone" => Err(Error::usage(
-                "the phone profile needs a region",
+            "phone" | "pair-phone" => Err(Error::usage(
+                format!("the {name} profile needs a region"),
                 "for example phone:GB, the region in which numbers without a country code are dialled",
             )),
             _ if name.starts_with("integer:") => {
@@ -208,12 +233,14 @@ impl Profile {
                 let bits = bits.and_then(IntegerBits::new);
                 Ok(Profile::Integer(bits.ok_or_else(wrong_bits)?))
             }
-            _ => match name.strip_prefix("phone:") {
+            _ => match name.split_once(':') {
                 #[cfg(feature = "phone")]
-                Some(region) => Ok(Profile::Phone(region.parse()?)),
+                Some(("phone", region)) => Ok(Profile::Phone(region.parse()?)),
+                #[cfg(feature = "phone")]
+                Some(("pair-phone", region)) => Ok(Profile::PairPhone(region.parse()?)),
                 #[cfg(not(feature = "phone"))]
-                Some(_) => Err(left_out(name, "phone")),
-                None => Err(Error::usage(
+                Some(("phone" | "pair-phone", _)) => Err(left_out(name, "phone")),
+                _ => Err(Error::usage(
                     format!("no normalisation profile is called {name:?}"),
                     NAMES,
                 )),
@@ -231,12 +258,12 @@ fn left_out(name: &str, feature: &str) -> Error {
     )
 }
 
-const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex, ipv4, integer, integer:BITS, date, uuid";
+const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex, pair-email, pair-phone:REGION, ipv4, integer, integer:BITS, date, uuid";
 
 impl FromStr for Profile {
     type Err = Error;
 
-    /// `exact`, `text`, `email`, `sha256-hex`, `ipv4`, `integer`, `date`, `uuid`, `phone:` and a region such as `GB`, or
+    /// `exact`, `text`, `email`, `sha256-hex`, `pair-email`, `ipv4`, `integer`, `date`, `uuid`, `phone:` or `pair-phone:` and a region such as `GB`, or
     /// `integer:` and a number of bits from 1 to 64. A version may follow, as in `exact/1`; otherwise it is the newest.
     fn from_str(name: &str) -> Result<Self> {
         let Some((plain, version)) = name.rsplit_once('/') else {
@@ -267,6 +294,9 @@ impl fmt::Display for Profile {
             #[cfg(feature = "phone")]
             Profile::Phone(region) => write!(f, "phone:{region}"),
             Profile::Sha256Hex => f.write_str("sha256-hex"),
+            Profile::PairEmail => f.write_str("pair-email"),
+            #[cfg(feature = "phone")]
+            Profile::PairPhone(region) => write!(f, "pair-phone:{region}"),
             Profile::Ipv4 => f.write_str("ipv4"),
             Profile::Integer(bits) => write!(f, "integer:{}", bits.get()),
             Profile::AnyInteger => f.write_str("integer"),

@@ -106,7 +106,7 @@ impl<'a> Value<'a> {
                 out.extend_from_slice(bytes);
                 return Ok(Verdict::Valid { changed: false });
             }
-            Value::Bytes(digest) if *profile == Profile::Sha256Hex && digest.len() == 32 => {
+            Value::Bytes(digest) if profile.is_digest() && digest.len() == 32 => {
                 out.extend(digest.iter().flat_map(|b| render::hex_pair(*b)));
                 return Ok(Verdict::Valid { changed: true });
             }

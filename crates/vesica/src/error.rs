@@ -3,7 +3,7 @@
 use vesica_session::Error as SessionError;
 use vesica_wire::{Error as WireError, Limit};
 
-use crate::options::{memory_for, show_bytes};
+use crate::memory::{memory_for, show_bytes};
 
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

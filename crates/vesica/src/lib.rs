@@ -30,13 +30,14 @@
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
 //! the matching rows back from [`receive_rows`] and [`select_rows`].
 //!
-//! The result of a query is a table too ([`Query`], feature `adbc`).
+//! The result of a query is a table too (`Query`, feature `adbc`).
 //!
 //! Features, all but `adbc` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
 //! phone numbers, `unicode` those for text and e-mail addresses.
 #![forbid(unsafe_code)]
 
 mod error;
+mod memory;
 mod observer;
 mod options;
 mod party;

@@ -14,7 +14,7 @@ use vesica_tables::{
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
-use crate::options::memory_of_bucket;
+use crate::memory::memory_of_bucket;
 use crate::stored::{Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};

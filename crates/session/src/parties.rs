@@ -1,0 +1,69 @@
+//! Who takes part in a run, and who learns of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use vesica_wire::Error as WireError;
+
+use crate::codec::bad;
+
+/// Defines an enum whose values have a code on the wire and a name for people.
+macro_rules! coded {
+    ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            pub(crate) fn code(self) -> u8 {
+                match self { $($name::$variant => $code,)+ }
+            }
+
+            pub(crate) fn from_code(code: u8) -> Result<Self, WireError> {
+                match code {
+                    $($code => Ok($name::$variant),)+
+                    _ => Err(bad($field, "unknown code")),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $text,)+ })
+            }
+        }
+    };
+}
+
+coded! {
+    /// A party's part in the job.
+    Role, "role" {
+        /// Learns the result.
+        Receiver = 1, "receiver";
+        /// Helps the receiver and learns sizes only.
+        Sender = 2, "sender";
+    }
+}
+
+coded! {
+    /// Who gets the result.
+    Learns, "who learns" {
+        /// The receiver alone.
+        Receiver = 1, "receiver";
+        /// Both: the receiver tells the sender which items matched. It can lie about them.
+        Both = 2, "both";
+    }
+}
+
+impl Role {
+    /// The peer's part.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Receiver => Role::Sender,
+            Role::Sender => Role::Receiver,
+        }
+    }
+}
