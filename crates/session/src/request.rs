@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn the_field_that_differs_is_named() {
-        let change: [(&str, fn(&mut OfflineTerms)); 5] = [
+        type Change = fn(&mut OfflineTerms);
+        let changes: [(&str, Change); 5] = [
             ("protocol", |terms| terms.protocol = "ole-ot".into()),
             ("lambda", |terms| terms.lambda += 1),
             ("bits of a key", |terms| terms.key_bits = None),
@@ -154,7 +155,7 @@ mod tests {
             ("sender's size", |terms| terms.sender_size += 1),
         ];
         request().fits(&request()).unwrap();
-        for (name, change) in change {
+        for (name, change) in changes {
             let mut other = request();
             change(&mut other.terms);
             let Err(WireError::ContractDiffers { field, .. }) = request().fits(&other) else {

@@ -61,8 +61,8 @@ fn columns_in_buckets_and_for_all_rows() {
     let place = Place::new();
     let ours: String = (0..3000).map(|i| format!("k{i},{}\n", i % 7)).collect();
     let theirs: String = (2000..5000).map(|i| format!("k{i},v{i}\n")).collect();
-    place.write("ours.csv", &format!("key,x\n{ours}"));
-    place.write("theirs.csv", &format!("key,v\n{theirs}"));
+    place.write("ours.csv", format!("key,x\n{ours}"));
+    place.write("theirs.csv", format!("key,v\n{theirs}"));
     let both = "--both --protocol vole --memory 1200K";
     let pair = exchange(
         &place,
