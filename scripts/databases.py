@@ -64,7 +64,7 @@ def server(programs: Path) -> Iterator[dict[str, str] | None]:
 
         def call(*command: str | Path) -> bool:
             said = subprocess.run(
-                command, cwd=place, env=env, user=user, capture_output=True, text=True
+                command, check=False, cwd=place, env=env, user=user, capture_output=True, text=True
             )
             if said.returncode:
                 say(f"{Path(command[0]).name}: {said.stdout}{said.stderr}")
@@ -101,7 +101,16 @@ def main() -> int:
         if env is None:
             return 1
         env["VESICA_TEST_DRIVERS"] = str(folder)
-        command = [CARGO, "test", "--locked", "--package", "vesica-cli", "--test", "e2e", "databases::"]
+        command = [
+            CARGO,
+            "test",
+            "--locked",
+            "--package",
+            "vesica-cli",
+            "--test",
+            "e2e",
+            "databases::",
+        ]
         return int(run([*command, "--", "--ignored"], env=env) != 0)
 
 
