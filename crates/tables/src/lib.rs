@@ -69,6 +69,7 @@ mod format;
 mod formats;
 mod guard;
 mod import;
+mod items;
 mod key;
 mod keys;
 mod number;
