@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from debian import unpack
 from run_tests import Tally
 from stages import CARGO, ROOT, Clock, run, say, target_dir
 
@@ -54,38 +55,13 @@ def has_target() -> bool:
 
 
 def fetch(packages: list[str]) -> int:
-    """Downloads packages with what they need, and unpacks them, unless that has been done."""
-    done = WORK / "packages"
-    wanted = "\n".join(packages) + "\n"
-    if done.exists() and done.read_text() == wanted:
-        return 0
-    shutil.rmtree(WORK / "apt", ignore_errors=True)
-    shutil.rmtree(UNPACKED, ignore_errors=True)
-    for folder in ("apt/lists/partial", "apt/archives/partial", "root"):
-        (WORK / folder).mkdir(parents=True)
-    # Lists and archives of our own; the machine's packages count as there already.
-    options = {
-        "Dir::State::Lists": WORK / "apt/lists",
-        "Dir::Cache": WORK / "apt",
-        "APT::Architectures": "amd64,arm64",
-        "APT::Sandbox::User": "",
-        "Debug::NoLocking": "1",
-        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
-    }
-    apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
-    install = [*apt, "install", "--yes", "--download-only", "--no-install-recommends", *packages]
-    for command in ([*apt, "update"], install):
-        if code := run(command):
-            return code
-    for archive in sorted((WORK / "apt/archives").glob("*.deb")):
-        # The compilers run here; of what is for aarch64, only Rust's library is linked.
-        if archive.stem.endswith("_arm64") and not archive.name.startswith("libstd-rust"):
-            continue
-        if code := run(["dpkg-deb", "--extract", archive, UNPACKED]):
-            return code
-    shutil.rmtree(WORK / "apt")
-    done.write_text(wanted)
-    return 0
+    """Unpacks packages with what they need."""
+
+    # The compilers run here; of what is for aarch64, only Rust's library is linked.
+    def wanted(archive: Path) -> bool:
+        return not archive.stem.endswith("_arm64") or archive.name.startswith("libstd-rust")
+
+    return unpack(packages, WORK, ["amd64", "arm64"], wanted)
 
 
 def wrapper(name: str, program: str, *arguments: str | Path) -> str:

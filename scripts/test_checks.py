@@ -232,11 +232,23 @@ class Reliability(unittest.TestCase):
             blocks.line(line + "\n")
         page = "a\n<!-- begin x -->\nold\nolder\n<!-- end x -->\nb\n"
         expected = "a\n<!-- begin x -->\n| 1 |\n<!-- end x -->\nb\n"
-        self.assertEqual(reliability.replaced(page, blocks.found), expected)
+        self.assertEqual(reliability.replaced(page, blocks.found, keep=False), expected)
 
     def test_a_page_without_the_block_is_refused(self) -> None:
         with self.assertRaises(ValueError):
-            reliability.replaced("<!-- begin x -->\n", {"x": []})
+            reliability.replaced("<!-- begin x -->\n", {"x": []}, keep=False)
+
+    def test_rows_of_other_protocols_stay(self) -> None:
+        old = [
+            "| protocol | runs |",
+            "|---|---|",
+            "| a | 1 |",
+            "| b, weak | 1 |",
+            "| b, strong | 1 |",
+        ]
+        new = [*old[:2], "| b, strong | 2 |", "| c | 2 |"]
+        merged = reliability.merged(old, new)
+        self.assertEqual(merged, [*old[:3], "| b, strong | 2 |", "| c | 2 |"])
 
 
 if __name__ == "__main__":

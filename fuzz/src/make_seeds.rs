@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    Fingerprint, Hello, Identity, Learns, NO_LIMIT, ProtocolRequest, Registry, Resume, Reveal,
-    Role, Security,
+    DealerRequest, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT,
+    OfflineTerms, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -99,6 +99,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         key_bits: None,
         min_size: 0,
         values: None,
+        labels: Handover::Nothing,
         items: 3,
         memory: NO_LIMIT,
         resume: Resume::Nothing,
@@ -108,6 +109,17 @@ fn session(seeds: &Seeds) -> Result<()> {
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
+        (
+            "columns-handed-over",
+            1,
+            Hello {
+                labels: Handover::Offered(LabelTerms {
+                    bytes: 8,
+                    columns: vec!["Größe".into()],
+                }),
+                ..hello(Role::Sender, named())
+            },
+        ),
         (
             "both-and-little-memory",
             0,
@@ -126,7 +138,25 @@ fn session(seeds: &Seeds) -> Result<()> {
         let script = [&[ours], &length[..], &bytes, &end].concat();
         seeds.put("agree", name, &script)?;
     }
-    let fingerprint = Fingerprint::of_public_key(b"a key").to_string();
+    let peer = Fingerprint::of_public_key(b"a key");
+    for (name, role, key_bits) in [
+        ("numbers", Role::Receiver, Some(32)),
+        ("any-keys", Role::Sender, None),
+    ] {
+        let request = DealerRequest {
+            role,
+            terms: OfflineTerms {
+                protocol: "ole-dealer".into(),
+                lambda: 40,
+                key_bits,
+                receiver_size: 1000,
+                sender_size: 20,
+            },
+            peer,
+        };
+        seeds.put("request", name, &request.encode())?;
+    }
+    let fingerprint = peer.to_string();
     seeds.put("fingerprint", "lower", fingerprint.as_bytes())?;
     let spaced = format!(" {}\n", fingerprint.to_ascii_uppercase());
     seeds.put("fingerprint", "upper", spaced.as_bytes())?;

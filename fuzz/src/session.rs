@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet, NoProgress,
-    ProtocolRequest, Role, State, agree as agree_on, confirm_done, run_set_over,
+    Assignment, BucketKeys, DealerRequest, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet,
+    NoProgress, ProtocolRequest, Registry, Role, State, agree as agree_on, confirm_done,
+    run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -16,6 +17,14 @@ use crate::script::Script;
 pub fn hello(bytes: &[u8]) {
     if let Ok(hello) = Hello::decode(bytes) {
         assert_eq!(hello.encode(), bytes);
+    }
+}
+
+/// What a party asks a dealer for. What is read writes the same bytes again, and can be met or not.
+pub fn request(bytes: &[u8]) {
+    if let Ok(request) = DealerRequest::decode(bytes) {
+        assert_eq!(request.encode(), bytes);
+        let _ = request.terms.check(Registry::standard());
     }
 }
 

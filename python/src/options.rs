@@ -8,9 +8,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::{
-    ConnectOptions, Format, KeyColumn, KeySpec, OnRefused, Profile, Resources, Revealed, Security,
-    Source, SourceOptions, Terms, ValueColumn, half_of_the_machine, import_batches, parse_bytes,
-    parse_protocol, parse_size,
+    ConnectOptions, Format, Handover, KeyColumn, KeySpec, OnRefused, Profile, Resources, Revealed,
+    Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn, half_of_the_machine, handover,
+    import_batches, parse_bytes, parse_protocol, parse_size,
 };
 
 use crate::errors::Failure;
@@ -118,7 +118,10 @@ impl Reading {
 pub(crate) struct Options {
     pub(crate) output: Option<PathBuf>,
     reveal: String,
-    value: Option<String>,
+    rows: String,
+    take_values: bool,
+    value: Vec<String>,
+    value_width: Option<u32>,
     value_scale: u8,
     value_bound: Option<u64>,
     value_repeated: String,
@@ -156,14 +159,34 @@ impl Options {
         })
     }
 
-    pub(crate) fn value(&self) -> Result<Option<ValueColumn>, Failure> {
+    pub(crate) fn rows(&self) -> Result<Rows, Failure> {
+        Ok(self.rows.parse()?)
+    }
+
+    /// What this side does about columns that are handed over.
+    pub(crate) fn handover(&self, role: Role) -> Result<Handover, Failure> {
+        let (reveal, columns) = (self.terms()?.reveal, self.value.clone());
+        Ok(handover(
+            role,
+            reveal,
+            columns,
+            self.take_values,
+            self.value_width,
+        )?)
+    }
+
+    /// The column to compute with, if there is one.
+    pub(crate) fn value(&self, handover: &Handover) -> Result<Option<ValueColumn>, Failure> {
         let sums_repeated = match self.value_repeated.as_str() {
             "sum" => true,
             "refuse" => false,
             _ => return Err(Failure::usage("value_repeated: there are sum, refuse")),
         };
-        let Some(name) = &self.value else {
-            return Ok(None);
+        let name = match &self.value[..] {
+            _ if !handover.is_nothing() => return Ok(None),
+            [] => return Ok(None),
+            [name] => name,
+            _ => return Err(Failure::usage("value: one column to compute with")),
         };
         let column = ValueColumn::new(name, self.value_scale, self.value_bound, sums_repeated);
         Ok(Some(column?))

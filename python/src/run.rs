@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Source, SourceOptions,
-    prepare_work_dir, receive_rows, receive_shares, receive_value, select_rows, send_rows,
-    send_shares, send_table, write_rows,
+    Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Rows, Source,
+    SourceOptions, prepare_work_dir, receive_rows, receive_shares, receive_value, select_rows,
+    send_rows, send_shares, send_table, write_rows,
 };
 
 use crate::errors::Failure;
@@ -96,6 +96,7 @@ struct Job {
     terms: vesica::Terms,
     resources: vesica::Resources,
     value: Option<vesica::ValueColumn>,
+    handover: vesica::Handover,
     allow_empty: bool,
 }
 
@@ -107,7 +108,8 @@ impl Job {
         link: &Link,
         events: &Events,
     ) -> Result<Job, Failure> {
-        let (terms, value) = (options.terms()?, options.value()?);
+        let handover = options.handover(role)?;
+        let (terms, value) = (options.terms()?, options.value(&handover)?);
         terms.check(value.as_ref())?;
         let gets = Gets::of(role, terms.reveal, terms.both);
         match (gets, &options.output) {
@@ -119,13 +121,18 @@ impl Job {
             (Gets::Shares, None) => {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
+            (Gets::Shares | Gets::Report, _) if options.rows()? != Rows::Matching => {
+                return Err(Failure::usage("rows: this side gets no rows"));
+            }
             _ => {}
         }
         let source = reading.source(SourceOptions {
             passes: match gets {
                 Gets::Rows => Passes::Two,
-                Gets::Shares | Gets::Report => Passes::One,
+                Gets::Shares | Gets::Report if handover.is_nothing() => Passes::One,
+                Gets::Shares | Gets::Report => Passes::Two,
             },
+            rows: options.rows()?,
             allow_no_rows: options.allow_empty,
             scratch: options.work_dir.clone(),
             ..SourceOptions::default()
@@ -142,6 +149,7 @@ impl Job {
             terms,
             resources: options.resources(reading.memory()?)?,
             value,
+            handover,
             allow_empty: options.allow_empty,
         })
     }
@@ -164,6 +172,7 @@ impl Job {
             terms: self.terms,
             resources: self.resources,
             value: self.value,
+            handover: self.handover,
             allow_empty: self.allow_empty,
         };
         let (key, output, observer) = (&self.key, self.output, &mut events);
@@ -210,14 +219,14 @@ fn rows(
     let (mut table, mut written) = (None, None);
     match output {
         Some(mut output) => {
-            written = Some(write_rows(source, rows, &mut output)?);
+            written = Some(write_rows(source, received.matched(), &mut output)?);
             check(&party.connect.interrupt)?;
             output.commit()?;
         }
         // Text has no types.
         None if matches!(source.format(), Format::Csv | Format::Jsonl) => {}
         None => {
-            let (schema, batches) = select_rows(source, rows)?;
+            let (schema, batches) = select_rows(source, received.matched())?;
             table = Some(Batches { schema, batches });
         }
     }

@@ -83,7 +83,10 @@ def receive(
     link: Link,
     output: Path | None = None,
     reveal: str = "matches",
-    value: str | None = None,
+    rows: Literal["matching", "rest", "all"] = "matching",
+    take_values: bool = False,
+    value: Columns | None = None,
+    value_width: int | None = None,
     value_scale: int = 0,
     value_bound: int | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
@@ -117,6 +120,9 @@ def receive(
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A path is written in
                the format of `table`, a frame in that of the name: .parquet, .arrow or .arrows
     reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`
+    rows       which rows the result has: those that match, the rest, or all with a column `in_both`
+    take_values  take the columns that the sender hands over, each under its name with `peer_` before it
+    value      the column to compute with; of a sender whose receiver learns the matches, columns to hand over
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     memory     bytes, or a text such as "4G"; half of this machine's if not given
     format, delimiter   of a `table` that is a path; detected if not given
@@ -137,6 +143,14 @@ def receive(
     (2, [0, 1])
     >>> result.table.to_polars()["gift"].to_list()
     [5, 10]
+
+    The sender can hand over columns with the rows that match:
+
+    >>> shop = {"table": polars.DataFrame({"id": [2, 3], "city": ["Bern", "Chur"]}), "on": "id"}
+    >>> charity = {"table": polars.DataFrame({"id": [1, 2]}), "on": "id"}
+    >>> received, _ = vesica.rehearse(charity | {"take_values": True, "rows": "all"}, shop | {"value": "city"})
+    >>> received.table.to_polars().rows()
+    [(1, False, None), (2, True, 'Bern')]
     """
     return _run("receiver", **locals())
 
@@ -148,7 +162,9 @@ def send(
     link: Link,
     output: Path | None = None,
     reveal: str = "matches",
-    value: str | None = None,
+    rows: Literal["matching", "rest", "all"] = "matching",
+    value: Columns | None = None,
+    value_width: int | None = None,
     value_scale: int = 0,
     value_bound: int | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
@@ -182,13 +198,15 @@ def send(
     >>> received.value, sent.value, sent.report["peer_items"]
     (50, None, 3)
     """
-    return _run("sender", **locals())
+    return _run("sender", take_values=False, **locals())
 
 
 def _run(role: str, **arguments: Any) -> Result:
     reading = _reading(arguments)
     for name in ("min_size", "max_peer_items"):
         arguments[name] = _text(arguments[name])
+    value = arguments.pop("value")
+    arguments["value"] = [value] if isinstance(value, str) else list(value or [])
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)

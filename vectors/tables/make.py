@@ -32,7 +32,7 @@ pq.write_table(
 with pa.OSFile("times.arrow", "wb") as file, pa.ipc.new_file(file, times.schema) as writer:
     writer.write_table(times)
 
-# A compression that we do not read, in a column that need not be the key.
+# A compression that is seldom used, in a column that need not be the key.
 pq.write_table(
     pa.table({"id": NUMBERS, "note": ["a", "b", "c"]}),
     "brotli.parquet",

@@ -2,6 +2,7 @@
 
 mod values;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -9,19 +10,26 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{
+    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, Resources, Reveal, Revealed,
-    Security, Source, SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine,
-    parse_bytes, parse_protocol, parse_size,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, MAX_LABEL_BYTES, Query,
+    Resources, Reveal, Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn,
+    find_protocol, half_of_the_machine, handover, has_credentials, parse_bytes, parse_protocol,
+    parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
+use crate::config;
 use crate::failure::Failure;
+use crate::identity::read_secret;
+use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
@@ -39,12 +47,23 @@ use values::{Quote, address, character, delimiter, network, plainly_revealed, qu
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
                   Every option may come from the environment: --memory is VESICA_MEMORY, --max-peer-items \
-                  is VESICA_MAX_PEER_ITEMS.",
+                  is VESICA_MAX_PEER_ITEMS. So may it from a TOML file, by --config.",
     disable_help_subcommand = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// File in TOML with options by their long names, as memory = "4G" and key = ["name", "born"]. The command line
+    /// counts more, and so does the environment
+    #[arg(long, value_name = "FILE.toml", global = true)]
+    #[allow(
+        dead_code,
+        reason = "it is read before the other options are understood"
+    )]
+    config: Option<PathBuf>,
+    /// What lines on standard error are
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
+    log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,8 +127,27 @@ pub(crate) struct Table {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
     /// paths; they have the same columns in the same order
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "query",
+        conflicts_with = "query"
+    )]
     pub(crate) input: Vec<PathBuf>,
+    /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
+    /// --output stands for, Parquet or Arrow, or else is an Arrow stream
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
+    query: Option<String>,
+    /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
+    /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
+    #[arg(long, value_name = "URI")]
+    database: Option<String>,
+    /// File with the URI of the database, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    database_file: Option<PathBuf>,
+    /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
+    #[arg(long, value_name = "NAME|PATH")]
+    driver: Option<String>,
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
     /// several times; a comma in a name is written \\,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
@@ -167,7 +205,25 @@ impl Table {
             },
             ..more
         };
-        Ok(Source::open_all(&self.input, &options)?)
+        match self.query()? {
+            Some(query) => Ok(Source::query(&query, &options)?),
+            None => Ok(Source::open_all(&self.input, &options)?),
+        }
+    }
+
+    fn query(&self) -> Result<Option<Query>, Failure> {
+        let Some(sql) = &self.query else {
+            return Ok(None);
+        };
+        let uri = match (&self.database_file, &self.database) {
+            (Some(path), _) => Cow::Owned(read_secret(path)?),
+            (None, Some(uri)) => Cow::Borrowed(uri.as_str()),
+            (None, None) => {
+                return Err(Failure::usage("--query needs a --database")
+                    .hint("a URI with a password goes into --database-file or VESICA_DATABASE"));
+            }
+        };
+        Ok(Some(Query::new(sql, &uri, self.driver.as_deref())?))
     }
 }
 
@@ -197,9 +253,14 @@ pub(crate) struct Meeting {
     /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
     #[arg(long, value_name = "K", value_parser = parse_size)]
     min_size: Option<u64>,
-    /// Column of numbers to sum or multiply, on the side that has it
-    #[arg(long, value_name = "COL")]
+    /// Column of numbers to sum or multiply, on the side that has it. Where the receiver learns the matches: columns
+    /// that the sender hands over with the rows that match, separated by commas as in --key
+    #[arg(long, value_name = "COL[,COL…]")]
     value: Option<String>,
+    /// Bytes that the columns handed over take together for each key, told to the peer: their texts, and two more for
+    /// each column. On a receiver with --take-values the most that it accepts; 64 if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    value_width: Option<u32>,
     /// Digits after the decimal point of the values, 0 to 18
     #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
@@ -271,6 +332,17 @@ impl Bench {
         Ok(found.transpose()?)
     }
 
+    /// What carries the frames of a run, whose correlations come from a dealer if `is_dealt`.
+    pub(crate) fn transport(&self, is_dealt: bool) -> Result<Carrier, Failure> {
+        match (self.transport, is_dealt) {
+            (Some(Carrier::Tcp), true) => Err(Failure::usage(
+                "a dealer's halves are for two identities, which --transport tcp has not",
+            )),
+            (transport, false) => Ok(transport.unwrap_or(Carrier::Tcp)),
+            (_, true) => Ok(Carrier::Tls),
+        }
+    }
+
     /// The bits of items that are numbers; there are enough of those for both sets.
     pub(crate) fn key_bits(&self) -> Result<Option<u32>, Failure> {
         let sizes = [self.receiver_size, self.sender_size].map(Option::unwrap_or_default);
@@ -325,9 +397,23 @@ impl Meeting {
         }
     }
 
-    /// The value column, if there is one.
-    pub(crate) fn value(&self) -> Result<Option<ValueColumn>, Failure> {
-        let Some(name) = &self.value else {
+    /// What a side does about columns that are handed over; `takes` says that a receiver wants some.
+    pub(crate) fn handover(&self, role: Role, takes: bool) -> Result<Handover, Failure> {
+        let columns = match &self.value {
+            Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
+            None => Vec::new(),
+        };
+        let handover = handover(role, self.reveal.reveal, columns, takes, self.value_width)?;
+        if !handover.is_nothing() && (self.value_scale > 0 || self.value_bound.is_some()) {
+            let problem = "--value-scale and --value-bound are for values to compute with";
+            return Err(Failure::usage(problem));
+        }
+        Ok(handover)
+    }
+
+    /// The column of values to compute with, if there is one.
+    pub(crate) fn value(&self, handover: &Handover) -> Result<Option<ValueColumn>, Failure> {
+        let Some(name) = self.value.as_ref().filter(|_| handover.is_nothing()) else {
             return Ok(None);
         };
         Ok(Some(ValueColumn::new(
@@ -361,6 +447,13 @@ pub(crate) struct Receive {
     /// output. A value goes to standard output alone
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
+    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    pub(crate) rows: Option<Rows>,
+    /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
+    /// as text, each under its name with peer_ before it
+    #[arg(long)]
+    pub(crate) take_values: bool,
 }
 
 #[derive(Debug, Args)]
@@ -373,6 +466,10 @@ pub(crate) struct Send {
     /// shares, in CSV; `-`, the default, is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
+    /// column in_both
+    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    pub(crate) rows: Option<Rows>,
 }
 
 #[derive(Debug, Args)]
@@ -430,10 +527,10 @@ pub(crate) struct Bench {
     /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
-    /// What carries the frames
-    #[arg(long, value_enum, default_value_t = Carrier::Tcp)]
-    pub(crate) transport: Carrier,
-    /// What the parties are; threads share one memory peak, which is then not given
+    /// What carries the frames; TCP if not given, and always TLS with a dealer, whose halves are for two identities
+    #[arg(long, value_enum)]
+    transport: Option<Carrier>,
+    /// What the parties are, and a dealer; threads share one memory peak, which is then not given
     #[arg(long, value_enum, default_value_t = Parties::Processes)]
     pub(crate) parties: Parties,
     /// The best version of the arithmetic that may run
@@ -507,9 +604,9 @@ impl Kernels {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Parties {
-    /// Two processes
+    /// Processes
     Processes,
-    /// Two threads of one process, each pinned to a core
+    /// Threads of one process, those of the parties pinned to a core each
     Threads,
 }
 
@@ -523,23 +620,40 @@ pub(crate) enum Stop {
 /// The commands and their options. Every option can come from the environment: `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
-        command.mut_args(|arg| match arg.get_long() {
-            Some(long) if long != "help" => {
-                let name = long.to_uppercase().replace('-', "_");
-                arg.env(format!("VESICA_{name}")).hide_env(true)
-            }
-            _ => arg,
-        })
-    })
+    let from_environment = |arg: clap::Arg| match arg.get_long() {
+        Some(long) if long != "help" && long != "version" => {
+            let name = config::variable(long);
+            arg.env(name).hide_env(true)
+        }
+        _ => arg,
+    };
+    Cli::command()
+        .mut_args(from_environment)
+        .mut_subcommands(|command| command.mut_args(from_environment))
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
-    let parsed = definition()
-        .try_get_matches_from(args)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let args: Vec<OsString> = args.collect();
+    // Whatever is wrong with the options is said in this form too.
+    if config::is(&args, "log-format", "json") {
+        log::set(LogFormat::Json);
+    }
+    let definition = definition();
+    let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
+    let matches = definition.try_get_matches_from(args);
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
     let error = match parsed {
-        Ok(cli) => return Ok(cli.command),
+        Ok((cli, matches)) => {
+            let options = matches.subcommand().map(|(_, options)| options);
+            options
+                .map_or(Ok(()), check_database)
+                .map_err(Stop::Failed)?;
+            log::set(cli.log_format);
+            return Ok(cli.command);
+        }
         Err(error) => error,
     };
     let shows = matches!(
@@ -556,6 +670,28 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
         };
     }
     Err(Stop::Failed(usage_failure(&error)))
+}
+
+/// Checks what is typed about a database. What is in the environment is for any run that needs it.
+fn check_database(options: &ArgMatches) -> Result<(), Failure> {
+    let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
+    let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
+    let all = ["database", "database_file", "driver"];
+    if let Some(id) = all.iter().find(|id| typed(id) && !has("query")) {
+        let name = id.replace('_', "-");
+        return Err(Failure::usage(format!("--{name} goes with --query")));
+    }
+    if typed(&"database") && typed(&"database_file") {
+        return Err(Failure::usage("give either --database or --database-file"));
+    }
+    let uri = options.try_get_one::<String>("database").ok().flatten();
+    if typed(&"database") && uri.is_some_and(|uri| has_credentials(uri)) {
+        return Err(Failure::usage(
+            "--database may have a password in it, which other users can see",
+        )
+        .hint("put the URI into a file for --database-file, or into VESICA_DATABASE"));
+    }
+    Ok(())
 }
 
 /// What clap says in a paragraph, in one line.

@@ -1,10 +1,11 @@
 //! How the command fails: one line that says what is wrong, one that says what to do, an exit code.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vesica::ErrorClass;
+
+use crate::log;
 
 /// Exit code of a bad command line.
 pub(crate) const USAGE: u8 = 2;
@@ -52,12 +53,8 @@ impl Failure {
         if SAID.swap(true, Ordering::SeqCst) {
             return ExitCode::from(self.code);
         }
-        let mut text = format!("vesica: {}\n", one_line(&self.line));
-        if let Some(hint) = &self.hint {
-            text.push_str(&format!("hint: {}\n", one_line(hint)));
-        }
-        // With standard error gone, only the exit code can still say it.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let hint = self.hint.as_deref().map(one_line);
+        log::failure(&one_line(&self.line), hint.as_deref(), self.code);
         ExitCode::from(self.code)
     }
 }
@@ -92,7 +89,7 @@ impl From<vesica::SessionError> for Failure {
 }
 
 /// The text as one line that cannot steer a terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().filter(|c| !c.is_control()).collect()
 }

@@ -7,6 +7,7 @@ use vesica::Identity;
 use crate::args::{FingerprintOf, Keygen};
 use crate::failure::{Failure, RESOURCE};
 use crate::identity::load;
+use crate::log::{self, Level};
 
 pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     let identity = Identity::generate()?;
@@ -22,11 +23,11 @@ pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     }
     print(&identity)?;
     // Standard output is the fingerprint alone, for scripts.
-    let _ = writeln!(
-        std::io::stderr(),
+    let saved = format!(
         "identity saved to {}; keep it secret, and give the fingerprint to your peer",
         options.out.display()
     );
+    log::say(Level::Info, &saved);
     Ok(())
 }
 

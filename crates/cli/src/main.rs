@@ -4,15 +4,19 @@
 mod args;
 mod bench;
 mod check;
+mod config;
 mod demo;
 mod exchange;
 mod failure;
 mod identity;
 mod keygen;
+mod log;
 mod manual;
 mod offline;
+mod paths;
 mod patience;
 mod progress;
+mod report;
 mod signals;
 mod summary;
 
@@ -38,8 +42,10 @@ fn main() -> ExitCode {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         // What a damaged file does to the library that reads it becomes an error of its own.
-        if !vesica::panic_is_caught() {
-            report(info);
+        match (vesica::panic_is_caught(), log::is_json()) {
+            (true, _) => {}
+            (false, true) => log::say(log::Level::Error, &failure::one_line(&info.to_string())),
+            (false, false) => report(info),
         }
     }));
     let command = match args::parse(std::env::args_os()) {
@@ -49,11 +55,7 @@ fn main() -> ExitCode {
     };
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => match signals::stopped() {
-            // Any other failure meanwhile keeps its own code.
-            Some(code) if failure.code == failure::NETWORK => Failure { code, ..failure }.report(),
-            _ => failure.report(),
-        },
+        Err(failure) => signals::cause(failure).report(),
     }
 }
 

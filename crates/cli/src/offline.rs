@@ -2,18 +2,21 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::Instant;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
     ConnectOptions, Endpoint, Fingerprint, Name, Observer, OfflineStore, OfflineTerms, Registry,
-    Role, StoredHalf, deal, fetch_half, find_protocol, make_half, parse_size, rfc3339,
+    Role, StoredHalf, deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes,
+    parse_size, rfc3339,
 };
 use vesica_session::{Connection, Listener, Transport, connect};
+use vesica_wire::Channel;
 
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::identity::load;
+use crate::log::{self, Level};
 use crate::patience::Patience;
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
@@ -134,6 +137,9 @@ pub(crate) struct Dealer {
     /// The fingerprint of the side that will send
     #[arg(long, value_name = "FINGERPRINT")]
     sender: Fingerprint,
+    /// Memory for the halves, such as 512M or 4G: a pair that takes more is refused; half of this machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<u64>,
     #[command(flatten)]
     patience: Patience,
     /// How to show progress on standard error
@@ -148,10 +154,6 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
         Command::Verify(named) => named.verify(),
         Command::Rm(named) => named.remove(),
     }
-}
-
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn print(line: &str) -> Result<(), Failure> {
@@ -187,10 +189,11 @@ impl Make {
             identity: &identity,
             peer: self.dealer.unwrap_or(self.peer),
         };
-        let connection = self.meet(&transport, &options, &mut progress)?;
+        let mut connection = self.meet(&transport, &options, &mut progress)?;
+        let start = Instant::now();
         let name = match is_dealt {
             true => fetch_half(
-                connection,
+                &mut connection,
                 role,
                 registry,
                 &terms,
@@ -198,13 +201,29 @@ impl Make {
                 &store,
                 &mut progress,
             ),
-            false => make_half(connection, role, registry, &terms, &store, &mut progress),
+            false => make_half(
+                &mut connection,
+                role,
+                registry,
+                &terms,
+                &store,
+                &mut progress,
+            ),
         }?;
         progress.finish();
-        say(&format!(
-            "stored the {role}'s half of a pair for {}: at most {} and {} keys",
-            terms.protocol, terms.receiver_size, terms.sender_size
-        ));
+        let traffic = connection.channel.traffic();
+        let [sent, received] = [
+            traffic.iter().map(|phase| phase.bytes_sent).sum::<u64>(),
+            traffic.iter().map(|phase| phase.bytes_received).sum(),
+        ];
+        let stored = format!(
+            "stored the {role}'s half of a pair for {}: at most {} and {} keys; {sent} bytes sent, {received} received, {:.1} s",
+            terms.protocol,
+            terms.receiver_size,
+            terms.sender_size,
+            start.elapsed().as_secs_f64()
+        );
+        log::say(Level::Info, &stored);
         print(&name.to_string())
     }
 
@@ -269,7 +288,8 @@ impl Ls {
         let listing = store(&self.offline_store, &self.identity)?.list()?;
         let lines: Vec<Line<'_>> = listing.halves.iter().map(Line::of).collect();
         for name in listing.unreadable {
-            say(&format!("warning: {name}.half cannot be read as a half"));
+            let problem = format!("{name}.half cannot be read as a half");
+            log::say(Level::Warning, &problem);
         }
         if self.json {
             let json = serde_json::to_string(&lines)
@@ -357,26 +377,33 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
     let signals = Signals::install()?;
     let identity = load(&options.identity)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
-    let connecting = options.patience.options(&progress, &signals);
+    let connecting = ConnectOptions {
+        // A party has nothing to compute: it asks, takes its half, and stores it.
+        patience: options.patience.timeout,
+        ..options.patience.options(&progress, &signals)
+    };
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
     let parties = [options.receiver, options.sender];
     let connections = listener.accept_all(&identity, &parties, &connecting)?;
-    let connections: [Connection; 2] = connections
+    let mut connections: [Connection; 2] = connections
         .try_into()
         .map_err(|_| Failure::usage("a dealer has two parties"))?;
     connections
         .iter()
         .for_each(|connection| progress.connected(connection));
-    let start = SystemTime::now();
-    let terms = deal(connections, Registry::standard())?;
+    let start = Instant::now();
+    let memory = options.memory.or_else(half_of_the_machine);
+    let registry = Registry::standard();
+    let terms = deal(&mut connections, registry, memory.unwrap_or(u64::MAX))?;
     progress.finish();
-    say(&format!(
+    let dealt = format!(
         "dealt a pair for {}, at most {} and {} keys, in {:.1} s",
         terms.protocol,
         terms.receiver_size,
         terms.sender_size,
-        start.elapsed().unwrap_or_default().as_secs_f64()
-    ));
+        start.elapsed().as_secs_f64()
+    );
+    log::say(Level::Info, &dealt);
     Ok(())
 }

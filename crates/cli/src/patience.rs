@@ -16,7 +16,7 @@ pub(crate) struct Patience {
     wait: Duration,
     /// Longest silence of another party once it is connected
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Patience {

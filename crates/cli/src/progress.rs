@@ -3,15 +3,17 @@
 //! The time left is that of the running phase, and shown only where the phase knows how much it has to do:
 //! the time of later phases depends on the peer.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 use vesica::{Begin, Counts, Endpoint, Observer, Refused, rfc3339};
 use vesica_session::Connection;
 
+use crate::log::{self, Level};
 use crate::signals::Signals;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,12 +41,22 @@ enum View {
 }
 
 impl View {
-    /// Prints a line that is not about progress.
-    fn say(&self, text: &str) {
+    /// Lets `f` print a line.
+    fn aside(&self, f: impl FnOnce()) {
         match self {
-            View::Bar(bar) => bar.suspend(|| line(text)),
-            View::Plain | View::Nothing => line(text),
+            View::Bar(bar) => bar.suspend(f),
+            View::Plain | View::Nothing => f(),
         }
+    }
+
+    /// Prints a line that is not about progress.
+    fn say(&self, level: Level, text: &str) {
+        self.aside(|| log::say(level, text));
+    }
+
+    /// Prints a line about something that programs know by name.
+    fn event(&self, name: &str, text: &str, fields: &Value) {
+        self.aside(|| log::event(name, text, fields));
     }
 }
 
@@ -53,7 +65,9 @@ impl Progress {
     pub(crate) fn new(mode: ProgressMode, signals: Signals, first: &str) -> Progress {
         let view = match mode {
             ProgressMode::None => View::Nothing,
-            ProgressMode::Auto if std::io::stderr().is_terminal() => View::Bar(bar()),
+            ProgressMode::Auto if std::io::stderr().is_terminal() && !log::is_json() => {
+                View::Bar(bar())
+            }
             ProgressMode::Auto | ProgressMode::Plain => View::Plain,
         };
         let progress = Progress {
@@ -61,7 +75,7 @@ impl Progress {
             pace: Pace::new("", Instant::now()),
             signals,
         };
-        progress.now(first);
+        progress.now("step", first, &Value::Null);
         progress
     }
 
@@ -76,14 +90,17 @@ impl Progress {
     /// somebody is waiting.
     pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
         let view = self.view.clone();
-        move |refused| view.say(&format!("turned away: {refused}"))
+        move |refused| {
+            let text = format!("turned away: {refused}");
+            view.event("refused", &text, &Value::Null);
+        }
     }
 
     /// Sets what is going on from now on.
-    fn now(&self, text: &str) {
+    fn now(&self, name: &str, text: &str, fields: &Value) {
         match &self.view {
             View::Bar(bar) => bar.set_message(text.to_owned()),
-            View::Plain => line(text),
+            View::Plain => log::event(name, text, fields),
             View::Nothing => {}
         }
     }
@@ -94,21 +111,18 @@ impl Progress {
         match &self.view {
             View::Bar(bar) => bar.set_prefix(self.pace.text(now)),
             View::Plain if self.pace.due(now) => {
-                line(&format!(
-                    "phase: {}, {}",
-                    self.pace.phase,
-                    self.pace.text(now)
-                ));
+                let text = format!("phase: {}, {}", self.pace.phase, self.pace.text(now));
+                log::event("progress", &text, &self.pace.fields());
             }
             View::Plain | View::Nothing => {}
         }
     }
 
     /// Prints a line that stays, unless progress is switched off.
-    fn note(&self, text: &str) {
+    fn note(&self, name: &str, text: &str, fields: &Value) {
         match &self.view {
             View::Nothing => {}
-            view => view.say(text),
+            view => view.event(name, text, fields),
         }
     }
 }
@@ -195,6 +209,16 @@ impl Pace {
         due
     }
 
+    /// What programs read instead of the text.
+    fn fields(&self) -> Value {
+        json!({
+            "phase": self.phase,
+            "bytes": self.bytes[1] - self.bytes[0],
+            "done": self.step.as_ref().map(|step| step.done),
+            "total": self.step.as_ref().map(|step| step.total),
+        })
+    }
+
     /// Share done, rate and time left, as far as they are known.
     fn text(&self, now: Instant) -> String {
         let mut parts = Vec::new();
@@ -238,11 +262,6 @@ fn clock(seconds: f64) -> String {
     }
 }
 
-/// Prints a line; ignores a closed standard error.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
 impl vesica::Progress for Progress {
     fn phase(&mut self, name: &'static str) {
         self.pace.begin(name, Instant::now());
@@ -250,22 +269,23 @@ impl vesica::Progress for Progress {
             style(bar, UNKNOWN);
             bar.set_prefix("");
         }
-        self.now(&format!("phase: {name}"));
+        self.now("phase", &format!("phase: {name}"), &json!({"phase": name}));
     }
 
     fn begin(&mut self, begin: Begin, buckets: u32) {
         match begin {
             Begin::Afresh => {}
             Begin::After(done) => {
-                self.view
-                    .say(&format!("going on after bucket {done} of {buckets}"));
+                let text = format!("going on after bucket {done} of {buckets}");
+                self.view.say(Level::Info, &text);
             }
-            Begin::Over(why) => self.view.say(&format!("starting over: {why}")),
+            Begin::Over(why) => self.view.say(Level::Info, &format!("starting over: {why}")),
         }
     }
 
     fn bucket(&mut self, number: u32, of: u32) {
-        self.note(&format!("bucket {number} of {of}"));
+        let fields = json!({"bucket": number, "buckets": of});
+        self.note("bucket", &format!("bucket {number} of {of}"), &fields);
     }
 
     fn bytes(&mut self, sent: u64, received: u64) {
@@ -289,50 +309,55 @@ impl vesica::Progress for Progress {
 
 impl Observer for Progress {
     fn read(&mut self, counts: &Counts) {
-        self.note(&format!(
-            "read {} rows, {} distinct items",
-            counts.rows, counts.items
-        ));
-        let unusable = counts.blanks + counts.invalid;
-        if unusable > 0 {
-            self.view.say(&format!(
-                "warning: {unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
-                counts.rows, counts.blanks, counts.invalid
-            ));
-        }
         // From here on there may be files to remove and soon a peer to tell.
         self.signals.stop_in_order();
+        let text = format!("read {} rows, {} distinct items", counts.rows, counts.items);
+        self.note(
+            "read",
+            &text,
+            &json!({"rows": counts.rows, "items": counts.items}),
+        );
+        let unusable = counts.blanks + counts.invalid;
+        if unusable > 0 {
+            let text = format!(
+                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
+                counts.rows, counts.blanks, counts.invalid
+            );
+            self.view.say(Level::Warning, &text);
+        }
     }
 
     fn listening(&mut self, address: SocketAddr) {
         // Shown in every mode: with port 0 nobody could connect without it.
-        self.view.say(&format!("listening on {address}"));
-        self.now("waiting for the peer");
+        let fields = json!({"address": address.to_string()});
+        self.view
+            .event("listening", &format!("listening on {address}"), &fields);
+        self.now("step", "waiting for the peer", &Value::Null);
     }
 
     fn connecting(&mut self, endpoint: &Endpoint) {
-        self.now(&format!("connecting to {endpoint}"));
+        self.now("step", &format!("connecting to {endpoint}"), &Value::Null);
     }
 
     fn connected(&mut self, connection: &Connection) {
         if let Some(peer) = connection.peer {
-            self.note(&format!("connected to {peer}"));
+            let fields = json!({"peer": peer.to_string()});
+            self.note("connected", &format!("connected to {peer}"), &fields);
         }
     }
 
     fn warning(&mut self, text: &str) {
-        self.view.say(&format!("warning: {text}"));
+        self.view.say(Level::Warning, text);
     }
 
     fn answered(&mut self, computed: SystemTime) {
-        self.view.say(&format!(
-            "the answer was found at {}; writing it without the peer",
-            rfc3339(computed)
-        ));
+        let computed = rfc3339(computed);
+        let text = format!("the answer was found at {computed}; writing it without the peer");
+        self.view.say(Level::Info, &text);
     }
 
     fn writing(&mut self) {
-        self.now("writing the matching rows");
+        self.now("step", "writing the rows", &Value::Null);
     }
 }
 

@@ -4,22 +4,27 @@
 //! ends with an error. Before there is anything to tell or to remove, and on the second one, the
 //! process ends at once.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use vesica::Interrupt;
 
-use crate::failure::Failure;
 #[cfg(unix)]
 use crate::failure::RESOURCE;
+use crate::failure::{Failure, NETWORK};
+use crate::log::{self, Level};
 
 /// The exit code of the signal that asked the process to stop; 0 as long as none has.
 static STOPPED: AtomicU8 = AtomicU8::new(0);
 
-/// The exit code of a process that a signal has asked to stop: 128 and the signal's number.
-pub(crate) fn stopped() -> Option<u8> {
-    Some(STOPPED.load(Ordering::SeqCst)).filter(|code| *code > 0)
+/// The failure under the code that it ends the process with: 128 and the signal's number if a signal has asked it to
+/// stop. Any other failure meanwhile keeps its own code.
+pub(crate) fn cause(failure: Failure) -> Failure {
+    match STOPPED.load(Ordering::SeqCst) {
+        0 => failure,
+        code if failure.code == NETWORK => Failure { code, ..failure },
+        _ => failure,
+    }
 }
 
 /// What a signal currently does.
@@ -81,10 +86,7 @@ impl Signals {
         STOPPED.store(code, Ordering::SeqCst);
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
             self.interrupt.raise();
-            let _ = writeln!(
-                std::io::stderr(),
-                "stopping; press Ctrl-C again to end at once"
-            );
+            log::say(Level::Info, "stopping; press Ctrl-C again to end at once");
             return;
         }
         remove_temporaries();

@@ -42,6 +42,9 @@ pub(crate) fn summary(report: &Report) -> String {
     if report.reveal == Reveal::Shares {
         line("run", report.run.clone());
     }
+    if let Some(terms) = &report.contract.labels {
+        line("handed over", terms.to_string());
+    }
     line("protocol", report.protocol.clone());
     line("security", report.security.name().to_owned());
     if report.contract.buckets > 1 {

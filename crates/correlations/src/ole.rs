@@ -201,10 +201,10 @@ pub struct Rows {
 impl Rows {
     /// All zero.
     pub fn new(shape: Shape) -> Rows {
-        Rows {
-            shape,
-            bytes: Zeroizing::new(vec![0; shape.bytes()]),
-        }
+        // Room for the seed: bytes that move are not wiped.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(shape.bytes() + SEED_BYTES));
+        bytes.resize(shape.bytes(), 0);
+        Rows { shape, bytes }
     }
 
     /// A packed row.
@@ -266,14 +266,11 @@ pub const SEED_BYTES: usize = size_of::<Block>();
 
 impl ReceiverHalf {
     /// The half in bytes: r, then the seed.
-    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(self.r.bytes.len() + SEED_BYTES));
-        bytes.extend_from_slice(&self.r.bytes);
-        bytes.extend_from_slice(&self.s.0.to_le_bytes());
-        bytes
+    pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+        with_seed(self.r.bytes, &self.s)
     }
 
-    /// What [`ReceiverHalf::to_bytes`] wrote for a shape; `None` if the length is that of another.
+    /// What [`ReceiverHalf::into_bytes`] wrote for a shape; `None` if the length is that of another.
     pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<ReceiverHalf> {
         let (rows, seed) = split_seed(bytes)?;
         let r = Rows { shape, bytes: rows };
@@ -327,6 +324,12 @@ pub struct SenderHalf {
     v: Option<Rows>,
 }
 
+/// The rows of a half in bytes, with the seed behind them.
+fn with_seed(mut rows: Zeroizing<Vec<u8>>, seed: &Seeded) -> Zeroizing<Vec<u8>> {
+    rows.extend_from_slice(&seed.0.to_le_bytes());
+    rows
+}
+
 /// The rows of a half in bytes, and the seed behind them.
 fn split_seed(mut bytes: Zeroizing<Vec<u8>>) -> Option<(Zeroizing<Vec<u8>>, Block)> {
     let (_, seed) = bytes.split_last_chunk::<SEED_BYTES>()?;
@@ -338,15 +341,11 @@ fn split_seed(mut bytes: Zeroizing<Vec<u8>>) -> Option<(Zeroizing<Vec<u8>>, Bloc
 
 impl SenderHalf {
     /// The half in bytes: v, unless the seed gives it, then the seed.
-    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let rows = self.v.as_ref().map_or(&[][..], |v| &v.bytes);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(rows.len() + SEED_BYTES));
-        bytes.extend_from_slice(rows);
-        bytes.extend_from_slice(&self.seed.0.to_le_bytes());
-        bytes
+    pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+        with_seed(self.v.map(|v| v.bytes).unwrap_or_default(), &self.seed)
     }
 
-    /// What [`SenderHalf::to_bytes`] wrote for a shape; `None` if the length is that of another.
+    /// What [`SenderHalf::into_bytes`] wrote for a shape; `None` if the length is that of another.
     pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<SenderHalf> {
         let (rows, seed) = split_seed(bytes)?;
         let half = SenderHalf::from_seed(shape, seed);

@@ -18,6 +18,7 @@
 //! | [`residues`] | 32-bit and 64-bit integers | the same for AVX2 and AVX-512 | |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 | |
 
+mod additive;
 pub mod aes;
 mod backend;
 pub mod band;

@@ -32,6 +32,7 @@ const ALONE: Task = Task {
     both: false,
     min_size: 0,
     values: Values::None,
+    label_bytes: 0,
 };
 
 const BOTH: Task = Task {

@@ -31,6 +31,8 @@ pub struct Task {
     pub min_size: u64,
     /// Who has a value for each of its items.
     pub values: Values,
+    /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
+    pub label_bytes: usize,
 }
 
 impl Task {
@@ -41,6 +43,7 @@ impl Task {
             both: false,
             min_size: 0,
             values: Values::None,
+            label_bytes: 0,
         }
     }
 }
@@ -178,6 +181,8 @@ pub struct Input<'a> {
     /// The value of each item, if this party has values. The contract bounds them so that no result exceeds 63
     /// bits and a sign.
     pub values: Option<&'a [i64]>,
+    /// The label of each item, one after the other, on a sender that hands over labels.
+    pub labels: Option<&'a [u8]>,
 }
 
 impl<'a> Input<'a> {
@@ -187,6 +192,7 @@ impl<'a> Input<'a> {
             items,
             exact: None,
             values: None,
+            labels: None,
         }
     }
 
@@ -200,6 +206,11 @@ impl<'a> Input<'a> {
             values,
             ..Input::new(items)
         }
+    }
+
+    /// The same with labels, one after the other.
+    pub fn with_labels(self, labels: Option<&'a [u8]>) -> Input<'a> {
+        Input { labels, ..self }
     }
 
     /// The same with numbers.
@@ -232,6 +243,15 @@ pub enum Output {
     Nothing,
     /// For each of its items, in order, whether the peer also holds it.
     Matches(Vec<bool>),
+    /// The same with the labels that the sender has handed over.
+    Labelled {
+        /// For each of its items, in order, whether the peer also holds it.
+        matched: Vec<bool>,
+        /// For each of its items the label of the peer's; zeros where it does not match.
+        labels: Zeroizing<Vec<u8>>,
+        /// Bytes of a label.
+        bytes: usize,
+    },
     /// A number, such as the size of the intersection.
     Value(i128),
     /// Fewer items match than this number; nothing else is learnt.
@@ -291,6 +311,11 @@ pub trait Protocol: Send + Sync {
 
     /// What a receiver can learn with it.
     fn reveals(&self) -> &'static [Reveal];
+
+    /// How many copies of the label of each item of the sender cross the wire; `None` if the protocol hands over none.
+    fn labels_per_item(&self) -> Option<u64> {
+        None
+    }
 
     /// The receiver's offline phase for `items` items. Needs no peer.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared;

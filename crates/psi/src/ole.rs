@@ -188,7 +188,7 @@ impl Plan {
         let plan = Plan::new::<S>(sizes, bits, params.lambda, &params.session);
         let plan = plan.ok_or_else(|| {
             let reason = format!("no tuples for items so long at lambda {}", params.lambda);
-            Error::limit(Limit::Security, reason)
+            Error::limit(Limit::Keys, reason)
         })?;
         let bins = plan.shape.bins;
         let checked = bins - plan.functions.parameters().bins;
@@ -697,8 +697,8 @@ impl<S: Source> Offline for Ole<S> {
         channel.begin_phase("offline");
         let session = &params.session;
         Ok(match half {
-            Half::Receiver => S::receive(channel, shape, lambda, session, rng)?.to_bytes(),
-            Half::Sender => S::send(channel, shape, lambda, session, rng)?.to_bytes(),
+            Half::Receiver => S::receive(channel, shape, lambda, session, rng)?.into_bytes(),
+            Half::Sender => S::send(channel, shape, lambda, session, rng)?.into_bytes(),
         })
     }
 
@@ -709,7 +709,7 @@ impl<S: Source> Offline for Ole<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error> {
         let (receiver, sender) = ole::deal(Plan::of::<S>(params, bits)?.shape, rng);
-        Ok([receiver.to_bytes(), sender.to_bytes()])
+        Ok([receiver.into_bytes(), sender.into_bytes()])
     }
 
     fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error> {

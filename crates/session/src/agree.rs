@@ -5,11 +5,11 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Reveal, Spec, Task};
+use vesica_psi::{Params, Protocol, Reveal, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
-use crate::codec::bad;
+use crate::codec::{bad, offers_at_most};
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
 use crate::{
@@ -111,6 +111,7 @@ fn exchange(
         learns: job.learns,
         min_size: job.min_size,
         values: job.values,
+        labels: job.labels.clone(),
         normalization: job.normalization.clone(),
         key_bits: job.key_bits,
         items,
@@ -146,11 +147,13 @@ fn exchange(
             ),
         ));
     }
-    let begin = begin(&mut contract, spec, kept, &theirs.resume)?;
+    let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
+        let sizes = [contract.receiver_size, contract.sender_size];
+        let enough = spec.working_bytes_of(sizes, contract.key_bits, contract.lambda);
         return Err(WireError::limit(
-            Limit::Reveal,
+            Limit::Reveal { enough },
             format!(
                 "the {} of sets that do not fit into memory cannot be computed",
                 contract.reveal
@@ -178,14 +181,8 @@ fn exchange(
     if let Some(most) = spec.max_lambda_of(sizes, contract.key_bits)
         && lambda > most
     {
-        return Err(WireError::limit(
-            Limit::Security,
-            format!(
-                "{} offers at most {} bits of statistical security for these sizes",
-                spec.name,
-                most.saturating_sub(lambda - contract.lambda),
-            ),
-        ));
+        let most = most.saturating_sub(lambda - contract.lambda);
+        return Err(offers_at_most(spec, contract.key_bits, most));
     }
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;
@@ -198,7 +195,7 @@ fn exchange(
     let size = |items: u64| {
         usize::try_from(items).map_err(|_| {
             WireError::limit(
-                Limit::Memory,
+                Limit::Memory { enough: None },
                 format!("{items} items do not fit into memory"),
             )
         })
@@ -224,6 +221,7 @@ fn exchange(
             both: contract.learns == Learns::Both,
             min_size: contract.min_size,
             values: value::owners(contract.values()),
+            label_bytes: contract.label_bytes(),
         },
         params: Params {
             security: contract.runs,
@@ -273,7 +271,7 @@ fn name(state: &State) -> [u8; 32] {
 /// both hellos.
 fn begin(
     contract: &mut Contract,
-    spec: &Spec,
+    protocol: &dyn Protocol,
     kept: &Kept,
     theirs: &Resume,
 ) -> Result<Begin, WireError> {
@@ -290,13 +288,13 @@ fn begin(
                 return Err(bad("earlier run", "more buckets than there were"));
             }
             let after = state.finished().min(*buckets);
-            match contract.go_on(spec, &state.contract, after) {
+            match contract.go_on(protocol, &state.contract, after) {
                 Ok(()) => return Ok(Begin::After(after)),
                 Err(why) => Begin::Over(why),
             }
         }
     };
-    contract.divide(spec)?;
+    contract.divide(protocol)?;
     Ok(begin)
 }
 

@@ -6,7 +6,7 @@
 //! random strings to the one size that [`capacity`] computes.
 
 use vesica_primitives::load::fullest;
-use vesica_psi::{Item, Spec, lambda_each};
+use vesica_psi::{Item, lambda_each};
 
 /// Maximum number of buckets of a run.
 pub const MAX_BUCKETS: u32 = 1 << 10;
@@ -33,26 +33,47 @@ pub struct Split {
 }
 
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no number does.
-/// Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
+/// `working_bytes` is what the run of a bucket takes, by the sizes of the receiver's and the sender's items in it and its
+/// bits of statistical security. Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
 pub fn split(
-    spec: &Spec,
     [receiver_size, sender_size]: [u64; 2],
-    key_bits: Option<u32>,
     lambda: u32,
     memory: u64,
+    working_bytes: impl Fn([u64; 2], u32) -> u64,
 ) -> Option<Split> {
+    splits([receiver_size, sender_size], lambda, working_bytes)
+        .find_map(|(split, bytes)| (bytes <= memory).then_some(split))
+}
+
+/// The least memory in bytes with which [`split`] finds a number of buckets.
+pub(crate) fn least_memory(
+    sizes: [u64; 2],
+    lambda: u32,
+    working_bytes: impl Fn([u64; 2], u32) -> u64,
+) -> Option<u64> {
+    let bytes = splits(sizes, lambda, working_bytes).map(|(_, bytes)| bytes);
+    bytes.min()
+}
+
+/// The ways to cut a run, with rising numbers of buckets, and the bytes that a bucket then takes.
+fn splits(
+    [receiver_size, sender_size]: [u64; 2],
+    lambda: u32,
+    working_bytes: impl Fn([u64; 2], u32) -> u64,
+) -> impl Iterator<Item = (Split, u64)> {
     let most = (receiver_size.saturating_add(sender_size) / MIN_ITEMS).max(1);
     (0..=MAX_BUCKETS.ilog2())
         .map(|log| 1 << log)
-        .take_while(|buckets| u64::from(*buckets) <= most)
-        .map(|buckets| Split {
-            buckets,
-            receiver: capacity(receiver_size, buckets, lambda_each(lambda, 4)),
-            sender: capacity(sender_size, buckets, lambda_each(lambda, 4)),
-        })
-        .find(|split| {
-            let lambda = lambda_of_bucket(lambda, split.buckets);
-            spec.working_bytes_of([split.receiver, split.sender], key_bits, lambda) <= memory
+        .take_while(move |buckets| u64::from(*buckets) <= most)
+        .map(move |buckets| {
+            let capacity = |items| capacity(items, buckets, lambda_each(lambda, 4));
+            let split = Split {
+                buckets,
+                receiver: capacity(receiver_size),
+                sender: capacity(sender_size),
+            };
+            let lambda = lambda_of_bucket(lambda, buckets);
+            (split, working_bytes([split.receiver, split.sender], lambda))
         })
 }
 
@@ -259,7 +280,10 @@ mod tests {
     #[test]
     fn a_run_is_cut_until_it_fits_and_no_further_than_is_worth_it() {
         let spec = |name| Registry::standard().get(name).unwrap().spec();
-        let dh = |n_r, n_s, memory| split(spec("dh"), [n_r, n_s], None, 40, memory);
+        let working_bytes =
+            |name| move |sizes, lambda| spec(name).working_bytes_of(sizes, None, lambda);
+        let split_of = |name, sizes, memory| split(sizes, 40, memory, working_bytes(name));
+        let dh = |n_r, n_s, memory| split_of("dh", [n_r, n_s], memory);
         assert_eq!(
             dh(1000, 2000, u64::MAX),
             Some(Split {
@@ -283,16 +307,18 @@ mod tests {
             }
         }
         assert_eq!(dh(1000, 1000, 1), None);
+        let least = least_memory([1000; 2], 40, working_bytes("dh")).unwrap();
+        assert!(dh(1000, 1000, least).is_some() && dh(1000, 1000, least - 1).is_none());
         assert_eq!(dh(u64::MAX, u64::MAX, 1 << 40), None);
         assert_eq!(dh(0, 0, 0).map(|s| s.buckets), Some(1));
         // `vole` takes less of a large set, and its receiver more than its sender.
         assert_eq!((spec("vole").working_bytes)(1000, 1000), 200_000);
         assert_eq!((spec("vole").working_bytes)(0, 1000), 90_000);
         let large = 1 << 26;
-        let vole = split(spec("vole"), [large; 2], None, 40, 2 << 30).unwrap();
+        let vole = split_of("vole", [large; 2], 2 << 30).unwrap();
         assert_eq!(vole.buckets, 4);
         // RT21 takes more for its polynomial.
-        let rt = split(spec("compact-dh"), [4000; 2], None, 40, 1 << 20).unwrap();
+        let rt = split_of("compact-dh", [4000; 2], 1 << 20).unwrap();
         assert!(rt.buckets > dh(4000, 4000, 1 << 20).unwrap().buckets);
     }
 

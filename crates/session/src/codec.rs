@@ -1,6 +1,7 @@
 //! Strict, bounded reading and writing of handshake messages, and the errors of it.
 
-use vesica_wire::{Error, Misbehaviour};
+use vesica_psi::Spec;
+use vesica_wire::{Error, Limit, Misbehaviour};
 
 /// Takes values off the front of a message of the peer.
 pub(crate) struct Reader<'a> {
@@ -43,18 +44,24 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A text of at most 255 bytes, of printable ASCII without blanks.
-    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+    /// A text of at most 255 bytes.
+    pub(crate) fn text(&mut self, what: &'static str) -> Result<&'a str, Error> {
         let len = usize::from(self.u8()?);
         let (text, rest) = self
             .rest
             .split_at_checked(len)
             .ok_or_else(|| self.wrong_length())?;
         self.rest = rest;
-        if !text.iter().all(u8::is_ascii_graphic) {
+        str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
+    }
+
+    /// A text of at most 255 bytes, of printable ASCII without blanks.
+    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+        let text = self.text(what)?;
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad(what, "a name of printable ASCII was expected"));
         }
-        str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
+        Ok(text)
     }
 
     /// Nothing may be left.
@@ -97,5 +104,20 @@ pub(crate) fn differ(
         field,
         ours: ours.to_string(),
         theirs: theirs.to_string(),
+    }
+}
+
+/// The error of a protocol that offers no more than `most` bits of statistical security.
+pub(crate) fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> Error {
+    let offers = format!(
+        "{} offers at most {most} bits of statistical security for these sizes",
+        spec.name
+    );
+    match spec.exact.is_some() && spec.compares(key_bits).is_none() {
+        true => {
+            let why = "keys that are not numbers are hashed, and longer hashes do not fit";
+            Error::limit(Limit::Keys, format!("{offers}: {why}"))
+        }
+        false => Error::limit(Limit::Security, offers),
     }
 }

@@ -34,6 +34,9 @@ pub struct ConnectOptions {
     /// Longest silence of the peer in a run. A working peer says every second that it is alive, so this need
     /// not cover its longest computation; use at least a few seconds.
     pub timeout: Duration,
+    /// Longest wait for a peer that is alive but neither sends nor receives anything. Its longest computation
+    /// between two messages has to fit into it.
+    pub patience: Duration,
     /// Whether this side is ready itself.
     pub ready: Readiness,
     /// Hears of connections that a listener turns away.
@@ -45,12 +48,14 @@ pub struct ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// Two minutes each, ready from the start, no listener for refusals, its own interrupt flag, no emulated
-    /// link.
+    /// Two minutes to connect, the deadlines of [`ChannelOptions`], ready from the start, no listener for refusals, its
+    /// own interrupt flag, no emulated link.
     fn default() -> Self {
+        let channel = ChannelOptions::default();
         ConnectOptions {
             wait: Duration::from_secs(120),
-            timeout: Duration::from_secs(120),
+            timeout: channel.timeout,
+            patience: channel.patience,
             ready: Readiness::from_the_start(),
             on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
@@ -101,6 +106,7 @@ impl Connection {
         };
         let channel_options = ChannelOptions {
             timeout: options.timeout,
+            patience: options.patience,
             interrupt: options.interrupt.clone(),
             link: options.link,
             ..ChannelOptions::default()

@@ -9,18 +9,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
-use vesica_psi::{Protocol, Reveal, Security, Spec};
+use vesica_psi::{Protocol, Reveal, Security};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, put_name};
+use crate::labels::{self, Handover, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Name, Offer};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// Longest hello, in bytes.
-pub const MAX_HELLO: usize = 16 << 10;
+pub const MAX_HELLO: usize = 32 << 10;
 /// Maximum number of key columns of a job.
 pub const MAX_KEY_COLUMNS: usize = 64;
 /// Longest name of a normalisation, in bytes.
@@ -143,6 +144,8 @@ pub struct Hello {
     pub min_size: u64,
     /// The values that it has for its items, if it has some.
     pub values: Option<ValueTerms>,
+    /// What it wants to do about labels.
+    pub labels: Handover,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`.
     pub normalization: Vec<String>,
     /// The bits of keys that are numbers of a declared width.
@@ -241,6 +244,8 @@ pub struct Contract {
     pub receiver_values: Option<ValueTerms>,
     /// The sender's values, if it has some.
     pub sender_values: Option<ValueTerms>,
+    /// What the sender hands over with each match, if it does.
+    pub labels: Option<LabelTerms>,
     /// Number of key columns.
     pub key_columns: u32,
     /// Name and version of the normalisation of each key column, in order.
@@ -284,6 +289,7 @@ impl Hello {
         out.push(self.learns.code());
         out.extend_from_slice(&self.min_size.to_le_bytes());
         ValueTerms::put(self.values, &mut out);
+        self.labels.put(&mut out);
         put_names(&mut out, &self.normalization);
         out.push(self.key_bits.unwrap_or(0) as u8);
         out.extend_from_slice(&self.items.to_le_bytes());
@@ -324,8 +330,9 @@ impl Hello {
         if version != VERSION {
             return Err(differ("version", VERSION, version));
         }
+        let role = Role::from_code(reader.u8()?)?;
         let hello = Hello {
-            role: Role::from_code(reader.u8()?)?,
+            role,
             protocol: match reader.name("protocol")? {
                 "auto" => ProtocolRequest::Auto,
                 name => ProtocolRequest::Named(name.to_owned()),
@@ -341,6 +348,7 @@ impl Hello {
             learns: Learns::from_code(reader.u8()?)?,
             min_size: reader.u64()?,
             values: ValueTerms::read(&mut reader)?,
+            labels: Handover::read(&mut reader, role)?,
             normalization: names(&mut reader)?,
             key_bits: match reader.u8()? {
                 0 => None,
@@ -402,6 +410,12 @@ impl Hello {
             ));
         }
         value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
+        let labels = self.labels.agree(&theirs.labels)?;
+        if labels.is_some()
+            && (self.reveal != Reveal::Matches || protocol.labels_per_item().is_none())
+        {
+            return Err(bad("protocol", "not one that hands over columns"));
+        }
         let sizes = [receiver.items, sender.items];
         let offers = [&self.offline, &theirs.offline].map(Option::as_deref);
         let stored = offers::choose(self.role == Role::Receiver, offers, sizes)?;
@@ -418,6 +432,7 @@ impl Hello {
             min_size: self.min_size,
             receiver_values: receiver.values,
             sender_values: sender.values,
+            labels,
             key_columns: self.normalization.len() as u32,
             normalization: self.normalization.clone(),
             key_bits: self.key_bits,
@@ -508,6 +523,7 @@ impl Contract {
         for values in self.values() {
             ValueTerms::put(values, &mut out);
         }
+        labels::put_agreed(self.labels.as_ref(), &mut out);
         put_names(&mut out, &self.normalization);
         out.push(self.key_bits.unwrap_or(0) as u8);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
@@ -531,32 +547,65 @@ impl Contract {
         }
     }
 
+    /// Bytes of a label that the sender hands over with each match; 0 if it does not.
+    pub(crate) fn label_bytes(&self) -> usize {
+        self.labels.as_ref().map_or(0, |terms| terms.bytes as usize)
+    }
+
+    /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
+    fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
+        let bytes = protocol
+            .spec()
+            .working_bytes_of(sizes, self.key_bits, lambda);
+        let Some(copies) = protocol.labels_per_item().filter(|_| self.labels.is_some()) else {
+            return bytes;
+        };
+        // For each mask another one with the item's number, or a rank. The sender picks its labels and pads them; the
+        // receiver keeps all encrypted ones, and decrypts one for each of its items.
+        let [receiver, sender] = sizes;
+        let label = self.label_bytes() as u64;
+        let encrypted = sender.saturating_mul(copies.saturating_mul(label));
+        let of_receiver = receiver
+            .saturating_mul(label + 56)
+            .saturating_add(encrypted);
+        let of_sender = sender.saturating_mul(2 * label + copies.saturating_mul(40));
+        bytes.saturating_add(of_receiver.max(of_sender))
+    }
+
     /// Divides the run into as many buckets as its memory requires.
     ///
     /// Fails with `Resource` if no number is enough.
-    pub(crate) fn divide(&mut self, spec: &Spec) -> Result<(), WireError> {
+    pub(crate) fn divide(&mut self, protocol: &dyn Protocol) -> Result<(), WireError> {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         if self.offline.is_some() {
             let sizes = [self.receiver_bucket, self.sender_bucket];
-            if spec.working_bytes_of(sizes, self.key_bits, self.lambda) > memory {
+            let bytes = self.working_bytes(protocol, sizes, self.lambda);
+            if bytes > memory {
                 let reason =
                     format!("{memory} bytes of memory are too few for the stored correlations");
-                return Err(WireError::limit(Limit::Memory, reason));
+                let enough = Some(bytes);
+                return Err(WireError::limit(Limit::Memory { enough }, reason));
             }
             self.seal();
             return Ok(());
         }
         let sizes = [self.receiver_size, self.sender_size];
-        let split =
-            buckets::split(spec, sizes, self.key_bits, self.lambda, memory).ok_or_else(|| {
-                WireError::limit(
-                    Limit::Memory,
-                    format!(
-                        "{memory} bytes of memory for a bucket are too few for {} and {} items",
-                        sizes[0], sizes[1]
-                    ),
-                )
-            })?;
+        let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
+        let split = buckets::split(sizes, self.lambda, memory, working_bytes);
+        let split = split.ok_or_else(|| {
+            let enough = match self.reveal {
+                Reveal::Matches => buckets::least_memory(sizes, self.lambda, working_bytes),
+                // Only matches are found bucket by bucket.
+                _ => Some(working_bytes(sizes, self.lambda)),
+            };
+            WireError::limit(
+                Limit::Memory { enough },
+                format!(
+                    "{memory} bytes of memory for a bucket are too few for {} and {} items",
+                    sizes[0], sizes[1]
+                ),
+            )
+        })?;
         self.buckets = split.buckets;
         self.receiver_bucket = split.receiver;
         self.sender_bucket = split.sender;
@@ -567,7 +616,7 @@ impl Contract {
     /// Divides the run as an earlier one was, and begins after the buckets that both finished then.
     pub(crate) fn go_on(
         &mut self,
-        spec: &Spec,
+        protocol: &dyn Protocol,
         earlier: &Contract,
         buckets: u32,
     ) -> Result<(), StartOver> {
@@ -583,7 +632,7 @@ impl Contract {
         }
         let sizes = [resumed.receiver_bucket, resumed.sender_bucket];
         let lambda = buckets::lambda_of_bucket(self.lambda, resumed.buckets);
-        if spec.working_bytes_of(sizes, self.key_bits, lambda) > self.memory.unwrap_or(NO_LIMIT) {
+        if self.working_bytes(protocol, sizes, lambda) > self.memory.unwrap_or(NO_LIMIT) {
             return Err(StartOver::Memory);
         }
         *self = resumed;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use vesica_wire::Blame;
+use vesica_wire::{Blame, Limit};
 
 use crate::Fingerprint;
 
@@ -107,6 +107,15 @@ impl Error {
             Error::Run(Wire::ContractDiffers { .. }) => {
                 Some("agree on this value with the peer, then run both sides again")
             }
+            Error::Run(Wire::Resource {
+                limit: Limit::Keys, ..
+            }) => Some(
+                "keys that are numbers need no hashes: --normalize COL=ipv4 or COL=integer:BITS, on both sides; for others take --protocol vole",
+            ),
+            Error::Run(Wire::Resource {
+                limit: Limit::Memory { .. },
+                ..
+            }) => Some("raise --memory, or take smaller sets"),
             Error::Run(Wire::TimedOut(_)) => Some(
                 "the peer's machine or the network between has stopped; if it is only slow, raise --timeout",
             ),

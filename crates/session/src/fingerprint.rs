@@ -40,6 +40,10 @@ impl Fingerprint {
         Fingerprint(blake3::derive_key("vesica/1 fingerprint", spki_der))
     }
 
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Fingerprint {
+        Fingerprint(bytes)
+    }
+
     /// The 32 bytes behind the text.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

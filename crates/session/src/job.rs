@@ -5,7 +5,9 @@ use vesica_psi::{Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::offline::Purpose;
-use crate::{Error, Fingerprint, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms};
+use crate::{
+    Error, Fingerprint, Handover, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms,
+};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Job {
     pub min_size: u64,
     /// The values that this side has for its items, if it has some.
     pub values: Option<ValueTerms>,
+    /// What is to be done about labels, which the sender hands over with the matches.
+    pub labels: Handover,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
     /// least one, at most 64, each at most 128 bytes of printable ASCII.
     pub normalization: Vec<String>,
@@ -58,6 +62,7 @@ impl Job {
             learns: Learns::Receiver,
             min_size: 0,
             values: None,
+            labels: Handover::Nothing,
             normalization,
             key_bits: None,
             max_peer_items: 1 << 28,
@@ -86,12 +91,24 @@ impl Job {
             }
         };
         let able = protocol.filter(|p| p.reveals().contains(&self.reveal));
-        let Some(spec) = able.map(|protocol| protocol.spec()) else {
+        let Some(able) = able else {
             return usage(format!(
                 "protocol {} does not reveal {}",
                 self.protocol, self.reveal
             ));
         };
+        if let Some(problem) = self.labels.problem(self.role) {
+            return usage(problem.into());
+        }
+        if !self.labels.is_nothing()
+            && (self.reveal != Reveal::Matches || able.labels_per_item().is_none())
+        {
+            return usage(format!(
+                "protocol {} does not hand over columns where it reveals {}",
+                self.protocol, self.reveal
+            ));
+        }
+        let spec = able.spec();
         if spec.security < self.security {
             let (name, runs) = (spec.name, spec.security.name());
             return usage(format!(

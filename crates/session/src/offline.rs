@@ -15,6 +15,7 @@ use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use zeroize::Zeroizing;
 
+use crate::codec::offers_at_most;
 use crate::directory::private_directory;
 use crate::offers::{MAX_OFFERS, Name, Offer};
 use crate::random::fresh_rng;
@@ -112,7 +113,8 @@ impl From<StoreError> for Error {
 impl OfflineTerms {
     /// The protocol of these terms, and its offline phase.
     ///
-    /// Fails with [`Error::Usage`] if there is none, or terms that the protocol cannot meet.
+    /// Fails with [`Error::Usage`] if there is none, or for terms that nothing could meet, and with [`Error::Run`] for a λ
+    /// that the protocol does not reach.
     pub fn check(&self, registry: &Registry) -> Result<&'static dyn Offline, Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
         let protocol = registry.get(&self.protocol);
@@ -135,15 +137,18 @@ impl OfflineTerms {
                 spec.name, spec.max_items
             ));
         }
-        let most = spec.max_lambda_of(sizes, self.key_bits);
-        if self.lambda < 40 || most.is_some_and(|most| self.lambda > most) {
+        if !(40..=128).contains(&self.lambda) {
             return usage(format!(
-                "{} offers 40 to {} bits of statistical security for these sizes",
-                spec.name,
-                most.unwrap_or(128)
+                "lambda is {} bits; 40 to 128 are possible",
+                self.lambda
             ));
         }
-        Ok(offline)
+        match spec.max_lambda_of(sizes, self.key_bits) {
+            Some(most) if self.lambda > most => {
+                Err(offers_at_most(spec, self.key_bits, most).into())
+            }
+            _ => Ok(offline),
+        }
     }
 
     /// What decides, besides these terms, what a half for them means.
@@ -158,7 +163,7 @@ impl OfflineTerms {
         let size = |size: u64| {
             usize::try_from(size).map_err(|_| {
                 WireError::limit(
-                    Limit::Memory,
+                    Limit::Memory { enough: None },
                     format!("{size} items do not fit into memory"),
                 )
             })

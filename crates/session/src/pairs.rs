@@ -11,15 +11,15 @@
 
 use rand_core::Rng;
 use vesica_plan::Registry;
+use vesica_psi::Half;
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
-use crate::codec::differ;
-use crate::codec::{Reader, bad, put_name};
-use crate::contract::VERSION;
+use crate::codec::{bad, differ};
 use crate::offers::Name;
 use crate::offline::{OfflineStore, OfflineTerms, Pair};
 use crate::random::fresh_rng;
+use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
 use crate::run::Watched;
 use crate::{
     Connection, Error, Fingerprint, Job, Kept, Progress, ProtocolRequest, Role, Security, agree,
@@ -33,11 +33,6 @@ const STORED: Kind = Kind {
     code: 21,
     name: "stored",
 };
-/// What a party wants of a dealer.
-const REQUEST: Kind = Kind {
-    code: 22,
-    name: "request to a dealer",
-};
 /// The name of a pair.
 const PAIR: Kind = Kind {
     code: 23,
@@ -49,17 +44,13 @@ const DEALT: Kind = Kind {
     name: "dealt half",
 };
 
-const MAGIC: [u8; 4] = *b"vs1d";
-/// Longest request, in bytes.
-const MAX_REQUEST: usize = 512;
-
 /// Makes a pair of halves with the peer, which calls this with the other role, and stores this side's half. Returns the
 /// name of the pair.
 ///
 /// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Offline`] if the half cannot be
 /// stored, else with [`Error::Run`]; the peer has been told then.
 pub fn make_half(
-    mut connection: Connection,
+    connection: &mut Connection,
     role: Role,
     registry: &Registry,
     terms: &OfflineTerms,
@@ -67,7 +58,7 @@ pub fn make_half(
     progress: &mut dyn Progress,
 ) -> Result<Name, Error> {
     let offline = terms.check(registry)?;
-    let peer = peer_of(&connection)?;
+    let peer = peer_of(connection)?;
     if peer == store.fingerprint() {
         return Err(Error::Usage("a pair is for two identities".into()));
     }
@@ -126,7 +117,7 @@ pub fn make_half(
 ///
 /// Fails as [`make_half`] does.
 pub fn fetch_half(
-    mut connection: Connection,
+    connection: &mut Connection,
     role: Role,
     registry: &Registry,
     terms: &OfflineTerms,
@@ -135,7 +126,7 @@ pub fn fetch_half(
     progress: &mut dyn Progress,
 ) -> Result<Name, Error> {
     let offline = terms.check(registry)?;
-    let dealer = peer_of(&connection)?;
+    let dealer = peer_of(connection)?;
     // A dealer knows both halves, and so the items of a party that it is against.
     if dealer == peer || [peer, dealer].contains(&store.fingerprint()) {
         let problem = "the two parties and the dealer are three identities";
@@ -144,10 +135,10 @@ pub fn fetch_half(
     let mut channel = Watched::new(&mut connection.channel, progress);
     let run = |channel: &mut Watched<'_>| {
         channel.begin_phase("offline");
-        let request = Request {
+        let request = DealerRequest {
             role,
             terms: terms.clone(),
-            peer: *peer.as_bytes(),
+            peer,
         };
         channel.send(REQUEST, request.encode())?;
         channel.flush()?;
@@ -176,12 +167,17 @@ pub fn fetch_half(
     fetched.inspect_err(|error| channel.abort(&in_words(error)))
 }
 
-/// Deals one pair of halves: the connections are to the receiver and to the sender.
+/// Deals one pair of halves, which may take so many bytes of `memory`: the connections are to the receiver and to the
+/// sender. Whoever is waited for longer than their `patience` ends it.
 ///
 /// Fails with [`Error::Usage`] for terms that the protocol cannot meet, else with [`Error::Run`]; both parties have been
 /// told then.
-pub fn deal(mut connections: [Connection; 2], registry: &Registry) -> Result<OfflineTerms, Error> {
-    let dealt = deal_pair(&mut connections, registry);
+pub fn deal(
+    connections: &mut [Connection; 2],
+    registry: &Registry,
+    memory: u64,
+) -> Result<OfflineTerms, Error> {
+    let dealt = deal_pair(connections, registry, memory);
     dealt.inspect_err(|error| {
         let why = in_words(error);
         connections
@@ -193,6 +189,7 @@ pub fn deal(mut connections: [Connection; 2], registry: &Registry) -> Result<Off
 fn deal_pair(
     connections: &mut [Connection; 2],
     registry: &Registry,
+    memory: u64,
 ) -> Result<OfflineTerms, Error> {
     let [receiver, sender] = connections;
     let requests = [
@@ -200,8 +197,8 @@ fn deal_pair(
         sender.channel.recv(REQUEST, MAX_REQUEST)?,
     ];
     let [ours, theirs] = [
-        Request::decode(&requests[0])?,
-        Request::decode(&requests[1])?,
+        DealerRequest::decode(&requests[0])?,
+        DealerRequest::decode(&requests[1])?,
     ];
     for (request, role) in [(&ours, Role::Receiver), (&theirs, Role::Sender)] {
         if request.role != role {
@@ -210,7 +207,7 @@ fn deal_pair(
     }
     ours.fits(&theirs)?;
     for (request, other) in [(&ours, &*sender), (&theirs, &*receiver)] {
-        if request.peer != *peer_of(other)?.as_bytes() {
+        if request.peer != peer_of(other)? {
             return Err(differ("other party", "another one", "another one").into());
         }
     }
@@ -223,8 +220,17 @@ fn deal_pair(
         );
         return Err(Error::Usage(problem));
     }
+    let params = terms.params([0; 32])?;
+    let mut bytes = 0;
+    for half in [Half::Receiver, Half::Sender] {
+        bytes += offline.dealt_bytes(half, &params, terms.key_bits)? as u64;
+    }
+    if bytes > memory {
+        let reason = format!("these halves take {bytes} bytes, and the dealer may use {memory}");
+        return Err(WireError::limit(Limit::Memory { enough: None }, reason).into());
+    }
     let mut rng = fresh_rng()?;
-    let halves = offline.deal(&terms.params([0; 32])?, terms.key_bits, &mut rng)?;
+    let halves = offline.deal(&params, terms.key_bits, &mut rng)?;
     let mut name = [0; 16];
     rng.fill_bytes(&mut name);
     let each = |connection: &mut Connection, half: &[u8]| -> Result<(), WireError> {
@@ -282,83 +288,5 @@ fn in_words(error: &Error) -> WireError {
     match error {
         Error::Run(error) => error.clone(),
         _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
-    }
-}
-
-/// What a party wants of a dealer.
-struct Request {
-    role: Role,
-    terms: OfflineTerms,
-    /// The fingerprint of the other party.
-    peer: [u8; 32],
-}
-
-impl Request {
-    /// Magic and version; role, protocol, λ, bits of a key or 0, both sizes, the fingerprint.
-    fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.push(self.role.code());
-        put_name(&mut out, &self.terms.protocol);
-        out.extend_from_slice(&self.terms.lambda.to_le_bytes());
-        out.push(self.terms.key_bits.unwrap_or(0) as u8);
-        out.extend_from_slice(&self.terms.receiver_size.to_le_bytes());
-        out.extend_from_slice(&self.terms.sender_size.to_le_bytes());
-        out.extend_from_slice(&self.peer);
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Request, WireError> {
-        let mut reader = Reader::new(REQUEST.name, bytes);
-        if reader.array()? != MAGIC {
-            return Err(bad(REQUEST.name, "not a request of this program"));
-        }
-        let version = reader.u16()?;
-        if version != VERSION {
-            return Err(differ("version", VERSION, version));
-        }
-        let request = Request {
-            role: Role::from_code(reader.u8()?)?,
-            terms: OfflineTerms {
-                protocol: reader.name("protocol")?.to_owned(),
-                lambda: reader.u32()?,
-                key_bits: Some(reader.u8()?.into()).filter(|bits| *bits != 0),
-                receiver_size: reader.u64()?,
-                sender_size: reader.u64()?,
-            },
-            peer: reader.array()?,
-        };
-        reader.end()?;
-        Ok(request)
-    }
-
-    /// Fails with `ContractDiffers` for the first field in which two requests differ.
-    fn fits(&self, other: &Request) -> Result<(), WireError> {
-        let (ours, theirs) = (&self.terms, &other.terms);
-        let bits = |bits: Option<u32>| bits.map_or("any".to_owned(), |bits| bits.to_string());
-        let number = |number: u64| number.to_string();
-        let fields = [
-            ("protocol", ours.protocol.clone(), theirs.protocol.clone()),
-            (
-                "lambda",
-                number(ours.lambda.into()),
-                number(theirs.lambda.into()),
-            ),
-            ("bits of a key", bits(ours.key_bits), bits(theirs.key_bits)),
-            (
-                "receiver's size",
-                number(ours.receiver_size),
-                number(theirs.receiver_size),
-            ),
-            (
-                "sender's size",
-                number(ours.sender_size),
-                number(theirs.sender_size),
-            ),
-        ];
-        match fields.into_iter().find(|(_, ours, theirs)| ours != theirs) {
-            Some((field, ours, theirs)) => Err(differ(field, ours, theirs)),
-            None => Ok(()),
-        }
     }
 }

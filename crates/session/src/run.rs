@@ -1,10 +1,11 @@
 //! Running one job over an open connection.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use vesica_psi::{Exact, Input, Output, Prepared, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::buckets::{bucket_session, pad};
 use crate::codec::differ;
@@ -89,8 +90,8 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    if job.reveal == Reveal::Shares || job.values.is_some() {
-        let problem = "values and shares go with a set of keys, in `run_set`";
+    if job.reveal == Reveal::Shares || job.values.is_some() || !job.labels.is_nothing() {
+        let problem = "values, labels and shares go with a set of keys, in `run_set`";
         return Err(Error::Usage(problem.into()));
     }
     let mut set = MemorySet::new(digests, None)?;
@@ -132,6 +133,9 @@ pub fn run_set_over(
     let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
+    if agreement.contract.offline.is_some() {
+        channel.begin_phase("store");
+    }
     let stored = job.offline.as_ref().map(|store| {
         let taken = store.take(&agreement.contract, &job.purpose(items, peer));
         taken.inspect_err(|_| {
@@ -192,7 +196,7 @@ fn protocol(
         let output = one_bucket(channel, role, agreement, bucket, stored.take(), keys)?;
         let mut found = 0;
         match &output {
-            Output::Matches(matched) => found = count(matched),
+            Output::Matches(matched) | Output::Labelled { matched, .. } => found = count(matched),
             Output::Value(value) => answer = Some(Answer::Value(*value)),
             Output::Below(least) => answer = Some(Answer::Below(*least)),
             _ => {}
@@ -280,8 +284,20 @@ fn one_bucket(
         params.session = bucket_session(&params.session, bucket);
         channel.begin_phase("items");
     }
-    let BucketKeys { digests, values } = keys;
+    let BucketKeys {
+        digests,
+        values,
+        labels,
+    } = keys;
     check_values(agreement.contract.values_of(role), values.as_deref())?;
+    let label_bytes = match role {
+        Role::Receiver => 0,
+        Role::Sender => task.label_bytes,
+    };
+    if labels.as_ref().map_or(0, |labels| labels.len()) != digests.len() * label_bytes {
+        let reason = "the items do not have the labels that were declared";
+        return Err(WireError::limit(Limit::Values, reason));
+    }
     let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     let compared = protocol.spec().compares(agreement.contract.key_bits);
     let numbers = compared
@@ -296,8 +312,11 @@ fn one_bucket(
         ));
     }
     // Padding matches nothing: whatever its values are, they count for nothing.
-    let values = values.map(|values| padded(&values, items.len()));
+    let values = values.map(|values| padded(values, items.len()));
+    let labels =
+        (label_bytes > 0).then(|| padded(labels.unwrap_or_default(), items.len() * label_bytes));
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
+    let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
     let exact = compared.zip(numbers.as_deref());
     let input = exact.map_or(input, |((_, bits), numbers)| {
         input.with_exact(Exact { bits, numbers })
@@ -316,9 +335,18 @@ fn one_bucket(
         Role::Receiver => protocol.receive(channel, &params, task, input, prepared, &mut rng)?,
         Role::Sender => protocol.send(channel, &params, task, input, prepared, &mut rng)?,
     };
-    if let Output::Matches(matched) = &mut output {
-        // Padding is nobody's item, whatever the peer says of it.
-        matched.truncate(own);
+    // Padding is nobody's item, whatever the peer says of it.
+    match &mut output {
+        Output::Matches(matched) => matched.truncate(own),
+        Output::Labelled {
+            matched,
+            labels,
+            bytes,
+        } => {
+            matched.truncate(own);
+            labels.truncate(own * *bytes);
+        }
+        _ => {}
     }
     Ok(output)
 }
@@ -357,11 +385,17 @@ fn numbers(digests: &[[u8; 32]], bits: u32) -> Result<Zeroizing<Vec<u64>>, WireE
     }
 }
 
-/// The values of a bucket's keys, and zeros for its padding.
-fn padded(values: &[i64], size: usize) -> Zeroizing<Vec<i64>> {
+/// The values or labels of a bucket's keys, and zeros for its padding.
+fn padded<T>(of_keys: Cow<'_, [T]>, size: usize) -> Zeroizing<Vec<T>>
+where
+    T: Copy + Default + Zeroize,
+{
     let mut padded = Zeroizing::new(Vec::with_capacity(size));
-    padded.extend_from_slice(values);
-    padded.resize(size, 0);
+    padded.extend_from_slice(&of_keys);
+    padded.resize(size, T::default());
+    if let Cow::Owned(mut picked) = of_keys {
+        picked.zeroize();
+    }
     padded
 }
 

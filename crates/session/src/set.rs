@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Output, Shares};
 use vesica_wire::Error as WireError;
+use zeroize::Zeroizing;
 
 use crate::items::all_distinct;
 use crate::{Assignment, Contract, Error};
@@ -55,6 +56,17 @@ pub struct BucketKeys<'a> {
     pub digests: Cow<'a, [[u8; 32]]>,
     /// A value for each, if this side has values.
     pub values: Option<Cow<'a, [i64]>>,
+    /// A label for each, one after the other, on a side that hands over labels.
+    pub labels: Option<Cow<'a, [u8]>>,
+}
+
+/// The labels of a set, one for each key.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a> {
+    /// One after the other, in the order of the keys.
+    pub all: &'a [u8],
+    /// Bytes of each.
+    pub bytes: usize,
 }
 
 impl<'a> From<&'a [[u8; 32]]> for BucketKeys<'a> {
@@ -62,6 +74,7 @@ impl<'a> From<&'a [[u8; 32]]> for BucketKeys<'a> {
         BucketKeys {
             digests: Cow::Borrowed(digests),
             values: None,
+            labels: None,
         }
     }
 }
@@ -118,18 +131,39 @@ impl MemoryBuckets {
         bucket: u32,
         digests: &'a [[u8; 32]],
         values: Option<&'a [i64]>,
+        labels: Option<Labels<'a>>,
     ) -> BucketKeys<'a> {
-        fn pick<'a, T: Copy>(all: &'a [T], indices: Option<&[u32]>) -> Cow<'a, [T]> {
-            match indices {
-                None => Cow::Borrowed(all),
-                Some(indices) => indices.iter().map(|i| all[*i as usize]).collect(),
+        /// Of so many elements for each key.
+        fn pick<'a, T: Copy>(all: &'a [T], each: usize, indices: Option<&[u32]>) -> Cow<'a, [T]> {
+            let Some(indices) = indices else {
+                return Cow::Borrowed(all);
+            };
+            let mut picked = Vec::with_capacity(indices.len() * each);
+            for index in indices {
+                picked.extend_from_slice(&all[*index as usize * each..][..each]);
             }
+            Cow::Owned(picked)
         }
         self.current = bucket as usize;
         let indices = self.current();
         BucketKeys {
-            digests: pick(digests, indices),
-            values: values.map(|values| pick(values, indices)),
+            digests: pick(digests, 1, indices),
+            values: values.map(|values| pick(values, 1, indices)),
+            labels: labels.map(|labels| pick(labels.all, labels.bytes, indices)),
+        }
+    }
+
+    /// Puts what is known of the last loaded keys, `each` elements of each, into its place among those of all keys.
+    ///
+    /// # Panics
+    /// If `of_bucket` has another length, or `of_all` is too short.
+    pub fn place<T: Copy>(&self, of_bucket: &[T], each: usize, of_all: &mut [T]) {
+        let Some(indices) = self.current() else {
+            return of_all.copy_from_slice(of_bucket);
+        };
+        assert_eq!(of_bucket.len(), indices.len() * each);
+        for (index, new) in indices.iter().zip(of_bucket.chunks_exact(each)) {
+            of_all[*index as usize * each..][..each].copy_from_slice(new);
         }
     }
 
@@ -143,8 +177,10 @@ impl MemoryBuckets {
 pub struct MemorySet<'a> {
     digests: &'a [[u8; 32]],
     values: Option<&'a [i64]>,
+    labels: Option<Labels<'a>>,
     buckets: MemoryBuckets,
     matched: Option<Vec<bool>>,
+    handed_over: Zeroizing<Vec<u8>>,
     shares: Option<Shares>,
 }
 
@@ -163,15 +199,36 @@ impl<'a> MemorySet<'a> {
         Ok(MemorySet {
             digests,
             values,
+            labels: None,
             buckets: MemoryBuckets::default(),
             matched: None,
+            handed_over: Zeroizing::default(),
             shares: None,
+        })
+    }
+
+    /// The same with labels to hand over.
+    ///
+    /// Fails with [`Error::Usage`] if there is not one for each digest.
+    pub fn with_labels(self, labels: Labels<'a>) -> Result<MemorySet<'a>, Error> {
+        if Some(labels.all.len()) != self.digests.len().checked_mul(labels.bytes) {
+            return Err(Error::Usage("there is not one label for each item".into()));
+        }
+        Ok(MemorySet {
+            labels: Some(labels),
+            ..self
         })
     }
 
     /// For each digest whether it matched, once this side knows.
     pub fn matched(&self) -> Option<&[bool]> {
         self.matched.as_deref()
+    }
+
+    /// For each digest the label that the sender has handed over, one after the other; zeros for those that did not
+    /// match. Empty if none were handed over.
+    pub fn handed_over(&self) -> &[u8] {
+        &self.handed_over
     }
 
     /// This side's shares, if the run made some.
@@ -191,12 +248,23 @@ impl KeySet for MemorySet<'_> {
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
-        Ok(self.buckets.load(bucket, self.digests, self.values))
+        let (digests, values) = (self.digests, self.values);
+        Ok(self.buckets.load(bucket, digests, values, self.labels))
     }
 
     fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {
+        let items = self.digests.len();
         let matched = match output {
             Output::Matches(matched) => matched,
+            Output::Labelled {
+                matched,
+                labels,
+                bytes,
+            } => {
+                self.handed_over.resize(items * bytes, 0);
+                self.buckets.place(&labels, bytes, &mut self.handed_over);
+                matched
+            }
             output => {
                 if let Output::Shares(shares) = output {
                     self.shares = Some(shares);
@@ -204,16 +272,8 @@ impl KeySet for MemorySet<'_> {
                 return Ok(());
             }
         };
-        let items = self.digests.len();
         let all = self.matched.get_or_insert_with(|| vec![false; items]);
-        match self.buckets.current() {
-            None => *all = matched,
-            Some(indices) => {
-                for (index, matched) in indices.iter().zip(matched) {
-                    all[*index as usize] = matched;
-                }
-            }
-        }
+        self.buckets.place(&matched, 1, all);
         Ok(())
     }
 }

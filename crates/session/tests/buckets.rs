@@ -131,6 +131,7 @@ impl KeySet for Kept {
         Ok(BucketKeys {
             digests: items.iter().map(|i| self.digests[*i]).collect(),
             values: None,
+            labels: None,
         })
     }
 

@@ -9,9 +9,9 @@ use common::{connected, job, silent_pair, within};
 use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
-    Agreement, Error, ErrorClass, Fingerprint, Hello, Job, Kept, Learns, MAX_BUCKETS, MAX_HELLO,
-    MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
-    VERSION, agree, confirm_done,
+    Agreement, Error, ErrorClass, Fingerprint, Handover, Hello, Job, Kept, LabelTerms, Learns,
+    MAX_BUCKETS, MAX_HELLO, MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry, Resume,
+    Reveal, Role, Security, VERSION, agree, confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -183,6 +183,27 @@ fn each_difference_ends_both_sides_with_both_values() {
             "email/1,phone:CH/1",
             Box::new(|_| {}),
             Box::new(|j| j.normalization[1] = "phone:CH/1".into()),
+        ),
+        (
+            "columns handed over",
+            "none",
+            "city,name in 64 bytes",
+            Box::new(|_| {}),
+            Box::new(|j| j.labels = offered(64)),
+        ),
+        (
+            "columns handed over",
+            "any in up to 64 bytes",
+            "none",
+            Box::new(|j| j.labels = Handover::Wanted { most_bytes: 64 }),
+            Box::new(|_| {}),
+        ),
+        (
+            "columns handed over",
+            "any in up to 64 bytes",
+            "city,name in 65 bytes",
+            Box::new(|j| j.labels = Handover::Wanted { most_bytes: 64 }),
+            Box::new(|j| j.labels = offered(65)),
         ),
         (
             "normalization",
@@ -640,6 +661,7 @@ fn hello() -> Hello {
         learns: Learns::Receiver,
         min_size: 0,
         values: None,
+        labels: Handover::Nothing,
         normalization: vec!["email/1".into(), "exact/1".into()],
         key_bits: None,
         items: 10,
@@ -652,6 +674,11 @@ fn hello() -> Hello {
     }
 }
 
+fn offered(bytes: u32) -> Handover {
+    let columns = vec!["city".into(), "name".into()];
+    Handover::Offered(LabelTerms { bytes, columns })
+}
+
 fn offer(name: u8) -> Offer {
     Offer {
         name: Name([name; 16]),
@@ -662,7 +689,10 @@ fn offer(name: u8) -> Offer {
 
 #[test]
 fn the_longest_hello_fits() {
+    let columns = (0..64).map(|i| format!("{i:0>255}")).collect();
     let hello = Hello {
+        role: Role::Sender,
+        labels: Handover::Offered(LabelTerms { bytes: 1, columns }),
         normalization: vec!["x".repeat(128); 64],
         offline: Some(vec![offer(1); MAX_OFFERS]),
         ..hello()

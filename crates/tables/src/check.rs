@@ -84,6 +84,9 @@ pub struct ColumnCheck {
     pub null_words: Finding,
     /// Texts of whole numbers with zeros behind a point.
     pub whole_floats: Finding,
+    /// Texts of decimals, truth values and instants that columns of such types have in another form: `12.50`, `True`,
+    /// `2024-02-29 08:30:00`.
+    pub typed_elsewhere: Finding,
     /// Bytes that are not UTF-8.
     pub raw_bytes: Finding,
 }
@@ -141,6 +144,7 @@ pub fn check_within(
         unusual_uuids: Finding::default(),
         null_words: Finding::default(),
         whole_floats: Finding::default(),
+        typed_elsewhere: Finding::default(),
         raw_bytes: Finding::default(),
     });
     let mut sink = CheckSink {
@@ -239,6 +243,7 @@ impl ColumnCheck {
         self.null_words
             .note(verdict.is_valid() && is_null_word, row);
         self.whole_floats.note(is_whole_float(text), row);
+        self.typed_elsewhere.note(is_typed_elsewhere(text), row);
     }
 }
 
@@ -254,6 +259,44 @@ fn is_whole_float(text: &str) -> bool {
         |text: &str, digit: fn(&u8) -> bool| !text.is_empty() && text.as_bytes().iter().all(digit);
     let parts = text.split_once('.');
     parts.is_some_and(|(whole, zeros)| of(whole, u8::is_ascii_digit) && of(zeros, |b| *b == b'0'))
+}
+
+/// A decimal with zeros at its end, a truth value with capitals, or a date and a time of day that are not written as
+/// timestamps are.
+fn is_typed_elsewhere(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let number = text.strip_prefix('-').unwrap_or(text);
+    if let Some((whole, fraction)) = number.split_once('.')
+        && digits(whole)
+        && digits(fraction)
+    {
+        return fraction.ends_with('0') && !is_whole_float(text);
+    }
+    if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") {
+        return text.bytes().any(|b| b.is_ascii_uppercase());
+    }
+    // YYYY-MM-DD, a space or a T, HH:MM
+    let form = |(i, byte): (usize, &u8)| match i {
+        4 | 7 => *byte == b'-',
+        10 => matches!(byte, b' ' | b'T'),
+        13 => *byte == b':',
+        _ => byte.is_ascii_digit(),
+    };
+    let is_instant = text.len() >= 16 && text.as_bytes()[..16].iter().enumerate().all(form);
+    let seconds = text.get(16..).and_then(|rest| rest.strip_prefix(':'));
+    let seconds = seconds.and_then(|rest| rest.strip_suffix('Z'));
+    let canonical = seconds.is_some_and(|rest| match rest.split_once('.') {
+        None => rest.len() == 2 && digits(rest),
+        Some((whole, fraction)) => {
+            let is_short = match fraction.len() {
+                3 => true,
+                6 | 9 => !fraction.ends_with("000"),
+                _ => false,
+            };
+            whole.len() == 2 && digits(whole) && digits(fraction) && is_short && fraction != "000"
+        }
+    });
+    is_instant && !(canonical && text.as_bytes()[10] == b'T')
 }
 
 /// A UUID in braces, in upper case or without hyphens.
@@ -272,4 +315,44 @@ fn is_unusual_uuid(text: &[u8]) -> bool {
     };
     let upper = inner.iter().any(u8::is_ascii_uppercase);
     inner.len() == 36 && (braces || upper) && inner.iter().enumerate().all(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_that_columns_of_a_type_do_not_have() {
+        for text in [
+            "12.50",
+            "-0.10",
+            "True",
+            "FALSE",
+            "2024-02-29 08:30:00",
+            "2024-02-29T08:30",
+            "2024-02-29T08:30:00",
+            "2024-02-29T08:30:00+01:00",
+            "2024-02-29T08:30:00.5Z",
+            "2024-02-29T08:30:00.000Z",
+            "2024-02-29T08:30:00.250000Z",
+        ] {
+            assert!(is_typed_elsewhere(text), "{text}");
+        }
+        for text in [
+            "12.5",
+            "7.00",
+            "12.",
+            "1.2.30",
+            "true",
+            "truE story",
+            "2024-02-29",
+            "2024-02-29T08:30:00Z",
+            "2024-02-29T08:30:00.250Z",
+            "2024-02-29T08:30:00.250001Z",
+            "",
+            "2024-02-29T08:3é:00Z",
+        ] {
+            assert!(!is_typed_elsewhere(text), "{text}");
+        }
+    }
 }

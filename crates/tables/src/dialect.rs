@@ -66,6 +66,56 @@ impl Dialect {
             _ => Ok(()),
         }
     }
+
+    /// Whether any text can be written.
+    pub(crate) fn has_quotes(self) -> bool {
+        self.csv.quote.is_some()
+    }
+
+    /// Appends a field with this text, in quotes if it needs them.
+    pub(crate) fn put_field(self, text: &str, out: &mut Vec<u8>) {
+        let Some(quote) = self.csv.quote else {
+            return out.extend_from_slice(text.as_bytes());
+        };
+        let special = |byte: u8| {
+            matches!(byte, b'\r' | b'\n')
+                || [Some(self.delimiter), Some(quote), self.csv.escape].contains(&Some(byte))
+        };
+        if !text.is_empty() && !text.bytes().any(special) {
+            return out.extend_from_slice(text.as_bytes());
+        }
+        out.push(quote);
+        for byte in text.bytes() {
+            if Some(byte) == self.csv.escape {
+                out.push(byte);
+            } else if byte == quote {
+                out.push(self.csv.escape.unwrap_or(quote));
+            }
+            out.push(byte);
+        }
+        out.push(quote);
+    }
+
+    /// Refuses to add a column of truth values of this name, if its texts have special characters in them.
+    pub(crate) fn check_plain(self, name: &str) -> Result<()> {
+        let special = [Some(self.delimiter), self.csv.quote, self.csv.escape];
+        let is_special = |byte: &u8| special.contains(&Some(*byte));
+        match [name, "true", "false"]
+            .concat()
+            .as_bytes()
+            .iter()
+            .find(|b| is_special(b))
+        {
+            Some(byte) => Err(Error::usage(
+                format!(
+                    "{:?} is special and in the column that is added",
+                    char::from(*byte)
+                ),
+                "take other --rows than all",
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ pub enum ErrorKind {
     },
     /// The input cannot be opened or read.
     Unreadable(io::Error),
+    /// A database cannot be reached, or does not answer a query.
+    Database {
+        /// Why, without a password and without a value of its data.
+        reason: String,
+    },
     /// The input has no bytes, or nothing but blank lines.
     Empty,
     /// The input has column names and no data row.
@@ -75,6 +80,19 @@ pub enum ErrorKind {
         /// The columns that there are, in order.
         available: Vec<String>,
     },
+    /// A row's values do not fit into what is handed over with its key.
+    LabelTooLong {
+        /// Bytes that they need.
+        needed: usize,
+        /// Bytes that there are.
+        limit: usize,
+    },
+    /// A value to hand over has control characters other than tabs and line ends.
+    LabelControls,
+    /// A row's values to hand over are not those of an earlier row of its key.
+    LabelsDiffer,
+    /// The table has a column of the name that a result adds.
+    NameTaken,
     /// Several columns have the name that was asked for.
     AmbiguousColumn,
     /// A row has a different number of fields from the header.
@@ -125,7 +143,7 @@ pub enum ErrorKind {
     /// A run over values whose keys do not fit into memory.
     ValuesTooLarge,
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
-    /// Brotli compression in one.
+    /// LZO compression in one.
     UnsupportedInput {
         /// What it is.
         found: String,
@@ -301,9 +319,27 @@ impl fmt::Display for Error {
                 write!(f, "is not like {}: {}", one_line(than), one_line(how))
             }
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
+            ErrorKind::Database { reason } => f.write_str(&one_line(reason)),
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
+            ErrorKind::LabelTooLong { needed, limit } => write!(
+                f,
+                "the values to hand over take {needed} bytes, and there are {limit}"
+            ),
+            ErrorKind::LabelControls => {
+                write!(
+                    f,
+                    "column {column:?} has a control character, which is not handed over"
+                )
+            }
+            ErrorKind::LabelsDiffer => f.write_str(
+                "the values to hand over are not those of an earlier row of the same key",
+            ),
+            ErrorKind::NameTaken => write!(
+                f,
+                "a column is called {column:?} already, which the result is to add"
+            ),
             ErrorKind::AmbiguousColumn => write!(f, "several columns are called {column:?}"),
             ErrorKind::Ragged { expected, found } => {
                 write!(f, "has {found} fields where the header has {expected}")

@@ -28,7 +28,8 @@ pub fn import_batches(
 ) -> Result<Source> {
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
-        fields::find_fields(schema.fields(), Wanted { key, value })?;
+        let added = options.rows.added();
+        fields::find_fields(schema.fields(), Wanted::new(key, value, added))?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;

@@ -121,9 +121,20 @@ impl KeySpec {
         self
     }
 
+    /// The texts of [`KeySpec::with_nulls`].
+    pub(crate) fn nulls(&self) -> &[String] {
+        &self.nulls
+    }
+
     /// Whether a value of this text is null.
     pub(crate) fn is_null(&self, text: &[u8]) -> bool {
         self.nulls.iter().any(|null| null.as_bytes() == text)
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.columns.iter().map(|column| column.name.clone());
+        names.collect()
     }
 
     /// The columns, in the key's order.

@@ -27,6 +27,19 @@ pub struct Counts {
     pub changed: u64,
 }
 
+impl Counts {
+    /// Approximate memory for the keys in bytes.
+    pub fn bytes_in_memory(&self) -> u64 {
+        bytes_in_memory(self.rows, self.items, false)
+    }
+}
+
+/// A digest, a slot in a table that is half full at worst, and a value for each item, and its item's number for each row.
+fn bytes_in_memory(rows: u64, items: u64, values: bool) -> u64 {
+    let value = if values { Sums::BYTES } else { 0 };
+    4 * rows + (32 + 18 + value) * items
+}
+
 /// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item and
 /// 4 bytes per row.
 #[derive(Clone, Debug, Default)]
@@ -318,9 +331,8 @@ impl<'a> Collector<'a> {
 
     /// Approximate memory use of the keys so far, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        // A digest, a value, and a slot in a table that is half full at worst.
-        let value = self.sums.as_ref().map_or(0, |_| Sums::BYTES);
-        4 * self.keys.row_items.len() as u64 + (32 + 18 + value) * self.keys.digests.len() as u64
+        let (rows, items) = (self.keys.row_items.len(), self.keys.digests.len());
+        bytes_in_memory(rows as u64, items as u64, self.has_values())
     }
 
     pub(crate) fn finish(mut self) -> Result<Keys> {

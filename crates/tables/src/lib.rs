@@ -61,6 +61,8 @@ mod bucket;
 mod check;
 mod columns;
 mod compression;
+#[cfg(feature = "adbc")]
+mod database;
 mod dialect;
 mod encoding;
 mod error;
@@ -68,6 +70,7 @@ mod files;
 mod format;
 mod formats;
 mod guard;
+mod handed;
 mod import;
 mod items;
 mod key;
@@ -99,16 +102,19 @@ pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use compression::Compression;
+#[cfg(feature = "adbc")]
+pub use database::{Query, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
 pub use format::Format;
 pub use guard::panic_is_caught;
+pub use handed::{HandedOver, Matched, read_labels};
 pub use import::import_batches;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, Keys};
 pub use number::ValueColumn;
-pub use options::{Passes, SourceOptions};
+pub use options::{Passes, Rows, SourceOptions};
 pub use output::Output;
 #[cfg(feature = "phone")]
 pub use profile::Region;

@@ -1,9 +1,11 @@
 //! How tables are opened.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::dialect::CsvOptions;
 use crate::encoding::Encoding;
+use crate::error::{Error, Result};
 use crate::format::Format;
 
 /// How often a table is read.
@@ -14,6 +16,42 @@ pub enum Passes {
     /// For its keys, and again for the rows of a result.
     #[default]
     Two,
+}
+
+/// Which rows of the table a result has. A row without a usable key matches nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// The rows that match.
+    #[default]
+    Matching,
+    /// The others.
+    Rest,
+    /// All of them, with a boolean column [`Rows::IN_BOTH`] that says which match.
+    All,
+}
+
+impl Rows {
+    /// The name of the column that [`Rows::All`] adds; the table has none of this name.
+    pub const IN_BOTH: &str = "in_both";
+
+    /// The column that a result has besides those of the table.
+    pub(crate) fn added(self) -> Option<&'static str> {
+        (self == Rows::All).then_some(Rows::IN_BOTH)
+    }
+}
+
+impl FromStr for Rows {
+    type Err = Error;
+
+    /// Reads `matching`, `rest` or `all`.
+    fn from_str(name: &str) -> Result<Rows> {
+        match name {
+            "matching" => Ok(Rows::Matching),
+            "rest" => Ok(Rows::Rest),
+            "all" => Ok(Rows::All),
+            _ => Err(Error::usage("rows are matching, rest or all", "")),
+        }
+    }
 }
 
 /// How to open a table. The default detects everything that can be.
@@ -31,6 +69,8 @@ pub struct SourceOptions {
     /// How often the table will be read. Text that comes through a pipe and is read once is not copied; any
     /// other piped input is.
     pub passes: Passes,
+    /// Which rows the second pass takes.
+    pub rows: Rows,
     /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
     /// is an error.
     pub allow_no_rows: bool,

@@ -30,10 +30,10 @@ struct Contents {
 }
 
 impl Contents {
-    /// What an output of this name holds: the same as the source. Record batches in memory have no format, and
-    /// take that of the name, or are an Arrow stream.
+    /// What an output of this name holds: the same as the source. Record batches in memory and answers of databases
+    /// have no format, and take that of the name, or are an Arrow stream.
     fn of(source: &Source, name: &str) -> Contents {
-        if source.first().batches().is_some() {
+        if source.first().is_formless() {
             let is_parquet =
                 cfg!(feature = "parquet") && sniff::by_name(name) == Some(Format::Parquet);
             let extension = sniff::extension(name);
@@ -62,7 +62,7 @@ impl Contents {
     };
 }
 
-/// How record batches in memory are written.
+/// How record batches are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
     #[cfg(feature = "parquet")]
@@ -80,7 +80,7 @@ enum Target {
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
     /// early. `-` is standard output. The format is that of `source`, or of the name if `source` is record
-    /// batches in memory; text is compressed if the name ends in `.gz` or `.zst`.
+    /// batches in memory or the answer of a database; text is compressed if the name ends in `.gz` or `.zst`.
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
@@ -135,7 +135,7 @@ impl Output {
         })
     }
 
-    /// How record batches in memory are written to it.
+    /// How record batches are written to it.
     pub(crate) fn container(&self) -> Container {
         match self.contents {
             #[cfg(feature = "parquet")]

@@ -38,6 +38,8 @@ pub(crate) struct Part {
     dialect: Dialect,
     /// Whether it is an Arrow stream, and not a file.
     arrow_stream: bool,
+    /// Whether it never was a file, so that a result takes the format that its name stands for.
+    formless: bool,
     /// Whether there is not a byte in it.
     empty: bool,
 }
@@ -99,6 +101,20 @@ impl Part {
         Part::build(name, backing, Stamp::PRIVATE, options)
     }
 
+    /// The answer of a database, as an Arrow stream.
+    #[cfg(feature = "adbc")]
+    pub(crate) fn from_answer(
+        name: &str,
+        stream: impl Read + Send + 'static,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        let part = Part::from_reader(name, stream, options)?;
+        Ok(Part {
+            formless: true,
+            ..part
+        })
+    }
+
     pub(crate) fn from_bytes(name: &str, bytes: Bytes, options: &SourceOptions) -> Result<Part> {
         Part::build(name, Backing::Bytes(bytes), Stamp::PRIVATE, options)
     }
@@ -112,6 +128,7 @@ impl Part {
         Part {
             format: Format::Arrow,
             arrow_stream: true,
+            formless: true,
             ..Part::new(
                 name,
                 Backing::Batches(schema, batches),
@@ -143,6 +160,7 @@ impl Part {
                 csv: options.csv,
             },
             arrow_stream: false,
+            formless: false,
             empty: false,
         }
     }
@@ -224,6 +242,10 @@ impl Part {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.empty
+    }
+
+    pub(crate) fn is_formless(&self) -> bool {
+        self.formless
     }
 
     pub(crate) fn is_arrow_stream(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::format::Format;
-use crate::options::SourceOptions;
+use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
 
 /// A table that can be read as often as its options say: one file, or several in order.
@@ -20,6 +20,7 @@ pub struct Source {
     name: String,
     /// At least one. All have one format and, if they are CSV, one delimiter.
     parts: Vec<Part>,
+    rows: Rows,
     allow_no_rows: bool,
 }
 
@@ -104,6 +105,16 @@ impl Source {
         Source::of(String::new(), vec![part], options)
     }
 
+    /// The result of a query. The database is asked once, and its answer copied to an encrypted file without a name.
+    ///
+    /// # Errors
+    /// Usage: the driver cannot be loaded. Data: the database cannot be reached, refuses the query, or answers without
+    /// a row. Resource: no room for the copy.
+    #[cfg(feature = "adbc")]
+    pub fn query(query: &crate::Query, options: &SourceOptions) -> Result<Self> {
+        Source::of(String::new(), vec![query.run(options)?], options)
+    }
+
     /// Parts as one table. Without a name it is called after its first part.
     fn of(mut name: String, mut parts: Vec<Part>, options: &SourceOptions) -> Result<Self> {
         let Some(first) = parts.iter().position(|part| !part.is_empty()).or(
@@ -141,6 +152,7 @@ impl Source {
         Ok(Source {
             name,
             parts,
+            rows: options.rows,
             allow_no_rows: options.allow_no_rows,
         })
     }
@@ -164,6 +176,11 @@ impl Source {
         &self.parts[0]
     }
 
+    /// Which of its rows a result has.
+    pub fn rows(&self) -> Rows {
+        self.rows
+    }
+
     /// Whether it may be without rows.
     pub(crate) fn allows_no_rows(&self) -> bool {
         self.allow_no_rows
@@ -177,6 +194,21 @@ impl Source {
     /// How its first file is compressed as a whole, if it is.
     pub fn compression(&self) -> Option<Compression> {
         self.first().compression()
+    }
+
+    /// Checks that columns of any text can be added to results.
+    ///
+    /// # Errors
+    /// Usage: CSV without quotes.
+    pub fn check_added_texts(&self) -> Result<()> {
+        let unable = |part: &Part| self.format() == Format::Csv && !part.dialect().has_quotes();
+        match self.parts().iter().any(unable) {
+            true => Err(Error::usage(
+                "columns of the peer cannot be added to CSV without quotes",
+                "give another --quote than none",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The delimiter, if the table is CSV.

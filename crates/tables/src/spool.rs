@@ -181,7 +181,7 @@ pub fn read_keys_within(
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
-    let wanted = Wanted { key, value };
+    let wanted = Wanted::new(key, value, source.rows().added());
     let mut sink = KeySink {
         rows: RowItems::new(wanted),
         store: StoreBuilder::new(memory, directory, value),

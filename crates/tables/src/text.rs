@@ -130,6 +130,10 @@ pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A failed read: damaged compressed data are the file's fault, the rest is the machine's.
 pub(crate) fn read_error(e: std::io::Error) -> Error {
+    let e = match e.downcast::<Error>() {
+        Ok(error) => return error,
+        Err(e) => e,
+    };
     match e.kind() {
         IoKind::UnexpectedEof => Error::corrupt("it breaks off in the middle"),
         IoKind::InvalidData | IoKind::InvalidInput => Error::corrupt(e.to_string()),

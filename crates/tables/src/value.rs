@@ -85,7 +85,7 @@ pub(crate) struct NotUtf8;
 
 impl<'a> Value<'a> {
     /// Its text, or its bytes; nothing if it is null.
-    fn text(self) -> Option<&'a [u8]> {
+    pub(crate) fn text(self) -> Option<&'a [u8]> {
         match self {
             Value::Null => None,
             Value::Text(bytes) | Value::Bytes(bytes) => Some(bytes),

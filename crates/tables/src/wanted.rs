@@ -1,6 +1,6 @@
 //! Which columns a pass reads.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::number::ValueColumn;
 
@@ -9,18 +9,57 @@ use crate::number::ValueColumn;
 pub(crate) struct Wanted<'a> {
     pub(crate) key: &'a KeySpec,
     pub(crate) value: Option<&'a ValueColumn>,
+    /// The column that a result will have besides those of the table.
+    pub(crate) added: Option<&'static str>,
+    /// Whether floating-point numbers are taken too, whatever the columns' profiles.
+    floats: bool,
 }
 
 impl<'a> Wanted<'a> {
+    /// A key, and a column of values if there is one.
+    pub(crate) fn new(
+        key: &'a KeySpec,
+        value: Option<&'a ValueColumn>,
+        added: Option<&'static str>,
+    ) -> Self {
+        Wanted {
+            key,
+            value,
+            added,
+            floats: false,
+        }
+    }
+
     /// The key alone.
     pub(crate) fn key(key: &'a KeySpec) -> Self {
-        Wanted { key, value: None }
+        Wanted::new(key, None, None)
+    }
+
+    /// Columns of whatever has a text.
+    pub(crate) fn texts(columns: &'a KeySpec) -> Self {
+        Wanted {
+            floats: true,
+            ..Wanted::key(columns)
+        }
     }
 
     /// The names, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
         let key = self.key.columns().iter().map(|column| &*column.name);
         key.chain(self.value.map(|column| &*column.name))
+    }
+
+    /// Fails if a column has the name of the one that is to be added.
+    pub(crate) fn check_added(
+        self,
+        mut names: impl Iterator<Item = impl AsRef<str>>,
+    ) -> Result<()> {
+        match self.added {
+            Some(added) if names.any(|name| name.as_ref() == added) => {
+                Err(Error::new(ErrorKind::NameTaken).in_column(added))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The error that there is no such column, but others.
@@ -37,7 +76,7 @@ impl<'a> Wanted<'a> {
     /// Whether a column of the key takes floating-point numbers.
     pub(crate) fn takes_floats(self, index: usize) -> bool {
         let column = self.key.columns().get(index);
-        column.is_some_and(|column| column.profile.takes_floats())
+        column.is_some_and(|column| self.floats || column.profile.takes_floats())
     }
 
     /// Where the values are.

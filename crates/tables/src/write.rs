@@ -8,21 +8,26 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
+use crate::handed::Matched;
 use crate::output::{Container, Output};
 use crate::part::Part;
-use crate::rows::RowSet;
 use crate::selection::{Selection, Watched};
 use crate::source::Source;
 
-/// Second pass: writes the chosen rows, with all columns and in the order of the input, and returns their
-/// number. The file appears under its name only after [`Output::commit`].
+/// Second pass: writes the rows that [`SourceOptions::rows`](crate::SourceOptions::rows) asks for, with all columns and in
+/// the order of the input, and returns their number. `matched` are those that match. The file appears under its name only after [`Output::commit`].
 ///
 /// # Errors
 /// Data: the input changed since the first pass. Resource: the output cannot be written.
-pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result<u64> {
+pub fn write_rows<'a>(
+    source: &Source,
+    matched: impl Into<Matched<'a>>,
+    output: &mut Output,
+) -> Result<u64> {
+    let matched = matched.into();
     let (name, container) = (output.name().to_owned(), output.container());
     output
-        .write(|out| write_rows_in(source, rows, container, out))
+        .write(|out| write_rows_in(source, matched, container, out))
         .map_err(|e| e.in_path(&name))
 }
 
@@ -31,28 +36,32 @@ pub fn write_rows(source: &Source, rows: &RowSet, output: &mut Output) -> Result
 ///
 /// # Errors
 /// As [`write_rows`].
-pub fn write_rows_to(source: &Source, rows: &RowSet, out: &mut (dyn Write + Send)) -> Result<u64> {
-    write_rows_in(source, rows, Container::ArrowStream, out)
+pub fn write_rows_to<'a>(
+    source: &Source,
+    matched: impl Into<Matched<'a>>,
+    out: &mut (dyn Write + Send),
+) -> Result<u64> {
+    write_rows_in(source, matched.into(), Container::ArrowStream, out)
 }
 
-/// `container` is for record batches in memory.
+/// `container` is for what has no format of its own.
 fn write_rows_in(
     source: &Source,
-    rows: &RowSet,
+    matched: Matched<'_>,
     container: Container,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     verify_unchanged(source)?;
-    let (parts, rows) = (source.parts(), Selection::new(rows));
+    let (parts, rows) = (source.parts(), Selection::new(matched, source.rows()));
     let mut out = Watched::new(out);
     let result = match source.format() {
         Format::Csv => csv::copy(parts, rows, &mut out),
         Format::Jsonl => jsonl::copy(parts, rows, &mut out),
         Format::Parquet => parquet::copy(parts, rows, &mut out),
-        Format::Arrow => match (source.first().batches(), container) {
+        Format::Arrow => match container {
             #[cfg(feature = "parquet")]
-            (Some(batches), Container::Parquet) => parquet::write(batches, rows, &mut out),
-            (_, container) => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
+            Container::Parquet => parquet::write(parts, rows, &mut out),
+            container => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
         },
     };
     verify_unchanged(source)?;
@@ -68,15 +77,18 @@ fn verify_unchanged(source: &Source) -> Result<()> {
     source.parts().iter().try_for_each(verify)
 }
 
-/// Second pass: the chosen rows of a table in Arrow or Parquet as record batches, with all columns and in
-/// the order of the input, and their schema.
+/// Second pass: the rows that [`write_rows`] would write of a table in Arrow or Parquet as record batches, and their
+/// schema.
 ///
 /// # Errors
 /// Usage: a table in another format, whose columns have no types. Data: the input changed since the first
 /// pass.
-pub fn select_rows(source: &Source, rows: &RowSet) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+pub fn select_rows<'a>(
+    source: &Source,
+    matched: impl Into<Matched<'a>>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     verify_unchanged(source)?;
-    let rows = Selection::new(rows);
+    let rows = Selection::new(matched.into(), source.rows());
     let selected = match source.format() {
         Format::Parquet => parquet::select(source.parts(), rows),
         Format::Arrow => ipc::select(source.parts(), rows),

@@ -621,6 +621,16 @@ fn times_keep_their_units_and_zones() {
     );
 }
 
+#[test]
+fn brotli_in_parquet_is_read_and_written() {
+    let bytes = include_bytes!("../../../vectors/tables/brotli.parquet");
+    let out = filtered(&source("t.parquet", &bytes[..]), "note", |i| i == 1);
+    let written = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
+    let rows: Vec<_> = written.build().unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows[0].num_rows(), 1);
+    assert_eq!(rows[0].column(1).as_string::<i32>().value(0), "b");
+}
+
 /// Record batches are a table as a file of them is, and their rows come back as batches.
 #[test]
 fn record_batches_in_memory() {

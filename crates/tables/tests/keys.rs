@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float32Array, Float64Array, Int64Array,
+    Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
+use arrow_schema::{DataType, Field, Schema};
 use common::*;
 use vesica_tables::*;
 
@@ -41,6 +43,33 @@ fn decimals_are_equal_by_value_since_the_second_version() {
     let first = items("t.csv", "k,x\n12.50,\n7.00,\n-0.05,\n0.00,\n", "exact/1").unwrap();
     let found = items("t.parquet", decimals(&[1250, 700, -5, 0], 2), "exact/1").unwrap();
     assert_eq!(found.digests(), first.digests());
+}
+
+/// PostgreSQL's `numeric`, as its driver passes it on.
+#[test]
+fn decimals_in_text_are_decimals_where_the_column_says_so() {
+    let texts = StringArray::from(vec![Some("12.50"), None, Some("7"), Some("NaN")]);
+    let of_type = |name: &str| {
+        let field = Field::new("k", DataType::Utf8, true).with_metadata(HashMap::from([
+            ("ARROW:extension:name".into(), "arrow.opaque".into()),
+            (
+                "ARROW:extension:metadata".into(),
+                format!(r#"{{"type_name": "{name}", "vendor_name": "PostgreSQL"}}"#),
+            ),
+        ]));
+        let schema = Arc::new(Schema::new(vec![field]));
+        let batch = RecordBatch::try_new(schema, vec![Arc::new(texts.clone())]).unwrap();
+        items("t.arrows", arrow_stream(&batch), "exact").unwrap()
+    };
+    let expected = |text: &str| items("t.csv", text.as_bytes(), "exact").unwrap();
+    assert_eq!(
+        of_type("numeric").digests(),
+        expected("k,x\n12.5,\n7,\nNaN,\n").digests()
+    );
+    assert_eq!(
+        of_type("tsvector").digests(),
+        expected("k,x\n12.50,\n7,\nNaN,\n").digests()
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use vesica_session::Error as SessionError;
 use vesica_wire::{Error as WireError, Limit};
 
+use crate::options::{memory_for, show_bytes};
+
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -67,16 +69,22 @@ impl Error {
                     .to_owned(),
             ),
             Error::Session(SessionError::Run(WireError::Resource {
-                limit: Limit::Memory,
+                limit: Limit::Memory { enough },
                 ..
-            })) => Some("raise --memory on the side that gives less".to_owned()),
+            })) => Some(match enough {
+                Some(bytes) => {
+                    let enough = show_bytes(memory_for(*bytes));
+                    format!("raise --memory on the side that gives less; {enough} are enough")
+                }
+                None => "raise --memory on the side that gives less".to_owned(),
+            }),
             Error::Session(SessionError::Run(WireError::Resource {
-                limit: Limit::Reveal,
+                limit: Limit::Reveal { enough },
                 ..
-            })) => Some(
-                "raise --memory on the side that gives less: both sets have to fit at once"
-                    .to_owned(),
-            ),
+            })) => Some(format!(
+                "raise --memory on the side that gives less: both sets have to fit at once, for which {} are enough",
+                show_bytes(memory_for(*enough))
+            )),
             // What the sides say can be equal: both give values, or neither does.
             Error::Session(SessionError::Run(WireError::ContractDiffers {
                 field: "values", ..
@@ -97,10 +105,19 @@ mod tests {
 
     #[test]
     fn limits_of_memory_name_the_option() {
-        for limit in [Limit::Memory, Limit::Reveal] {
+        for (limit, words) in [
+            (Limit::Memory { enough: None }, "gives less"),
+            (
+                Limit::Memory {
+                    enough: Some(5 << 20),
+                },
+                "; 10M are enough",
+            ),
+            (Limit::Reveal { enough: 5000 }, "which 10K are enough"),
+        ] {
             let error = SessionError::Run(WireError::limit(limit, "too little"));
-            let hint = Error::Session(error).hint();
-            assert!(hint.is_some_and(|hint| hint.contains("--memory")));
+            let hint = Error::Session(error).hint().unwrap();
+            assert!(hint.contains("--memory") && hint.ends_with(words), "{hint}");
         }
         let error = SessionError::Run(WireError::limit(Limit::Encoding, "again"));
         assert_eq!(Error::Session(error).hint(), None);

@@ -30,7 +30,9 @@
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
 //! the matching rows back from [`receive_rows`] and [`select_rows`].
 //!
-//! Features, all on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
+//! The result of a query is a table too ([`Query`], feature `adbc`).
+//!
+//! Features, all but `adbc` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
 //! phone numbers, `unicode` those for text and e-mail addresses.
 #![forbid(unsafe_code)]
 
@@ -45,7 +47,7 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use options::{
-    Revealed, find_protocol, half_of_the_machine, parse_bytes, parse_protocol, parse_size,
+    Revealed, find_protocol, half_of_the_machine, handover, parse_bytes, parse_protocol, parse_size,
 };
 pub use party::{
     Party, Received, Resources, Terms, receive_rows, receive_shares, receive_table, receive_value,
@@ -55,16 +57,18 @@ pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, Link, Listener,
-    Loaded, Name, NoProgress, OfflineStore, OfflineTerms, OnRefused, Progress, ProtocolRequest,
-    Readiness, Refused, Registry, Report, Reveal, Role, Security, StartOver, StoredHalf, deal,
-    fetch_half, make_half, rfc3339,
+    Error as SessionError, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
+    LabelTerms, Link, Listener, Loaded, MAX_LABEL_BYTES, Name, NoProgress, OfflineStore,
+    OfflineTerms, OnRefused, Progress, ProtocolRequest, Readiness, Refused, Registry, Report,
+    Reveal, Role, Security, StartOver, StoredHalf, deal, fetch_half, make_half, rfc3339,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format, KeyColumn,
-    KeySpec, Output, Passes, Profile, RecordBatch, RowSet, SchemaRef, Source, SourceOptions,
-    ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught, select_rows,
-    write_rows,
+    KeySpec, Matched, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
+    SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught,
+    select_rows, write_rows,
 };
+#[cfg(feature = "adbc")]
+pub use vesica_tables::{Query, has_credentials};

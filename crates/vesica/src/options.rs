@@ -3,7 +3,9 @@
 use std::str::FromStr;
 
 use vesica_psi::Spec;
-use vesica_session::{Error as SessionError, ProtocolRequest, Registry, Reveal};
+use vesica_session::{
+    Error as SessionError, Handover, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
+};
 
 use crate::Error;
 
@@ -38,6 +40,39 @@ impl FromStr for Revealed {
             }
         };
         Ok(Revealed { reveal, min_size })
+    }
+}
+
+/// Bytes of what is handed over with a key, unless others are asked for.
+const LABEL_BYTES: u32 = 64;
+
+/// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (a value
+/// column otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most
+/// that the receiver accepts.
+///
+/// # Errors
+/// Usage: arguments that do not go together.
+pub fn handover(
+    role: Role,
+    reveal: Reveal,
+    columns: Vec<String>,
+    takes: bool,
+    bytes: Option<u32>,
+) -> Result<Handover, Error> {
+    let width = bytes.unwrap_or(LABEL_BYTES);
+    match role {
+        _ if takes && !columns.is_empty() => {
+            Err(usage("a side that takes columns has no values of its own"))
+        }
+        Role::Receiver if takes => Ok(Handover::Wanted { most_bytes: width }),
+        Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
+            let bytes = width;
+            Ok(Handover::Offered(LabelTerms { bytes, columns }))
+        }
+        _ if bytes.is_some() => Err(usage(
+            "a width is for columns that are handed over with the matches",
+        )),
+        _ => Ok(Handover::Nothing),
     }
 }
 
@@ -87,6 +122,27 @@ pub fn parse_bytes(text: &str) -> Result<u64, Error> {
         .and_then(|(bytes, unit)| bytes.checked_mul(unit))
         .filter(|bytes| *bytes > 0)
         .ok_or_else(|| usage("a size is a number of bytes, as 800M or 4G"))
+}
+
+/// A number of bytes as [`parse_bytes`] reads it, rounded up.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    let units = [("G", 30), ("M", 20), ("K", 10)];
+    let unit = units.iter().find(|(_, power)| bytes >= 8 << power);
+    let (unit, power) = unit.copied().unwrap_or(("", 0));
+    format!("{}{unit}", bytes.div_ceil(1 << power))
+}
+
+/// The share of the memory of a run that one bucket may use.
+const BUCKETS_SHARE: u64 = 2;
+
+/// The memory of a run in which a bucket may use so many bytes.
+pub(crate) fn memory_for(bucket: u64) -> u64 {
+    bucket.saturating_mul(BUCKETS_SHARE)
+}
+
+/// The bytes of a bucket in a run with so much memory.
+pub(crate) fn memory_of_bucket(run: u64) -> u64 {
+    run / BUCKETS_SHARE
 }
 
 /// Half of this machine's memory in bytes, or of this process's limit, where that is known.
@@ -175,6 +231,22 @@ mod tests {
         ] {
             assert_eq!(bytes(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_shown_are_read_as_no_less() {
+        for (bytes, shown) in [
+            (0, "0"),
+            (8191, "8191"),
+            (8192, "8K"),
+            (8193, "9K"),
+            (23_000_000, "22M"),
+            (9 << 30, "9G"),
+        ] {
+            assert_eq!(show_bytes(bytes), shown);
+            assert!(bytes == 0 || parse_bytes(shown).unwrap() >= bytes);
+        }
+        assert!(memory_of_bucket(memory_for(7)) >= 7);
     }
 
     #[test]

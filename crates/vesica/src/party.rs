@@ -4,15 +4,17 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Job, Learns, Listener,
+    ConnectOptions, Connection, Endpoint, Fingerprint, Handover, Identity, Job, Learns, Listener,
     OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security,
     Transport, ValueTerms, connect, run_set, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Output, RowSet, Source, ValueColumn, read_keys_within, write_rows,
+    KeySpec, KeyStore, Matched, Output, RowSet, Rows, Source, ValueColumn, read_keys_within,
+    write_rows,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
+use crate::options::memory_of_bucket;
 use crate::stored::{Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
@@ -119,7 +121,7 @@ impl Resources {
     }
 
     fn for_a_bucket(&self) -> Option<u64> {
-        self.memory.map(|memory| memory / 2)
+        self.memory.map(memory_of_bucket)
     }
 }
 
@@ -153,6 +155,9 @@ pub struct Party<'a> {
     pub resources: Resources,
     /// The column whose values are summed or multiplied, if this side has one.
     pub value: Option<ValueColumn>,
+    /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
+    /// each under its name with `peer_` before it. The sender reads its table once more for them.
+    pub handover: Handover,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
 }
@@ -168,6 +173,7 @@ impl<'a> Party<'a> {
             terms: Terms::default(),
             resources: Resources::default(),
             value: None,
+            handover: Handover::Nothing,
             allow_empty: false,
         }
     }
@@ -177,6 +183,7 @@ impl<'a> Party<'a> {
         let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let job = Job {
             offline: store.transpose()?,
+            labels: self.handover.clone(),
             memory: self.resources.for_a_bucket(),
             key_bits: key.bits(),
             ..self
@@ -185,6 +192,13 @@ impl<'a> Party<'a> {
         };
         job.check()?;
         job.check_offline()?;
+        if !self.handover.is_nothing()
+            && (self.resources.work_dir.is_some() || self.resources.offline_store.is_some())
+        {
+            let problem =
+                "columns are handed over without a work directory and without stored correlations";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
         Ok(job)
     }
 
@@ -215,13 +229,18 @@ impl<'a> Party<'a> {
         let counts = *keys.counts();
         observer.read(&counts);
         if self.terms.reveal == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
-            return Err(vesica_session::Error::Run(shares_need_memory()).into());
+            return Err(vesica_session::Error::Run(shares_need_memory(&counts)).into());
         }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
         }
         self.check_interrupt()?;
         let mut keys = Stored::new(keys, directory.to_owned());
+        keys.limit_labels(memory);
+        if let Handover::Offered(terms) = &self.handover {
+            keys.hand_over(source, key, terms, memory)?;
+            self.check_interrupt()?;
+        }
         if let Some((work, left)) = work {
             keys.keep_in(work, role, left);
         }
@@ -334,6 +353,10 @@ impl<'a> Party<'a> {
             let problem = format!("this call is not for runs that reveal {reveal}");
             return Err(vesica_session::Error::Usage(problem).into());
         }
+        if source.rows() != Rows::Matching && reveal != Reveal::Matches {
+            let problem = "the rest, or all rows with a mark, are for runs that reveal the matches in any case";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
         let job = self.job(role, key)?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
@@ -349,6 +372,9 @@ impl<'a> Party<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Received, Error> {
         // What cannot be had is known before the table is read.
+        if matches!(self.handover, Handover::Wanted { .. }) {
+            source.check_added_texts()?;
+        }
         let mut work = self.work_dir(job)?;
         let (path, file) = match result {
             Destination::File(path) => (Some(path), Some(Output::create(path, source)?)),
@@ -399,12 +425,19 @@ impl<'a> Party<'a> {
         report.duplicates = counts.duplicates;
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
+        let labels = report.contract.labels.clone();
+        let matched = keys.matched_with(labels.as_ref());
+        if let Some(unreadable) = matched.unreadable() {
+            observer.warning(&format!(
+                "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
+            ));
+        }
         if let Some(mut file) = file {
             match keys.shares() {
                 Some(shares) => file.write_text(|out| shares.write_csv(out))?,
                 None => {
                     observer.writing();
-                    report.rows_written = Some(write_rows(source, keys.matched(), &mut file)?);
+                    report.rows_written = Some(write_rows(source, matched, &mut file)?);
                 }
             }
             self.check_interrupt()?;
@@ -464,6 +497,11 @@ impl Received {
         self.keys.matched()
     }
 
+    /// The rows that matched, with the columns that the peer has handed over.
+    pub fn matched(&self) -> Matched<'_> {
+        self.keys.matched_with(self.report.contract.labels.as_ref())
+    }
+
     /// The report.
     pub fn report(&self) -> &Report {
         &self.report
@@ -480,7 +518,8 @@ impl Received {
 }
 
 /// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
-/// peer's table also has, with all columns and in the order of the input.
+/// peer's table also has, with all columns and in the order of the input. The options of `source` may ask for the other
+/// rows, or for all with a mark ([`Rows`]).
 ///
 /// `output` has the format of `source`; `-` is standard output. It is opened before the peer is
 /// met, and appears under its name only once it is complete. It has no rows if fewer keys match than the terms ask for

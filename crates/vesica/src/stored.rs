@@ -4,9 +4,15 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use vesica_psi::{Output, Shares};
-use vesica_session::{Assignment, BucketKeys, Kept, KeySet, MemoryBuckets, Role, State};
-use vesica_tables::{Bucket, Counts, KeyStore, Keys, RowSet, Spool};
+use vesica_session::{
+    Assignment, BucketKeys, Kept, KeySet, LabelTerms, Labels, MemoryBuckets, Role, State,
+};
+use vesica_tables::{
+    Bucket, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool,
+    read_labels,
+};
 use vesica_wire::{Error as WireError, Limit};
+use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::shares::RowShares;
@@ -23,6 +29,12 @@ pub(crate) struct Stored {
     matched: RowSet,
     /// What a run that reveals nothing has made.
     shares: Option<RowShares>,
+    /// What this side hands over, one for each key, and the bytes of each.
+    labels: Option<(Zeroizing<Vec<u8>>, usize)>,
+    /// What the peer has handed over, for each key, if it hands over anything.
+    handed_over: Option<Zeroizing<Vec<u8>>>,
+    /// Maximum bytes of these.
+    label_memory: u64,
     keeps: Option<Keeps>,
 }
 
@@ -34,7 +46,7 @@ enum Place {
 
 impl Place {
     /// Shares with the rows of this side's items.
-    fn with_rows(&self, shares: Shares) -> Result<RowShares, WireError> {
+    fn with_rows(&self, shares: Shares, counts: &Counts) -> Result<RowShares, WireError> {
         let rows = match (&shares.items, self) {
             (None, _) => None,
             (Some(items), Place::Memory { keys, .. }) => {
@@ -42,7 +54,7 @@ impl Place {
                 let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
                 Some(items.iter().map(row).collect())
             }
-            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory()),
+            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory(counts)),
         };
         Ok(RowShares { rows, shares })
     }
@@ -79,8 +91,46 @@ impl Stored {
             directory,
             matched: RowSet::none(counts.rows),
             shares: None,
+            labels: None,
+            handed_over: None,
+            label_memory: u64::MAX,
             keeps: None,
         }
+    }
+
+    /// Takes at most so many bytes of labels from the peer.
+    pub(crate) fn limit_labels(&mut self, memory: u64) {
+        self.label_memory = memory;
+    }
+
+    /// Hands over the columns of these terms, of the rows of `source`.
+    pub(crate) fn hand_over(
+        &mut self,
+        source: &Source,
+        key: &KeySpec,
+        terms: &LabelTerms,
+        memory: u64,
+    ) -> Result<(), Error> {
+        let Place::Memory { keys, .. } = &self.place else {
+            return Err(vesica_session::Error::Run(labels_need_memory(&self.counts)).into());
+        };
+        let bytes = terms.bytes as usize;
+        check_memory(self.counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
+        let labels = read_labels(source, key, keys, &terms.columns, bytes)?;
+        self.labels = Some((labels, bytes));
+        Ok(())
+    }
+
+    /// The rows that match, with what the peer has handed over under the contract.
+    pub(crate) fn matched_with<'a>(&'a self, terms: Option<&'a LabelTerms>) -> Matched<'a> {
+        let handed_over = match (&self.place, &self.handed_over, terms) {
+            (Place::Memory { keys, .. }, Some(labels), Some(terms)) => {
+                let bytes = terms.bytes as usize;
+                Some(HandedOver::new(&terms.columns, keys, labels, bytes))
+            }
+            _ => None,
+        };
+        Matched::new(&self.matched, handed_over)
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -148,8 +198,32 @@ impl Stored {
 }
 
 /// Why there are no shares for keys on the disk: they come with the rows of the keys, all at once.
-pub(crate) fn shares_need_memory() -> WireError {
-    WireError::limit(Limit::Reveal, "shares are for keys that fit into memory")
+pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
+    // Keys have half of what a bucket has.
+    let enough = 2 * counts.bytes_in_memory();
+    WireError::limit(
+        Limit::Reveal { enough },
+        "shares are for keys that fit into memory",
+    )
+}
+
+/// Why no columns are handed over with keys on the disk: they would have to go there too.
+fn labels_need_memory(counts: &Counts) -> WireError {
+    let enough = Some(2 * counts.bytes_in_memory());
+    let reason = "columns are handed over with keys that fit into memory";
+    WireError::limit(Limit::Memory { enough }, reason)
+}
+
+/// Refuses labels of so many bytes for so many keys that take more than `memory`.
+fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> {
+    let needed = items.saturating_mul(bytes as u64);
+    if needed <= memory {
+        return Ok(());
+    }
+    // As much as for keys, which is half of what a bucket has.
+    let enough = Some(needed.saturating_mul(2));
+    let reason = format!("the columns handed over with {items} keys take {needed} bytes");
+    Err(WireError::limit(Limit::Memory { enough }, reason))
 }
 
 /// Tells the peer that this side hit a limit, without naming its files.
@@ -179,6 +253,14 @@ impl KeySet for Stored {
         {
             self.matched = left.matched;
         }
+        if let Some(terms) = &state.contract.labels
+            && self.labels.is_none()
+        {
+            if matches!(self.place, Place::Disk { .. }) {
+                return Err(labels_need_memory(&self.counts));
+            }
+            check_memory(self.counts.items, terms.bytes as usize, self.label_memory)?;
+        }
         match &mut self.place {
             Place::Disk { spool, .. } => {
                 let of = |digest: &[u8; 32]| assignment.bucket(digest) as usize;
@@ -202,7 +284,11 @@ impl KeySet for Stored {
                 Ok(current.digests().into())
             }
             Place::Memory { keys, buckets } => {
-                Ok(buckets.load(bucket, keys.digests(), keys.values()))
+                let labels = self
+                    .labels
+                    .as_ref()
+                    .map(|(all, bytes)| Labels { all, bytes: *bytes });
+                Ok(buckets.load(bucket, keys.digests(), keys.values(), labels))
             }
         }
     }
@@ -210,8 +296,20 @@ impl KeySet for Stored {
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let matched = match output {
             Output::Matches(matched) => Some(matched),
+            Output::Labelled {
+                matched,
+                labels,
+                bytes,
+            } => {
+                if let Place::Memory { keys, buckets } = &self.place {
+                    let all = self.handed_over.get_or_insert_default();
+                    all.resize(keys.digests().len() * bytes, 0);
+                    buckets.place(&labels, bytes, all);
+                }
+                Some(matched)
+            }
             Output::Shares(shares) => {
-                self.shares = Some(self.place.with_rows(shares)?);
+                self.shares = Some(self.place.with_rows(shares, &self.counts)?);
                 None
             }
             _ => None,

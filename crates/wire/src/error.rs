@@ -110,7 +110,10 @@ pub enum Error {
 #[non_exhaustive]
 pub enum Limit {
     /// Memory.
-    Memory,
+    Memory {
+        /// Bytes for one bucket that would do, if that is known.
+        enough: Option<u64>,
+    },
     /// Space for temporary files or for the journal.
     Storage,
     /// Threads.
@@ -121,8 +124,13 @@ pub enum Limit {
     Size,
     /// The statistical security that the protocol can offer.
     Security,
+    /// The length of what the protocol can compare: hashes of so many keys are longer.
+    Keys,
     /// What the protocol can compute over sets that do not fit into memory.
-    Reveal,
+    Reveal {
+        /// Bytes for both sets at once that would do.
+        enough: u64,
+    },
     /// Items that could not be placed or encoded, with probability at most 2^-λ: another run draws new
     /// positions.
     Encoding,

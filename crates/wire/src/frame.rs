@@ -70,13 +70,18 @@ fn decode_abort(payload: &[u8]) -> Error {
     }
 }
 
+/// Whether a character is a control character, or changes the direction of text, or has no width: what another party's
+/// text may not show a person.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// `text` without control and direction-changing characters, cut to [`MAX_REASON`] bytes.
 fn printable(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        let hidden = c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        let c = if hidden { ' ' } else { c };
+        let c = if is_hidden(c) { ' ' } else { c };
         if out.len() + c.len_utf8() > MAX_REASON {
             break;
         }

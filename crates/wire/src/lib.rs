@@ -23,7 +23,7 @@ mod tcp;
 mod writer;
 
 pub use error::{Blame, Error, Limit, Misbehaviour};
-pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON};
+pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON, is_hidden};
 pub use framed::FramedChannel;
 pub use half::{ReadHalf, WriteHalf, discard};
 pub use interrupt::{Interrupt, POLL};

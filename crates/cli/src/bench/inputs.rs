@@ -144,6 +144,7 @@ mod tests {
                 backend: Kernels::Best,
                 seed: 9,
                 peer: String::new(),
+                dealer: None,
             };
             let mine = digests(&setup(Part::Receiver));
             let theirs: HashSet<_> = digests(&setup(Part::Sender)).into_iter().collect();

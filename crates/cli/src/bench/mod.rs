@@ -3,7 +3,8 @@
 //! The parent starts two children and talks to each over its standard input and output, a JSON object per
 //! line ([`talk`]); where asked, the parties are two pinned threads of this process instead ([`threads`]).
 //! For every run the sender listens, the receiver connects, and both agree on a contract; the time from there
-//! to the result counts.
+//! to the result counts. Where a dealer hands out what a run takes, it is a third child or thread; each party gets its
+//! half over TLS before the run, stores it, and takes it from there, and that time counts too.
 
 mod inputs;
 mod machine;
@@ -16,14 +17,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 
+use vesica::Registry;
 use vesica_kernels::Backend;
 use vesica_psi::Spec;
 
 use crate::args::{Bench, Carrier, Parties};
 use crate::failure::{Failure, RESOURCE};
+use crate::log::{self, Level};
 
 use result::{Runs, show};
-use talk::{Child, Done, Order, Part, Say, Setup};
+use talk::{Child, Dealing, Order, Part, Ran, Say, Setup, Task};
 use threads::Pair;
 
 pub(crate) use party::run as party;
@@ -72,16 +75,21 @@ fn measure(
     let security = options.security(protocol)?;
     let reveal = options.reveal(protocol)?;
     let key_bits = options.key_bits()?;
-    if options.transport == Carrier::Tcp {
-        let _ = writeln!(
-            std::io::stderr(),
-            "WARNING: PLAINTEXT. This benchmark runs over TCP without encryption and without \
+    let is_dealt = Registry::standard()
+        .get(protocol.name)
+        .and_then(|protocol| protocol.offline())
+        .is_some_and(|offline| offline.is_dealt());
+    let carrier = options.transport(is_dealt)?;
+    if carrier == Carrier::Tcp {
+        log::say(
+            Level::Warning,
+            "PLAINTEXT. This benchmark runs over TCP without encryption and without \
              checking anybody, between two parties on this machine and with random items only; \
-             --transport tls measures what real runs use"
+             --transport tls measures what real runs use",
         );
     }
     let speed = machine::aes_blocks_per_second();
-    let setup = |part, peer| Setup {
+    let setup = |part, peer, dealer| Setup {
         part,
         protocol: protocol.name.to_owned(),
         security,
@@ -91,24 +99,46 @@ fn measure(
         receiver_size,
         sender_size,
         network: options.network.clone(),
-        carrier: options.transport,
+        carrier,
         backend: options.backend,
         seed: options.seed,
         peer,
+        dealer,
     };
+    let dealing = is_dealt.then_some(|parties| Dealing {
+        parties,
+        threads: options.threads,
+        network: options.network.clone(),
+        backend: options.backend,
+    });
     let runs = match options.parties {
         Parties::Processes => {
             let (mut receiver, receiver_print) = Child::start()?;
             let (mut sender, sender_print) = Child::start()?;
-            receiver.tell(&setup(Part::Receiver, sender_print))?;
-            sender.tell(&setup(Part::Sender, receiver_print))?;
-            let runs = repeat(options.runs, || one_run(&mut receiver, &mut sender))?;
-            receiver.finish();
-            sender.finish();
+            let (mut dealer, dealer_print) = match &dealing {
+                Some(dealing) => {
+                    let (mut dealer, print) = Child::start()?;
+                    let parties = [receiver_print.clone(), sender_print.clone()];
+                    dealer.tell(&Task::Deal(dealing(parties)))?;
+                    (Some(dealer), Some(print))
+                }
+                None => (None, None),
+            };
+            let ours = setup(Part::Receiver, sender_print, dealer_print.clone());
+            let theirs = setup(Part::Sender, receiver_print, dealer_print);
+            receiver.tell(&Task::Run(ours))?;
+            sender.tell(&Task::Run(theirs))?;
+            let runs = repeat(options.runs, || {
+                one_run(&mut receiver, &mut sender, dealer.as_mut())
+            })?;
+            [Some(receiver), Some(sender), dealer]
+                .into_iter()
+                .flatten()
+                .for_each(Child::finish);
             runs
         }
         Parties::Threads => {
-            let pair = Pair::new(setup)?;
+            let pair = Pair::new(setup, dealing)?;
             repeat(options.runs, || pair.one_run())?
         }
     };
@@ -122,10 +152,7 @@ fn measure(
 }
 
 /// Measures `count` runs after one that warms up page tables, kernel selection and clock frequencies.
-fn repeat(
-    count: u32,
-    mut one_run: impl FnMut() -> Result<(Done, Done), Failure>,
-) -> Result<Runs, Failure> {
+fn repeat(count: u32, mut one_run: impl FnMut() -> Result<Ran, Failure>) -> Result<Runs, Failure> {
     one_run()?;
     let mut runs = Runs::default();
     for _ in 0..count {
@@ -134,15 +161,41 @@ fn repeat(
     Ok(runs)
 }
 
-/// Both sides' view of one run between two children.
-fn one_run(receiver: &mut Child, sender: &mut Child) -> Result<(Done, Done), Failure> {
-    sender.tell(&Order::Listen)?;
-    let Say::Listening { address } = sender.hear()? else {
+/// One run between two children, with a pair from a third if there is one.
+fn one_run(
+    receiver: &mut Child,
+    sender: &mut Child,
+    mut dealer: Option<&mut Child>,
+) -> Result<Ran, Failure> {
+    let dealt_at = match &mut dealer {
+        Some(dealer) => Some(listening(dealer, None)?),
+        None => None,
+    };
+    let address = listening(sender, dealt_at.clone())?;
+    receiver.tell(&Order::Connect {
+        address,
+        dealer: dealt_at,
+    })?;
+    let (Say::Done(receiver), Say::Done(sender)) = (receiver.hear()?, sender.hear()?) else {
         return Err(talk::out_of_turn());
     };
-    receiver.tell(&Order::Connect { address })?;
-    match (receiver.hear()?, sender.hear()?) {
-        (Say::Done(receiver), Say::Done(sender)) => Ok((receiver, sender)),
+    let dealer_memory_bytes = match dealer.map(Child::hear).transpose()? {
+        Some(Say::Dealt { peak_memory_bytes }) => peak_memory_bytes,
+        None => None,
+        Some(_) => return Err(talk::out_of_turn()),
+    };
+    Ok(Ran {
+        receiver,
+        sender,
+        dealer_memory_bytes,
+    })
+}
+
+/// Has a child listen, and returns where it does.
+fn listening(child: &mut Child, dealer: Option<String>) -> Result<String, Failure> {
+    child.tell(&Order::Listen { dealer })?;
+    match child.hear()? {
+        Say::Listening { address } => Ok(address),
         _ => Err(talk::out_of_turn()),
     }
 }

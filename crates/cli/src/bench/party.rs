@@ -1,21 +1,25 @@
-//! One party of a benchmark: a child process that lives through all runs, so that its peak memory means
-//! something.
+//! One party of a benchmark, or the dealer: a child process that lives through all runs, so that its peak memory
+//! means something.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use vesica::{ConnectOptions, Endpoint, Identity, Link, ProtocolRequest, Report, Reveal, Role};
+use tempfile::TempDir;
+use vesica::{
+    ConnectOptions, Endpoint, Fingerprint, Identity, Link, OfflineStore, OfflineTerms,
+    ProtocolRequest, Registry, Report, Reveal, Role, deal, fetch_half,
+};
 use vesica_psi::indices_vartime;
 use vesica_session::{
     Connection, Job, Listener, MemorySet, NoProgress, RepeatedKeys, Transport, ValueTerms, connect,
     run_set, with_threads,
 };
-use vesica_wire::PhaseTraffic;
+use vesica_wire::{Channel, PhaseTraffic};
 
 use super::inputs;
 use super::machine::peak_memory_bytes;
-use super::talk::{Done, Order, Part, Say, Setup, write_line};
+use super::talk::{Dealing, Done, Order, Part, Say, Setup, Task, write_line};
 use crate::args::Carrier;
 use crate::failure::{Failure, NETWORK, RESOURCE};
 
@@ -41,26 +45,39 @@ fn serve(orders: &Receiver<String>) -> Result<(), Failure> {
     say(&Say::Here {
         fingerprint: identity.fingerprint().to_string(),
     })?;
-    let Some(setup) = hear::<Setup>(orders)? else {
-        return Ok(());
-    };
-    vesica_kernels::limit(setup.backend.backend());
-    while let Some(order) = hear::<Order>(orders)? {
-        let place = match order {
-            Order::Listen => {
-                let listener = Listener::bind("127.0.0.1:0")?;
-                say(&Say::Listening {
-                    address: listener.local_addr().to_string(),
-                })?;
-                Place::Listen(listener)
+    match hear(orders)? {
+        None => Ok(()),
+        Some(Task::Run(setup)) => {
+            vesica_kernels::limit(setup.backend.backend());
+            let party = Party::new(setup, identity)?;
+            while let Some(order) = hear::<Order>(orders)? {
+                let (place, dealer) = match order {
+                    Order::Listen { dealer } => (Place::Listen(listen_aloud()?), dealer),
+                    Order::Connect { address, dealer } => (Place::Connect(address), dealer),
+                };
+                say(&Say::Done(party.run(place, dealer)?))?;
             }
-            Order::Connect { address } => Place::Connect(address),
-        };
-        let connection = meet(&setup, &identity, place)?;
-        let done = one_run(&setup, connection)?;
-        say(&Say::Done(done))?;
+            Ok(())
+        }
+        Some(Task::Deal(dealing)) => {
+            vesica_kernels::limit(dealing.backend.backend());
+            while hear::<Order>(orders)?.is_some() {
+                dealing.run(&identity, listen_aloud()?)?;
+                let peak_memory_bytes = peak_memory_bytes();
+                say(&Say::Dealt { peak_memory_bytes })?;
+            }
+            Ok(())
+        }
     }
-    Ok(())
+}
+
+/// Listens, and tells the parent where.
+fn listen_aloud() -> Result<Listener, Failure> {
+    let listener = Listener::bind("127.0.0.1:0")?;
+    say(&Say::Listening {
+        address: listener.local_addr().to_string(),
+    })?;
+    Ok(listener)
 }
 
 /// Reads the parent's lines on a thread of its own: should the parent vanish in the middle of a run, this
@@ -104,40 +121,141 @@ pub(super) enum Place {
     Connect(String),
 }
 
-pub(super) fn meet(
-    setup: &Setup,
-    identity: &Identity,
-    place: Place,
-) -> Result<Connection, Failure> {
-    let transport = match setup.carrier {
-        Carrier::Tcp => Transport::PlaintextForBenchmarksOnly,
-        Carrier::Tls => Transport::Tls {
-            identity,
-            peer: setup
-                .peer
-                .parse()
-                .map_err(|e| Failure::usage(format!("{e}")))?,
-        },
-    };
-    let options = ConnectOptions {
+fn options(network: &str) -> Result<ConnectOptions, Failure> {
+    Ok(ConnectOptions {
         wait: PATIENCE,
         timeout: PATIENCE,
-        link: Link::from_name(&setup.network)
-            .ok_or_else(|| Failure::usage(format!("no network is called {}", setup.network)))?,
+        link: Link::from_name(network)
+            .ok_or_else(|| Failure::usage(format!("no network is called {network}")))?,
         ..ConnectOptions::default()
-    };
-    Ok(match place {
-        Place::Listen(listener) => listener.accept(&transport, &options)?,
-        Place::Connect(address) => connect(&Endpoint::Connect(address), &transport, &options)?,
     })
 }
 
-pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Failure> {
+fn fingerprint(text: &str) -> Result<Fingerprint, Failure> {
+    text.parse().map_err(|e| Failure::usage(format!("{e}")))
+}
+
+impl Dealing {
+    /// Deals one pair.
+    pub(super) fn run(&self, identity: &Identity, listener: Listener) -> Result<(), Failure> {
+        let [receiver, sender] = &self.parties;
+        let parties = [fingerprint(receiver)?, fingerprint(sender)?];
+        let connections = listener.accept_all(identity, &parties, &options(&self.network)?)?;
+        let mut connections: [Connection; 2] = connections
+            .try_into()
+            .map_err(|_| Failure::usage("a dealer has two parties"))?;
+        with_threads(Some(self.threads), || {
+            deal(&mut connections, Registry::standard(), u64::MAX)
+        })??;
+        Ok(())
+    }
+}
+
+/// A party of all runs.
+pub(super) struct Party {
+    setup: Setup,
+    identity: Identity,
+    /// Where the halves from a dealer are stored.
+    halves: Option<(TempDir, OfflineStore)>,
+}
+
+impl Party {
+    pub(super) fn new(setup: Setup, identity: Identity) -> Result<Party, Failure> {
+        let store = || {
+            let directory = TempDir::new()
+                .map_err(|e| Failure::new(RESOURCE, format!("no directory for halves: {e}")))?;
+            let store = OfflineStore::open(directory.path(), &identity)?;
+            Ok::<_, Failure>((directory, store))
+        };
+        let halves = setup.dealer.as_ref().map(|_| store()).transpose()?;
+        Ok(Party {
+            setup,
+            identity,
+            halves,
+        })
+    }
+
+    /// One run, with a half from the dealer at this address.
+    pub(super) fn run(&self, place: Place, dealer: Option<String>) -> Result<Done, Failure> {
+        let dealt = dealer.map(|address| self.fetch(address)).transpose()?;
+        one_run(
+            &self.setup,
+            self.meet(place)?,
+            self.halves.as_ref().map(|(_, store)| store),
+            dealt,
+        )
+    }
+
+    fn meet(&self, place: Place) -> Result<Connection, Failure> {
+        let transport = match self.setup.carrier {
+            Carrier::Tcp => Transport::PlaintextForBenchmarksOnly,
+            Carrier::Tls => self.tls(&self.setup.peer)?,
+        };
+        let options = options(&self.setup.network)?;
+        Ok(match place {
+            Place::Listen(listener) => listener.accept(&transport, &options)?,
+            Place::Connect(address) => connect(&Endpoint::Connect(address), &transport, &options)?,
+        })
+    }
+
+    fn tls(&self, peer: &str) -> Result<Transport<'_>, Failure> {
+        Ok(Transport::Tls {
+            identity: &self.identity,
+            peer: fingerprint(peer)?,
+        })
+    }
+
+    /// Gets a half and stores it.
+    fn fetch(&self, address: String) -> Result<PhaseTraffic, Failure> {
+        let setup = &self.setup;
+        let no_dealer = || Failure::usage("this benchmark has no dealer");
+        let (_, store) = self.halves.as_ref().ok_or_else(no_dealer)?;
+        let dealer = setup.dealer.as_deref().ok_or_else(no_dealer)?;
+        let (address, options) = (Endpoint::Connect(address), options(&setup.network)?);
+        let mut connection = connect(&address, &self.tls(dealer)?, &options)?;
+        let terms = OfflineTerms {
+            protocol: setup.protocol.clone(),
+            lambda: Job::new(setup.role(), Vec::new()).lambda,
+            key_bits: setup.key_bits,
+            receiver_size: setup.receiver_size,
+            sender_size: setup.sender_size,
+        };
+        fetch_half(
+            &mut connection,
+            setup.role(),
+            Registry::standard(),
+            &terms,
+            fingerprint(&setup.peer)?,
+            store,
+            &mut NoProgress,
+        )?;
+        let traffic = connection.channel.traffic();
+        Ok(PhaseTraffic {
+            phase: "dealing".into(),
+            bytes_sent: traffic.iter().map(|phase| phase.bytes_sent).sum(),
+            bytes_received: traffic.iter().map(|phase| phase.bytes_received).sum(),
+            seconds: traffic.iter().map(|phase| phase.seconds).sum(),
+        })
+    }
+}
+
+impl Setup {
+    fn role(&self) -> Role {
+        match self.part {
+            Part::Receiver => Role::Receiver,
+            Part::Sender => Role::Sender,
+        }
+    }
+}
+
+fn one_run(
+    setup: &Setup,
+    connection: Connection,
+    halves: Option<&OfflineStore>,
+    dealt: Option<PhaseTraffic>,
+) -> Result<Done, Failure> {
     let digests = inputs::digests(setup);
-    let role = match setup.part {
-        Part::Receiver => Role::Receiver,
-        Part::Sender => Role::Sender,
-    };
+    let role = setup.role();
     // A sum is that of the sender's values, which takes more than one of the receiver's.
     let has_values = match setup.reveal {
         Reveal::Sum => role == Role::Sender,
@@ -155,6 +273,7 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
             repeated: RepeatedKeys::Refuse,
         }),
         key_bits: setup.key_bits,
+        offline: halves.cloned(),
         ..Job::new(role, vec!["exact/1".into()])
     };
     let mut set = MemorySet::new(&digests, values.as_deref())?;
@@ -164,8 +283,10 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
     check(setup, set.matched(), &report)?;
     // From the agreed contract to the result.
     let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
-    let phases: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
-    let offline = |phase: &&&PhaseTraffic| ["prepare", "offline"].contains(&phase.phase.as_str());
+    let run: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
+    let phases: Vec<PhaseTraffic> = dealt.iter().chain(run.iter().copied()).cloned().collect();
+    let offline =
+        |phase: &&PhaseTraffic| ["dealing", "prepare", "offline"].contains(&phase.phase.as_str());
     Ok(Done {
         total: phases.iter().map(|phase| phase.seconds).sum(),
         offline: phases
@@ -173,9 +294,10 @@ pub(super) fn one_run(setup: &Setup, connection: Connection) -> Result<Done, Fai
             .filter(offline)
             .map(|phase| phase.seconds)
             .sum(),
-        bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
-        bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
-        phases: phases.into_iter().cloned().collect(),
+        bytes_sent: run.iter().map(|phase| phase.bytes_sent).sum(),
+        bytes_received: run.iter().map(|phase| phase.bytes_received).sum(),
+        bytes_dealt: dealt.map(|dealt| dealt.bytes_received),
+        phases,
         matches: (role == Role::Receiver).then(|| inputs::shared(setup)),
         peak_memory_bytes: peak_memory_bytes(),
     })

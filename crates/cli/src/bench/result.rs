@@ -8,27 +8,31 @@ use vesica::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
-use super::talk::Done;
+use super::talk::{Done, Ran};
 use crate::args::{Bench, Kernels};
 use crate::failure::{Failure, RESOURCE};
 
-/// The measured runs, the receiver's view first.
-#[derive(Debug, Default)]
-pub(super) struct Runs(Vec<(Done, Done)>);
+/// The measured runs.
+#[derive(Default)]
+pub(super) struct Runs(Vec<Ran>);
 
 impl Runs {
-    pub(super) fn push(&mut self, run: (Done, Done)) {
+    pub(super) fn push(&mut self, run: Ran) {
         self.0.push(run);
     }
 
     fn median(&self, value: impl Fn(&Done) -> f64) -> f64 {
-        median(self.0.iter().map(|(receiver, _)| value(receiver)).collect())
+        median(self.0.iter().map(|run| value(&run.receiver)).collect())
+    }
+
+    fn peak(&self, of: impl Fn(&Ran) -> Option<u64>) -> Option<u64> {
+        self.0.iter().filter_map(of).max()
     }
 
     /// The run in the middle by total time.
-    fn middle(&self) -> Option<&Done> {
-        let mut runs: Vec<&Done> = self.0.iter().map(|(receiver, _)| receiver).collect();
-        runs.sort_by(|a, b| a.total.total_cmp(&b.total));
+    fn middle(&self) -> Option<&Ran> {
+        let mut runs: Vec<&Ran> = self.0.iter().collect();
+        runs.sort_by(|a, b| a.receiver.total.total_cmp(&b.receiver.total));
         runs.get((runs.len().max(1) - 1) / 2).copied()
     }
 }
@@ -64,12 +68,18 @@ struct Seconds {
 struct Bytes {
     receiver_to_sender: u64,
     sender_to_receiver: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dealer_to_receiver: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dealer_to_sender: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Memory {
     receiver: Option<u64>,
     sender: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dealer: Option<u64>,
 }
 
 /// The text to print.
@@ -80,7 +90,12 @@ pub(super) fn show(
     yardstick: u64,
     runs: &Runs,
 ) -> Result<String, Failure> {
-    let Some(middle) = runs.middle() else {
+    let Some(Ran {
+        receiver: middle,
+        sender,
+        ..
+    }) = runs.middle()
+    else {
         return Err(Failure::new(RESOURCE, "no run was measured"));
     };
     let measured = Measured {
@@ -103,10 +118,13 @@ pub(super) fn show(
         bytes: Bytes {
             receiver_to_sender: middle.bytes_sent,
             sender_to_receiver: middle.bytes_received,
+            dealer_to_receiver: middle.bytes_dealt,
+            dealer_to_sender: sender.bytes_dealt,
         },
         peak_memory_bytes: Memory {
-            receiver: runs.0.iter().filter_map(|r| r.0.peak_memory_bytes).max(),
-            sender: runs.0.iter().filter_map(|r| r.1.peak_memory_bytes).max(),
+            receiver: runs.peak(|run| run.receiver.peak_memory_bytes),
+            sender: runs.peak(|run| run.sender.peak_memory_bytes),
+            dealer: runs.peak(|run| run.dealer_memory_bytes),
         },
         yardstick_aes_blocks_per_second: yardstick,
         machine: machine::describe(),
@@ -162,6 +180,14 @@ fn table(m: &Measured) -> String {
         "sender to receiver",
         format!("{} bytes", m.bytes.sender_to_receiver),
     );
+    for (who, bytes) in [
+        ("dealer to receiver", m.bytes.dealer_to_receiver),
+        ("dealer to sender", m.bytes.dealer_to_sender),
+    ] {
+        if let Some(bytes) = bytes {
+            line(who, format!("{bytes} bytes"));
+        }
+    }
     let most = m.receiver_size.max(m.sender_size);
     if most > 0 {
         line(
@@ -175,6 +201,7 @@ fn table(m: &Measured) -> String {
     for (who, peak) in [
         ("receiver's memory", m.peak_memory_bytes.receiver),
         ("sender's memory", m.peak_memory_bytes.sender),
+        ("dealer's memory", m.peak_memory_bytes.dealer),
     ] {
         if let Some(peak) = peak {
             line(

@@ -1,4 +1,4 @@
-//! What the parent of a benchmark and its two children say to each other: JSON, an object per line.
+//! What the parent of a benchmark and its children say to each other: JSON, an object per line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
@@ -19,7 +19,26 @@ pub(super) enum Part {
     Sender,
 }
 
-/// The first line to a child: what to measure.
+/// The first line to a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// Be a party of the run.
+    Run(Setup),
+    /// Be the dealer of its tuples.
+    Deal(Dealing),
+}
+
+/// What a dealer needs to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Dealing {
+    /// Fingerprints of receiver and sender.
+    pub(super) parties: [String; 2],
+    pub(super) threads: NonZeroUsize,
+    pub(super) network: String,
+    pub(super) backend: Kernels,
+}
+
+/// What to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) part: Part,
@@ -35,15 +54,22 @@ pub(super) struct Setup {
     pub(super) carrier: Carrier,
     pub(super) backend: Kernels,
     pub(super) seed: u64,
-    /// Fingerprint of the other child.
+    /// Fingerprint of the other party.
     pub(super) peer: String,
+    /// Fingerprint of the dealer, if there is one.
+    pub(super) dealer: Option<String>,
 }
 
-/// A line to a child: do one run. The end of its input ends the child.
+/// A line to a child: do one run, with a pair from the dealer at that address. The end of its input ends the child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    Listen,
-    Connect { address: String },
+    Listen {
+        dealer: Option<String>,
+    },
+    Connect {
+        address: String,
+        dealer: Option<String>,
+    },
 }
 
 /// A line from a child.
@@ -57,6 +83,10 @@ pub(super) enum Say {
         address: String,
     },
     Done(Done),
+    /// A dealer's peak memory so far, in bytes.
+    Dealt {
+        peak_memory_bytes: Option<u64>,
+    },
     Failed {
         code: u8,
         line: String,
@@ -73,6 +103,8 @@ pub(super) struct Done {
     pub(super) offline: f64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
+    /// Bytes from the dealer, if there is one.
+    pub(super) bytes_dealt: Option<u64>,
     pub(super) phases: Vec<PhaseTraffic>,
     /// Items in common; `None` for the sender, which does not know.
     pub(super) matches: Option<u64>,
@@ -80,7 +112,14 @@ pub(super) struct Done {
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
-/// A child process that is one party. Dropping it ends the process.
+/// Both parties' view of one run, and the dealer's peak memory so far if it is a process.
+pub(super) struct Ran {
+    pub(super) receiver: Done,
+    pub(super) sender: Done,
+    pub(super) dealer_memory_bytes: Option<u64>,
+}
+
+/// A child process that is one party, or the dealer. Dropping it ends the process.
 pub(super) struct Child {
     process: std::process::Child,
     to: Option<ChildStdin>,

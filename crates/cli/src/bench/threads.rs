@@ -1,70 +1,87 @@
-//! Both parties in one process, on two threads that each stay on one core.
+//! Both parties in one process, on two threads that each stay on one core; a dealer is a third thread.
 
 use std::thread::{self, ScopedJoinHandle};
 
 use vesica::Identity;
 use vesica_session::Listener;
 
-use super::party::{Place, meet, one_run};
-use super::talk::{Done, Part, Setup};
+use super::party::{Party, Place};
+use super::talk::{Dealing, Done, Part, Ran, Setup};
 use crate::failure::{Failure, RESOURCE};
 
-/// A party and its identity.
-struct Party {
-    setup: Setup,
-    identity: Identity,
-}
-
 impl Party {
-    fn run(&self, core: usize, place: Place) -> Result<Done, Failure> {
+    fn run_on(&self, core: usize, place: Place, dealer: Option<String>) -> Result<Done, Failure> {
         pin(core)?;
-        let connection = meet(&self.setup, &self.identity, place)?;
-        let done = one_run(&self.setup, connection)?;
         Ok(Done {
-            // The process has one peak for both.
+            // The process has one peak for all.
             peak_memory_bytes: None,
-            ..done
+            ..self.run(place, dealer)?
         })
     }
 }
 
-/// The two parties, each with the other's fingerprint.
+/// The two parties, each with the other's fingerprint, and the dealer if there is one.
 pub(super) struct Pair {
     receiver: Party,
     sender: Party,
+    dealer: Option<(Dealing, Identity)>,
 }
 
 impl Pair {
-    /// `setup` makes a party's setup from its part and the other's fingerprint.
-    pub(super) fn new(setup: impl Fn(Part, String) -> Setup) -> Result<Self, Failure> {
+    /// `setup` makes a party's setup from its part and the other's fingerprint, and the dealer's; `dealing` what a
+    /// dealer needs to know from both parties' fingerprints.
+    pub(super) fn new(
+        setup: impl Fn(Part, String, Option<String>) -> Setup,
+        dealing: Option<impl Fn([String; 2]) -> Dealing>,
+    ) -> Result<Self, Failure> {
         let (receiver, sender) = (Identity::generate()?, Identity::generate()?);
-        let for_receiver = setup(Part::Receiver, sender.fingerprint().to_string());
-        let for_sender = setup(Part::Sender, receiver.fingerprint().to_string());
+        let [ours, theirs] = [&receiver, &sender].map(|party| party.fingerprint().to_string());
+        let dealer = match dealing {
+            Some(dealing) => {
+                let parties = [ours.clone(), theirs.clone()];
+                Some((dealing(parties), Identity::generate()?))
+            }
+            None => None,
+        };
+        let dealt_by = dealer
+            .as_ref()
+            .map(|(_, dealer)| dealer.fingerprint().to_string());
         Ok(Pair {
-            receiver: Party {
-                setup: for_receiver,
-                identity: receiver,
-            },
-            sender: Party {
-                setup: for_sender,
-                identity: sender,
-            },
+            receiver: Party::new(setup(Part::Receiver, theirs, dealt_by.clone()), receiver)?,
+            sender: Party::new(setup(Part::Sender, ours, dealt_by), sender)?,
+            dealer,
         })
     }
 
-    /// One run over loopback, the sender listening; the receiver's view comes first.
-    pub(super) fn one_run(&self) -> Result<(Done, Done), Failure> {
+    /// One run over loopback, the sender listening.
+    pub(super) fn one_run(&self) -> Result<Ran, Failure> {
         let listener = Listener::bind("127.0.0.1:0")?;
         let address = listener.local_addr().to_string();
         thread::scope(|scope| {
-            let receiver = scope.spawn(|| self.receiver.run(0, Place::Connect(address)));
-            let sender = scope.spawn(|| self.sender.run(1, Place::Listen(listener)));
-            Ok((ended(receiver)?, ended(sender)?))
+            let (dealing, dealer) = match &self.dealer {
+                Some((dealing, identity)) => {
+                    let listener = Listener::bind("127.0.0.1:0")?;
+                    let address = listener.local_addr().to_string();
+                    let dealing = scope.spawn(move || dealing.run(identity, listener));
+                    (Some(dealing), Some(address))
+                }
+                None => (None, None),
+            };
+            let for_receiver = (Place::Connect(address), dealer.clone());
+            let receiver = scope.spawn(|| self.receiver.run_on(0, for_receiver.0, for_receiver.1));
+            let sender = scope.spawn(|| self.sender.run_on(1, Place::Listen(listener), dealer));
+            let ran = Ran {
+                receiver: ended(receiver)?,
+                sender: ended(sender)?,
+                dealer_memory_bytes: None,
+            };
+            dealing.map(ended).transpose()?;
+            Ok(ran)
         })
     }
 }
 
-fn ended(party: ScopedJoinHandle<'_, Result<Done, Failure>>) -> Result<Done, Failure> {
+fn ended<T>(party: ScopedJoinHandle<'_, Result<T, Failure>>) -> Result<T, Failure> {
     party
         .join()
         .unwrap_or_else(|_| Err(Failure::new(RESOURCE, "a party of the benchmark panicked")))

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Place;
+use crate::support::{Arguments, Ended, Place};
 
 #[test]
 fn help_and_bad_command_lines() {
@@ -130,6 +130,194 @@ fn options_come_from_the_environment() {
 }
 
 #[test]
+fn options_come_from_a_file() {
+    let place = Place::new();
+    place.write("table.csv", "id,n\n1,a\n2,NULL\nNULL,\n");
+    let config = "input = \"table.csv\"\nkey = [\"id\", \"n\"]\njson = true\nnull = \"NULL\"\nmemory = 1000000\n";
+    place.write("vesica.toml", config);
+    let counts = |ended: &Ended| {
+        ended.expect_success();
+        let check: Value = serde_json::from_slice(&ended.out).unwrap();
+        (
+            check["items"].as_u64().unwrap(),
+            check["blanks"].as_u64().unwrap(),
+        )
+    };
+    assert_eq!(counts(&place.run("check --config vesica.toml")), (1, 2));
+    assert_eq!(counts(&place.run("--config=vesica.toml check")), (1, 2));
+    // The environment counts more than the file, and the command line more than that.
+    let set = "export VESICA_CONFIG=vesica.toml VESICA_KEY=id";
+    assert_eq!(counts(&place.run_after(set, "check")), (2, 1));
+    assert_eq!(counts(&place.run_after(set, "check --key n")), (1, 2));
+    // What takes the place of a key is not given twice.
+    place
+        .run("check --config vesica.toml --query x")
+        .expect_failure(2, "--query needs a --database");
+    for (text, words) in [
+        ("inputs = \"x\"\n", "check has no option --inputs"),
+        ("config = \"x\"\n", "check has no option --config"),
+        ("json = \"yes\"\n", "json is true or false"),
+        ("memory = { size = 3 }\n", "memory is a text"),
+        ("memory = \"lots\"\n", "a size is"),
+        ("\n\ndatabase = s3cret\n", "line 3"),
+        (
+            "query = \"x\"\ndatabase = \"postgresql://ann:s3cret@host/db\"\n",
+            "may have a password",
+        ),
+    ] {
+        place.write("wrong.toml", format!("{text}key = \"id\"\n"));
+        let ended = place.run("check --config wrong.toml");
+        ended.expect_failure(2, words);
+        assert!(!ended.err.contains("s3cret"), "{}", ended.err);
+    }
+    place
+        .run("check --config none.toml")
+        .expect_failure(2, "none.toml: cannot be read");
+}
+
+#[test]
+fn every_line_is_json() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n\"\"\n");
+    place.write("theirs.csv", "id\n3\n");
+    let lines = |ended: &Ended| -> Vec<Value> {
+        let lines = ended
+            .err
+            .lines()
+            .map(|line| serde_json::from_str(line).expect(line));
+        lines.collect()
+    };
+    let theirs = Arguments::new("theirs.csv", "id").with("--log-format json");
+    let mut sender = place.sender(&theirs, "--listen 127.0.0.1:0");
+    let address = loop {
+        let line: Value = serde_json::from_str(&("{".to_owned() + &sender.wait_for("{"))).unwrap();
+        if line["event"] == "listening" {
+            break line["address"].as_str().unwrap().to_owned();
+        }
+    };
+    let ours = Arguments::new("ours.csv", "id").with("--output out.csv --log-format=json");
+    let receiver = place
+        .receiver(&ours, &format!("--connect {address}"))
+        .wait();
+    let sender = sender.wait();
+    assert_eq!(
+        (receiver.code, sender.code),
+        (Some(0), Some(0)),
+        "{}",
+        receiver.err
+    );
+    let (receiver, sender) = (lines(&receiver), lines(&sender));
+    for line in receiver.iter().chain(&sender) {
+        assert!(line["time"].as_str().unwrap().ends_with('Z'));
+        assert!(!line["message"].as_str().unwrap().is_empty());
+    }
+    let find = |name: &str, value: &str| {
+        let found = receiver.iter().find(|line| line[name] == value);
+        found.unwrap_or_else(|| panic!("no {name} {value} in {receiver:?}"))
+    };
+    assert_eq!(find("event", "read")["items"], 2);
+    assert_eq!(find("event", "connected")["peer"], place.sender.to_string());
+    assert_eq!(find("event", "phase")["phase"], "contract");
+    assert_eq!(find("event", "done")["report"]["matches"], 0);
+    assert!(
+        find("level", "warning")["message"]
+            .as_str()
+            .unwrap()
+            .contains("1 of 3 rows")
+    );
+    assert!(
+        find("level", "hint")["message"]
+            .as_str()
+            .unwrap()
+            .contains("no key matches")
+    );
+
+    // Failures too, also of options that are not understood.
+    for (words, code) in [
+        ("check --input none.csv --key id --log-format json", 3),
+        ("check --log-format=json --nonsense", 2),
+        ("--log-format json", 2),
+    ] {
+        let ended = place.run(words);
+        let [line] = &lines(&ended)[..] else {
+            panic!("{}", ended.err);
+        };
+        assert_eq!(
+            (&line["level"], &line["exit_code"]),
+            (&"error".into(), &code.into())
+        );
+        assert_eq!(ended.code, Some(code));
+    }
+    let ended = place.run_after("export VESICA_LOG_FORMAT=json", "check --key");
+    assert_eq!(lines(&ended)[0]["exit_code"], 2);
+}
+
+#[test]
+fn queries_and_their_databases() {
+    let place = Place::new();
+    place.write("table.csv", "k\n1\n");
+    place.write("uri", "sqlite:x.db");
+    let with_password = "check --query x --key k --database postgresql://ann:s3cret@host/db";
+    for (words, code, text) in [
+        ("check --key k", 2, "--input"),
+        ("check --key k --query x", 2, "--query needs a --database"),
+        (
+            "check --key k --query x --input table.csv",
+            2,
+            "cannot be used with",
+        ),
+        (
+            "check --key k --query x --delimiter ;",
+            2,
+            "cannot be used with",
+        ),
+        (
+            "check --key k --input table.csv --driver x",
+            2,
+            "--driver goes with --query",
+        ),
+        (with_password, 2, "--database may have a password"),
+        (
+            "check --key k --query x --database a --database-file b",
+            2,
+            "give either",
+        ),
+        (
+            "check --key k --query x --database-file none",
+            2,
+            "none: cannot be read",
+        ),
+        (
+            "check --key k --query x --database people.db",
+            2,
+            "which driver",
+        ),
+        (
+            "check --key k --query x --database x://y --driver ./no.so",
+            2,
+            "cannot be loaded",
+        ),
+    ] {
+        let ended = place.run(words);
+        ended.expect_failure(code, text);
+        assert!(!ended.err.contains("s3cret"), "{}", ended.err);
+    }
+    place
+        .run_after(
+            "chmod 644 uri",
+            "check --key k --query x --database-file uri",
+        )
+        .expect_failure(2, "uri: other users can read it");
+    // What is in the environment is for runs that need it.
+    place
+        .run_after(
+            "export VESICA_DATABASE=postgresql://ann:s3cret@host/db VESICA_DRIVER=none",
+            "check --input table.csv --key k",
+        )
+        .expect_success();
+}
+
+#[test]
 fn check_tells_what_a_run_would_see() {
     let place = Place::new();
     place.write(
@@ -190,7 +378,7 @@ fn bench_prints_what_it_promises() {
             "bench --protocol {protocol} --receiver-size 100 --sender-size 2^7 --runs 3 --json {extra}"
         ));
         ended.expect_success();
-        let warned = ended.err.starts_with("WARNING: PLAINTEXT");
+        let warned = ended.err.starts_with("warning: PLAINTEXT");
         assert_eq!(warned, !extra.contains("tls"), "{}", ended.err);
         let result: Value = serde_json::from_slice(&ended.out).unwrap();
         let keys: Vec<&str> = result
@@ -264,12 +452,41 @@ fn bench_between_pinned_threads() {
 }
 
 #[test]
+fn bench_with_a_dealer() {
+    let place = Place::new();
+    let words = "bench --protocol ole --offline dealer --receiver-size 60 --sender-size 90 --items 24 --runs 1 --json";
+    for parties in ["processes", "threads"] {
+        let ended = place.run(&format!("{words} --parties {parties}"));
+        ended.expect_success();
+        assert!(ended.err.is_empty(), "{}", ended.err);
+        let result: Value = serde_json::from_str(ended.text()).unwrap();
+        assert_eq!(result["protocol"], "ole-dealer");
+        assert_eq!(result["matches"], 30);
+        let phases = result["phases"].as_array().unwrap().iter();
+        let phases: Vec<&str> = phases
+            .map(|phase| phase["phase"].as_str().unwrap())
+            .collect();
+        assert_eq!(phases[..2], ["dealing", "store"], "{phases:?}");
+        let bytes = |key: &str| result["bytes"][key].as_u64().unwrap();
+        // A seed for the sender; the receiver's values as well.
+        assert!(bytes("dealer_to_sender") < 200 && bytes("dealer_to_receiver") > 1000);
+        let seconds = |key: &str| result["seconds"][key].as_f64().unwrap();
+        assert!(seconds("offline") > 0.0 && seconds("online") > 0.0);
+        let has_memory = result["peak_memory_bytes"]["dealer"].is_u64();
+        assert_eq!(has_memory, parties == "processes");
+    }
+    place
+        .run(&format!("{words} --transport tcp"))
+        .expect_failure(2, "two identities");
+}
+
+#[test]
 fn bench_for_people() {
     let place = Place::new();
     let words = "bench --protocol compact-dh --receiver-size 10 --sender-size 1 --runs 1";
     let ended = place.run(words);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.err.starts_with("WARNING: PLAINTEXT"), "{}", ended.err);
+    assert!(ended.err.starts_with("warning: PLAINTEXT"), "{}", ended.err);
     for word in [
         "compact-dh (malicious)",
         "0 (as expected)",

@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::{ProtocolRequest, Role, Security};
-use vesica_session::{ErrorClass, Job, NoProgress, run_over, split};
+use vesica::{OfflineTerms, ProtocolRequest, Role, Security};
+use vesica_session::{ErrorClass, Job, NoProgress, run_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
-use crate::trial::{Dice, Table, name, part, publish, spec, variants};
+use crate::trial::{Dealt, Dice, Table, is_dealt, name, part, publish, spec, split, variants};
 
 type Variant = (&'static str, Security);
 
@@ -187,11 +187,19 @@ const OURS: std::ops::Range<u64> = 0..300;
 const THEIRS: std::ops::Range<u64> = 200..480;
 const SHARED: std::ops::Range<u32> = 200..300;
 
+/// Runs in one bucket, and in several unless a pair is for a whole run.
+fn whole_or_not(protocol: &str) -> &'static [bool] {
+    match is_dealt(protocol) {
+        true => &[false],
+        false => &[false, true],
+    }
+}
+
 /// A limit of memory that makes two buckets of the sets in memory.
 fn two_buckets(protocol: &'static str) -> u64 {
     let sizes = [OURS, THEIRS].map(|range| range.end - range.start);
     let limit = (spec(protocol).working_bytes)(sizes[0], sizes[1]) - 1;
-    let split = split(spec(protocol), sizes, None, 40, limit).unwrap();
+    let split = split(protocol, sizes, None, 40, limit).unwrap();
     assert_eq!(split.buckets, 2);
     limit
 }
@@ -216,8 +224,21 @@ fn spoilt(
         ..ChannelOptions::default()
     };
     let (a, b) = memory_pair_with(options.clone(), options);
+    let dealt = is_dealt(protocol).then(|| {
+        Dealt::new(&OfflineTerms {
+            protocol: protocol.to_owned(),
+            lambda: 40,
+            key_bits: None,
+            receiver_size: OURS.end - OURS.start,
+            sender_size: THEIRS.end - THEIRS.start,
+        })
+    });
     let (to, from) = channel();
     for (side, channel) in [(Role::Receiver, a), (Role::Sender, b)] {
+        let party = usize::from(side == Role::Sender);
+        let fingerprint = |party: usize| dealt.as_ref().map(|dealt| dealt.fingerprints[party]);
+        let (own, peer) = (fingerprint(party), fingerprint(1 - party));
+        let offline = dealt.as_ref().map(|dealt| dealt.stores[party].clone());
         let to = to.clone();
         let (target, spoil) = match side == role {
             true => (frame, spoil.clone()),
@@ -229,12 +250,14 @@ fn spoilt(
             job.protocol = ProtocolRequest::named(protocol);
             job.security = security;
             job.memory = buckets.then(|| two_buckets(protocol));
-            let own = digests(match side {
+            job.offline = offline;
+            let keys = digests(match side {
                 Role::Receiver => OURS,
                 Role::Sender => THEIRS,
             });
             let run = AssertUnwindSafe(|| {
-                let outcome = run_over(&mut channel, None, None, &job, &own, &mut NoProgress);
+                let progress = &mut NoProgress;
+                let outcome = run_over(&mut channel, own, peer, &job, &keys, progress);
                 let matches = outcome.map(|outcome| outcome.matches.unwrap_or_default());
                 matches.map_err(|error| error.class())
             });
@@ -264,7 +287,7 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
     let mut jobs = Vec::new();
     let mut dice = Dice::new(1);
     for (i, variant) in variants.iter().enumerate() {
-        for buckets in [false, true] {
+        for &buckets in whole_or_not(variant.0) {
             let patience = Duration::from_secs(60);
             let clean = spoilt(
                 *variant,
@@ -437,8 +460,24 @@ impl Scene {
             "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {more}"
         );
         let side = |input: &str| Arguments::new(input, "k0").with(&words);
+        let mut arguments = [side("ours.csv").output("out.csv"), side("theirs.csv")];
+        if is_dealt(protocol) {
+            // One pair for a run that may lose it, and one for the next.
+            for _ in 0..2 {
+                let terms = format!("--receiver-size {rows} --sender-size {rows}");
+                place
+                    .deal(&terms, "")
+                    .iter()
+                    .for_each(Ended::expect_success);
+            }
+            let [receiver, sender] = arguments;
+            arguments = [
+                receiver.with("--offline-store receiver.store"),
+                sender.with("--offline-store sender.store"),
+            ];
+        }
         Scene {
-            arguments: [side("ours.csv").output("out.csv"), side("theirs.csv")],
+            arguments,
             before: place.names(),
             expected: ours.csv(&ours.matching(theirs)),
             place,
@@ -566,7 +605,7 @@ fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
     let full = (spec(protocol).working_bytes)(rows, rows);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
-        let split = split(spec(protocol), [rows; 2], None, 40, *limit);
+        let split = split(protocol, [rows; 2], None, 40, *limit);
         split.is_some_and(|split| split.buckets >= 4)
     };
     2 * limits.rfind(fits).expect("some limit makes four buckets")
@@ -577,7 +616,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
     const ROWS: u64 = 4000;
     let mut jobs = Vec::new();
     for (i, variant) in variants.iter().enumerate() {
-        for (kind, buckets) in [false, true].into_iter().enumerate() {
+        for (kind, &buckets) in whole_or_not(variant.0).iter().enumerate() {
             let more = match buckets {
                 true => format!("--memory {}", several_buckets(variant.0, ROWS)),
                 false => String::new(),
@@ -689,7 +728,10 @@ const KILL_OUTCOMES: [&str; 4] = ["had ended", "output right", "output absent", 
 #[test]
 fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
     let ledger = Ledger::default();
-    let some = [("compact-dh", Security::Malicious)];
+    let some = [
+        ("compact-dh", Security::Malicious),
+        ("ole-dealer", Security::SemiHonest),
+    ];
     spoil_frames(&ledger, &some, |frame| frame % 4 == 3);
     ledger.settle();
 }
@@ -697,7 +739,10 @@ fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
 #[test]
 fn troubled_connections_end_in_an_error_or_in_the_right_result() {
     let ledger = Ledger::default();
-    let some = [("vole", Security::Malicious)];
+    let some = [
+        ("vole", Security::Malicious),
+        ("ole-dealer", Security::SemiHonest),
+    ];
     trouble_bytes(&ledger, &some, |total, _| vec![total / 2]);
     ledger.settle();
 }
@@ -730,12 +775,8 @@ fn many_connections_are_troubled() {
 #[test]
 #[ignore = "hundreds of kills"]
 fn many_processes_are_killed() {
-    let (ledger, variants) = (Ledger::default(), variants());
-    kill_processes(
-        &ledger,
-        &variants,
-        part(200).div_ceil(variants.len() as u64),
-    );
+    let ledger = Ledger::default();
+    kill_processes(&ledger, &variants(), part(20));
     publish(
         "kills",
         &ledger.table("protocol | work | killed", &KILL_OUTCOMES),

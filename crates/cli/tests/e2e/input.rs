@@ -196,6 +196,8 @@ fn a_full_disk() {
     pair.receiver.expect_failure(7, "/dev/full");
     // The protocol was over: the sender has done its part.
     pair.sender.expect_success();
+    assert!(place.read("report.json").contains("\"exit_code\": 7"));
+    std::fs::remove_file(place.path("report.json")).unwrap();
     assert_eq!(place.names(), before);
 }
 

@@ -1,6 +1,9 @@
 //! The real binary, two processes, TLS on this machine.
 
+mod columns;
 mod commands;
+#[cfg(unix)]
+mod databases;
 mod faults;
 mod input;
 mod large;

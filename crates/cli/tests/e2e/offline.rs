@@ -15,17 +15,11 @@ fn tables(place: &Place) -> String {
     rows((0..300).step_by(3).collect())
 }
 
+/// What the halves of these tests are for.
+const TERMS: &str = "--items 32 --receiver-size 2^9 --sender-size 150";
+
 fn make(place: &Place, role: &str, words: &str, endpoint: &str) -> Running {
-    let peer = match role {
-        "receiver" => place.sender,
-        _ => place.receiver,
-    };
-    let words = format!(
-        "offline make --for ole {words} --role {role} --items 32 --receiver-size 2^9 --sender-size 150 \
-         --identity {role}.key --peer {peer} --offline-store {role}.store --progress plain {endpoint}"
-    );
-    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    Running::start(place.command(&words))
+    place.make(role, &format!("{words} {TERMS}"), endpoint)
 }
 
 /// The name that both sides print.
@@ -112,26 +106,46 @@ fn a_pair_serves_one_run() {
 fn a_dealer_hands_out_a_pair() {
     let place = Place::new();
     let expected = tables(&place);
-    let dealer = place.run("keygen --out dealer.key");
+    let [receiver, sender, dealer] = place.deal(TERMS, "");
+    let name = name(&receiver, &sender);
     dealer.expect_success();
-    let fingerprint = dealer.text().trim().to_owned();
-    let words = format!(
-        "dealer --listen 127.0.0.1:0 --identity dealer.key --receiver {} --sender {} --progress plain",
-        place.receiver, place.sender
-    );
-    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    let mut dealer = Running::start(place.command(&words));
-    let endpoint = dealer.endpoint();
-    let words = format!("--offline dealer --dealer {fingerprint}");
-    let sender = make(&place, "sender", &words, &endpoint);
-    let receiver = make(&place, "receiver", &words, &endpoint);
-    let name = name(&receiver.wait(), &sender.wait());
-    dealer.wait().expect_success();
+    assert!(dealer.err.contains("dealt a pair"), "{}", dealer.err);
     let ours = side("ours.csv", "receiver", "dealer").output("out.csv");
     let pair = exchange(&place, &ours, &side("theirs.csv", "sender", "dealer"));
     pair.expect_success();
     assert_eq!(place.read("out.csv"), expected);
     assert!(pair.receiver.err.contains(&name), "{}", pair.receiver.err);
+}
+
+#[test]
+fn a_dealer_has_limits() {
+    let place = Place::new();
+    let [receiver, sender, dealer] = place.deal(TERMS, "--memory 4K");
+    dealer.expect_failure(7, "the dealer may use 4096");
+    assert!(
+        dealer.err.contains("hint: raise --memory"),
+        "{}",
+        dealer.err
+    );
+    receiver.expect_failure(7, "the dealer may use 4096");
+    sender.expect_failure(7, "the dealer may use 4096");
+    assert_eq!(
+        (halves(&place, "receiver"), halves(&place, "sender")),
+        (0, 0)
+    );
+    let hashed = "--receiver-size 2^21 --sender-size 2^21";
+    let refused = place.make(
+        "receiver",
+        &format!("--offline ot {hashed}"),
+        "--connect 127.0.0.1:1",
+    );
+    let refused = refused.wait();
+    refused.expect_failure(7, "longer hashes do not fit");
+    assert!(
+        refused.err.contains("--normalize COL=ipv4"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

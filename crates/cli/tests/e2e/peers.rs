@@ -288,10 +288,16 @@ fn ctrl_c_on_either_side() {
         assert_eq!(place.names(), before);
 
         // Whoever waits is.
-        let mut waiting = place.receiver(&receiver, LISTEN);
-        waiting.wait_for("listening on ");
+        let mut waiting = place.receiver(&receiver.clone().with("--report report.json"), LISTEN);
+        waiting.wait_for("read ");
         waiting.signal(signal);
         waiting.wait().expect_failure(code, "interrupted");
+        let report = place.read("report.json");
+        assert!(
+            report.contains(&format!("\"exit_code\": {code}")),
+            "{report}"
+        );
+        std::fs::remove_file(place.path("report.json")).unwrap();
         assert_eq!(place.names(), before);
     }
 }

@@ -11,10 +11,10 @@ use std::thread;
 use vesica::{KeySpec, ProtocolRequest, Role, Security, Source, SourceOptions};
 use vesica_session::{Job, Learns, NoProgress, Outcome, run_over};
 use vesica_tables::{Keys, read_keys};
-use vesica_wire::memory_pair;
+use vesica_wire::{FramedChannel, memory_pair};
 
-use crate::support::{Arguments, Place, exchange};
-use crate::trial::{Trial, name, part, publish, variants};
+use crate::support::{Arguments, Ended, Place, exchange};
+use crate::trial::{Dealt, Trial, name, part, publish, variants};
 
 type Variant = (&'static str, Security);
 
@@ -64,7 +64,7 @@ fn published(block: &str, count: u64, run: impl Fn(Variant, u64) + Sync) {
     publish(block, &table);
 }
 
-fn job(trial: &Trial, role: Role) -> Job {
+fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
     let mut job = Job::new(role, spec.normalization());
     job.key_bits = spec.bits();
@@ -72,6 +72,7 @@ fn job(trial: &Trial, role: Role) -> Job {
     job.security = trial.security;
     job.lambda = trial.lambda;
     job.memory = trial.memory[usize::from(role == Role::Sender)];
+    job.offline = dealt.map(|dealt| dealt.stores[usize::from(role == Role::Sender)].clone());
     job.learns = if trial.both {
         Learns::Both
     } else {
@@ -95,24 +96,19 @@ fn in_memory(variant: Variant, number: u64) {
         let source = Source::from_bytes("table.csv", csv, SourceOptions::default()).unwrap();
         read_keys(&source, &spec).unwrap()
     });
-    let (mut near, mut far) = memory_pair();
-    let (received, sent): (Outcome, Outcome) = thread::scope(|scope| {
-        let (trial, theirs) = (&trial, &theirs);
-        let sender = scope.spawn(move || {
-            let job = job(trial, Role::Sender);
-            run_over(
-                &mut far,
-                None,
-                None,
-                &job,
-                theirs.digests(),
-                &mut NoProgress,
-            )
-            .unwrap()
-        });
-        let job = job(trial, Role::Receiver);
-        let received = run_over(&mut near, None, None, &job, ours.digests(), &mut NoProgress);
-        (received.unwrap(), sender.join().unwrap())
+    let dealt = trial.dealt.as_ref().map(Dealt::new);
+    let dealt = dealt.as_ref();
+    let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Outcome {
+        let job = job(&trial, dealt, role);
+        let party = usize::from(role == Role::Sender);
+        let [own, peer] = [party, 1 - party].map(|party| Some(dealt?.fingerprints[party]));
+        let progress = &mut NoProgress;
+        run_over(&mut channel, own, peer, &job, keys.digests(), progress).unwrap()
+    };
+    let (near, far) = memory_pair();
+    let (received, sent) = thread::scope(|scope| {
+        let sender = scope.spawn(|| run(far, Role::Sender, &theirs));
+        (run(near, Role::Receiver, &ours), sender.join().unwrap())
     });
     let expected = trial.tables[0].matching(&trial.tables[1]);
     assert_eq!(rows(&ours, &received.matches.unwrap()), expected);
@@ -161,6 +157,24 @@ fn over_tls(variant: Variant, number: u64) {
     let sender = match trial.both {
         true => sender.output("theirs-out.csv"),
         false => sender,
+    };
+    let [receiver, sender] = match &trial.dealt {
+        Some(terms) => {
+            let bits = terms.key_bits.map(|bits| format!("--items {bits}"));
+            let (receiver_size, sender_size) = (terms.receiver_size, terms.sender_size);
+            let terms = format!(
+                "--receiver-size {receiver_size} --sender-size {sender_size} --lambda {} {}",
+                terms.lambda,
+                bits.unwrap_or_default()
+            );
+            let ended = place.deal(&terms, "");
+            ended.iter().for_each(Ended::expect_success);
+            [
+                receiver.with("--offline-store receiver.store"),
+                sender.with("--offline-store sender.store"),
+            ]
+        }
+        None => [receiver, sender],
     };
     let pair = exchange(&place, &receiver.output("out.csv"), &sender);
     pair.expect_success();

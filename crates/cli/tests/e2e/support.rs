@@ -105,6 +105,41 @@ impl Place {
         self.party("send", arguments, endpoint, "sender.key", self.receiver)
     }
 
+    /// Starts `vesica offline make` for the role, whose half goes into `receiver.store` or `sender.store`.
+    pub(crate) fn make(&self, role: &str, words: &str, endpoint: &str) -> Running {
+        let peer = match role {
+            "receiver" => self.sender,
+            _ => self.receiver,
+        };
+        let words = format!(
+            "offline make --for ole {words} --role {role} --identity {role}.key --peer {peer} \
+             --offline-store {role}.store --progress plain {endpoint}"
+        );
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        Running::start(self.command(&words))
+    }
+
+    /// Has a dealer, with these words, deal a pair for these terms: how receiver, sender and dealer ended.
+    pub(crate) fn deal(&self, terms: &str, words: &str) -> [Ended; 3] {
+        let key = self.path("dealer.key");
+        if !key.exists() {
+            Identity::generate().unwrap().save(&key).unwrap();
+        }
+        let fingerprint = self.run("fingerprint --identity dealer.key");
+        fingerprint.expect_success();
+        let words = format!(
+            "dealer --listen 127.0.0.1:0 --identity dealer.key --receiver {} --sender {} --progress plain {words}",
+            self.receiver, self.sender
+        );
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let mut dealer = Running::start(self.command(&words));
+        let endpoint = dealer.endpoint();
+        let terms = format!("--offline dealer --dealer {} {terms}", fingerprint.text());
+        let parties = ["receiver", "sender"].map(|role| self.make(role, &terms, &endpoint));
+        let [receiver, sender] = parties.map(Running::wait);
+        [receiver, sender, dealer.wait()]
+    }
+
     fn party(
         &self,
         command: &str,
@@ -158,6 +193,12 @@ impl Arguments {
     pub(crate) fn with(mut self, words: &str) -> Arguments {
         self.words
             .extend(words.split_whitespace().map(str::to_owned));
+        self
+    }
+
+    /// One more option, whose value may have spaces.
+    pub(crate) fn option(mut self, name: &str, value: &str) -> Arguments {
+        self.words.extend([name.to_owned(), value.to_owned()]);
         self
     }
 

@@ -87,6 +87,52 @@ fn csv_equals_a_plain_intersection() {
     assert!(report["matches"].is_null());
 }
 
+/// Each side says which of its own rows it wants.
+#[test]
+fn the_rest_and_all_rows() {
+    let place = Place::new();
+    place.write("ours.csv", "key,x\na,1\nb,2\n,3\nc,4\n");
+    place.write("theirs.jsonl", "{\"key\":\"b\"}\n{\"key\":\"d\"}\n");
+    let ours = Arguments::new("ours.csv", "key").output("out.csv");
+    let theirs = Arguments::new("theirs.jsonl", "key").output("out.jsonl");
+    let pair = exchange(
+        &place,
+        &ours.clone().with("--both --rows all"),
+        &theirs.with("--both --rows rest"),
+    );
+    pair.expect_success();
+    let all = "key,x,in_both\na,1,false\nb,2,true\n,3,false\nc,4,false\n";
+    assert_eq!(place.read("out.csv"), all);
+    assert_eq!(place.read("out.jsonl"), "{\"key\":\"d\"}\n");
+    assert!(pair.receiver.err.contains("rows written    4"));
+
+    let receiver =
+        |arguments: &Arguments| place.receiver(arguments, "--connect 127.0.0.1:1").wait();
+    place.write("marked.csv", "key,in_both\na,1\n");
+    let marked = Arguments::new("marked.csv", "key").output("out.csv");
+    for (arguments, code, words) in [
+        (ours.clone().with("--rows some"), 2, "matching, rest or all"),
+        (
+            ours.clone()
+                .with("--rows rest --reveal threshold-matches:1 --security semi-honest"),
+            2,
+            "reveal the matches",
+        ),
+        (
+            ours.without("--output")
+                .with("--rows all --reveal size --security semi-honest"),
+            2,
+            "--rows is for",
+        ),
+        (marked.with("--rows all --wait 1"), 3, "\"in_both\" already"),
+    ] {
+        receiver(&arguments).expect_failure(code, words);
+    }
+    let sender = Arguments::new("theirs.jsonl", "key").with("--rows rest");
+    let sender = place.sender(&sender, "--connect 127.0.0.1:1").wait();
+    sender.expect_failure(2, "--rows is for");
+}
+
 /// Part files on one side, an export without a header and in another encoding on the other.
 #[test]
 fn tables_in_several_files_and_other_dialects() {
@@ -117,17 +163,73 @@ fn tables_in_several_files_and_other_dialects() {
     assert_eq!(text, b"n,key,note\n1,7,a\n3,8.0,c\n");
     let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
     assert_eq!((&report["rows"], &report["blanks"]), (&4.into(), &1.into()));
-    // A run that fails leaves no report of another one, and a result is not put among the input's files.
-    let failing = |words: &str| {
-        let ours = Arguments::new("ours", "key").with("--report report.json");
-        place
-            .receiver(&ours.with(words), "--connect 127.0.0.1:1")
-            .wait()
+    // A result is not put among the input's files.
+    let ours = Arguments::new("ours", "key").output("ours/out.csv");
+    let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
+    ended.expect_failure(2, "input's directory");
+}
+
+/// A run that fails has a report too, and leaves none of an earlier one.
+#[test]
+fn failures_have_a_report() {
+    let place = Place::new();
+    place.write("ours.csv", "key\n1\n");
+    place.write("report.json", "an earlier one");
+    let failing = |words: &str, code: i32, text: &str| -> serde_json::Value {
+        let ours = Arguments::new("ours.csv", "key").with(words);
+        let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+        let report = match ended.out.is_empty() {
+            true => place.read("report.json"),
+            false => ended.text().to_owned(),
+        };
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(
+            (&report["exit_code"], &report["role"]),
+            (&code.into(), &"receiver".into())
+        );
+        let error = report["error"].as_str().unwrap();
+        assert!(
+            error.contains(text) && ended.err.contains(error),
+            "{report} {}",
+            ended.err
+        );
+        let keys: Vec<_> = report.as_object().unwrap().keys().collect();
+        let named = [
+            "error",
+            "exit_code",
+            "fingerprint",
+            "peer",
+            "role",
+            "started",
+            "version",
+        ];
+        assert_eq!(keys, named);
+        report
     };
-    failing("--output ours/out.csv").expect_failure(2, "input's directory");
-    assert!(place.names().contains(&"report.json".to_owned()));
-    failing("--wait 0.1 --output out.csv").expect_failure(4, "cannot connect");
-    assert!(!place.names().contains(&"report.json".to_owned()));
+    let report = failing(
+        "--report report.json --output out.csv --wait 0.1",
+        4,
+        "cannot connect",
+    );
+    assert_eq!(report["fingerprint"], place.receiver.to_string());
+    assert_eq!(report["peer"], place.sender.to_string());
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    assert!(report["started"].as_str().unwrap().ends_with('Z'));
+    failing(
+        "--report report.json --reveal size --output out.csv",
+        2,
+        "standard output",
+    );
+    let missing = failing(
+        "--report - --output out.csv --normalize key=date",
+        3,
+        "no row has",
+    );
+    assert_eq!(missing["fingerprint"], place.receiver.to_string());
+    place.write("receiver.key", "no key");
+    let report = failing("--report report.json --output out.csv", 2, "identity");
+    assert!(report["fingerprint"].is_null());
 }
 
 #[test]
@@ -193,6 +295,12 @@ fn every_protocol_and_its_report() {
             .map(String::as_str)
             .collect();
         let mut named = vec![
+            "role",
+            "version",
+            "started",
+            "fingerprint",
+            "exit_code",
+            "error",
             "run",
             "protocol",
             "security",
@@ -223,6 +331,12 @@ fn every_protocol_and_its_report() {
             let keys = rows.iter().map(|r| r[1].as_str());
             keys.filter(|k| !k.is_empty()).collect::<HashSet<_>>().len()
         };
+        assert_eq!(
+            (&report["role"], &report["exit_code"]),
+            (&"receiver".into(), &0.into())
+        );
+        assert_eq!(report["fingerprint"], place.receiver.to_string());
+        assert!(report["error"].is_null());
         assert_eq!(report["protocol"], protocol);
         assert_eq!(report["security"], security);
         assert_eq!(report["reveal"], "matches");

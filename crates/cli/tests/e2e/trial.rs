@@ -5,17 +5,29 @@
 //! is decided by the numbers alone, and not by anything of ours.
 
 use std::collections::HashSet;
+use std::thread;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica::{Registry, Security};
+use tempfile::TempDir;
+use vesica::{
+    ConnectOptions, Endpoint, Fingerprint, Identity, Listener, NoProgress, OfflineStore,
+    OfflineTerms, Registry, Role, Security, deal, fetch_half,
+};
 use vesica_psi::{Reveal, Spec};
+use vesica_session::{Split, Transport, connect};
 
-/// Every protocol for matches that needs no store, with every security that it runs with.
+/// Every protocol for matches, with every security that it runs with; of these only those that
+/// `VESICA_RELIABILITY_PROTOCOLS` names, with commas between, if it is set.
 pub(crate) fn variants() -> Vec<(&'static str, Security)> {
+    let asked = std::env::var("VESICA_RELIABILITY_PROTOCOLS").ok();
+    let is_asked = |name: &str| {
+        let asked = asked.as_deref();
+        asked.is_none_or(|asked| asked.split(',').any(|asked| asked == name))
+    };
     let mut variants = Vec::new();
     for protocol in Registry::standard().revealing(Reveal::Matches) {
-        if protocol.offline().is_some_and(|offline| offline.is_dealt()) {
+        if !is_asked(protocol.spec().name) {
             continue;
         }
         for asked in [Security::Malicious, Security::SemiHonest] {
@@ -28,10 +40,84 @@ pub(crate) fn variants() -> Vec<(&'static str, Security)> {
     variants
 }
 
+/// Whether runs of the protocol take what a dealer has dealt.
+pub(crate) fn is_dealt(protocol: &str) -> bool {
+    let offline = Registry::standard().get(protocol).unwrap().offline();
+    offline.is_some_and(|offline| offline.is_dealt())
+}
+
+/// The identities of receiver and sender, and their stores with a pair that a dealer has dealt.
+pub(crate) struct Dealt {
+    pub(crate) fingerprints: [Fingerprint; 2],
+    pub(crate) stores: [OfflineStore; 2],
+    _directory: TempDir,
+}
+
+impl Dealt {
+    pub(crate) fn new(terms: &OfflineTerms) -> Dealt {
+        let [dealer, receiver, sender] = [(); 3].map(|()| Identity::generate().unwrap());
+        let parties = [&receiver, &sender];
+        let fingerprints = parties.map(Identity::fingerprint);
+        let directory = TempDir::new().unwrap();
+        let stores = [0, 1].map(|party| {
+            let store = directory.path().join(party.to_string());
+            OfflineStore::open(&store, parties[party]).unwrap()
+        });
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let address = Endpoint::Connect(listener.local_addr().to_string());
+        let (options, registry) = (ConnectOptions::default(), Registry::standard());
+        let fetch = |party: usize| {
+            let transport = Transport::Tls {
+                identity: parties[party],
+                peer: dealer.fingerprint(),
+            };
+            let mut connection = connect(&address, &transport, &options).unwrap();
+            let role = [Role::Receiver, Role::Sender][party];
+            let (peer, store) = (fingerprints[1 - party], &stores[party]);
+            fetch_half(
+                &mut connection,
+                role,
+                registry,
+                terms,
+                peer,
+                store,
+                &mut NoProgress,
+            )
+            .unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| fetch(0));
+            scope.spawn(|| fetch(1));
+            let connections = listener
+                .accept_all(&dealer, &fingerprints, &options)
+                .unwrap();
+            deal(&mut connections.try_into().unwrap(), registry, u64::MAX).unwrap();
+        });
+        Dealt {
+            fingerprints,
+            stores,
+            _directory: directory,
+        }
+    }
+}
+
 /// What is known of the protocol of this name.
 pub(crate) fn spec(name: &str) -> &'static Spec {
     let protocol = Registry::standard().get(name);
     protocol.expect("a protocol of this name").spec()
+}
+
+/// How a run over so many items, of so many bits if they are numbers, is cut into buckets.
+pub(crate) fn split(
+    protocol: &str,
+    sizes: [u64; 2],
+    bits: Option<u32>,
+    lambda: u32,
+    memory: u64,
+) -> Option<Split> {
+    vesica_session::split(sizes, lambda, memory, |sizes, lambda| {
+        spec(protocol).working_bytes_of(sizes, bits, lambda)
+    })
 }
 
 /// Name of a variant in tables and messages.
@@ -247,6 +333,8 @@ pub(crate) struct Trial {
     pub(crate) both: bool,
     /// Bytes that each side allows, receiver first.
     pub(crate) memory: [Option<u64>; 2],
+    /// What a dealer deals for the run, if its protocol needs one.
+    pub(crate) dealt: Option<OfflineTerms>,
     columns: Vec<Column>,
     /// Of receiver and sender.
     pub(crate) tables: [Table; 2],
@@ -274,12 +362,25 @@ impl Trial {
             [Column::Number] => Some(10),
             _ => None,
         };
-        let most = spec(protocol).max_lambda_of(sizes, bits);
+        let is_dealt = is_dealt(protocol);
+        let padded = sizes.map(|size| match is_dealt {
+            true => size.max(1) + dice.pick(&[0, 0, 1, 50]),
+            false => size,
+        });
+        let most = spec(protocol).max_lambda_of(padded, bits);
         let lambda = dice.pick(&[40, 40, 40, 64]).min(most.unwrap_or(64));
+        let dealt = is_dealt.then(|| OfflineTerms {
+            protocol: protocol.to_owned(),
+            lambda,
+            key_bits: bits,
+            receiver_size: padded[0],
+            sender_size: padded[1],
+        });
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = full - full / 16;
-        let split = vesica_session::split(spec(protocol), sizes, bits, lambda, limit);
-        let limited = dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
+        let split = split(protocol, sizes, bits, lambda, limit);
+        // A pair is for a whole run.
+        let limited = !is_dealt && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));
         Trial {
@@ -292,6 +393,7 @@ impl Trial {
             } else {
                 [other, limit]
             },
+            dealt,
             columns,
             tables,
         }

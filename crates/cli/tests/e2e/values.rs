@@ -383,14 +383,26 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
         place.write(name, format!("{key}\n{rows}"));
     }
     let sides_of = |ours: &str, theirs: &str| sides("--reveal sum", ours, theirs);
-    for ended in run(&place, &sides_of("--memory 3M", "--value visits")) {
+    let ended = run(&place, &sides_of("--memory 3M", "--value visits"));
+    let enough = ended.map(|ended| {
         ended.expect_failure(7, "bytes of memory for a bucket are too few");
-        let hint = "hint: raise --memory on the side that gives less\n";
-        assert!(ended.err.contains(hint), "{}", ended.err);
+        let words = ended.err.trim_end().strip_suffix(" are enough");
+        let words = words.and_then(|words| {
+            words.split_once("hint: raise --memory on the side that gives less; ")
+        });
+        words
+            .unwrap_or_else(|| panic!("{}", ended.err))
+            .1
+            .to_owned()
+    });
+    assert_eq!(enough[0], enough[1]);
+    let memory = format!("--memory {}", enough[0]);
+    for ended in run(&place, &sides_of(&memory, "--value visits")) {
+        ended.expect_success();
     }
     let [received, _] = run(&place, &sides_of("--memory 3M --value spent", ""));
     received.expect_failure(7, "a run over values needs all keys in memory");
-    let hint = "hint: raise --memory, of which a quarter is for keys and values";
+    let hint = "hint: raise --memory: a quarter of it is for keys and values, 82 bytes per";
     assert!(received.err.contains(hint), "{}", received.err);
 }
 

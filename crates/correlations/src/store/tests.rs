@@ -1,6 +1,6 @@
 use super::*;
 use tempfile::TempDir;
-use vesica_testing::rng;
+use vesica_testing::{Script, array, bytes, rng};
 
 const NAME: Name = Name([0xab; 16]);
 
@@ -188,4 +188,41 @@ fn two_takers_do_not_share() {
         });
         assert_eq!(taken, 1);
     }
+}
+
+#[test]
+fn files_are_known() {
+    let text = include_str!("../../../../vectors/ole.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let vector = &vectors["store"];
+    let directory = TempDir::new().unwrap();
+    let store = Store::new(directory.path(), Zeroizing::new(array(&vector["key"])));
+    let (name, content) = (Name(array(&vector["name"])), bytes(&vector["content"]));
+    let header = vector["header"].as_str().unwrap().as_bytes();
+    let file = directory.path().join(format!("{name}.half"));
+    for bad in vector["bad"].as_array().unwrap() {
+        fs::write(&file, bytes(&bad["file"])).unwrap();
+        assert_eq!(
+            problem(store.verify(name)),
+            bad["problem"],
+            "{}",
+            bad["why"]
+        );
+        fs::remove_file(&file).unwrap();
+    }
+    let mut salt = Script(bytes(&vector["salt"]));
+    store.put(name, header, &content, &mut salt).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), bytes(&vector["file"]));
+    let (read, taken) = store.take(name).unwrap();
+    assert_eq!((&read[..], &taken[..]), (header, &content[..]));
+
+    // A directory that has never heard of the name.
+    let directory = TempDir::new().unwrap();
+    let store = Store::new(directory.path(), Zeroizing::new(array(&vector["key"])));
+    let content: Vec<u8> = (0..PIECE + 5).map(|i| (i * 7) as u8).collect();
+    let mut salt = Script(bytes(&vector["salt"]));
+    store.put(name, header, &content, &mut salt).unwrap();
+    let file = fs::read(directory.path().join(format!("{name}.half"))).unwrap();
+    let known: [u8; 32] = array(&vector["long"]["blake3_of_file"]);
+    assert_eq!(*blake3::hash(&file).as_bytes(), known);
 }

@@ -1,6 +1,9 @@
 //! The operations, written once for every backend.
 
+use std::marker::PhantomData;
+
 use super::{Element, cantor_element};
+use crate::additive::{self, Direction, Forward, Inverse, Layers};
 
 /// What a backend provides.
 pub(super) trait Arithmetic {
@@ -44,9 +47,6 @@ pub(super) fn add(a: Element, b: Element) -> Element {
 }
 
 const ONE: Element = [1, 0, 0, 0];
-
-/// Transforms of at most 2^this elements go layer by layer; larger ones split first, to stay in cache.
-const LOG_IN_CACHE: u32 = 10;
 
 #[inline(always)]
 pub(super) fn multiply_assign<A: Arithmetic>(a: &mut [Element], b: &[Element]) {
@@ -201,6 +201,57 @@ fn offsets(log_size: u32, coset: u64) -> [u64; 64] {
     offsets
 }
 
+/// The butterflies over a coset.
+struct Butterflies<'a, A, D> {
+    twiddles: &'a [u64],
+    offsets: [u64; 64],
+    version: PhantomData<(A, D)>,
+}
+
+impl<A: Arithmetic, D: Direction> Layers for Butterflies<'_, A, D> {
+    type Element = Element;
+    type Direction = D;
+
+    #[inline(always)]
+    fn layer(&self, block: &mut [Element], layer: u32, position: u64) {
+        let twiddle = self.twiddles[(position >> (layer + 1)) as usize];
+        let t = twiddle ^ self.offsets[layer as usize];
+        let (a, b) = block.split_at_mut(1 << layer);
+        match D::FORWARD {
+            true => A::butterflies(a, b, t),
+            false => A::inverse_butterflies(a, b, t),
+        }
+    }
+
+    #[inline(always)]
+    fn in_cache(&self, blocks: &mut [Element], log: u32, position: u64) {
+        for block in blocks.chunks_exact_mut(1 << log) {
+            for i in 0..log {
+                let layer = D::layer(i, log);
+                let positions = (position..).step_by(2 << layer);
+                for (block, position) in block.chunks_exact_mut(2 << layer).zip(positions) {
+                    self.layer(block, layer, position);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn go<A: Arithmetic, D: Direction>(
+    data: &mut [Element],
+    log_size: u32,
+    twiddles: &[u64],
+    coset: u64,
+) {
+    let butterflies = Butterflies::<A, D> {
+        twiddles,
+        offsets: offsets(log_size, coset),
+        version: PhantomData,
+    };
+    additive::transform(&butterflies, data, log_size);
+}
+
 #[inline(always)]
 pub(super) fn forward<A: Arithmetic>(
     data: &mut [Element],
@@ -208,29 +259,7 @@ pub(super) fn forward<A: Arithmetic>(
     twiddles: &[u64],
     coset: u64,
 ) {
-    let offsets = offsets(log_size, coset);
-    for data in data.chunks_exact_mut(1 << log_size) {
-        // Layers too large for the cache go depth first, so that a part is finished while it is near.
-        let mut pending = vec![(0usize, log_size)];
-        while let Some((start, log)) = pending.pop() {
-            let part = &mut data[start..start + (1 << log)];
-            if log > LOG_IN_CACHE {
-                let layer = log - 1;
-                let (a, b) = part.split_at_mut(1 << layer);
-                A::butterflies(a, b, twiddles[start >> log] ^ offsets[layer as usize]);
-                pending.push((start + (1 << layer), layer));
-                pending.push((start, layer));
-                continue;
-            }
-            for layer in (0..log).rev() {
-                let first = start >> (layer + 1);
-                for (j, pair) in part.chunks_exact_mut(2 << layer).enumerate() {
-                    let (a, b) = pair.split_at_mut(1 << layer);
-                    A::butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
-                }
-            }
-        }
-    }
+    go::<A, Forward>(data, log_size, twiddles, coset);
 }
 
 #[inline(always)]
@@ -240,23 +269,5 @@ pub(super) fn inverse<A: Arithmetic>(
     twiddles: &[u64],
     coset: u64,
 ) {
-    let offsets = offsets(log_size, coset);
-    let near = log_size.min(LOG_IN_CACHE);
-    for data in data.chunks_exact_mut(1 << log_size) {
-        for (index, part) in data.chunks_exact_mut(1 << near).enumerate() {
-            for layer in 0..near {
-                let first = (index << near) >> (layer + 1);
-                for (j, pair) in part.chunks_exact_mut(2 << layer).enumerate() {
-                    let (a, b) = pair.split_at_mut(1 << layer);
-                    A::inverse_butterflies(a, b, twiddles[first + j] ^ offsets[layer as usize]);
-                }
-            }
-        }
-        for layer in near..log_size {
-            for (j, pair) in data.chunks_exact_mut(2 << layer).enumerate() {
-                let (a, b) = pair.split_at_mut(1 << layer);
-                A::inverse_butterflies(a, b, twiddles[j] ^ offsets[layer as usize]);
-            }
-        }
-    }
+    go::<A, Inverse>(data, log_size, twiddles, coset);
 }

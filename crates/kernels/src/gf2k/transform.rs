@@ -2,16 +2,13 @@
 
 use super::Field;
 use crate::Backend;
+use crate::additive::LOG_IN_CACHE;
 
 /// The largest transform has 2^this elements.
 pub const MAX_LOG: u32 = 32;
 
 /// Indices of elements have this many bits.
 const INDEX_BITS: usize = 64;
-
-/// Transforms of at most 2^this elements go layer by layer with prepared factors; larger ones split
-/// first, to stay in cache.
-pub(super) const LOG_IN_CACHE: u32 = 10;
 
 /// The basis, and the factors of transforms in it.
 pub struct Transform {

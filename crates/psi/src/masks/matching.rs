@@ -24,14 +24,17 @@ pub(super) struct Hits<const W: usize> {
     pub(super) start: usize,
     /// For each own mask from `start` up to `last`, whether it is in the frame.
     pub(super) own: Vec<bool>,
+    /// For each of these, how many masks of the frame are below it.
+    pub(super) ranks: Vec<u32>,
     /// For each mask of the frame, whether it is an own one; only the first of equal masks.
     pub(super) theirs: Vec<bool>,
 }
 
-/// Finds the masks of a frame among the own ones.
+/// Finds the masks of a frame among the own ones. Ranks only if `ranked`.
 pub(super) fn hits<const W: usize>(
     mut frame: Decoder<W>,
     order: &Order<W>,
+    ranked: bool,
 ) -> Result<Hits<W>, Misbehaviour> {
     let mut block = [[0; W]; BLOCK];
     let mut count = frame.read(&mut block)?;
@@ -39,7 +42,7 @@ pub(super) fn hits<const W: usize>(
     let entries = order.entries();
     let start = entries.partition_point(|entry| entry.0 < first);
     let entries = &entries[start..];
-    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    let (mut own, mut ranks, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     let mut j = 0;
     let none = [u64::MAX; W];
     while count > 0 {
@@ -47,6 +50,9 @@ pub(super) fn hits<const W: usize>(
         let end = j + entries[j..].partition_point(|entry| entry.0 <= last);
         // One more, for a step that has no own mask left to compare with.
         own.resize(end + 1, false);
+        if ranked {
+            ranks.resize(end + 1, 0);
+        }
         let offset = theirs.len();
         theirs.resize(offset + count, false);
         let theirs = &mut theirs[offset..];
@@ -58,6 +64,10 @@ pub(super) fn hits<const W: usize>(
             let hit = equal(mask, ours) & more_theirs & more_own;
             own[j] |= hit;
             theirs[i.min(count - 1)] |= hit;
+            if ranked {
+                // The last step at an own mask is the one that advances to the next.
+                ranks[j] = (offset + i) as u32;
+            }
             let theirs_next = !more_own | (below(mask, ours) & more_theirs);
             i += usize::from(theirs_next);
             j += usize::from(!theirs_next);
@@ -65,11 +75,13 @@ pub(super) fn hits<const W: usize>(
         count = frame.read(&mut block)?;
     }
     own.truncate(j);
+    ranks.truncate(j);
     Ok(Hits {
         first,
         last,
         start,
         own,
+        ranks,
         theirs,
     })
 }

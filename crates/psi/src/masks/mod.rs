@@ -13,7 +13,8 @@
 //! |---|---|
 //! | [`MASKS`] | all masks, ascending, as many per frame as [`Exchange`] computes; a frame begins with a full mask, so that each can be read without the others |
 //! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
-//! | [`NAMES`] | instead, where the sender has several masks per item: the number of matches as before; then the tags ("names") of the items, coded like masks |
+//! | [`LABELS`] | only if the sender hands over labels, before the matches are told: see [`labels`] |
+//! | [`NAMES`] | instead of positions, where the sender has several masks per item: the number of matches as before; then the tags ("names") of the items, coded like masks |
 //!
 //! Where the sender has several masks per item, one for each bin in which the receiver may have put it, all
 //! of them go into one sorted sequence. The one that matched shows in which bin the receiver has put the
@@ -26,6 +27,7 @@
 
 mod bits;
 mod frames;
+mod labels;
 mod matched;
 mod matching;
 pub(crate) mod names;
@@ -38,6 +40,8 @@ use vesica_wire::{Channel, Error, Kind};
 
 use crate::{Item, indices_vartime};
 use frames::{Code, Decoder};
+pub use labels::LABELS;
+use labels::{Opening, Sealing};
 use matching::{Hits, hits};
 use order::Order;
 pub use protocol::{MaskExchange, width};
@@ -95,8 +99,18 @@ impl Exchange {
         channel: &mut dyn Channel,
         masks: &[[u64; W]],
     ) -> Result<Option<Vec<bool>>, Error> {
+        self.send_labelled(channel, masks, None)
+    }
+
+    /// [`Self::send`] with labels.
+    fn send_labelled<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        masks: &[[u64; W]],
+        labels: Option<&Sealing<'_>>,
+    ) -> Result<Option<Vec<bool>>, Error> {
         assert_eq!(self.masks_per_item, 1);
-        let order = self.send_masks(channel, masks)?;
+        let order = self.send_masks(channel, masks, labels)?;
         if !self.both {
             return Ok(None);
         }
@@ -113,15 +127,16 @@ impl Exchange {
     /// # Panics
     /// If there are not `sender_size` items, or not `masks_per_item` masks of each, or these have fewer than `width`
     /// bits.
-    pub fn send_several<const W: usize>(
+    fn send_several<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         session: &[u8; 32],
         items: &[Item],
         masks: Vec<[u64; W]>,
+        labels: Option<&Sealing<'_>>,
     ) -> Result<Option<Vec<bool>>, Error> {
         assert_eq!(items.len(), self.sender_size);
-        drop(self.send_masks(channel, &masks)?);
+        drop(self.send_masks(channel, &masks, labels)?);
         drop(masks);
         match self.both {
             true => names::receive(self, channel, session, items).map(Some),
@@ -133,12 +148,16 @@ impl Exchange {
         &self,
         channel: &mut dyn Channel,
         masks: &[[u64; W]],
+        labels: Option<&Sealing<'_>>,
     ) -> Result<Order<W>, Error> {
         self.check::<W>();
         assert_eq!(masks.len(), self.masks());
         let code = Code::new(self.width, masks.len());
         let mut order = Order::new(masks, self.width);
         send_sorted(channel, &code, &mut order)?;
+        if let Some(labels) = labels {
+            labels.send(channel, &order)?;
+        }
         Ok(order)
     }
 
@@ -153,8 +172,18 @@ impl Exchange {
         channel: &mut dyn Channel,
         own: &[[u64; W]],
     ) -> Result<Vec<bool>, Error> {
+        self.receive_labelled(channel, own, None)
+    }
+
+    /// [`Self::receive`] with labels.
+    fn receive_labelled<const W: usize>(
+        &self,
+        channel: &mut dyn Channel,
+        own: &[[u64; W]],
+        labels: Option<&mut Opening<'_>>,
+    ) -> Result<Vec<bool>, Error> {
         assert_eq!(self.masks_per_item, 1);
-        let (found, order) = self.receive_masks(channel, own)?;
+        let (found, order) = self.receive_masks(channel, own, labels)?;
         if self.both {
             matched::send(channel, self.sender_size, &indices_vartime(&found.theirs))?;
         }
@@ -166,16 +195,17 @@ impl Exchange {
     ///
     /// # Panics
     /// If there are not `receiver_size` items and masks, or these have fewer than `width` bits.
-    pub fn receive_several<const W: usize>(
+    fn receive_several<const W: usize>(
         &self,
         channel: &mut dyn Channel,
         session: &[u8; 32],
         items: &[Item],
         own: &[[u64; W]],
         numbers: &[u32],
+        labels: Option<&mut Opening<'_>>,
     ) -> Result<Vec<bool>, Error> {
         assert_eq!(items.len(), self.receiver_size);
-        let (found, order) = self.receive_masks(channel, own)?;
+        let (found, order) = self.receive_masks(channel, own, labels)?;
         let matched = protocol::renumbered(&found.matched(&order), numbers);
         if self.both {
             names::send(self, channel, session, items, &indices_vartime(&matched))?;
@@ -187,6 +217,7 @@ impl Exchange {
         &self,
         channel: &mut dyn Channel,
         own: &[[u64; W]],
+        labels: Option<&mut Opening<'_>>,
     ) -> Result<(Found<W>, Order<W>), Error> {
         self.check::<W>();
         assert_eq!(own.len(), self.receiver_size);
@@ -195,33 +226,41 @@ impl Exchange {
         let mut order = Order::new(own, self.width);
         order.sort_until(own.len());
         let mut found = Found::new(own.len());
+        found.ranks = labels.is_some().then(Vec::new);
         receive_sorted(channel, &code, self.masks(), &order, &mut found)?;
+        if let (Some(labels), Some(ranks)) = (labels, &mut found.ranks) {
+            // As many labels are decrypted whatever the order: for what is above all masks, the last one.
+            ranks.resize(own.len(), self.masks().saturating_sub(1) as u32);
+            labels.receive(channel, self.masks(), &order, ranks)?;
+        }
         Ok((found, order))
     }
 
-    /// [`Self::send`] for masks of 32 bytes.
-    pub fn send_bytes(
+    /// [`Self::send_labelled`] for masks of 32 bytes.
+    fn send_bytes(
         &self,
         channel: &mut dyn Channel,
         masks: &[LongOutput],
+        labels: Option<&Sealing<'_>>,
     ) -> Result<Option<Vec<bool>>, Error> {
         match self.width {
-            ..=64 => self.send::<1>(channel, &words(masks)),
-            65..=128 => self.send::<2>(channel, &words(masks)),
-            _ => self.send::<4>(channel, &words(masks)),
+            ..=64 => self.send_labelled::<1>(channel, &words(masks), labels),
+            65..=128 => self.send_labelled::<2>(channel, &words(masks), labels),
+            _ => self.send_labelled::<4>(channel, &words(masks), labels),
         }
     }
 
-    /// [`Self::receive`] for masks of 32 bytes.
-    pub fn receive_bytes(
+    /// [`Self::receive_labelled`] for masks of 32 bytes.
+    fn receive_bytes(
         &self,
         channel: &mut dyn Channel,
         own: &[LongOutput],
+        labels: Option<&mut Opening<'_>>,
     ) -> Result<Vec<bool>, Error> {
         match self.width {
-            ..=64 => self.receive::<1>(channel, &words(own)),
-            65..=128 => self.receive::<2>(channel, &words(own)),
-            _ => self.receive::<4>(channel, &words(own)),
+            ..=64 => self.receive_labelled::<1>(channel, &words(own), labels),
+            65..=128 => self.receive_labelled::<2>(channel, &words(own), labels),
+            _ => self.receive_labelled::<4>(channel, &words(own), labels),
         }
     }
 
@@ -275,7 +314,7 @@ fn receive_sorted<const W: usize>(
         }
         let hits: Vec<_> = frames
             .into_par_iter()
-            .map(|frame| hits(frame, order))
+            .map(|frame| hits(frame, order, found.ranks.is_some()))
             .collect();
         for hits in hits {
             found.take(code, hits?)?;
@@ -292,6 +331,8 @@ struct Found<const W: usize> {
     own: Vec<bool>,
     /// Which of the other side's masks have matched, in the same order; of equal ones the first.
     theirs: Vec<bool>,
+    /// How many masks of the other side are below each own mask, as far as masks have been received, if asked for.
+    ranks: Option<Vec<u32>>,
     /// Last mask of the frame before.
     last: Option<[u64; W]>,
 }
@@ -302,6 +343,7 @@ impl<const W: usize> Found<W> {
         Found {
             own: vec![false; own],
             theirs: Vec::new(),
+            ranks: None,
             last: None,
         }
     }
@@ -327,6 +369,14 @@ impl<const W: usize> Found<W> {
         self.last = Some(hits.last);
         for (own, hit) in self.own[hits.start..].iter_mut().zip(&hits.own) {
             *own |= hit;
+        }
+        if let Some(ranks) = &mut self.ranks {
+            let before = self.theirs.len() as u32;
+            // Own masks between the previous frame and this one; one on the border has its rank already.
+            ranks.resize(ranks.len().max(hits.start), before);
+            let counted = ranks.len() - hits.start;
+            let new = hits.ranks.iter().skip(counted);
+            ranks.extend(new.map(|rank| before + rank));
         }
         self.theirs.append(&mut hits.theirs);
         Ok(())

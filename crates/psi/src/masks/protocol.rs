@@ -5,6 +5,7 @@ use vesica_oprf::{Item, Oprf, Outputs, Params, Spec};
 use vesica_wire::{Channel, Error};
 
 use super::Exchange;
+use super::labels::{self, Opening, Sealing};
 use crate::{Input, Output, Prepared, Protocol, Reveal, Security, Task};
 
 /// The protocol made of an OPRF and the mask exchange.
@@ -60,14 +61,16 @@ impl Exchange {
         session: &[u8; 32],
         items: &[Item],
         own: &Outputs,
+        labels: Option<&mut Opening<'_>>,
     ) -> Result<Vec<bool>, Error> {
         match (own, self.masks_per_item) {
-            (Outputs::Long(values), 1) => self.receive_bytes(channel, values),
+            (Outputs::Long(values), 1) => self.receive_bytes(channel, values, labels),
             (Outputs::Short { values, numbers }, 1) => {
-                Ok(renumbered(&self.receive(channel, values)?, numbers))
+                let matched = self.receive_labelled(channel, values, labels)?;
+                Ok(renumbered(&matched, numbers))
             }
             (Outputs::Short { values, numbers }, _) => {
-                self.receive_several(channel, session, items, values, numbers)
+                self.receive_several(channel, session, items, values, numbers, labels)
             }
             (Outputs::Long(_), _) => panic!("several long outputs per item"),
         }
@@ -80,16 +83,17 @@ impl Exchange {
         session: &[u8; 32],
         items: &[Item],
         own: Outputs,
+        labels: Option<&Sealing<'_>>,
     ) -> Result<Option<Vec<bool>>, Error> {
         match (own, self.masks_per_item) {
-            (Outputs::Long(values), 1) => self.send_bytes(channel, &values),
+            (Outputs::Long(values), 1) => self.send_bytes(channel, &values, labels),
             (Outputs::Short { values, numbers }, 1) => {
-                let matches = self.send(channel, &values)?;
+                let matches = self.send_labelled(channel, &values, labels)?;
                 Ok(matches.map(|matches| renumbered(&matches, &numbers)))
             }
             (Outputs::Short { values, numbers }, _) => {
                 drop(numbers);
-                self.send_several(channel, session, items, values)
+                self.send_several(channel, session, items, values, labels)
             }
             (Outputs::Long(_), _) => panic!("several long outputs per item"),
         }
@@ -103,6 +107,10 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
 
     fn reveals(&self) -> &'static [Reveal] {
         &[Reveal::Matches]
+    }
+
+    fn labels_per_item(&self) -> Option<u64> {
+        Some(O::OUTPUTS_PER_ITEM as u64)
     }
 
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
@@ -124,9 +132,23 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
             .0
             .receive(channel, params, input.items, prepared.take(), rng)?;
         channel.begin_phase("masks");
-        let matches = exchange.own_matches(channel, &params.session, input.items, &own)?;
+        let (session, items) = (&params.session, input.items);
+        if task.label_bytes == 0 {
+            let matched = exchange.own_matches(channel, session, items, &own, None)?;
+            channel.flush()?;
+            return Ok(Output::Matches(matched));
+        }
+        let masks = labels::masks(session, items, &own);
+        let mut labels = Opening::new(session, items, &own, task.label_bytes);
+        let matched = exchange.own_matches(channel, session, items, &masks, Some(&mut labels))?;
         channel.flush()?;
-        Ok(Output::Matches(matches))
+        let labels = labels.of(&matched);
+        let bytes = task.label_bytes;
+        Ok(Output::Labelled {
+            matched,
+            labels,
+            bytes,
+        })
     }
 
     fn send(
@@ -142,7 +164,16 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
         let exchange = Self::exchange(params, task);
         let own = self.0.send(channel, params, input.items, rng)?;
         channel.begin_phase("masks");
-        let matches = exchange.told_matches(channel, &params.session, input.items, own)?;
+        let (session, items) = (&params.session, input.items);
+        let matches = match (input.labels, task.label_bytes) {
+            (None, 0) => exchange.told_matches(channel, session, items, own, None)?,
+            (Some(labels), bytes) => {
+                let masks = labels::masks(session, items, &own);
+                let labels = Sealing::new(session, items, &own, labels, bytes);
+                exchange.told_matches(channel, session, items, masks, Some(&labels))?
+            }
+            (None, _) => panic!("a task with labels, and none"),
+        };
         channel.flush()?;
         Ok(matches.map_or(Output::Nothing, Output::Matches))
     }

@@ -4,12 +4,13 @@ use crate::{Params, Security};
 use proptest::prelude::*;
 use rand_core::Rng;
 use std::collections::BTreeSet;
+use vesica_oprf::Outputs;
 use vesica_oprf::compact_dh::CompactDh;
 use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::vole::Vole;
 use vesica_testing::{Tape, items, misbehaviour, rng};
-use vesica_wire::Misbehaviour;
+use vesica_wire::{MAX_FRAME, Misbehaviour};
 
 fn random<const W: usize>(count: usize, seed: u64) -> Vec<[u64; W]> {
     let mut rng = rng(seed);
@@ -106,14 +107,14 @@ fn exchanged_several(
         both: false,
         ..exchange
     };
-    let sent = alone.send_several(&mut tape, &session, theirs, masks.clone());
+    let sent = alone.send_several(&mut tape, &session, theirs, masks.clone(), None);
     assert_eq!(sent.unwrap(), None);
     let matches = exchange
-        .receive_several(&mut tape, &session, ours, &own, &numbers)
+        .receive_several(&mut tape, &session, ours, &own, &numbers, None)
         .unwrap();
     assert!(tape.0.iter().all(|(kind, _)| *kind == NAMES));
     spoil(&mut tape);
-    let told = exchange.send_several(&mut tape, &session, theirs, masks);
+    let told = exchange.send_several(&mut tape, &session, theirs, masks, None);
     let told = told.map(|told| indices_vartime(&told.unwrap()));
     (indices_vartime(&matches), told)
 }
@@ -139,6 +140,158 @@ fn several_masks_per_item_match_and_items_are_told() {
         let expected: Vec<u32> = (0..common as u32).collect();
         assert_eq!(matches, expected);
         assert_eq!(told.unwrap(), expected);
+    }
+}
+
+/// What an exchange of labels of `bytes` bytes leaves: whether each item of the receiver matched, and the labels. The
+/// first `common` outputs of both sides are the same, and `spoil` changes what is sent.
+fn labelled(
+    sizes: [usize; 2],
+    common: usize,
+    bytes: usize,
+    spoil: impl FnOnce(&mut Tape),
+) -> Result<(Vec<bool>, Vec<u8>), Error> {
+    let session = [3; 32];
+    let side = |count: usize, seed| {
+        let mut side = (items(30, common), random::<2>(common, 31));
+        side.0.extend(items(seed, count - common));
+        side.1.extend(random::<2>(count - common, seed));
+        let numbers = (0..count as u32).collect();
+        let values = side.1;
+        (side.0, Outputs::Short { values, numbers })
+    };
+    let ((ours, own), (theirs, outputs)) = (side(sizes[0], 32), side(sizes[1], 33));
+    let labels: Vec<u8> = (0..theirs.len() * bytes)
+        .map(|i| label_byte(i, bytes))
+        .collect();
+    let exchange = Exchange {
+        width: 128,
+        sender_size: theirs.len(),
+        masks_per_item: 1,
+        receiver_size: ours.len(),
+        both: false,
+    };
+    let mut tape = Tape::default();
+    let sealing = Sealing::new(&session, &theirs, &outputs, &labels, bytes);
+    let (masks, _) = labels::masks(&session, &theirs, &outputs).into_short();
+    exchange.send_labelled(&mut tape, &masks, Some(&sealing))?;
+    spoil(&mut tape);
+    let (masks, _) = labels::masks(&session, &ours, &own).into_short();
+    let mut opening = Opening::new(&session, &ours, &own, bytes);
+    let matched = exchange.receive_labelled(&mut tape, &masks, Some(&mut opening))?;
+    assert!(tape.0.is_empty());
+    let labels = opening.of(&matched).to_vec();
+    Ok((matched, labels))
+}
+
+/// Byte `i` of all labels, which is never zero.
+fn label_byte(i: usize, bytes: usize) -> u8 {
+    ((i / bytes * 7 + i % bytes) % 255) as u8 + 1
+}
+
+#[test]
+fn labels_of_matches_arrive_and_others_are_zeros() {
+    for (sizes, common, bytes) in [
+        ([0, 0], 0, 5),
+        ([3, 0], 0, 5),
+        ([0, 3], 0, 5),
+        ([1, 1], 1, 1),
+        ([1, 1], 0, 1),
+        ([40, 90], 20, 65),
+        ([60_000, 70_000], 50_000, 24),
+        ([9, 5], 4, MAX_FRAME),
+    ] {
+        let (matched, labels) = labelled(sizes, common, bytes, |_| ()).unwrap();
+        let expected: Vec<bool> = (0..sizes[0]).map(|i| i < common).collect();
+        assert_eq!(matched, expected);
+        let (found, rest) = labels.split_at(common * bytes);
+        let right = |(i, byte): (usize, &u8)| *byte == label_byte(i, bytes);
+        assert!(found.iter().enumerate().all(right), "{sizes:?} {bytes}");
+        assert!(rest.iter().all(|byte| *byte == 0));
+    }
+}
+
+/// Every frame of labels has the one length that it can have; what is in it is the sender's to choose.
+#[test]
+fn labels_of_a_wrong_length_are_refused() {
+    let at = |tape: &Tape| tape.0.iter().position(|(kind, _)| *kind == LABELS).unwrap();
+    let shorter = |tape: &mut Tape| {
+        let frame = at(tape);
+        tape.0[frame].1.pop();
+    };
+    let wrong = Misbehaviour::WrongLength {
+        what: "labels",
+        bytes: 159,
+    };
+    assert_eq!(misbehaviour(labelled([10, 20], 5, 8, shorter)), wrong);
+    let other = |tape: &mut Tape| {
+        let frame = at(tape);
+        tape.0[frame].1.fill(9);
+    };
+    let (matched, labels) = labelled([10, 20], 5, 8, other).unwrap();
+    assert_eq!(matched, [[true; 5], [false; 5]].concat());
+    assert_eq!(labels[40..], [0; 40]);
+}
+
+/// Masks and labels of a run with labels say nothing of the outputs and items that the receiver does not have: they
+/// change altogether with either of these.
+#[test]
+fn masks_and_labels_depend_on_the_output_and_on_the_item() {
+    let (session, ours) = ([3; 32], items(40, 2));
+    let sealed = |value: [u64; 2], item: Item| {
+        let (items, outputs) = (
+            [item],
+            Outputs::Short {
+                values: vec![value],
+                numbers: vec![0],
+            },
+        );
+        let mut tape = Tape::default();
+        let masks = labels::masks(&session, &items, &outputs).into_short().0;
+        let mut order = Order::new(&masks, 128);
+        order.sort_until(1);
+        let sealing = Sealing::new(&session, &items, &outputs, &[0; 16], 16);
+        sealing.send(&mut tape, &order).unwrap();
+        (masks[0], tape.0[0].1.clone())
+    };
+    let (mask, stream) = sealed([1, 2], ours[0]);
+    assert_ne!(mask, [1, 2]);
+    assert_ne!(
+        stream,
+        [mask[0].to_be_bytes(), mask[1].to_be_bytes()].concat()
+    );
+    for other in [sealed([1, 3], ours[0]), sealed([1, 2], ours[1])] {
+        assert!(other.0 != mask && other.1 != stream);
+    }
+}
+
+proptest! {
+    /// Whatever the masks are: the rank of an own mask is the number of masks below it, or the last position.
+    #[test]
+    fn ranks_count_the_masks_below(own: Vec<u8>, mut theirs: Vec<u8>, frame in 1usize..6) {
+        theirs.sort_unstable();
+        let wide = |v: &[u8]| v.iter().map(|b| [u64::from(*b) << 56]).collect::<Vec<_>>();
+        let (code, own) = (Code::new(8, theirs.len()), wide(&own));
+        let mut order = Order::new(&own, 8);
+        order.sort_until(own.len());
+        let mut found = Found::new(own.len());
+        found.ranks = Some(Vec::new());
+        for theirs in theirs.chunks(frame) {
+            let theirs = wide(theirs);
+            let mut sorted = Order::new(&theirs, 8);
+            sorted.sort_until(theirs.len());
+            let frame = Decoder::new(&code, code.encode(sorted.entries()), theirs.len());
+            found.take(&code, hits(frame, &order, true).unwrap()).unwrap();
+        }
+        let ranks = found.ranks.unwrap();
+        let below = |mask: u64| theirs.iter().filter(|b| u64::from(**b) << 56 < mask).count();
+        let above_none = |mask: u64| below(mask) < theirs.len();
+        for (i, (mask, _)) in order.entries().iter().enumerate() {
+            match ranks.get(i) {
+                Some(rank) => prop_assert_eq!(*rank as usize, below(mask[0])),
+                None => prop_assert!(!above_none(mask[0])),
+            }
+        }
     }
 }
 

@@ -1,8 +1,13 @@
 use super::*;
 use crate::Exact;
+use serde_json::Value;
 use std::collections::HashSet;
 use vesica_correlations::ideal;
-use vesica_testing::{chi_squared, honest, items, misbehaviour, rng, try_both};
+use vesica_primitives::block::Block;
+use vesica_testing::{
+    Recorder, Script, Tape, array, bytes, chi_squared, honest, items, misbehaviour, rng, run_both,
+    try_both,
+};
 use vesica_wire::{Misbehaviour, memory_pair};
 
 type Ideal = Ole<ideal::Ole>;
@@ -366,5 +371,104 @@ fn answers_that_no_sender_sends_are_refused() {
             },
         );
         assert_eq!(misbehaviour(received), expected);
+    }
+}
+
+/// Both halves of a dealt pair, and what the parties of the run that takes it send.
+#[test]
+fn frames_are_known() {
+    let text = include_str!("../../../../vectors/ole.json");
+    let vectors: Value = serde_json::from_str(text).unwrap();
+    let vector = &vectors["online"];
+    let list = |name: &str| -> Vec<u64> { serde_json::from_value(vector[name].clone()).unwrap() };
+    let (ours, theirs) = (list("receiver"), list("sender"));
+    let params = Params {
+        session: array(&vector["session"]),
+        ..params(ours.len(), theirs.len())
+    };
+    let bits = vector["key_bits"].as_u64().unwrap() as u32;
+    let plan = Plan::of::<Dealer>(&params, Some(bits)).unwrap();
+    let shape = plan.shape;
+    assert_eq!(shape.modulus.get(), vector["modulus"].as_u64().unwrap());
+    assert_eq!(shape.bins as u64, vector["bins"].as_u64().unwrap());
+    assert_eq!(shape.per_bin as u64, vector["per_bin"].as_u64().unwrap());
+    let checked: Vec<u64> = plan.checked.iter().map(|bin| u64::from(*bin)).collect();
+    assert_eq!(checked, list("checked"));
+
+    let seed = |name: &str| Block::from_le_bytes(array(&vector[name]));
+    let mut receiver_half = ole::ReceiverHalf::from_seed(shape, seed("receiver_seed"));
+    let sender_half = ole::SenderHalf::from_seed(shape, seed("sender_seed"));
+    ole::fit(&mut receiver_half, &sender_half);
+    let halves = [receiver_half.into_bytes(), sender_half.into_bytes()];
+    for (half, name) in halves.iter().zip(["receiver_half", "sender_half"]) {
+        assert_eq!(**half, bytes(&vector[name]));
+    }
+
+    let ole = Ole::<Dealer>::new();
+    let load = |half: Half| {
+        let bytes = halves[usize::from(half == Half::Sender)].clone();
+        ole.load(half, &params, Some(bits), bytes).unwrap()
+    };
+    let receive = |channel: &mut dyn Channel| {
+        let (digests, prepared) = (items(1, ours.len()), load(Half::Receiver));
+        let input = Input {
+            exact: Some(Exact {
+                numbers: &ours,
+                bits,
+            }),
+            ..Input::new(&digests)
+        };
+        ole.receive(
+            channel,
+            &params,
+            &matches(false),
+            input,
+            prepared,
+            &mut rng(1),
+        )
+    };
+    let send = |channel: &mut dyn Channel| {
+        let (digests, prepared) = (items(2, theirs.len()), load(Half::Sender));
+        let input = Input {
+            exact: Some(Exact {
+                numbers: &theirs,
+                bits,
+            }),
+            ..Input::new(&digests)
+        };
+        let mut rotations = Script(bytes(&vector["rotation_seed"]));
+        ole.send(
+            channel,
+            &params,
+            &matches(false),
+            input,
+            prepared,
+            &mut rotations,
+        )
+    };
+    let (near, far) = memory_pair();
+    let [mut near, mut far] = [near, far].map(Recorder::new);
+    let (received, sent) = run_both((&mut near, &mut far), receive, send);
+    let Output::Matches(matched) = received.unwrap() else {
+        panic!("no matches");
+    };
+    assert_eq!(serde_json::json!(matched), vector["matches"]);
+    sent.unwrap();
+    let frame = |kind, name: &str| (kind, bytes(&vector[name]));
+    assert_eq!(near.sent, [frame(QUERIES, "queries")]);
+    let answers = [frame(CHECKED, "checked_tuples"), frame(ANSWERS, "answers")];
+    assert_eq!(far.sent, answers);
+
+    let spoken = |vector: &Value, kinds: &[Kind]| -> Tape {
+        let frames = vector["frames"].as_array().unwrap().iter().map(bytes);
+        Tape(kinds.iter().copied().zip(frames).collect())
+    };
+    for vector in vector["bad_to_sender"].as_array().unwrap() {
+        let error = send(&mut spoken(vector, &[QUERIES])).unwrap_err();
+        assert_eq!(error.to_string(), vector["error"], "{}", vector["why"]);
+    }
+    for vector in vector["bad_to_receiver"].as_array().unwrap() {
+        let error = receive(&mut spoken(vector, &[CHECKED, ANSWERS])).unwrap_err();
+        assert_eq!(error.to_string(), vector["error"], "{}", vector["why"]);
     }
 }

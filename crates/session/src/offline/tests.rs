@@ -101,9 +101,9 @@ fn make(
     ours: &OfflineTerms,
     theirs: &OfflineTerms,
 ) -> (Made, Made) {
-    let side = |side: &Side, role, terms: &OfflineTerms, connection| {
+    let side = |side: &Side, role, terms: &OfflineTerms, mut connection| {
         make_half(
-            connection,
+            &mut connection,
             role,
             registry(),
             terms,
@@ -403,7 +403,6 @@ fn parties_that_differ_make_nothing() {
             "no offline phase to store",
         ),
         (other(|terms| terms.lambda = 39), "40 to"),
-        (other(|terms| terms.lambda = 128), "40 to"),
         (other(|terms| terms.key_bits = Some(65)), "1 to 64 bits"),
         (other(|terms| terms.sender_size = 0), "1 to 67108864 items"),
         (
@@ -419,6 +418,40 @@ fn parties_that_differ_make_nothing() {
     }
 }
 
+#[test]
+fn keys_whose_hashes_are_too_long_are_refused() {
+    let hashed = OfflineTerms {
+        key_bits: None,
+        receiver_size: 1 << 21,
+        sender_size: 1 << 21,
+        ..terms("ole-ot")
+    };
+    let numbers = OfflineTerms {
+        lambda: 128,
+        ..terms("ole-ot")
+    };
+    for (terms, problem, hint) in [
+        (hashed, "longer hashes do not fit", Some("--normalize")),
+        (numbers, "at most 75 bits", None),
+    ] {
+        let Err(error) = terms.check(registry()) else {
+            panic!("{terms:?}");
+        };
+        assert!(error.to_string().contains(problem), "{error}");
+        assert_eq!(error.class(), ErrorClass::Resource);
+        assert_eq!(error.hint().is_some(), hint.is_some());
+        assert!(
+            error
+                .hint()
+                .unwrap_or_default()
+                .contains(hint.unwrap_or(""))
+        );
+    }
+}
+
+/// Bytes that a dealer may use.
+const MEMORY: u64 = 1 << 20;
+
 /// A dealer and its two parties.
 fn dealt(
     dealer: &Side,
@@ -430,11 +463,11 @@ fn dealt(
     let address = Endpoint::Connect(listener.local_addr().to_string());
     let fetch = |party: usize| {
         let transport = parties[party].tls(dealer);
-        let connection = connect(&address, &transport, &options()).unwrap();
+        let mut connection = connect(&address, &transport, &options()).unwrap();
         let role = [Role::Receiver, Role::Sender][party];
         let store = parties[party].store();
         fetch_half(
-            connection,
+            &mut connection,
             role,
             registry(),
             terms[party],
@@ -447,7 +480,7 @@ fn dealt(
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
             let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
-            deal(connections.try_into().unwrap(), registry())
+            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
         });
         let second = scope.spawn(|| fetch(1));
         let first = fetch(0);
@@ -500,6 +533,61 @@ fn a_dealer_serves_parties_that_agree() {
         }
     }
     assert!(receiver.files().is_empty() && sender.files().is_empty());
+}
+
+#[test]
+fn a_dealer_keeps_to_its_memory() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let terms = OfflineTerms {
+        receiver_size: 1 << 15,
+        sender_size: 1 << 15,
+        ..terms("ole-dealer")
+    };
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let (agreed, fetched) = dealt(&dealer, [&receiver, &sender], [&terms; 2], peers);
+    let error = agreed.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Resource);
+    assert!(
+        error.to_string().contains("the dealer may use 1048576"),
+        "{error}"
+    );
+    for made in fetched {
+        assert_eq!(made.unwrap_err().class(), ErrorClass::Resource);
+    }
+}
+
+/// A party that is there, and says nothing but that.
+#[test]
+fn a_dealer_does_not_wait_for_ever() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let patience = Duration::from_millis(300);
+    let impatient = ConnectOptions {
+        patience,
+        ..options()
+    };
+    let parties = [&receiver, &sender];
+    thread::scope(|scope| {
+        let dealing = scope.spawn(|| {
+            let pinned = parties.map(Side::fingerprint);
+            let connections = listener.accept_all(&dealer.identity, &pinned, &impatient)?;
+            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
+        });
+        let mut silent = parties.map(|party| {
+            let transport = party.tls(&dealer);
+            connect(&address, &transport, &options()).unwrap()
+        });
+        let error = dealing.join().unwrap().unwrap_err();
+        assert!(
+            matches!(&error, Error::Run(WireError::Stalled(waited)) if *waited == patience),
+            "{error}"
+        );
+        for party in &mut silent {
+            let told = party.channel.recv(crate::request::REQUEST, 0).unwrap_err();
+            assert!(matches!(told, WireError::PeerAborted { .. }), "{told}");
+        }
+    });
 }
 
 /// Halves of two pairs under one name: what two dealers would hand out, or one that errs.
@@ -608,10 +696,10 @@ fn a_dealer_is_neither_party() {
         let (fetched, ()) = both(
             &receiver,
             &sender,
-            |connection| {
+            |mut connection| {
                 let store = receiver.store();
                 fetch_half(
-                    connection,
+                    &mut connection,
                     Role::Receiver,
                     registry(),
                     &terms,
@@ -671,7 +759,7 @@ fn nothing_is_sent_before_both_have_taken() {
             .unwrap_err()
         },
     );
-    assert_eq!(seen, ["contract"]);
+    assert_eq!(seen, ["contract", "store"]);
 }
 
 /// A store that cannot be written loses the half on both sides.
@@ -682,11 +770,11 @@ fn a_half_is_kept_only_with_the_other() {
     let (own, peer) = both(
         &receiver,
         &sender,
-        |connection| {
+        |mut connection| {
             let store = receiver.store();
             fs::remove_dir_all(receiver.directory.path().join("store")).unwrap();
             make_half(
-                connection,
+                &mut connection,
                 Role::Receiver,
                 registry(),
                 &terms,
@@ -694,10 +782,10 @@ fn a_half_is_kept_only_with_the_other() {
                 &mut NoProgress,
             )
         },
-        |connection| {
+        |mut connection| {
             let store = sender.store();
             make_half(
-                connection,
+                &mut connection,
                 Role::Sender,
                 registry(),
                 &terms,

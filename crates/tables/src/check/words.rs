@@ -69,6 +69,10 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
                 "such as 7.0, as integers become in columns with nulls; integer compares them by value",
             );
             warn(
+                &column.typed_elsewhere,
+                "that columns of a type elsewhere have as 12.5, true or 2023-11-14T22:13:20Z, with other digits or letters here",
+            );
+            warn(
                 &column.raw_bytes,
                 "of bytes that are no text, which CSV and JSON Lines cannot have",
             );

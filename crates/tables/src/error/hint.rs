@@ -15,7 +15,17 @@ impl Error {
                     None => format!("columns are: {}", list(available)),
                 })
             }
+            ErrorKind::LabelTooLong { needed, .. } => Some(format!(
+                "hand over {needed} bytes or more (--value-width); the peer sees how many"
+            )),
+            ErrorKind::LabelsDiffer => {
+                Some("keep one row of each key, or make a key of more columns".into())
+            }
+            ErrorKind::NameTaken => Some("rename it, or take other --rows than all".into()),
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
+            ErrorKind::Database { .. } => {
+                Some("a client of the database, such as psql or sqlite3, says more".into())
+            }
             ErrorKind::NoRows => {
                 Some("the first line is read as column names; data follows it".into())
             }
@@ -50,7 +60,7 @@ impl Error {
             ErrorKind::BadValue { .. } => Some(
                 "values are numbers such as -12.50; see --value-scale, --value-bound and --value-repeated".into(),
             ),
-            ErrorKind::ValuesTooLarge => Some("raise --memory, of which a quarter is for keys and values".into()),
+            ErrorKind::ValuesTooLarge => Some("raise --memory: a quarter of it is for keys and values, 82 bytes per distinct key and 4 per row".into()),
             ErrorKind::UnsupportedInput { .. } => {
                 Some("export it as CSV, Parquet, JSON Lines or Arrow IPC".into())
             }

@@ -2,22 +2,86 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions, StringArray,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::catching;
 use crate::render;
+use crate::selection::{Added, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
-/// A batch of another file, or of a reader that leaves out metadata, under the schema of the first file.
-pub(crate) fn under(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
+/// The columns that a result of `rows` has besides those of the first file.
+pub(crate) fn added<'a>(first: &Schema, rows: &Selection<'a>) -> Vec<Added<'a>> {
+    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
+}
+
+/// A schema with columns more.
+pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
+    let more = added.iter().map(|column| {
+        let data_type = match column.is_text {
+            true => DataType::Utf8,
+            false => DataType::Boolean,
+        };
+        Arc::new(Field::new(&*column.name, data_type, column.is_text))
+    });
+    let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// The schema of a result of `rows`: that of the first file, and the columns that are added.
+pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRef {
+    match rows.adds() {
+        true => Arc::new(with_fields(first, &added(first, rows))),
+        false => first.clone(),
+    }
+}
+
+/// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
+/// of another file than the first, or of a reader that leaves out metadata.
+pub(crate) fn selected(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let most = rows.rows_at_once();
+    let mut start = 0;
+    while start < batch.num_rows() {
+        let length = most.min(batch.num_rows() - start);
+        if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
+            take(kept)?;
+        }
+        start += length;
+    }
+    Ok(())
+}
+
+/// The selected rows of a batch; `None` if there are none.
+fn selected_at_once(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+) -> Result<Option<RecordBatch>> {
+    let wrong = |e: ArrowError| Error::corrupt(e.to_string());
+    let Some(mask) = rows.mask(batch.num_rows())? else {
+        return Ok(None);
+    };
+    let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
+    let kept = kept.map_err(wrong)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+    let mut columns = kept.columns().to_vec();
+    columns.extend(rows.added_arrays(&mask));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|e| Error::corrupt(e.to_string()))
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.
@@ -29,7 +93,13 @@ pub(crate) fn scan_batch<S: Sink>(
 ) -> Result<()> {
     let columns = places
         .iter()
-        .map(|path| Column::at(batch.column(path.root), &path.below))
+        .map(|path| {
+            let array = batch.column(path.root);
+            match path.below.is_empty() && is_numeric_text(batch.schema_ref().field(path.root)) {
+                true => Ok(Column::of_numeric_text(array)),
+                false => Column::at(array, &path.below),
+            }
+        })
         .collect::<Result<_>>()?;
     let mut keys = KeyRow {
         columns,
@@ -46,6 +116,16 @@ pub(crate) fn scan_batch<S: Sink>(
         sink.row(at, &keys)?;
     }
     Ok(())
+}
+
+/// Whether a column of text holds decimals: PostgreSQL's `numeric` has no bounds, and comes from its driver as text of
+/// a type that says so.
+fn is_numeric_text(field: &Field) -> bool {
+    field.data_type() == &DataType::Utf8
+        && field.extension_type_name() == Some("arrow.opaque")
+        && field
+            .extension_type_metadata()
+            .is_some_and(|metadata| metadata.contains("\"numeric\""))
 }
 
 /// The key values of one row of a batch.
@@ -92,6 +172,8 @@ enum Values<'a> {
     Plain(Plain<'a>),
     /// A type that is rendered as text.
     Typed(Rendered<'a>),
+    /// Text of decimals, `NaN` and infinities.
+    Numeric(&'a StringArray),
     /// Rows refer to the values of another column.
     Indexed {
         row_values: Vec<usize>,
@@ -121,6 +203,14 @@ impl<'a> Column<'a> {
         })
     }
 
+    fn of_numeric_text(array: &'a ArrayRef) -> Self {
+        Column {
+            array,
+            structs: Vec::new(),
+            values: Values::Numeric(array.as_string()),
+        }
+    }
+
     fn is_null(&self, row: usize) -> bool {
         self.array.is_null(row) || self.structs.iter().any(|s| s.is_null(row))
     }
@@ -130,6 +220,12 @@ impl<'a> Column<'a> {
         match &self.values {
             _ if self.is_null(row) => None,
             Values::Typed(f) => Some(f(row, out)),
+            Values::Numeric(texts) => {
+                let text = texts.value(row);
+                let is_number = text.ends_with(|c: char| c.is_ascii_digit());
+                is_number.then(|| out.push_str(text))?;
+                Some(Kind::Decimal)
+            }
             Values::Indexed { row_values, values } => values.render(row_values[row], out),
             Values::Null | Values::Plain(_) => None,
         }
@@ -140,6 +236,7 @@ impl<'a> Column<'a> {
         match &self.values {
             _ if self.is_null(row) => Value::Null,
             Values::Plain(f) => f(row),
+            Values::Numeric(texts) => Value::Text(texts.value(row).as_bytes()),
             Values::Indexed { row_values, values } => values.plain(row_values[row]),
             Values::Null | Values::Typed(_) => Value::Null,
         }

@@ -10,6 +10,7 @@ use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records};
 use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
+use crate::text::{BYTE_ORDER_MARK, strip_terminator};
 use crate::value::{Item, Row, Value};
 use crate::wanted::Wanted;
 
@@ -43,6 +44,9 @@ pub(crate) fn scan<S: Sink>(
         .collect();
     facts.columns.names(part.name(), &names)?;
     let columns = super::fields::find(&names, wanted)?;
+    if let Some(added) = wanted.added {
+        part.dialect().check_plain(added)?;
+    }
     let table = Table {
         wanted,
         columns: &columns,
@@ -220,13 +224,20 @@ fn copy_part(
     let Some((mut records, byte_order_mark)) = open(part)? else {
         return Ok(());
     };
-    let has_header = part.dialect().csv.header;
+    let dialect = part.dialect();
+    let has_header = dialect.csv.header;
     if !*begun {
         if byte_order_mark {
-            rows.write(out, crate::text::BYTE_ORDER_MARK)?;
+            rows.write(out, BYTE_ORDER_MARK)?;
         }
         if has_header {
-            rows.write_line(out, records.raw())?;
+            let taken = |name: &str| {
+                let mut fields = (0..records.len()).map(|i| records.field(i));
+                fields.any(|field| field == name.as_bytes())
+            };
+            let added = rows.added(taken);
+            let names: Vec<_> = added.iter().map(|column| Some(&*column.name)).collect();
+            write_record(&records, dialect, &names, rows, out)?;
         }
         *begun = true;
     }
@@ -234,8 +245,36 @@ fn copy_part(
     while at_row || records.next(false)? {
         at_row = false;
         if rows.next()? {
-            rows.write_line(out, records.raw())?;
+            let added = rows.added_values();
+            write_record(&records, dialect, &added, rows, out)?;
         }
     }
     Ok(())
+}
+
+/// Writes the present record as it is, with more fields if some are added. Null is nothing at all, and an empty text
+/// is quoted.
+fn write_record<R: Read>(
+    records: &Records<R>,
+    dialect: Dialect,
+    added: &[Option<&str>],
+    rows: &mut Selection<'_>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let raw = records.raw();
+    if added.is_empty() {
+        return rows.write_line(out, raw);
+    }
+    let (body, _) = strip_terminator(raw);
+    // A line may end in a bare CR, at the end of a file.
+    let body = body.strip_suffix(b"\r").unwrap_or(body);
+    let mut line = body.to_vec();
+    for field in added {
+        line.push(dialect.delimiter);
+        if let Some(text) = field {
+            dialect.put_field(text, &mut line);
+        }
+    }
+    line.extend_from_slice(&raw[body.len()..]);
+    rows.write_line(out, &line)
 }

@@ -7,6 +7,7 @@ use crate::wanted::Wanted;
 
 /// The index of each wanted column among `names`.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {
+    wanted.check_added(names.iter())?;
     wanted
         .names()
         .map(|column| {
@@ -32,6 +33,7 @@ pub(crate) struct FieldPath {
 
 /// Where each wanted column is in a schema; its type must be usable as a key, or as values.
 pub(crate) fn find_fields(fields: &Fields, wanted: Wanted<'_>) -> Result<Vec<FieldPath>> {
+    wanted.check_added(fields.iter().map(|field| field.name()))?;
     let find = |(i, name)| {
         let in_column = |kind| Error::new(kind).in_column(name);
         let (path, field) = find_field(fields, name)

@@ -7,7 +7,6 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 
 use super::{columnar, fields};
 use crate::backing::Handle;
@@ -136,8 +135,14 @@ enum Writer<'w, 'a> {
     Stream(StreamWriter<&'w mut Watched<'a>>),
 }
 
-/// Hands the selected rows to `take`, under the schema of the first file.
-fn selected(
+/// The schema of a result.
+pub(crate) fn result_schema(parts: &[Part], rows: &Selection<'_>) -> Result<SchemaRef> {
+    let (_, first) = open_first(parts)?;
+    Ok(columnar::result_schema(&first.schema(), rows))
+}
+
+/// Hands the selected rows to `take`, under the schema of the result.
+pub(crate) fn selected(
     parts: &[Part],
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
@@ -147,10 +152,7 @@ fn selected(
         let mut copy_part = || {
             let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
             while let Some(batch) = batches.next()? {
-                if let Some(mask) = rows.mask(batch.num_rows())? {
-                    let kept = call(|| filter_record_batch(&batch, &mask))?;
-                    take(columnar::under(schema, kept)?)?;
-                }
+                columnar::selected(&batch, schema, rows, &mut take)?;
             }
             Ok(())
         };
@@ -159,8 +161,8 @@ fn selected(
     Ok(())
 }
 
-/// Writes the selected rows with the kind (file or stream), schema, metadata and compression of the first file. Batches
-/// in memory become a file if `as_file`, else a stream.
+/// Writes the selected rows with the schema, metadata and compression of the first file, and as a file if that is one
+/// or `as_file`, else as a stream.
 pub(crate) fn copy(
     parts: &[Part],
     mut rows: Selection<'_>,
@@ -168,7 +170,7 @@ pub(crate) fn copy(
     out: &mut Watched<'_>,
 ) -> Result<u64> {
     let (layout, first) = open_first(parts)?;
-    let schema = first.schema();
+    let schema = columnar::result_schema(&first.schema(), &rows);
     let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
     let failure = out.failure();
     let mut writer = failure.watch(|| {
@@ -180,12 +182,8 @@ pub(crate) fn copy(
                 }
                 Writer::File(writer)
             }
-            Batches::Memory { .. } if as_file => {
-                Writer::File(FileWriter::try_new_with_options(out, &schema, options)?)
-            }
-            Batches::Stream(_) | Batches::Memory { .. } => {
-                Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?)
-            }
+            _ if as_file => Writer::File(FileWriter::try_new_with_options(out, &schema, options)?),
+            _ => Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?),
         })
     })?;
     selected(parts, &schema, &mut rows, |kept| {
@@ -216,7 +214,7 @@ pub(crate) fn select(
     parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let schema = open_first(parts)?.1.schema();
+    let schema = result_schema(parts, &rows)?;
     let mut all = Vec::new();
     selected(parts, &schema, &mut rows, |kept| {
         all.push(kept);

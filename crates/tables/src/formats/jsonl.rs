@@ -1,6 +1,7 @@
 //! JSON Lines: one object per line. Blank lines are skipped.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::Write;
 
@@ -9,8 +10,9 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::handed::PREFIX;
 use crate::part::Part;
-use crate::selection::Selection;
+use crate::selection::{Added, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
@@ -26,7 +28,7 @@ pub(crate) fn scan<S: Sink>(
     let mark = buffer.byte_order_mark()?;
     buffer.consume(mark);
     facts.byte_order_mark |= mark > 0;
-    let paths = Paths::new(wanted.names());
+    let paths = Paths::new(wanted.names(), wanted.added);
     let known = facts.columns.fields(wanted.len());
     let mut line = 0;
     loop {
@@ -63,17 +65,43 @@ pub(crate) fn scan<S: Sink>(
     }
 }
 
-/// Copies the selected lines, byte for byte.
+/// Copies the selected lines, byte for byte, with the columns that are added.
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
+    let mut taken = HashSet::new();
+    if rows.added(|_| false).iter().any(|column| column.is_text) {
+        for part in parts {
+            peer_names(part, &mut taken).map_err(|e| part.named(e))?;
+        }
+    }
+    let added = rows.added(|name| taken.contains(name));
     for (i, part) in parts.iter().enumerate() {
-        copy_part(part, &mut rows, out, i == 0).map_err(|e| part.named(e))?;
+        copy_part(part, &mut rows, &added, out, i == 0).map_err(|e| part.named(e))?;
     }
     rows.finish()
+}
+
+/// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
+fn peer_names(part: &Part, taken: &mut HashSet<String>) -> Result<()> {
+    let mut buffer = Buffer::new(part.text()?);
+    let mark = buffer.byte_order_mark()?;
+    buffer.consume(mark);
+    while let Some(range) = buffer.line()? {
+        let line = &buffer.pending()[range.clone()];
+        if !line.trim_ascii().is_empty() {
+            let object: HashMap<Cow<'_, str>, IgnoredAny> =
+                serde_json::from_slice(line).map_err(bad_json)?;
+            let names = object.into_keys().filter(|name| name.starts_with(PREFIX));
+            taken.extend(names.map(Cow::into_owned));
+        }
+        buffer.consume(range.end);
+    }
+    Ok(())
 }
 
 fn copy_part(
     part: &Part,
     rows: &mut Selection<'_>,
+    added: &[Added<'_>],
     out: &mut dyn Write,
     is_first: bool,
 ) -> Result<()> {
@@ -86,11 +114,38 @@ fn copy_part(
     while let Some(range) = buffer.line()? {
         let raw = &buffer.pending()[range.clone()];
         if !raw.trim_ascii().is_empty() && rows.next()? {
-            rows.write_line(out, raw)?;
+            match added {
+                [] => rows.write_line(out, raw)?,
+                added => {
+                    let line = with_fields(raw, added, &rows.added_values());
+                    rows.write_line(out, &line)?;
+                }
+            }
         }
         buffer.consume(range.end);
     }
     Ok(())
+}
+
+/// The line with more fields at the end of its object.
+fn with_fields(line: &[u8], added: &[Added<'_>], values: &[Option<&str>]) -> Vec<u8> {
+    let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
+    let (object, end) = line.split_at(close);
+    let mut object = object.to_vec();
+    let mut has_fields = object.trim_ascii() != b"{";
+    for (column, value) in added.iter().zip(values) {
+        if std::mem::replace(&mut has_fields, true) {
+            object.push(b',');
+        }
+        let value = match (value, column.is_text) {
+            (Some(text), true) => (*text).into(),
+            (value, _) => value.map_or(serde_json::Value::Null, |value| (value == "true").into()),
+        };
+        let name = serde_json::Value::from(&*column.name);
+        object.extend_from_slice(format!("{name}:{value}").as_bytes());
+    }
+    object.extend_from_slice(end);
+    object
 }
 
 /// The wanted values of one line.
@@ -124,6 +179,8 @@ impl Row for Fields<'_> {
 struct Paths<'k> {
     fields: Vec<&'k str>,
     wanted: Vec<FieldPath<'k>>,
+    /// The field that no object may have.
+    taken: Option<usize>,
 }
 
 /// A value's place: the field of the whole name, or else below the field before the first dot.
@@ -134,7 +191,7 @@ struct FieldPath<'k> {
 }
 
 impl<'k> Paths<'k> {
-    fn new(names: impl Iterator<Item = &'k str>) -> Self {
+    fn new(names: impl Iterator<Item = &'k str>, taken: Option<&'k str>) -> Self {
         let mut fields: Vec<&'k str> = Vec::new();
         let mut index = |name| match fields.iter().position(|field| *field == name) {
             Some(index) => index,
@@ -148,7 +205,12 @@ impl<'k> Paths<'k> {
             below: name.split_once('.').map(|(head, rest)| (index(head), rest)),
         });
         let wanted = wanted.collect();
-        Paths { fields, wanted }
+        let taken = taken.map(index);
+        Paths {
+            fields,
+            wanted,
+            taken,
+        }
     }
 
     /// The JSON text of each wanted value.
@@ -158,11 +220,16 @@ impl<'k> Paths<'k> {
             .deserialize(&mut parser)
             .and_then(|raw| parser.end().map(|()| raw));
         let raw = raw.map_err(bad_json)?;
+        if let Some(taken) = self.taken
+            && raw[taken].is_some()
+        {
+            return Err(Error::new(ErrorKind::NameTaken).in_column(self.fields[taken]));
+        }
         let find = |path: &FieldPath<'_>| match (raw[path.whole], path.below) {
             (None, Some((field, rest))) => match raw[field].map(RawValue::get) {
                 None | Some("null") => Ok(None),
                 Some(object) if object.starts_with('{') => {
-                    let found = Paths::new(std::iter::once(rest)).find(object.as_bytes())?;
+                    let found = Paths::new(std::iter::once(rest), None).find(object.as_bytes())?;
                     Ok(found.into_iter().next().flatten())
                 }
                 Some(_) => Err(Error::new(ErrorKind::NoObject).in_column(self.fields[path.whole])),
@@ -333,7 +400,7 @@ mod tests {
     fn parsed_at(path: &str, line: &str) -> Result<Option<Vec<u8>>> {
         let key = KeySpec::parse(path, &[] as &[&str]).unwrap();
         let wanted = Wanted::key(&key);
-        let fields = parse(line.as_bytes(), &Paths::new(wanted.names()), wanted)?;
+        let fields = parse(line.as_bytes(), &Paths::new(wanted.names(), None), wanted)?;
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
             Value::Typed(_, t) => Some(t.as_bytes().to_vec()),

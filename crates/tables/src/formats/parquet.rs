@@ -1,24 +1,26 @@
 //! Parquet files.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::root_as_message;
 use arrow_schema::SchemaRef;
-use arrow_select::filter::filter_record_batch;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowSelector,
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
-use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
+use parquet::arrow::{ProjectionMask, encode_arrow_schema};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::{columnar, fields, ipc, thrift};
 use crate::backing::Handle;
@@ -26,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Selection, Watched};
+use crate::selection::{Added, Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::wanted::Wanted;
@@ -99,30 +101,21 @@ fn check_footer(handle: &Handle) -> ParquetResult<()> {
 fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
     let entries = metadata.file_metadata().key_value_metadata()?;
     let entry = entries.iter().find(|e| e.key == ARROW_SCHEMA)?;
-    let message = BASE64_STANDARD.decode(entry.value.as_ref()?).ok()?;
-    let skipped = if message.starts_with(ARROW_STREAM_MAGIC) {
-        8
-    } else {
-        0
-    };
-    let message = root_as_message(message.get(skipped..)?).ok()?;
+    let message = decode_schema(entry.value.as_ref()?)?;
+    let message = root_as_message(&message).ok()?;
     ipc::unknown_type(message.header_as_schema()?)
 }
 
-/// Refuses compressions that the library is built without, in the columns that will be read: the key's
-/// `roots`, or all if there is a second pass.
+/// Refuses a compression that the library does not know, in the columns that will be read: the key's `roots`, or all
+/// if there is a second pass.
 fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
-            let name = match column.compression() {
-                Compression::BROTLI(_) => "Brotli compression",
-                Compression::LZO => "LZO compression",
-                _ => continue,
-            };
-            if part.passes() == Passes::Two || roots.contains(&root) {
+            let is_read = part.passes() == Passes::Two || roots.contains(&root);
+            if column.compression() == Compression::LZO && is_read {
                 let column = column.column_path().string();
-                return Err(Error::unsupported(name).in_column(&column));
+                return Err(Error::unsupported("LZO compression").in_column(&column));
             }
         }
     }
@@ -221,10 +214,10 @@ fn fewer_rows() -> Error {
     Error::corrupt("it has fewer rows than it says")
 }
 
-/// Hands the selected rows to `take`, under the schema of the first file.
+/// Hands the selected rows to `take`, under the schema of the result.
 fn selected(
     parts: &[Part],
-    first: &ArrowReaderMetadata,
+    schema: &SchemaRef,
     rows: &mut Selection<'_>,
     mut take: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -252,12 +245,7 @@ fn selected(
                         Some(rest) => rest,
                     };
                     let here = left.min(next.num_rows());
-                    if let Some(mask) = rows.mask(here)? {
-                        let these = next.slice(0, here);
-                        let kept =
-                            catching(|| filter_record_batch(&these, &mask)).map_err(wrong)?;
-                        take(columnar::under(first.schema(), kept.map_err(wrong)?)?)?;
-                    }
+                    columnar::selected(&next.slice(0, here), schema, rows, &mut take)?;
                     left -= here;
                     let rest = next.num_rows() - here;
                     batch = (rest > 0).then(|| next.slice(here, rest));
@@ -274,37 +262,31 @@ fn selected(
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
     let failure = out.failure();
-    let (schema, options) = (first.schema().clone(), writer_options(first.metadata()));
-    let mut writer = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
-    selected(parts, &first, &mut rows, |kept| {
+    let schema = columnar::result_schema(first.schema(), &rows);
+    let added = columnar::added(first.schema(), &rows);
+    let options = writer_options(first.metadata(), &added)?;
+    let mut writer =
+        failure.watch(|| ArrowWriter::try_new_with_options(out, schema.clone(), options))?;
+    selected(parts, &schema, &mut rows, |kept| {
         failure.watch(|| writer.write(&kept))
     })?;
     failure.watch(|| writer.finish())?;
     rows.finish()
 }
 
-/// Writes the selected rows of batches in memory, compressed by Zstandard.
-pub(crate) fn write(
-    (schema, batches): (&SchemaRef, &[RecordBatch]),
-    mut rows: Selection<'_>,
-    out: &mut Watched<'_>,
-) -> Result<u64> {
+/// Writes the selected rows of a table in Arrow, compressed by Zstandard.
+pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let failure = out.failure();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .build();
-    let schema = schema.clone();
-    let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema, Some(properties)))?;
-    for batch in batches {
-        let Some(mask) = rows.mask(batch.num_rows())? else {
-            continue;
-        };
-        let kept = catching(|| filter_record_batch(batch, &mask))
-            .map_err(wrong)?
-            .map_err(wrong)?;
-        failure.watch(|| writer.write(&kept))?;
-    }
+    let schema = ipc::result_schema(parts, &rows)?;
+    let properties = Some(properties);
+    let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema.clone(), properties))?;
+    ipc::selected(parts, &schema, &mut rows, |kept| {
+        failure.watch(|| writer.write(&kept))
+    })?;
     failure.watch(|| writer.finish())?;
     rows.finish()
 }
@@ -315,23 +297,38 @@ pub(crate) fn select(
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
+    let schema = columnar::result_schema(first.schema(), &rows);
     let mut all = Vec::new();
-    selected(parts, &first, &mut rows, |kept| {
+    selected(parts, &schema, &mut rows, |kept| {
         all.push(kept);
         Ok(())
     })?;
     rows.finish()?;
-    Ok((first.schema().clone(), all))
+    Ok((schema, all))
 }
 
 const ARROW_SCHEMA: &str = "ARROW:schema";
 
-fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
+/// The schema in Spark's own words, which it believes rather than the file's.
+const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
+
+/// The schema, metadata and compression of `source`, with the columns that are added.
+fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<ArrowWriterOptions> {
     let file = source.file_metadata();
-    let entries = file
-        .key_value_metadata()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let mut entries = file.key_value_metadata().cloned().unwrap_or_default();
+    if !added.is_empty() {
+        entries.retain_mut(|entry| match entry.key.as_str() {
+            SPARK_SCHEMA => false,
+            ARROW_SCHEMA => {
+                entry.value = entry
+                    .value
+                    .as_deref()
+                    .and_then(|old| with_fields(old, added));
+                entry.value.is_some()
+            }
+            _ => true,
+        });
+    }
     let codec = source
         .row_groups()
         .first()
@@ -339,7 +336,7 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
     let properties = WriterProperties::builder()
         .set_compression(codec.map_or(Compression::UNCOMPRESSED, |c| c.compression()))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
-        .set_key_value_metadata((!entries.is_empty()).then(|| entries.to_vec()))
+        .set_key_value_metadata((!entries.is_empty()).then_some(entries))
         .build();
     // The embedded Arrow schema is copied like other metadata. One derived from the reader's types would lose
     // what the reader has no hint for, such as the zone of a timestamp in seconds.
@@ -355,10 +352,58 @@ fn writer_options(source: &ParquetMetaData) -> ArrowWriterOptions {
         .iter()
         .any(|c| c.physical_type() == PhysicalType::INT96)
     {
-        options
-    } else {
-        options.with_parquet_schema(schema.clone())
+        return Ok(options);
     }
+    let schema = match added {
+        [] => schema.clone(),
+        added => call(|| with_columns(schema, added))?,
+    };
+    Ok(options.with_parquet_schema(schema))
+}
+
+/// A schema with columns more.
+fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult<SchemaDescriptor> {
+    let root = schema.root_schema();
+    let mut columns = root.get_fields().to_vec();
+    for column in added {
+        let (physical, logical, repetition) = match column.is_text {
+            true => (
+                PhysicalType::BYTE_ARRAY,
+                Some(LogicalType::String),
+                Repetition::OPTIONAL,
+            ),
+            false => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
+        };
+        let column = Type::primitive_type_builder(&column.name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition)
+            .build()?;
+        columns.push(Arc::new(column));
+    }
+    let root = Type::group_type_builder(root.name())
+        .with_fields(columns)
+        .build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+/// An embedded Arrow schema with columns more; `None` if it cannot be read.
+fn with_fields(embedded: &str, added: &[Added<'_>]) -> Option<String> {
+    let message = decode_schema(embedded)?;
+    let message = root_as_message(&message).ok()?;
+    let schema = message.header_as_schema()?;
+    let schema = catching(|| try_fb_to_schema(schema)).ok()?.ok()?;
+    Some(encode_arrow_schema(&columnar::with_fields(&schema, added)))
+}
+
+/// The message in the text of an embedded Arrow schema.
+fn decode_schema(embedded: &str) -> Option<Vec<u8>> {
+    let message = BASE64_STANDARD.decode(embedded).ok()?;
+    let skipped = if message.starts_with(ARROW_STREAM_MAGIC) {
+        8
+    } else {
+        0
+    };
+    message.get(skipped..).map(<[u8]>::to_vec)
 }
 
 impl Length for Handle {

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::fractions::{self, Fraction, Fractions, LIMBS, multiply_add, reciprocal};
 use super::parameters::Parameters;
-use super::ring::{Polynomial, Ring, copy};
+use super::ring::{Polynomial, Ring, Words, copy};
 
 /// The secret key z, in values.
 pub struct SecretKey(Polynomial);
@@ -344,10 +344,7 @@ impl Scheme {
         let start = answer.body.iter();
         let start = start.map(|body| u128::from(*body) << (128 - body_bits));
         let mut fractions: Zeroizing<Vec<u128>> = Zeroizing::new(start.collect());
-        let (mut values, mut scratch) = (
-            Zeroizing::new(vec![0; *length]),
-            Zeroizing::new(vec![0; *length]),
-        );
+        let (mut values, mut scratch) = (Words::zero(*length), Words::zero(*length));
         for (i, row) in answer.mask.rows().enumerate() {
             let ntt = self.ring.transform(i);
             scratch.copy_from_slice(row);
@@ -376,9 +373,9 @@ impl Scheme {
 
 /// Transforms 64-bit words that hold 32 bits.
 fn narrow(values: &mut [u64], transform: impl FnOnce(&mut [u32], &mut [u32])) {
-    let mut words = Zeroizing::new(vec![0; values.len()]);
+    let mut words = Words::zero(values.len());
     copy(values, &mut words);
-    transform(&mut words, &mut Zeroizing::new(vec![0; values.len()]));
+    transform(&mut words, &mut Words::zero(values.len()));
     for (value, word) in values.iter_mut().zip(words.iter()) {
         *value = u64::from(*word);
     }

@@ -1,5 +1,7 @@
 //! Polynomials modulo q and X^N + 1.
 
+use std::ops::{Deref, DerefMut};
+
 use vesica_kernels::Backend;
 use vesica_kernels::residues::Modulus;
 use vesica_kernels::residues::ntt::{Ntt, below};
@@ -14,18 +16,70 @@ use super::parameters::COINS;
 /// Numbers of the error distribution that are drawn at a time.
 const CHUNK: usize = 256;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Words that begin a cache line, wiped when dropped. Vectors of 64 bytes that cross lines take transforms twice the
+/// loads and stores.
+pub(super) struct Words {
+    words: Zeroizing<Vec<u32>>,
+    start: usize,
+    length: usize,
+}
+
+impl Words {
+    /// All zero.
+    pub(super) fn zero(length: usize) -> Words {
+        let words = Zeroizing::new(vec![0; length + LINE / size_of::<u32>()]);
+        // At most a line: the start is a matter of speed alone.
+        let start = words.as_ptr().align_offset(LINE).min(words.len() - length);
+        Words {
+            words,
+            start,
+            length,
+        }
+    }
+
+    /// Forgets all but the first words.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+}
+
+impl Deref for Words {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.words[self.start..][..self.length]
+    }
+}
+
+impl DerefMut for Words {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        &mut self.words[self.start..][..self.length]
+    }
+}
+
+impl Clone for Words {
+    fn clone(&self) -> Words {
+        let mut out = Words::zero(self.length);
+        out.copy_from_slice(self);
+        out
+    }
+}
+
 /// A polynomial: a row of N residues for each ciphertext prime, wiped when dropped.
 #[derive(Clone)]
 pub struct Polynomial {
     length: usize,
-    pub(super) residues: Zeroizing<Vec<u32>>,
+    pub(super) residues: Words,
 }
 
 impl Polynomial {
     pub(super) fn zero(length: usize, primes: usize) -> Polynomial {
         Polynomial {
             length,
-            residues: Zeroizing::new(vec![0; length * primes]),
+            residues: Words::zero(length * primes),
         }
     }
 
@@ -153,7 +207,7 @@ impl Ring {
 
     /// Replaces coefficients by values.
     pub fn forward(&self, polynomial: &mut Polynomial) {
-        let mut scratch = Zeroizing::new(vec![0; self.length]);
+        let mut scratch = Words::zero(self.length);
         for (ntt, row) in self.transforms.iter().zip(polynomial.rows_mut()) {
             ntt.forward(Backend::Best, row, &mut scratch);
         }
@@ -161,7 +215,7 @@ impl Ring {
 
     /// Replaces values by coefficients.
     pub fn inverse(&self, polynomial: &mut Polynomial) {
-        let mut scratch = Zeroizing::new(vec![0; self.length]);
+        let mut scratch = Words::zero(self.length);
         for (ntt, row) in self.transforms.iter().zip(polynomial.rows_mut()) {
             ntt.inverse(Backend::Best, row, &mut scratch);
         }

@@ -1,0 +1,161 @@
+//! Options from a file, `--config`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{ArgAction, Command};
+use toml::{Table, Value};
+
+use crate::failure::Failure;
+
+/// Options of which one takes the place of another.
+const ALTERNATIVES: [[&str; 2]; 3] = [
+    ["listen", "connect"],
+    ["input", "query"],
+    ["database", "database-file"],
+];
+
+/// The environment variable of an option.
+pub(crate) fn variable(option: &str) -> String {
+    format!("VESICA_{}", option.to_uppercase().replace('-', "_"))
+}
+
+/// The value of an option as it is typed, or else in the environment.
+pub(crate) fn given(args: &[OsString], option: &str) -> Option<OsString> {
+    let name = format!("--{option}");
+    let mut words = args.iter().take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        if *word == *name {
+            return Some(words.next().cloned().unwrap_or_default());
+        }
+        let rest = word.as_encoded_bytes().strip_prefix(name.as_bytes());
+        if let Some([b'=', value @ ..]) = rest {
+            return Some(String::from_utf8_lossy(value).into_owned().into());
+        }
+    }
+    std::env::var_os(variable(option))
+}
+
+/// The arguments, and those in the file that they name. What is typed counts more than the environment, and that more
+/// than the file.
+pub(crate) fn with_file(
+    mut args: Vec<OsString>,
+    commands: &Command,
+) -> Result<Vec<OsString>, Failure> {
+    let Some(path) = given(&args, "config") else {
+        return Ok(args);
+    };
+    let path = Path::new(&path);
+    let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| wrong(format!("cannot be read: {}", e.kind())))?;
+    // The parser would quote the line, which may have a secret in it.
+    let table: Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = e.span().map_or("", |span| &text[..span.start]);
+        wrong(format!(
+            "line {}: {}",
+            before.matches('\n').count() + 1,
+            e.message()
+        ))
+    })?;
+    let (command, end) = command(&args, commands);
+    let mut more = Vec::new();
+    for (name, value) in &table {
+        let mut options = command.get_arguments().chain(commands.get_arguments());
+        let option = options.find(|arg| arg.get_long() == Some(name) && name != "config");
+        let Some(option) = option else {
+            let of = command.get_name();
+            return Err(wrong(format!("{of} has no option --{name}"))
+                .hint("keys are the long names of options"));
+        };
+        let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
+        let mut names = alternatives.flatten().copied().chain([&**name]);
+        if names.any(|name| given(&args, name).is_some()) {
+            continue;
+        }
+        let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
+        let values = match value {
+            Value::Array(values) => values.iter().collect(),
+            value => vec![value],
+        };
+        for value in values {
+            let value = match value {
+                Value::Boolean(true) if is_flag => {
+                    more.push(format!("--{name}"));
+                    continue;
+                }
+                Value::Boolean(false) if is_flag => continue,
+                Value::String(text) if !is_flag => text.clone(),
+                Value::Integer(number) if !is_flag => number.to_string(),
+                Value::Float(number) if !is_flag => number.to_string(),
+                _ if is_flag => return Err(wrong(format!("{name} is true or false"))),
+                _ => {
+                    return Err(wrong(format!(
+                        "{name} is a text, a number or a list of these"
+                    )));
+                }
+            };
+            more.push(format!("--{name}={value}"));
+        }
+    }
+    args.splice(end..end, more.into_iter().map(OsString::from));
+    Ok(args)
+}
+
+/// The command that the arguments name, and where its own arguments begin.
+fn command<'c>(args: &[OsString], commands: &'c Command) -> (&'c Command, usize) {
+    let (mut command, mut at) = (commands, 1);
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        let subcommand = command.find_subcommand(word);
+        at += match subcommand {
+            Some(subcommand) => {
+                command = subcommand;
+                1
+            }
+            None if !command.has_subcommands() || !word.starts_with("--") => break,
+            // An option of all commands, and its value.
+            None if word.contains('=') => 1,
+            None => 2,
+        };
+    }
+    (command, at.min(args.len()))
+}
+
+/// Whether an option has this value, before the others are understood.
+pub(crate) fn is(args: &[OsString], option: &str, value: &str) -> bool {
+    given(args, option).as_deref() == Some(OsStr::new(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn options_are_found_as_they_are_typed() {
+        let args = words("vesica receive --key=a,b --input x -- --wait 3");
+        assert_eq!(given(&args, "key"), Some("a,b".into()));
+        assert_eq!(given(&args, "input"), Some("x".into()));
+        assert_eq!(given(&args, "wait"), None);
+        assert_eq!(given(&args, "in"), None);
+        assert!(is(&args, "input", "x") && !is(&args, "input", "y"));
+    }
+
+    #[test]
+    fn commands_are_found_behind_options_of_all() {
+        let commands = crate::args::definition();
+        for (text, name, at) in [
+            ("vesica receive --input send", "receive", 2),
+            ("vesica --config f --log-format=json send", "send", 5),
+            ("vesica offline make --for ole", "make", 3),
+            ("vesica", "vesica", 1),
+            ("vesica nonsense", "vesica", 1),
+        ] {
+            let (command, end) = command(&words(text), &commands);
+            assert_eq!((command.get_name(), end), (name, at), "{text}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What `--report` writes of a run, however it ends.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use vesica::{Fingerprint, Report, Role, WholeFile, rfc3339};
+use vesica_kernels::process::standard_output_was_open;
+
+use crate::args::{Meeting, Table};
+use crate::failure::{Failure, RESOURCE, USAGE, one_line};
+use crate::paths::{is_in, same_file};
+
+/// A run on its way to a report.
+pub(crate) struct Record<'a> {
+    role: Role,
+    started: SystemTime,
+    peer: Fingerprint,
+    /// This side's own, once its identity has been read.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    place: Place<'a>,
+}
+
+enum Place<'a> {
+    Nowhere,
+    Stdout,
+    File(&'a Path, WholeFile),
+}
+
+/// A report, whose keys scripts know.
+#[derive(Serialize)]
+struct Written<'a> {
+    role: Role,
+    version: &'static str,
+    started: String,
+    fingerprint: Option<Fingerprint>,
+    exit_code: u8,
+    error: Option<String>,
+    #[serde(flatten)]
+    outcome: Outcome<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Outcome<'a> {
+    Done(&'a Report),
+    Failed { peer: Fingerprint },
+}
+
+impl<'a> Record<'a> {
+    /// Opens the report, if there is to be one, and removes that of an earlier run: it is none of this one, which may
+    /// fail. `output` is where the result is to go.
+    pub(crate) fn open(
+        role: Role,
+        table: &Table,
+        link: &'a Meeting,
+        output: Option<&Path>,
+    ) -> Result<Record<'a>, Failure> {
+        let place = match link.report.as_deref() {
+            None => Place::Nowhere,
+            Some(path) if path == Path::new("-") => {
+                if !standard_output_was_open() || output == Some(path) {
+                    let problem = "standard output is closed, or has the result already";
+                    return Err(Failure::usage(format!("--report -: {problem}")));
+                }
+                Place::Stdout
+            }
+            Some(path) => {
+                let outputs = output.map(|output| ("the output", output));
+                let inputs = table.input.iter().map(|input| ("the input", &**input));
+                let identity = [("the identity", &*link.identity)];
+                let mut others = identity.into_iter().chain(outputs).chain(inputs);
+                if let Some((what, _)) = others.find(|(_, other)| same_file(path, other)) {
+                    let line = format!("the report and {what} are the same file");
+                    return Err(Failure::usage(line));
+                }
+                not_among_inputs(path, table)?;
+                let unwritable = |e| unwritable(path, &e);
+                let file = WholeFile::create(path).map_err(unwritable)?;
+                if path.is_file() {
+                    std::fs::remove_file(path).map_err(unwritable)?;
+                }
+                Place::File(path, file)
+            }
+        };
+        Ok(Record {
+            role,
+            started: SystemTime::now(),
+            peer: link.peer,
+            fingerprint: None,
+            place,
+        })
+    }
+
+    /// Whether the report goes to standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.place, Place::Stdout)
+    }
+
+    /// Writes the report of a run that succeeded.
+    pub(crate) fn done(self, report: &Report) -> Result<(), Failure> {
+        self.write(0, None, Outcome::Done(report))
+    }
+
+    /// Writes the report of a run that failed, if that is possible: of two failures the first one counts.
+    pub(crate) fn failed(self, failure: &Failure) {
+        let peer = self.peer;
+        let error = Some(one_line(&failure.line));
+        let _ = self.write(failure.code, error, Outcome::Failed { peer });
+    }
+
+    fn write(
+        self,
+        exit_code: u8,
+        error: Option<String>,
+        outcome: Outcome<'_>,
+    ) -> Result<(), Failure> {
+        let written = Written {
+            role: self.role,
+            version: env!("CARGO_PKG_VERSION"),
+            started: rfc3339(self.started),
+            fingerprint: self.fingerprint,
+            exit_code,
+            error,
+            outcome,
+        };
+        let mut json = serde_json::to_vec_pretty(&written)
+            .map_err(|e| Failure::new(RESOURCE, format!("the report is not JSON: {e}")))?;
+        json.push(b'\n');
+        match self.place {
+            Place::Nowhere => Ok(()),
+            Place::Stdout => print(&json),
+            Place::File(path, mut file) => file
+                .write_all(&json)
+                .and_then(|()| file.commit())
+                .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line)),
+        }
+    }
+}
+
+/// Writes to standard output.
+pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
+    std::io::stdout().write_all(text).map_err(|e| {
+        let line = format!("standard output cannot be written: {}", e.kind());
+        Failure::new(RESOURCE, line)
+    })
+}
+
+/// Fails if a file would be one of those in a directory that is an input.
+pub(crate) fn not_among_inputs(path: &Path, table: &Table) -> Result<(), Failure> {
+    match table.input.iter().any(|input| is_in(path, input)) {
+        true => Err(Failure::usage(format!(
+            "{} would be one of the files in the input's directory",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A report that cannot be written: a full disk is a limit, anything else a bad request.
+fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
+    let code = match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => RESOURCE,
+        _ => USAGE,
+    };
+    let line = format!("{}: cannot be written: {}", path.display(), e.kind());
+    Failure::new(code, line)
+}

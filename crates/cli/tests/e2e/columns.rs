@@ -1,0 +1,171 @@
+//! Columns that the sender hands over with the rows that match.
+
+use serde_json::json;
+
+use crate::support::{Arguments, Place, exchange};
+
+const OURS: &str = "key,x\nann,1\nbob,2\n,3\nann,4\ncy,5\n";
+const THEIRS: &str = "{\"key\":\"ann\",\"city\":\"St. Gallen\",\"age\":41}\n\
+    {\"key\":\"bob\",\"city\":null,\"age\":7}\n\
+    {\"key\":\"eve\",\"city\":\"Bern\",\"age\":30}\n";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("ours.csv", OURS);
+    place.write("theirs.jsonl", THEIRS);
+    place
+}
+
+fn ours() -> Arguments {
+    Arguments::new("ours.csv", "key").output("out.csv")
+}
+
+fn theirs() -> Arguments {
+    Arguments::new("theirs.jsonl", "key")
+}
+
+#[test]
+fn matching_rows_come_with_the_senders_columns() {
+    for protocol in ["auto", "vole", "kkrt --security semi-honest"] {
+        let place = place();
+        let with = |arguments: Arguments, words: &str| {
+            arguments.with(&format!("--protocol {protocol} {words}"))
+        };
+        let pair = exchange(
+            &place,
+            &with(ours(), "--take-values --report report.json"),
+            &with(theirs(), "--value city,age --value-width 16"),
+        );
+        pair.expect_success();
+        let expected = "key,x,peer_city,peer_age\n\
+            ann,1,St. Gallen,41\n\
+            bob,2,,7\n\
+            ann,4,St. Gallen,41\n";
+        assert_eq!(place.read("out.csv"), expected);
+        for side in [&pair.receiver, &pair.sender] {
+            assert!(
+                side.err.contains("handed over     city,age in 16 bytes"),
+                "{}",
+                side.err
+            );
+        }
+        let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+        let labels = json!({ "bytes": 16, "columns": ["city", "age"] });
+        assert_eq!(report["contract"]["labels"], labels);
+    }
+}
+
+/// In several buckets, both ways, and with all of the receiver's rows.
+#[test]
+fn columns_in_buckets_and_for_all_rows() {
+    let place = Place::new();
+    let ours: String = (0..3000).map(|i| format!("k{i},{}\n", i % 7)).collect();
+    let theirs: String = (2000..5000).map(|i| format!("k{i},v{i}\n")).collect();
+    place.write("ours.csv", &format!("key,x\n{ours}"));
+    place.write("theirs.csv", &format!("key,v\n{theirs}"));
+    let both = "--both --protocol vole --memory 1200K";
+    let pair = exchange(
+        &place,
+        &self::ours().with(both).with("--take-values --rows all"),
+        &Arguments::new("theirs.csv", "key")
+            .output("back.csv")
+            .with(both)
+            .with("--value v --value-width 9"),
+    );
+    pair.expect_success();
+    assert!(
+        pair.receiver.err.contains("buckets "),
+        "{}",
+        pair.receiver.err
+    );
+    let row = |i: u32| match i >= 2000 {
+        true => format!("k{i},{},true,v{i}\n", i % 7),
+        false => format!("k{i},{},false,\n", i % 7),
+    };
+    let expected: String = (0..3000).map(row).collect();
+    assert_eq!(
+        place.read("out.csv"),
+        format!("key,x,in_both,peer_v\n{expected}")
+    );
+    let back: String = (2000..3000).map(|i| format!("k{i},v{i}\n")).collect();
+    assert_eq!(place.read("back.csv"), format!("key,v\n{back}"));
+}
+
+#[test]
+fn a_side_alone_refuses_what_it_cannot_do() {
+    let place = place();
+    place.write("twice.csv", "key,a\nx,1\nx,2\n");
+    let receiver =
+        |arguments: &Arguments| place.receiver(arguments, "--connect 127.0.0.1:1").wait();
+    for (words, code, said) in [
+        ("--take-values --value x", 2, "no values of its own"),
+        ("--take-values --rows rest", 2, "rows that match"),
+        ("--value-width 9", 2, "a width is for"),
+        ("--take-values --value-width 0", 2, "0"),
+        ("--take-values --quote none", 2, "CSV without quotes"),
+        ("--take-values --work-dir work", 2, "work directory"),
+        (
+            "--take-values --reveal size --security semi-honest",
+            2,
+            "does not hand over columns",
+        ),
+        (
+            "--take-values --protocol ole-ot --security semi-honest",
+            2,
+            "does not hand over columns",
+        ),
+    ] {
+        let arguments = match words.contains("size") {
+            true => ours().without("--output").with(words),
+            false => ours().with(words),
+        };
+        receiver(&arguments).expect_failure(code, said);
+    }
+    let sender = |arguments: &Arguments| place.sender(arguments, "--connect 127.0.0.1:1").wait();
+    for (arguments, code, said) in [
+        (
+            theirs().with("--value town --wait 1"),
+            3,
+            "no column is called \"town\"",
+        ),
+        (
+            theirs().with("--value city --value-width 9 --wait 1"),
+            3,
+            "take 12 bytes",
+        ),
+        (theirs().with("--value city,city"), 2, "twice"),
+        (
+            theirs().with("--value city --value-scale 2"),
+            2,
+            "to compute with",
+        ),
+        (
+            Arguments::new("twice.csv", "key").with("--value a --wait 1"),
+            3,
+            "row 2",
+        ),
+    ] {
+        let ended = sender(&arguments);
+        ended.expect_failure(code, said);
+        assert!(!ended.err.contains("Gallen"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn both_sides_ask_for_it() {
+    for (receiver, sender) in [
+        ("", "--value city"),
+        ("--take-values", ""),
+        (
+            "--take-values --value-width 15",
+            "--value city --value-width 16",
+        ),
+    ] {
+        let place = place();
+        let pair = exchange(&place, &ours().with(receiver), &theirs().with(sender));
+        for side in [&pair.receiver, &pair.sender] {
+            side.expect_failure(6, "columns handed over");
+        }
+        assert!(!place.names().contains(&"out.csv".to_owned()));
+    }
+}

@@ -1,0 +1,245 @@
+//! Columns that the sender hands over with the matches.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use vesica_wire::{Error as WireError, is_hidden};
+
+use crate::Role;
+use crate::codec::{Reader, bad, differ};
+
+/// Maximum number of columns that are handed over.
+pub const MAX_LABEL_COLUMNS: usize = 64;
+/// Longest name of such a column, in bytes.
+pub const MAX_LABEL_NAME: usize = 255;
+/// Maximum bytes of a label.
+pub const MAX_LABEL_BYTES: u32 = 1 << 12;
+
+/// What a side wants to do about labels: bytes that the sender hands over with each key that matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Handover {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// The receiver takes them.
+    Wanted {
+        /// Maximum bytes of a label.
+        most_bytes: u32,
+    },
+    /// The sender hands them over.
+    Offered(LabelTerms),
+}
+
+/// What the sender hands over with each key that matches. Both sides see the names and the length before anything
+/// derived from a key is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelTerms {
+    /// Bytes of a label, the same for every key.
+    pub bytes: u32,
+    /// The names of the columns in it, each once.
+    pub columns: Vec<String>,
+}
+
+impl LabelTerms {
+    /// The problem with these terms, if there is one.
+    fn problem(&self) -> Option<&'static str> {
+        let is_name =
+            |name: &String| (1..=MAX_LABEL_NAME).contains(&name.len()) && !name.contains(is_hidden);
+        let repeats = |(i, name)| self.columns[..i].contains(name);
+        if !(1..=MAX_LABEL_COLUMNS).contains(&self.columns.len()) {
+            Some("from 1 to 64 columns can be handed over")
+        } else if !(1..=MAX_LABEL_BYTES).contains(&self.bytes) {
+            Some("what is handed over with a key takes from 1 to 4096 bytes")
+        } else if !self.columns.iter().all(is_name) {
+            Some("a column to hand over has a name of 1 to 255 bytes without hidden characters")
+        } else if self.columns.iter().enumerate().any(repeats) {
+            Some("a column is handed over once")
+        } else {
+            None
+        }
+    }
+}
+
+/// As in `name,city in 64 bytes`; a comma in a name has a backslash before it.
+impl fmt::Display for LabelTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|name| name.replace(',', "\\,"))
+            .collect();
+        write!(f, "{} in {} bytes", names.join(","), self.bytes)
+    }
+}
+
+impl fmt::Display for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Handover::Nothing => f.write_str("none"),
+            Handover::Wanted { most_bytes } => write!(f, "any in up to {most_bytes} bytes"),
+            Handover::Offered(terms) => terms.fmt(f),
+        }
+    }
+}
+
+impl Handover {
+    /// Whether there are no labels.
+    pub fn is_nothing(&self) -> bool {
+        *self == Handover::Nothing
+    }
+
+    /// The problem with what this side wants, if there is one.
+    pub(crate) fn problem(&self, role: Role) -> Option<&'static str> {
+        match (self, role) {
+            (Handover::Nothing, _) => None,
+            (Handover::Wanted { most_bytes: 1.. }, Role::Receiver) => None,
+            (Handover::Offered(terms), Role::Sender) => terms.problem(),
+            (Handover::Wanted { .. }, _) => Some("the receiver takes columns, at least a byte"),
+            (Handover::Offered(_), Role::Receiver) => Some("the sender hands over columns"),
+        }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Handover::Nothing => out.push(0),
+            Handover::Wanted { most_bytes } => {
+                out.push(1);
+                out.extend_from_slice(&most_bytes.to_le_bytes());
+            }
+            Handover::Offered(terms) => {
+                out.push(2);
+                put_terms(terms, out);
+            }
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>, role: Role) -> Result<Handover, WireError> {
+        let handover = match reader.u8()? {
+            0 => Handover::Nothing,
+            1 => Handover::Wanted {
+                most_bytes: reader.u32()?,
+            },
+            2 => {
+                let bytes = reader.u32()?;
+                let columns = (0..reader.u8()?)
+                    .map(|_| Ok(reader.text("column to hand over")?.to_owned()))
+                    .collect::<Result<_, WireError>>()?;
+                Handover::Offered(LabelTerms { bytes, columns })
+            }
+            _ => return Err(bad("columns to hand over", "unknown code")),
+        };
+        match handover.problem(role) {
+            None => Ok(handover),
+            Some(problem) => Err(bad("columns to hand over", problem)),
+        }
+    }
+
+    /// What both agree on; the same on both sides.
+    pub(crate) fn agree(&self, theirs: &Handover) -> Result<Option<LabelTerms>, WireError> {
+        match (self, theirs) {
+            (Handover::Nothing, Handover::Nothing) => Ok(None),
+            (Handover::Wanted { most_bytes }, Handover::Offered(terms))
+            | (Handover::Offered(terms), Handover::Wanted { most_bytes })
+                if terms.bytes <= *most_bytes =>
+            {
+                Ok(Some(terms.clone()))
+            }
+            _ => Err(differ("columns handed over", self, theirs)),
+        }
+    }
+}
+
+/// The terms in a contract.
+pub(crate) fn put_agreed(terms: Option<&LabelTerms>, out: &mut Vec<u8>) {
+    match terms {
+        None => out.push(0),
+        Some(terms) => {
+            out.push(1);
+            put_terms(terms, out);
+        }
+    }
+}
+
+fn put_terms(terms: &LabelTerms, out: &mut Vec<u8>) {
+    out.extend_from_slice(&terms.bytes.to_le_bytes());
+    out.push(terms.columns.len() as u8);
+    for name in &terms.columns {
+        crate::codec::put_name(out, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(bytes: u32, columns: &[&str]) -> Handover {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        Handover::Offered(LabelTerms { bytes, columns })
+    }
+
+    fn read(handover: &Handover, role: Role) -> Result<Handover, WireError> {
+        let mut out = Vec::new();
+        handover.put(&mut out);
+        let mut reader = Reader::new("hello", &out);
+        let read = Handover::read(&mut reader, role)?;
+        reader.end()?;
+        Ok(read)
+    }
+
+    #[test]
+    fn what_is_said_comes_back_and_nonsense_does_not() {
+        let many: Vec<String> = (0..=MAX_LABEL_COLUMNS).map(|i| i.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(|name| &**name).collect();
+        let wanted = |most_bytes| Handover::Wanted { most_bytes };
+        for (handover, role) in [
+            (Handover::Nothing, Role::Receiver),
+            (Handover::Nothing, Role::Sender),
+            (wanted(1), Role::Receiver),
+            (offered(64, &["Größe, brutto", "b"]), Role::Sender),
+            (offered(MAX_LABEL_BYTES, &many[1..]), Role::Sender),
+        ] {
+            assert_eq!(read(&handover, role).unwrap(), handover);
+        }
+        for (handover, role) in [
+            (wanted(1), Role::Sender),
+            (wanted(0), Role::Receiver),
+            (offered(64, &["a"]), Role::Receiver),
+            (offered(64, &[]), Role::Sender),
+            (offered(64, &["a", "a"]), Role::Sender),
+            (offered(64, &["a", ""]), Role::Sender),
+            (offered(64, &["a\x1b[2J"]), Role::Sender),
+            (offered(64, &["a\u{202e}b"]), Role::Sender),
+            (offered(0, &["a"]), Role::Sender),
+            (offered(MAX_LABEL_BYTES + 1, &["a"]), Role::Sender),
+            (offered(64, &many), Role::Sender),
+        ] {
+            assert!(read(&handover, role).is_err(), "{handover}");
+        }
+        for bytes in [&[3][..], &[2, 1, 0, 0, 0, 1, 2, 0xff, 0xfe]] {
+            assert!(Handover::read(&mut Reader::new("hello", bytes), Role::Sender).is_err());
+        }
+    }
+
+    #[test]
+    fn both_sides_agree_or_see_the_same_difference() {
+        let offer = offered(64, &["a", "b"]);
+        let wanted = |most_bytes| Handover::Wanted { most_bytes };
+        let agreed = |a: &Handover, b: &Handover| {
+            let (one, other) = (a.agree(b), b.agree(a));
+            match (one, other) {
+                (Ok(one), Ok(other)) if one == other => Some(one),
+                (Err(_), Err(_)) => None,
+                both => panic!("{both:?}"),
+            }
+        };
+        assert_eq!(agreed(&Handover::Nothing, &Handover::Nothing), Some(None));
+        assert_eq!(agreed(&offer, &wanted(64)).unwrap().unwrap().bytes, 64);
+        for (a, b) in [
+            (&offer, &Handover::Nothing),
+            (&wanted(64), &Handover::Nothing),
+            (&offer, &wanted(63)),
+        ] {
+            assert_eq!(agreed(a, b), None, "{a} {b}");
+        }
+    }
+}

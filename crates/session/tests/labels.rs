@@ -1,0 +1,207 @@
+//! Labels handed over through the whole session: in one bucket and in several, and between sides that do not fit.
+
+mod common;
+
+use common::{job, silent_pair};
+use vesica_session::{
+    Error, ErrorClass, Handover, Job, LabelTerms, Labels, MemorySet, NoProgress, ProtocolRequest,
+    Registry, Report, Reveal, Role, Security, run_set_over,
+};
+use vesica_testing::{digests, run_both};
+use vesica_wire::{Error as WireError, Limit};
+
+const BYTES: usize = 5;
+
+fn receiver() -> Job {
+    Job {
+        labels: Handover::Wanted { most_bytes: 8 },
+        ..job(Role::Receiver)
+    }
+}
+
+fn sender() -> Job {
+    Job {
+        labels: Handover::Offered(LabelTerms {
+            bytes: BYTES as u32,
+            columns: vec!["city".into()],
+        }),
+        ..job(Role::Sender)
+    }
+}
+
+/// The label of the `i`-th of the sender's items.
+fn label(i: usize) -> [u8; BYTES] {
+    std::array::from_fn(|j| (7 * i + j) as u8 | 1)
+}
+
+fn labels(items: usize) -> Vec<u8> {
+    (0..items).flat_map(label).collect()
+}
+
+/// What the receiver has learnt, item by item: `None` for one that does not match.
+type Learnt = Vec<Option<Vec<u8>>>;
+
+fn run(
+    (ours, theirs): (&Job, &Job),
+    own: std::ops::Range<u64>,
+    other: std::ops::Range<u64>,
+) -> (Result<(Learnt, Report), Error>, Result<Report, Error>) {
+    let (own, other) = (digests(own), digests(other));
+    let labels = labels(other.len());
+    run_both(
+        silent_pair(5000),
+        |channel| {
+            let mut set = MemorySet::new(&own, None)?;
+            let report = run_set_over(channel, None, None, ours, &mut set, &mut NoProgress)?;
+            let matched = set.matched().unwrap();
+            let learnt = matched.iter().zip(set.handed_over().chunks(BYTES));
+            let learnt = learnt.map(|(matched, label)| match matched {
+                true => Some(label.to_vec()),
+                false => {
+                    assert!(label.iter().all(|byte| *byte == 0));
+                    None
+                }
+            });
+            Ok((learnt.collect(), report))
+        },
+        |channel| {
+            let all = &labels[..];
+            let set = MemorySet::new(&other, None)?;
+            let mut set = match theirs.labels {
+                Handover::Nothing => set,
+                _ => set.with_labels(Labels { all, bytes: BYTES })?,
+            };
+            run_set_over(channel, None, None, theirs, &mut set, &mut NoProgress)
+        },
+    )
+}
+
+fn expected() -> Learnt {
+    let one = |i: u64| (i >= 1400).then(|| label(i as usize - 1400).to_vec());
+    (0..1500).map(one).collect()
+}
+
+#[test]
+fn every_protocol_hands_over_in_one_bucket_and_in_several() {
+    for protocol in Registry::standard().revealing(Reveal::Matches) {
+        if protocol.labels_per_item().is_none() {
+            continue;
+        }
+        let spec = protocol.spec();
+        let with = |job: Job, memory| Job {
+            protocol: ProtocolRequest::named(spec.name),
+            security: spec.security,
+            memory,
+            ..job
+        };
+        let copies = protocol.labels_per_item().unwrap();
+        let whole = (spec.working_bytes)(1500, 1400) + 1500 * (5 + 40 * copies);
+        for memory in [None, Some(whole * 4 / 5)] {
+            let (ours, theirs) = (with(receiver(), memory), with(sender(), memory));
+            let (learnt, sent) = run((&ours, &theirs), 0..1500, 1400..2800);
+            let (learnt, report) = learnt.unwrap();
+            assert_eq!(learnt, expected(), "{} {memory:?}", spec.name);
+            assert_eq!(
+                report.contract.buckets > 1,
+                memory.is_some(),
+                "{}",
+                spec.name
+            );
+            assert_eq!(report.contract, sent.unwrap().contract);
+            let terms = report.contract.labels.unwrap();
+            assert_eq!((terms.bytes, &*terms.columns[0]), (5, "city"));
+        }
+    }
+}
+
+#[test]
+fn sets_without_items_have_nothing_to_hand_over() {
+    for (own, other) in [(0..0, 5..9), (0..9, 5..5), (0..0, 0..0)] {
+        let (learnt, sent) = run((&receiver(), &sender()), own.clone(), other);
+        assert_eq!(learnt.unwrap().0, vec![None; own.count()]);
+        sent.unwrap();
+    }
+}
+
+#[test]
+fn labels_count_against_the_memory() {
+    let ours = Job {
+        labels: Handover::Wanted {
+            most_bytes: 1 << 12,
+        },
+        memory: Some(150_000),
+        ..receiver()
+    };
+    run((&ours, &sender()), 0..20, 0..20).0.unwrap();
+    let theirs = Job {
+        labels: Handover::Offered(LabelTerms {
+            bytes: 1 << 12,
+            columns: vec!["city".into()],
+        }),
+        ..sender()
+    };
+    // So few items are not cut into buckets.
+    let (received, sent) = run((&ours, &theirs), 0..20, 0..20);
+    for error in [received.unwrap_err(), sent.unwrap_err()] {
+        let Error::Run(WireError::Resource { limit, .. }) = &error else {
+            panic!("{error}")
+        };
+        assert!(matches!(limit, Limit::Memory { enough: Some(_) }));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_peer_is_told() {
+    let ole = Job {
+        protocol: ProtocolRequest::named("ole-ot"),
+        security: Security::SemiHonest,
+        ..receiver()
+    };
+    let size = Job {
+        reveal: Reveal::Size,
+        security: Security::SemiHonest,
+        ..receiver()
+    };
+    let offers = Job {
+        labels: sender().labels,
+        ..receiver()
+    };
+    for job in [ole, size, offers] {
+        assert!(
+            matches!(job.check(), Err(Error::Usage(_))),
+            "{:?}",
+            job.labels
+        );
+    }
+    let items = digests(0..3);
+    let short = Labels {
+        all: &[0; 14],
+        bytes: 5,
+    };
+    let set = MemorySet::new(&items, None).unwrap();
+    assert!(set.with_labels(short).is_err());
+}
+
+/// A set whose labels are not those of its job is this side's fault, and the peer is told.
+#[test]
+fn labels_are_those_that_were_declared() {
+    let (own, other) = (digests(0..4), digests(0..4));
+    let (ours, theirs) = (receiver(), sender());
+    let (received, sent) = run_both(
+        silent_pair(5000),
+        |channel| {
+            let mut set = MemorySet::new(&own, None).unwrap();
+            run_set_over(channel, None, None, &ours, &mut set, &mut NoProgress)
+        },
+        |channel| {
+            let mut set = MemorySet::new(&other, None).unwrap();
+            run_set_over(channel, None, None, &theirs, &mut set, &mut NoProgress)
+        },
+    );
+    let sent = sent.unwrap_err();
+    assert!(
+        sent.to_string().contains("labels that were declared"),
+        "{sent}"
+    );
+    assert_eq!(received.unwrap_err().class(), ErrorClass::Resource);
+}

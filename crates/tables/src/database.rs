@@ -1,0 +1,397 @@
+//! Tables that a database computes: the result of a query, through an ADBC driver.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, Read};
+
+use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
+use adbc_core::options::{AdbcVersion, OptionDatabase, OptionStatement, OptionValue};
+use adbc_core::{Connection, Database, Driver, LOAD_FLAG_DEFAULT, Statement};
+use adbc_driver_manager::ManagedDriver;
+use arrow_array::RecordBatchReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::ArrowError;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::catching;
+use crate::options::SourceOptions;
+use crate::part::Part;
+
+/// What errors call the table.
+const NAME: &str = "the query";
+
+/// A query, and the database that answers it. The database's address is wiped when this is dropped, and no error
+/// contains a password of it.
+pub struct Query {
+    sql: String,
+    uri: Zeroizing<String>,
+    /// Libraries or manifests, of which the first that there is counts.
+    drivers: Vec<String>,
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Query");
+        shown
+            .field("sql", &self.sql)
+            .field("drivers", &self.drivers);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Query {
+    /// A query of the database at `uri`: `postgresql://…`, `sqlite:PATH`, or whatever else the driver takes. `driver` is
+    /// the name of a driver or manifest, or the path of one; PostgreSQL and SQLite are recognised by their URIs.
+    ///
+    /// # Errors
+    /// Usage: no driver is named, and the URI does not tell.
+    pub fn new(sql: &str, uri: &str, driver: Option<&str>) -> Result<Query> {
+        let uri = uri.trim();
+        let of_uri = match uri.split_once(':') {
+            Some(("postgresql" | "postgres", _)) => Some("postgresql"),
+            Some(("sqlite" | "file", _)) => Some("sqlite"),
+            _ => None,
+        };
+        let Some(driver) = driver.or(of_uri) else {
+            return Err(Error::usage(
+                "the database's URI does not say which driver to take",
+                "name one with --driver NAME or --driver PATH",
+            ));
+        };
+        let is_path = driver.contains(['/', '\\', '.']);
+        let mut drivers = vec![driver.to_owned()];
+        if !is_path {
+            drivers.push(format!("adbc_driver_{driver}"));
+        }
+        let uri = match of_uri {
+            Some("sqlite") => read_only(uri),
+            _ => uri.to_owned(),
+        };
+        Ok(Query {
+            sql: sql.to_owned(),
+            uri: Zeroizing::new(uri),
+            drivers,
+        })
+    }
+
+    /// Asks the database, and copies what it answers to an encrypted file without a name.
+    pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
+        let ask = || {
+            let mut driver = self.load()?;
+            let uri = OptionValue::String(self.uri.to_string());
+            let mut connection = driver
+                .new_database_with_opts([(OptionDatabase::Uri, uri)])
+                .and_then(|database| database.new_connection())
+                .map_err(|e| self.not_connected(&e))?;
+            let statement = connection.new_statement().map_err(|e| refused(&e))?;
+            let stream = Stream::new(statement, &self.sql).map_err(|e| refused(&e))?;
+            Part::from_answer(NAME, stream, options)
+        };
+        let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
+        part.map_err(|e| e.in_path(NAME))
+    }
+
+    fn load(&self) -> Result<ManagedDriver> {
+        let load = |name: &String| {
+            let version = AdbcVersion::V110;
+            ManagedDriver::load_from_name(name, None, version, LOAD_FLAG_DEFAULT, None)
+        };
+        let mut first = None;
+        for name in &self.drivers {
+            match load(name) {
+                Ok(driver) => return Ok(driver),
+                Err(e) => {
+                    first.get_or_insert(e);
+                }
+            }
+        }
+        let why = first.map(|e| e.message).unwrap_or_default();
+        let name = &self.drivers[0];
+        Err(Error::usage(
+            format!(
+                "the ADBC driver {name:?} cannot be loaded: {}",
+                one_line(&why)
+            ),
+            "install it, or give the path of its library with --driver",
+        ))
+    }
+
+    /// Why there is no connection. Drivers quote the URI where they do not understand it, so that their words are
+    /// passed on without the passwords in it, or not at all where it is not clear what those are.
+    fn not_connected(&self, e: &AdbcError) -> Error {
+        let words = one_line(&e.message);
+        match secrets(&self.uri) {
+            Some(secrets) => {
+                let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+                let words = secrets.fold(words, |words, secret| words.replace(&**secret, "…"));
+                failed(of_status(e.status), &words)
+            }
+            None => failed(
+                of_status(e.status),
+                "the driver's words may have a password in them",
+            ),
+        }
+    }
+}
+
+/// Why the database does not answer. What it says of the query is passed on; what it says of its data quotes them.
+fn refused(e: &AdbcError) -> Error {
+    let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
+    let is_about_data = ["22", "23", "P0", "XX"]
+        .iter()
+        .any(|class| state.starts_with(class));
+    if is_about_data || e.status == Status::InvalidData {
+        let state = state.trim_matches('\0');
+        return failed(
+            "failed over a value of the data",
+            &format!("SQLSTATE {state:?}"),
+        );
+    }
+    failed(of_status(e.status), &one_line(&e.message))
+}
+
+fn failed(what: &str, words: &str) -> Error {
+    Error::new(ErrorKind::Database {
+        reason: format!("{what}: {words}"),
+    })
+}
+
+fn of_status(status: Status) -> &'static str {
+    match status {
+        Status::IO | Status::Timeout => "the database cannot be reached, or went away",
+        Status::Unauthenticated => "the database does not accept the credentials",
+        Status::Unauthorized => "the database does not permit it",
+        _ => "the database refuses",
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a database's URI has a password in it, or may have one.
+pub fn has_credentials(uri: &str) -> bool {
+    secrets(uri).is_none_or(|secrets| !secrets.is_empty())
+}
+
+/// The passwords in a URI, as they are written and what they stand for; `None` if it is not clear what they are.
+fn secrets(uri: &str) -> Option<Vec<Cow<'_, str>>> {
+    const SECRET: [&str; 5] = ["pass", "pwd", "secret", "token", "key"];
+    let is_secret = |name: &str| {
+        let name = name.to_lowercase();
+        SECRET.iter().any(|word| name.contains(word))
+    };
+    let Some((_, rest)) = uri.split_once("://") else {
+        // Words such as `host=h password=p`, with quotes of the driver's kind.
+        return (!is_secret(uri)).then(Vec::new);
+    };
+    let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let mut raw = Vec::new();
+    match (authority.matches('@').count(), after.contains('@')) {
+        (0, false) => {}
+        (1, false) => {
+            let (user, _) = authority.split_once('@')?;
+            raw.extend(user.split_once(':').map(|(_, password)| password));
+        }
+        _ => return None,
+    }
+    for pair in after.split(['?', '&', ';', '#']) {
+        match pair.split_once('=') {
+            Some((name, value)) if is_secret(name) => raw.push(value),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    for secret in raw {
+        let plain = unescaped(secret)?;
+        all.push(Cow::Owned(plain));
+        all.push(Cow::Borrowed(secret));
+    }
+    Some(all)
+}
+
+/// The text that percent signs and digits stand for.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// SQLite's own form of an address, which leaves the file as it is: the driver would create one that does not exist.
+fn read_only(uri: &str) -> String {
+    let file = match uri.strip_prefix("sqlite:") {
+        Some(path) => {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            let path = path.replace('%', "%25").replace('?', "%3f");
+            format!("file:{}", path.replace('#', "%23"))
+        }
+        None => uri.to_owned(),
+    };
+    match file.split_once('?') {
+        None => file + "?mode=ro",
+        Some((_, query)) if query.contains("mode=") => file,
+        Some(_) => file + "&mode=ro",
+    }
+}
+
+/// An answer as the bytes of an Arrow stream, made as they are read.
+struct Stream<S> {
+    /// `None` at the end. Dropped before the statement.
+    answer: Option<Box<dyn RecordBatchReader + Send>>,
+    /// Without it the answer breaks off.
+    _statement: S,
+    writer: StreamWriter<Vec<u8>>,
+    /// Bytes of the writer that have been read.
+    read: usize,
+}
+
+impl<S: Statement> Stream<S> {
+    fn new(mut statement: S, sql: &str) -> AdbcResult<Stream<S>> {
+        // SQLite's columns have no types, and the driver takes those of the first batch. Other drivers do not know this.
+        let rows = OptionStatement::Other("adbc.sqlite.query.batch_rows".into());
+        let _ = statement.set_option(rows, OptionValue::Int(65_536));
+        statement.set_sql_query(sql)?;
+        let answer = statement.execute()?;
+        Ok(Stream {
+            writer: StreamWriter::try_new(Vec::new(), &answer.schema())?,
+            answer: Some(answer),
+            _statement: statement,
+            read: 0,
+        })
+    }
+}
+
+impl<S> Stream<S> {
+    /// Makes the next bytes.
+    fn refill(&mut self) -> std::result::Result<(), ArrowError> {
+        self.writer.get_mut().clear();
+        self.read = 0;
+        let next = self.answer.as_mut().and_then(|answer| answer.next());
+        match next {
+            Some(batch) => self.writer.write(&batch?)?,
+            None if self.answer.take().is_some() => self.writer.finish()?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl<S> Read for Stream<S> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.writer.get_ref().len() && self.answer.is_some() {
+            // These words have no code by which those about data could be told from the others.
+            let words = "its words may have values of the data in them";
+            self.refill().map_err(|_| {
+                io::Error::other(failed("the database breaks off its answer", words))
+            })?;
+        }
+        let ready = &self.writer.get_ref()[self.read..];
+        let length = ready.len().min(out.len());
+        out[..length].copy_from_slice(&ready[..length]);
+        self.read += length;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_found_or_nothing_is_clear() {
+        for (uri, found) in [
+            ("postgresql://host/db", Some(&[][..])),
+            ("postgresql://ann@host/db", Some(&[])),
+            ("postgresql://ann:s3%20t@host/db", Some(&["s3 t", "s3%20t"])),
+            (
+                "postgresql:///db?user=u&password=p%2Fq",
+                Some(&["p/q", "p%2Fq"]),
+            ),
+            ("postgresql://ann:a:b@host", Some(&["a:b", "a:b"])),
+            ("sqlite:people.db", Some(&[])),
+            ("host=h dbname=d", Some(&[])),
+            ("host=h password='a b'", None),
+            ("postgresql://ann:a@b@host/db", None),
+            ("postgresql://ann:a/b@host/db", None),
+            ("postgresql://ann:a%zz@host/db", None),
+        ] {
+            let secrets = secrets(uri);
+            let plain = secrets
+                .as_ref()
+                .map(|s| s.iter().map(|s| &**s).collect::<Vec<_>>());
+            assert_eq!(plain.as_deref(), found, "{uri}");
+            assert_eq!(has_credentials(uri), found != Some(&[]), "{uri}");
+        }
+    }
+
+    #[test]
+    fn words_about_a_connection_are_free_of_passwords() {
+        let words = |uri: &str| {
+            let query = Query::new("SELECT 1", uri, None).unwrap();
+            assert!(!format!("{query:?}").contains("s3cret"));
+            let message = format!("cannot understand\n\"{uri}\" or s3cret");
+            let e = AdbcError::with_message_and_status(message, Status::IO);
+            query.not_connected(&e).to_string()
+        };
+        let known = words("postgresql://ann:s3cret@host/db");
+        assert!(
+            known.contains("\"postgresql://ann:…@host/db\" or …"),
+            "{known}"
+        );
+        let unclear = words("postgresql://ann:s3cret@4@host/db");
+        assert!(!unclear.contains("s3cret") && unclear.contains("cannot be reached"));
+    }
+
+    #[test]
+    fn words_about_data_are_withheld() {
+        let said = |state: &[u8; 5], status| {
+            let message = "invalid input: \"alice@example.com\"";
+            let mut e = AdbcError::with_message_and_status(message, status);
+            e.sqlstate = state.map(|byte| byte as _);
+            refused(&e).to_string()
+        };
+        let text = said(b"22P02", Status::InvalidArguments);
+        assert!(!text.contains("alice") && text.contains("22P02"), "{text}");
+        assert!(!said(&[0; 5], Status::InvalidData).contains("alice"));
+        assert!(said(b"42P01", Status::NotFound).contains("alice"));
+    }
+
+    #[test]
+    fn sqlite_files_are_only_read() {
+        for (uri, file) in [
+            ("sqlite:a.db", "file:a.db?mode=ro"),
+            (
+                "sqlite:///tmp/50%#1?.db",
+                "file:/tmp/50%25%231%3f.db?mode=ro",
+            ),
+            ("file:a.db?cache=shared", "file:a.db?cache=shared&mode=ro"),
+            ("file:a.db?mode=memory", "file:a.db?mode=memory"),
+        ] {
+            assert_eq!(read_only(uri), file);
+        }
+    }
+
+    #[test]
+    fn a_driver_is_named_or_follows_from_the_uri() {
+        let drivers = |uri, driver| Query::new("SELECT 1", uri, driver).map(|q| q.drivers);
+        let named = ["postgresql", "adbc_driver_postgresql"];
+        assert_eq!(drivers("postgres://h/d", None).unwrap(), named);
+        assert_eq!(drivers("x://h", Some("/x/lib.so")).unwrap(), ["/x/lib.so"]);
+        let error = drivers("people.db", None).unwrap_err();
+        assert!(error.hint().unwrap().contains("--driver"));
+        let missing = Query::new("SELECT 1", "sqlite:x.db", Some("no_such_driver")).unwrap();
+        let error = missing.run(&SourceOptions::default()).unwrap_err();
+        assert_eq!(error.class(), crate::ErrorClass::Usage, "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Columns that the sender hands over with the rows that match: texts in labels of one length.
+//!
+//! Texts have no control characters but tabs and line ends. A label has, for each column, two bytes with the length of the text plus one, little endian, and the text; 0 instead
+//! is null. Zeros follow up to the length of labels.
+
+use zeroize::Zeroizing;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{KeyColumn, KeySpec};
+use crate::keys::Keys;
+use crate::profile::Profile;
+use crate::rows::RowSet;
+use crate::scan::scan;
+use crate::sink::{At, Sink};
+use crate::source::Source;
+use crate::value::Row;
+use crate::wanted::Wanted;
+
+/// What comes before the name of a column of the peer in the result.
+pub(crate) const PREFIX: &str = "peer_";
+
+/// The rows of a table that match, and what the peer has handed over with them.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched<'a> {
+    pub(crate) rows: &'a RowSet,
+    pub(crate) handed_over: Option<HandedOver<'a>>,
+}
+
+impl<'a> Matched<'a> {
+    /// The rows that match, with what the peer has handed over.
+    pub fn new(rows: &'a RowSet, handed_over: Option<HandedOver<'a>>) -> Matched<'a> {
+        Matched { rows, handed_over }
+    }
+
+    /// How many keys have labels that are none, if there are such: the peer broke its promise, and their columns are
+    /// null.
+    pub fn unreadable(&self) -> Option<usize> {
+        let unreadable = self.handed_over?.unreadable();
+        (unreadable > 0).then_some(unreadable)
+    }
+}
+
+impl<'a> From<&'a RowSet> for Matched<'a> {
+    fn from(rows: &'a RowSet) -> Matched<'a> {
+        Matched::new(rows, None)
+    }
+}
+
+/// Columns of the peer's table, for the rows of this one that match.
+#[derive(Clone, Copy, Debug)]
+pub struct HandedOver<'a> {
+    columns: &'a [String],
+    keys: &'a Keys,
+    labels: &'a [u8],
+    bytes: usize,
+}
+
+impl<'a> HandedOver<'a> {
+    /// The columns of these names, in labels of `bytes` bytes, one for each of the keys.
+    ///
+    /// # Panics
+    /// If there is not one label for each key.
+    pub fn new(columns: &'a [String], keys: &'a Keys, labels: &'a [u8], bytes: usize) -> Self {
+        assert_eq!(labels.len(), keys.digests().len() * bytes);
+        HandedOver {
+            columns,
+            keys,
+            labels,
+            bytes,
+        }
+    }
+
+    /// The names of the columns, as the peer's table has them.
+    pub(crate) fn columns(&self) -> &'a [String] {
+        self.columns
+    }
+
+    /// Bytes of a label.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The texts of a row, `None` for null; all null if the row does not match.
+    pub(crate) fn texts(&self, row: u64) -> Vec<Option<&'a str>> {
+        let item = usize::try_from(row)
+            .ok()
+            .and_then(|row| self.keys.row_items().get(row));
+        let label = item.and_then(|item| {
+            let start = usize::try_from(*item).ok()?.checked_mul(self.bytes)?;
+            self.labels.get(start..start.checked_add(self.bytes)?)
+        });
+        label
+            .and_then(|label| decode(label, self.columns.len()))
+            .unwrap_or_else(|| vec![None; self.columns.len()])
+    }
+
+    fn unreadable(&self) -> usize {
+        let labels = self.labels.chunks_exact(self.bytes);
+        labels
+            .filter(|label| decode(label, self.columns.len()).is_none())
+            .count()
+    }
+}
+
+/// Whether a character is not handed over: it could do something to whoever looks at the result.
+fn is_control(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r')
+}
+
+/// The texts in a label; `None` if it is none of so many columns.
+fn decode(label: &[u8], columns: usize) -> Option<Vec<Option<&str>>> {
+    let mut rest = label;
+    let mut texts = Vec::with_capacity(columns);
+    for _ in 0..columns {
+        let (length, after) = rest.split_first_chunk()?;
+        rest = after;
+        texts.push(match u16::from_le_bytes(*length).checked_sub(1) {
+            None => None,
+            Some(length) => {
+                let (text, after) = rest.split_at_checked(length.into())?;
+                rest = after;
+                Some(
+                    str::from_utf8(text)
+                        .ok()
+                        .filter(|text| !text.contains(is_control))?,
+                )
+            }
+        });
+    }
+    rest.iter().all(|byte| *byte == 0).then_some(texts)
+}
+
+/// Another pass over a table, after the one that found its `keys`: for each of those, the values of some columns as a label of `bytes` bytes, one after
+/// the other.
+///
+/// # Errors
+/// Usage: no column. Data: no such column, values that have no text or do not fit into a label, or rows of one key
+/// with different values; the table has changed.
+pub fn read_labels(
+    source: &Source,
+    key: &KeySpec,
+    keys: &Keys,
+    columns: &[String],
+    bytes: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let columns = columns.iter().map(|name| KeyColumn {
+        name: name.clone(),
+        profile: Profile::Exact,
+    });
+    let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
+    let items = keys.digests().len();
+    let mut sink = LabelSink {
+        columns: &columns,
+        keys,
+        bytes,
+        next: 0,
+        labels: Zeroizing::new(vec![0; items * bytes]),
+        seen: vec![false; items],
+        label: Zeroizing::default(),
+    };
+    let facts = scan(source, Wanted::texts(&columns), &mut sink)?;
+    if facts.rows != keys.row_items().len() as u64 {
+        return Err(Error::new(ErrorKind::Changed).in_path(source.name()));
+    }
+    Ok(sink.labels)
+}
+
+struct LabelSink<'a> {
+    columns: &'a KeySpec,
+    keys: &'a Keys,
+    bytes: usize,
+    next: usize,
+    labels: Zeroizing<Vec<u8>>,
+    /// Whether the key has its label.
+    seen: Vec<bool>,
+    /// That of the present row.
+    label: Zeroizing<Vec<u8>>,
+}
+
+impl LabelSink<'_> {
+    /// Appends a value to the label of the present row.
+    fn push(&mut self, text: Option<&[u8]>) -> Result<()> {
+        let Some(text) = text.filter(|text| !self.columns.is_null(text)) else {
+            self.label.extend_from_slice(&[0; 2]);
+            return Ok(());
+        };
+        let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
+        if chars.contains(is_control) {
+            return Err(Error::new(ErrorKind::LabelControls));
+        }
+        // One that is too long for its length is too long for any label.
+        let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
+        self.label.extend_from_slice(&length.to_le_bytes());
+        self.label.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn put<R: Row>(&mut self, row: &R, item: usize) -> Result<()> {
+        let columns = self.columns;
+        self.label.clear();
+        for (i, column) in columns.columns().iter().enumerate() {
+            let pushed = self.push(row.value(i).text());
+            pushed.map_err(|e| e.in_column(&column.name))?;
+        }
+        if self.label.len() > self.bytes {
+            return Err(Error::new(ErrorKind::LabelTooLong {
+                needed: self.label.len(),
+                limit: self.bytes,
+            }));
+        }
+        self.label.resize(self.bytes, 0);
+        let label = &mut self.labels[item * self.bytes..][..self.bytes];
+        match std::mem::replace(&mut self.seen[item], true) {
+            true if *label != **self.label => Err(Error::new(ErrorKind::LabelsDiffer)),
+            _ => {
+                label.copy_from_slice(&self.label);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Sink for LabelSink<'_> {
+    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        let item = self.keys.row_items().get(self.next);
+        let item = *item.ok_or_else(|| Error::new(ErrorKind::Changed))?;
+        self.next += 1;
+        match item {
+            Keys::NO_ITEM => Ok(()),
+            item => {
+                let put = self.put(row, item as usize);
+                put.map_err(|e| e.at_row(at.row, at.line))
+            }
+        }
+    }
+}
+
+/// The names under which columns of the peer come into a result that has these `taken` names already: different ones.
+pub(crate) fn result_names(columns: &[String], taken: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for column in columns {
+        let mut name = format!("{PREFIX}{column}");
+        while taken(&name) || names.contains(&name) {
+            name.push('_');
+        }
+        names.push(name);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_that_are_none_are_told_from_those_that_are() {
+        let all = |label: &[u8]| {
+            let texts = decode(label, 2)?;
+            Some(
+                texts
+                    .into_iter()
+                    .map(|text| text.map(str::to_owned))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(all(&[0; 4]), Some(vec![None, None]));
+        assert_eq!(all(&[0; 9]), Some(vec![None, None]));
+        assert_eq!(all(&[1, 0, 0, 0]), Some(vec![text(""), None]));
+        assert_eq!(
+            all(b"\x03\0ab\x02\0c\0\0"),
+            Some(vec![text("ab"), text("c")])
+        );
+        for label in [
+            &[0; 3][..],
+            b"\x03\0ab\x03\0c",
+            b"\x03\0ab\x02\0c\0x",
+            b"\x02\0\xff\0\0",
+            b"\xff\xffab\0\0",
+            b"\x03\0a\x1b\0\0",
+        ] {
+            assert_eq!(all(label), None, "{label:?}");
+        }
+    }
+}

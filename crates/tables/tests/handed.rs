@@ -1,0 +1,329 @@
+//! Columns that one table hands over to another, from and into every format.
+
+use tempfile::TempDir;
+use vesica_tables::{
+    CsvOptions, ErrorClass, HandedOver, KeySpec, Keys, Matched, RowSet, Rows, Source,
+    SourceOptions, read_keys, read_labels, select_rows, write_rows_to,
+};
+
+const BYTES: usize = 40;
+
+fn open(directory: &TempDir, name: &str, contents: &[u8], options: &SourceOptions) -> Source {
+    let path = directory.path().join(name);
+    std::fs::write(&path, contents).unwrap();
+    Source::open(&path, options.clone()).unwrap()
+}
+
+fn spec(key: &str) -> KeySpec {
+    KeySpec::parse::<&str>(key, &[])
+        .unwrap()
+        .with_nulls(vec!["NULL".into()])
+}
+
+fn keys(source: &Source, key: &str) -> Keys {
+    read_keys(source, &spec(key)).unwrap()
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// What the rows of `ours` with a key of `theirs` get, written as their own format: labels are moved from one table to
+/// the other as a run would.
+fn joined(ours: &Source, theirs: &Source, columns: &[String]) -> String {
+    let (own, other) = (keys(ours, "key"), keys(theirs, "key"));
+    let labels = read_labels(theirs, &spec("key"), &other, columns, BYTES).unwrap();
+    let mut handed = vec![0; own.digests().len() * BYTES];
+    let mut matched = vec![false; own.digests().len()];
+    for (i, digest) in own.digests().iter().enumerate() {
+        if let Some(j) = other.digests().iter().position(|d| d == digest) {
+            handed[i * BYTES..][..BYTES].copy_from_slice(&labels[j * BYTES..][..BYTES]);
+            matched[i] = true;
+        }
+    }
+    let rows = own.rows_of(&matched);
+    let handed = HandedOver::new(columns, &own, &handed, BYTES);
+    let mut out = Vec::new();
+    let matched = Matched::new(&rows, Some(handed));
+    assert_eq!(matched.unreadable(), None);
+    write_rows_to(ours, matched, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+const OURS: &str = "key,x\nann,1\nbob,2\n,3\nann,4\ncy,5\n";
+const THEIRS: &str =
+    "key,city,\"rank, all\"\nann,\"St. \"\"Gallen\"\"\",\nbob,NULL,007\ndee,Bern,1\nbob,NULL,007\n";
+
+#[test]
+fn columns_go_from_csv_to_csv() {
+    let place = TempDir::new().unwrap();
+    let plain = SourceOptions::default();
+    let ours = open(&place, "ours.csv", OURS.as_bytes(), &plain);
+    let theirs = open(&place, "theirs.csv", THEIRS.as_bytes(), &plain);
+    // In CSV an empty field is an empty text, as it is in keys.
+    let expected = "key,x,peer_city,\"peer_rank, all\"\n\
+        ann,1,\"St. \"\"Gallen\"\"\",\"\"\n\
+        bob,2,,007\n\
+        ann,4,\"St. \"\"Gallen\"\"\",\"\"\n";
+    let columns = names(&["city", "rank, all"]);
+    assert_eq!(joined(&ours, &theirs, &columns), expected);
+    let all = SourceOptions {
+        rows: Rows::All,
+        ..SourceOptions::default()
+    };
+    let ours = open(&place, "ours.csv", OURS.as_bytes(), &all);
+    let expected = "key,x,in_both,peer_city\n\
+        ann,1,true,\"St. \"\"Gallen\"\"\"\n\
+        bob,2,true,\n,3,false,\n\
+        ann,4,true,\"St. \"\"Gallen\"\"\"\n\
+        cy,5,false,\n";
+    assert_eq!(joined(&ours, &theirs, &names(&["city"])), expected);
+}
+
+#[test]
+fn dialects_are_kept() {
+    let place = TempDir::new().unwrap();
+    let dialect = |quote, escape| SourceOptions {
+        delimiter: Some(b';'),
+        csv: CsvOptions {
+            quote,
+            escape,
+            ..CsvOptions::default()
+        },
+        ..SourceOptions::default()
+    };
+    let theirs = "{\"key\":\"ann\",\"a\":\"x;'\\\\\\n\"}\n";
+    let theirs = open(
+        &place,
+        "theirs.jsonl",
+        theirs.as_bytes(),
+        &SourceOptions::default(),
+    );
+    let ours = |options| open(&place, "ours.csv", b"key;x\r\nann;1\r\n", &options);
+    let columns = names(&["a"]);
+    let escaped = ours(dialect(Some(b'\''), Some(b'\\')));
+    let expected = "key;x;peer_a\r\nann;1;'x;\\'\\\\\n'\r\n";
+    assert_eq!(joined(&escaped, &theirs, &columns), expected);
+    let doubled = ours(dialect(Some(b'\''), None));
+    let expected = "key;x;peer_a\r\nann;1;'x;''\\\n'\r\n";
+    assert_eq!(joined(&doubled, &theirs, &columns), expected);
+    assert!(doubled.check_added_texts().is_ok());
+    let error = ours(dialect(None, None)).check_added_texts().unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Usage);
+}
+
+#[test]
+fn columns_go_into_json_lines_and_names_that_are_taken_are_left_alone() {
+    let place = TempDir::new().unwrap();
+    let plain = SourceOptions::default();
+    let ours = "{\"key\":\"ann\",\"peer_city\":0}\n{ \"key\" : \"bob\" } \n{\"key\":\"zoe\"}\n";
+    let ours = open(&place, "ours.jsonl", ours.as_bytes(), &plain);
+    let theirs = "{\"key\":\"ann\",\"city\":\"a\\\"b\",\"n\":1.5}\n{\"key\":\"bob\",\"n\":true}\n";
+    let theirs = open(&place, "theirs.jsonl", theirs.as_bytes(), &plain);
+    let expected = "{\"key\":\"ann\",\"peer_city\":0,\"peer_city_\":\"a\\\"b\",\"peer_n\":\"1.5\"}\n\
+        { \"key\" : \"bob\" ,\"peer_city_\":null,\"peer_n\":\"true\"} \n";
+    assert_eq!(joined(&ours, &theirs, &names(&["city", "n"])), expected);
+    let taken = open(&place, "taken.csv", b"peer_city,key\n7,ann\n", &plain);
+    let expected = "peer_city,key,peer_city_\n7,ann,\"a\"\"b\"\n";
+    assert_eq!(joined(&taken, &theirs, &names(&["city"])), expected);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn columns_go_from_and_into_typed_formats() {
+    use std::sync::Arc;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::{
+        Array, Float64Array, Int32Array, RecordBatch, StringArray, TimestampSecondArray,
+    };
+    use vesica_tables::{Format, Output, write_rows};
+
+    let place = TempDir::new().unwrap();
+    let batch = RecordBatch::try_from_iter([
+        (
+            "key",
+            Arc::new(StringArray::from(vec!["ann", "bob"])) as arrow_array::ArrayRef,
+        ),
+        ("f", Arc::new(Float64Array::from(vec![0.1, 7.0]))),
+        ("i", Arc::new(Int32Array::from(vec![Some(-3), None]))),
+        ("t", Arc::new(TimestampSecondArray::from(vec![0, 60]))),
+    ])
+    .unwrap();
+    let in_memory = |batch: &RecordBatch| {
+        let options = SourceOptions::default();
+        Source::from_batches("frame", batch.schema(), vec![batch.clone()], &options).unwrap()
+    };
+    let (source, all) = (in_memory(&batch), {
+        let mut all = RowSet::none(2);
+        (0..2).for_each(|row| all.insert(row));
+        all
+    });
+    let path = place.path().join("both.parquet");
+    let mut output = Output::create(&path, &source).unwrap();
+    write_rows(&source, &all, &mut output).unwrap();
+    output.commit().unwrap();
+    let file = Source::open(&path, SourceOptions::default()).unwrap();
+    assert_eq!(file.format(), Format::Parquet);
+
+    let columns = names(&["f", "i", "t"]);
+    let (own, mut handed) = (keys(&file, "key"), Vec::new());
+    for source in [&source, &file] {
+        let labels =
+            read_labels(source, &spec("key"), &keys(source, "key"), &columns, BYTES).unwrap();
+        handed.push(labels.to_vec());
+    }
+    assert_eq!(handed[0], handed[1]);
+    let handed = HandedOver::new(&columns, &own, &handed[0], BYTES);
+    for source in [&source, &file] {
+        let matched = Matched::new(&all, Some(handed));
+        let (schema, batches) = select_rows(source, matched).unwrap();
+        let fields: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        assert_eq!(fields, ["key", "f", "i", "t", "peer_f", "peer_i", "peer_t"]);
+        let texts = |column: usize| -> Vec<Option<&str>> {
+            batches[0]
+                .column(column)
+                .as_string::<i32>()
+                .iter()
+                .collect()
+        };
+        assert_eq!(texts(4), [Some("0.1"), Some("7")]);
+        assert_eq!(texts(5), [Some("-3"), None]);
+        let times = ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z"];
+        assert_eq!(texts(6), times.map(Some));
+        assert!(batches[0].column(3).is_valid(0));
+    }
+    // And once more through a Parquet file with its own schema.
+    let path = place.path().join("more.parquet");
+    let mut output = Output::create(&path, &file).unwrap();
+    write_rows(&file, Matched::new(&all, Some(handed)), &mut output).unwrap();
+    output.commit().unwrap();
+    let more = Source::open(&path, SourceOptions::default()).unwrap();
+    let (schema, batches) = select_rows(&more, &all).unwrap();
+    assert_eq!(schema.fields().len(), 7);
+    assert_eq!(batches[0].column(5).as_string::<i32>().value(0), "-3");
+}
+
+#[test]
+fn what_cannot_be_handed_over_is_refused() {
+    let place = TempDir::new().unwrap();
+    let read = |contents: &str, columns: &[&str], bytes| {
+        let options = SourceOptions::default();
+        let source = open(&place, "t.csv", contents.as_bytes(), &options);
+        let error = read_labels(
+            &source,
+            &spec("key"),
+            &keys(&source, "key"),
+            &names(columns),
+            bytes,
+        );
+        let error = error.unwrap_err();
+        (error.class(), error.to_string())
+    };
+    let long = format!("key,a\nx,1\ny,{}\n", "z".repeat(7));
+    let (class, text) = read(&long, &["a"], 8);
+    assert_eq!(class, ErrorClass::Data);
+    assert!(text.contains("row 2") && text.contains("9 bytes"), "{text}");
+    assert!(!text.contains("zzz"), "{text}");
+    let (class, text) = read("key,a\nx,1\nx,2\n", &["a"], 8);
+    assert_eq!(class, ErrorClass::Data);
+    assert!(
+        text.contains("row 2") && text.contains("same key"),
+        "{text}"
+    );
+    assert_eq!(read("key,a\nx,1\n", &["b"], 8).0, ErrorClass::Data);
+    assert_eq!(read("key,a\nx,1\n", &[], 8).0, ErrorClass::Usage);
+    let huge = format!("key,a\nx,{}\n", "z".repeat(70_000));
+    assert_eq!(read(&huge, &["a"], 1 << 16).0, ErrorClass::Data);
+    let (class, text) = read("key,a\nx,\u{1b}[2J\n", &["a"], 8);
+    assert_eq!(class, ErrorClass::Data);
+    assert!(
+        text.contains("row 1") && text.contains("control character"),
+        "{text}"
+    );
+    // A row without a key has nothing to hand over, however long.
+    let options = SourceOptions::default();
+    let source = open(&place, "u.csv", b"key,a\n,long text\nx,1\n", &options);
+    let labels = read_labels(
+        &source,
+        &spec("key"),
+        &keys(&source, "key"),
+        &names(&["a"]),
+        4,
+    )
+    .unwrap();
+    assert_eq!(labels[..], [2, 0, b'1', 0]);
+}
+
+/// The peer chooses the names; those of the result differ all the same.
+#[test]
+fn every_column_has_a_name_of_its_own() {
+    let place = TempDir::new().unwrap();
+    let plain = SourceOptions::default();
+    let theirs = open(&place, "theirs.csv", b"key,a,a_\nx,1,2\n", &plain);
+    let ours = open(&place, "ours.csv", b"key,peer_a\r\nx,0\r", &plain);
+    let expected = "key,peer_a,peer_a_,peer_a__\r\nx,0,1,2\r";
+    assert_eq!(joined(&ours, &theirs, &names(&["a", "a_"])), expected);
+}
+
+/// Wide columns of a large batch come in several batches.
+#[test]
+fn a_batch_of_wide_columns_is_cut() {
+    use std::sync::Arc;
+
+    use arrow_array::{RecordBatch, StringArray};
+
+    const WIDE: usize = 4096;
+    let key: StringArray = (0..5000).map(|i| Some(i.to_string())).collect();
+    let batch = RecordBatch::try_from_iter([("key", Arc::new(key) as _)]).unwrap();
+    let options = SourceOptions::default();
+    let ours = Source::from_batches("frame", batch.schema(), vec![batch], &options).unwrap();
+    let (own, columns) = (keys(&ours, "key"), names(&["c"]));
+    let mut labels = vec![0; 5000 * WIDE];
+    labels[4999 * WIDE..][..3].copy_from_slice(&[2, 0, b'z']);
+    let rows = own.rows_of(&[true; 5000]);
+    let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own, &labels, WIDE)));
+    let (_, batches) = select_rows(&ours, matched).unwrap();
+    let sizes: Vec<usize> = batches.iter().map(RecordBatch::num_rows).collect();
+    assert_eq!(sizes, [4096, 904]);
+    let last = batches[1]
+        .column(1)
+        .as_any()
+        .downcast_ref::<StringArray>()
+        .unwrap();
+    assert_eq!(last.iter().flatten().collect::<Vec<_>>(), ["z"]);
+}
+
+#[test]
+fn labels_that_are_none_are_counted_and_null() {
+    let place = TempDir::new().unwrap();
+    let ours = open(
+        &place,
+        "ours.csv",
+        b"key\na\nb\n",
+        &SourceOptions::default(),
+    );
+    let own = keys(&ours, "key");
+    let columns = names(&["c"]);
+    let labels = [0xff, 0xff, 1, 3, 0, b'x', b'y', 0];
+    let mut rows = RowSet::none(2);
+    (0..2).for_each(|row| rows.insert(row));
+    for (labels, unreadable, expected) in [
+        (&labels[..], Some(1), "key,peer_c\na,\nb,\n"),
+        (
+            &[2, 0, b'q', 0, 3, 0, b'x', b'y'],
+            None,
+            "key,peer_c\na,q\nb,xy\n",
+        ),
+    ] {
+        let labels = match unreadable {
+            Some(_) => [&labels[..4], &[0; 4]].concat(),
+            None => labels.to_vec(),
+        };
+        let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own, &labels, 4)));
+        assert_eq!(matched.unreadable(), unreadable);
+        let mut out = Vec::new();
+        write_rows_to(&ours, matched, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,247 @@
+//! Which rows a result has: those that match, the others, or all with a column that says which match.
+
+mod common;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RunArray, StringArray};
+use arrow_schema::DataType;
+use common::*;
+use vesica_tables::*;
+
+fn options(rows: Rows) -> SourceOptions {
+    SourceOptions {
+        rows,
+        ..SourceOptions::default()
+    }
+}
+
+/// What a result has of the table if the rows with `n` divisible by three match.
+fn result(name: &str, bytes: &[u8], rows: Rows) -> Vec<u8> {
+    let source = Source::from_bytes(name, bytes.to_vec(), options(rows)).unwrap();
+    let keys = read_keys(&source, &key("n")).unwrap();
+    let matched = keys.rows_of(&keys.matched((0..keys.digests().len()).step_by(3)).unwrap());
+    let mut out = Vec::new();
+    write_rows_to(&source, &matched, &mut out).unwrap();
+    out
+}
+
+/// The batches of a table in Arrow or Parquet as one.
+fn whole(name: &str, bytes: Vec<u8>, rows: u64) -> RecordBatch {
+    let mut all = RowSet::none(rows);
+    (0..rows).for_each(|row| all.insert(row));
+    let (schema, batches) = select_rows(&source(name, bytes), &all).unwrap();
+    arrow_select::concat::concat_batches(&schema, &batches).unwrap()
+}
+
+#[test]
+fn every_format_has_the_rows_that_are_asked_for() {
+    let numbers = 0..20i64;
+    let names: Vec<String> = numbers.clone().map(|n| format!("näme {n}")).collect();
+    let strings = StringArray::from(names.iter().map(String::as_str).collect::<Vec<_>>());
+    let runs: RunArray<arrow_array::types::Int32Type> = strings.iter().collect();
+    let columns: [(&str, ArrayRef); 3] = [
+        ("n", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
+        ("name", Arc::new(strings)),
+        ("runs", Arc::new(runs)),
+    ];
+    let batch = batch(&columns);
+    for (rows, expected) in [
+        (
+            Rows::Matching,
+            numbers.clone().filter(|n| n % 3 == 0).collect::<Vec<_>>(),
+        ),
+        (Rows::Rest, numbers.clone().filter(|n| n % 3 != 0).collect()),
+        (Rows::All, numbers.clone().collect()),
+    ] {
+        let plain = batch.project(&[0, 1]).unwrap();
+        for (name, bytes) in [
+            ("t.parquet", parquet(&plain)),
+            ("t.arrow", arrow_file(&batch)),
+            ("t.arrows", arrow_stream(&batch)),
+        ] {
+            let found = whole(name, result(name, &bytes, rows), expected.len() as u64);
+            let column = found
+                .column_by_name("n")
+                .unwrap()
+                .as_primitive::<Int64Type>();
+            assert_eq!(column.values(), &expected[..], "{name} {rows:?}");
+            let names = found.column_by_name("name").unwrap().as_string::<i32>();
+            assert_eq!(names.value(1), format!("näme {}", expected[1]), "{name}");
+            let marks = found.column_by_name(Rows::IN_BOTH).map(|marks| {
+                let marks = marks.as_boolean();
+                assert_eq!(marks.null_count(), 0);
+                marks.values().iter().collect::<Vec<_>>()
+            });
+            let all = expected.iter().map(|n| n % 3 == 0).collect();
+            assert_eq!(marks, (rows == Rows::All).then_some(all), "{name} {rows:?}");
+        }
+        let mark = |n: &i64, form: &dyn Fn(bool) -> String| match rows {
+            Rows::All => form(n % 3 == 0),
+            _ => String::new(),
+        };
+        let csv: String = numbers
+            .clone()
+            .map(|n| format!("{n},\"a\r\n{n}\"\r\n"))
+            .collect();
+        let found = result("t.csv", format!("n,x\r\n{csv}").as_bytes(), rows);
+        let lines = expected
+            .iter()
+            .map(|n| format!("{n},\"a\r\n{n}\"{}\r\n", mark(n, &|m| format!(",{m}"))));
+        let header = mark(&0, &|_| ",in_both".into());
+        let lines: String = lines.collect();
+        assert_eq!(
+            String::from_utf8(found).unwrap(),
+            format!("n,x{header}\r\n{lines}")
+        );
+        let json: String = numbers
+            .clone()
+            .map(|n| format!(" {{\"n\":{n}, \"x\":{{}}}} \n"))
+            .collect();
+        let found = result("t.jsonl", json.as_bytes(), rows);
+        let lines = expected.iter().map(|n| {
+            format!(
+                " {{\"n\":{n}, \"x\":{{}}{}}} \n",
+                mark(n, &|m| format!(",\"in_both\":{m}"))
+            )
+        });
+        assert_eq!(String::from_utf8(found).unwrap(), lines.collect::<String>());
+    }
+}
+
+#[test]
+fn text_keeps_its_form() {
+    for (name, text, expected) in [
+        ("t.csv", "n;x\n1;a\n2;b", "n;x;in_both\n1;a;true\n2;b;false"),
+        (
+            "t.csv",
+            "\u{feff}n\n\n1\n\n2\n",
+            "\u{feff}n,in_both\n1,true\n2,false\n",
+        ),
+        (
+            "t.tsv",
+            "n\tx\r\n1\t\r\n2\tb",
+            "n\tx\tin_both\r\n1\t\ttrue\r\n2\tb\tfalse",
+        ),
+        (
+            "t.jsonl",
+            "{\"n\":1}\r\n{ }\r\n\r\n{\"n\":\"}\"}",
+            "{\"n\":1,\"in_both\":true}\r\n{ \"in_both\":false}\r\n{\"n\":\"}\",\"in_both\":false}",
+        ),
+    ] {
+        let found = result(name, text.as_bytes(), Rows::All);
+        assert_eq!(String::from_utf8(found).unwrap(), expected);
+    }
+    let headerless = SourceOptions {
+        csv: CsvOptions {
+            header: false,
+            ..CsvOptions::default()
+        },
+        ..options(Rows::All)
+    };
+    let source = Source::from_bytes("t.csv", b"5,x\n6,y\n".to_vec(), headerless).unwrap();
+    let keys = read_keys(&source, &key("1")).unwrap();
+    let mut out = Vec::new();
+    write_rows_to(&source, &keys.rows_of(&[false, true]), &mut out).unwrap();
+    assert_eq!(out, b"5,x,false\n6,y,true\n");
+}
+
+/// Files of other programs, with schemas and metadata of their own.
+#[test]
+fn files_of_other_programs_keep_their_types() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/tables");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let bytes = std::fs::read(&path).unwrap();
+        let Ok(plain) = Source::from_bytes(&name, bytes.clone(), options(Rows::Matching)) else {
+            continue;
+        };
+        let full = |rows| {
+            let mut all = RowSet::none(rows);
+            (0..rows).for_each(|row| all.insert(row));
+            select_rows(&plain, &all).ok().map(|found| (all, found.0))
+        };
+        let Some((all, schema)) = (1..100).find_map(full) else {
+            continue;
+        };
+        let marked = Source::from_bytes(&name, bytes, options(Rows::All)).unwrap();
+        let mut out = Vec::new();
+        write_rows_to(&marked, &all, &mut out).unwrap();
+        let found = whole(&name, out, all.rows());
+        let found = found.schema_ref();
+        let (last, first) = found.fields().split_last().unwrap();
+        assert_eq!(
+            (last.name().as_str(), last.data_type()),
+            ("in_both", &DataType::Boolean)
+        );
+        assert_eq!(first, &schema.fields()[..], "{name}");
+        seen += 1;
+    }
+    assert!(seen > 1, "{seen} tables");
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_before_the_run() {
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = batch(&[("n", number.clone()), ("in_both", number)]);
+    let taken = |name: &str, bytes: &[u8]| {
+        let read = |rows| {
+            let source = Source::from_bytes(name, bytes.to_vec(), options(rows)).unwrap();
+            read_keys(&source, &key("n"))
+        };
+        assert!(read(Rows::Rest).is_ok(), "{name}");
+        let error = read(Rows::All).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::NameTaken),
+            "{name}: {error}"
+        );
+        assert!(error.hint().unwrap().contains("--rows"));
+        error
+    };
+    taken("t.csv", b"n,in_both\n1,2\n");
+    taken("t.parquet", &parquet(&batch));
+    taken("t.arrow", &arrow_file(&batch));
+    let error = taken("t.jsonl", b"{\"n\":1}\n{\"n\":2,\"in\\u005fboth\":null}\n");
+    assert_eq!(error.place().line, Some(2));
+    // A field of an object is no column.
+    let nested = b"{\"n\":1,\"x\":{\"in_both\":1}}\n".to_vec();
+    let source = Source::from_bytes("t.jsonl", nested, options(Rows::All)).unwrap();
+    assert!(read_keys(&source, &key("n")).is_ok());
+}
+
+#[test]
+fn a_delimiter_in_the_added_column_is_refused() {
+    for (delimiter, quote) in [(b'_', b'"'), (b'u', b'"'), (b',', b'f')] {
+        let options = SourceOptions {
+            delimiter: Some(delimiter),
+            csv: CsvOptions {
+                quote: Some(quote),
+                ..CsvOptions::default()
+            },
+            ..options(Rows::All)
+        };
+        let text = format!("n{0}x\n1{0}2\n", char::from(delimiter));
+        let source = Source::from_bytes("t.csv", text.into_bytes(), options).unwrap();
+        let error = read_keys(&source, &key("n")).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    }
+}
+
+#[test]
+fn words() {
+    for (word, rows) in [
+        ("matching", Rows::Matching),
+        ("rest", Rows::Rest),
+        ("all", Rows::All),
+    ] {
+        assert_eq!(word.parse::<Rows>().unwrap(), rows);
+    }
+    assert_eq!(
+        "both".parse::<Rows>().unwrap_err().class(),
+        ErrorClass::Usage
+    );
+}

@@ -1,0 +1,47 @@
+"""Debian's packages, unpacked in a folder: nothing is installed, and no root is needed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from stages import run
+
+
+def unpack(
+    packages: Sequence[str],
+    work: Path,
+    architectures: Sequence[str] = (),
+    wanted: Callable[[Path], bool] = lambda archive: True,
+) -> int:
+    """Downloads packages with what they need, and unpacks those `wanted` into `work/root`, unless that has been done."""
+    done, root = work / "packages", work / "root"
+    names = "\n".join(packages) + "\n"
+    if done.exists() and done.read_text() == names:
+        return 0
+    shutil.rmtree(work / "apt", ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
+    for folder in ("apt/lists/partial", "apt/archives/partial", "root"):
+        (work / folder).mkdir(parents=True)
+    # Lists and archives of our own; the machine's packages count as there already.
+    options = {
+        "Dir::State::Lists": work / "apt/lists",
+        "Dir::Cache": work / "apt",
+        "APT::Sandbox::User": "",
+        "Debug::NoLocking": "1",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
+    }
+    if architectures:
+        options["APT::Architectures"] = ",".join(architectures)
+    apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
+    install = [*apt, "install", "--yes", "--download-only", "--no-install-recommends", *packages]
+    for command in ([*apt, "update"], install):
+        if code := run(command):
+            return code
+    for archive in sorted((work / "apt/archives").glob("*.deb")):
+        if wanted(archive) and (code := run(["dpkg-deb", "--extract", archive, root])):
+            return code
+    shutil.rmtree(work / "apt")
+    done.write_text(names)
+    return 0
