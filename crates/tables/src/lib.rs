@@ -72,6 +72,7 @@ mod formats;
 mod guard;
 mod handed;
 mod import;
+mod items;
 mod key;
 mod keys;
 mod labels;

@@ -4,10 +4,10 @@
 //! without a quote, which is nearly all of them, are split directly; the others go through csv-core. Blank
 //! lines are skipped. The bytes of each record are kept, so that the second pass can copy them unchanged.
 
-use std::io::Read;
+use std::io::{Empty, Read};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, Result};
@@ -39,6 +39,32 @@ struct Record {
     ends: Vec<usize>,
 }
 
+/// Bytes of a [`Piece`], as far as they come to the end of a record.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+
+/// Whole records of a text, some [`PIECE_BYTES`], which can be read apart from the rest.
+#[derive(Default)]
+pub(crate) struct Piece {
+    bytes: Vec<u8>,
+    /// Line on which it starts.
+    line: u64,
+}
+
+impl Piece {
+    /// Its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its records.
+    pub(crate) fn records(&self, dialect: Dialect) -> Records<Empty> {
+        Records {
+            next_line: self.line,
+            ..Records::of(Buffer::of(self.bytes.clone()), dialect)
+        }
+    }
+}
+
 impl<R: Read> Records<R> {
     /// Line on which the present record starts.
     pub(crate) fn line(&self) -> u64 {
@@ -51,6 +77,10 @@ impl<R: Read> Records<R> {
     }
 
     pub(crate) fn new(input: R, dialect: Dialect) -> Self {
+        Records::of(Buffer::new(input), dialect)
+    }
+
+    fn of(buffer: Buffer<R>, dialect: Dialect) -> Self {
         let CsvOptions { quote, escape, .. } = dialect.csv;
         let mut core = ReaderBuilder::new()
             .delimiter(dialect.delimiter)
@@ -63,7 +93,7 @@ impl<R: Read> Records<R> {
         // the first of the file, so that one goes to waste.
         core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
         Records {
-            buffer: Buffer::new(input),
+            buffer,
             dialect,
             core,
             next_line: 1,
@@ -110,6 +140,45 @@ impl<R: Read> Records<R> {
                 return Ok(true);
             }
         }
+    }
+
+    /// The present record.
+    pub(crate) fn present(&self) -> Piece {
+        Piece {
+            bytes: self.raw().to_vec(),
+            line: self.line(),
+        }
+    }
+
+    /// Cuts off the next piece; an empty one is the end. After an error, the piece has what comes before it.
+    ///
+    /// Lines without a quote are records, so that only the others are looked at any closer.
+    pub(crate) fn cut(&mut self, piece: &mut Piece) -> Result<()> {
+        piece.line = self.next_line;
+        while piece.bytes.len() < PIECE_BYTES {
+            let line = self.next_line;
+            let Some(first) = self.buffer.line().map_err(|e| e.at_line(line))? else {
+                break;
+            };
+            let pending = self.buffer.pending();
+            let most = first.end.max(PIECE_BYTES - piece.bytes.len());
+            let pending = &pending[..most.min(pending.len())];
+            let quote = self.dialect.csv.quote.and_then(|q| memchr(q, pending));
+            if quote.is_some_and(|quote| quote < first.end) {
+                self.record.line = line;
+                self.quoted()?;
+                piece.bytes.extend_from_slice(self.raw());
+                continue;
+            }
+            let plain = &pending[..quote.unwrap_or(pending.len())];
+            // The last line of a text may have no end.
+            let lines = memrchr(b'\n', plain).map_or(first.end, |end| end + 1);
+            let plain = &plain[..lines];
+            self.next_line += memchr_iter(b'\n', plain).count() as u64;
+            piece.bytes.extend_from_slice(plain);
+            self.buffer.consume(lines);
+        }
+        Ok(())
     }
 
     /// Reads a record that has a quote on its first line.

@@ -2,7 +2,8 @@
 
 use crate::columns::Columns;
 use crate::error::Result;
-use crate::value::Row;
+use crate::keys::RowValue;
+use crate::value::{Item, Row};
 
 /// Where a row is, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,15 @@ pub(crate) struct At {
 
 /// Takes the rows of a table one after another.
 pub(crate) trait Sink {
+    /// Whether the items of rows are all that it makes of them, and it may be given these instead.
+    const ITEMS_SUFFICE: bool = false;
+
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()>;
+
+    /// Takes the item and the value of the next row, where these suffice.
+    fn item(&mut self, _: Item, _: RowValue) -> Result<()> {
+        unreachable!("rows are wanted")
+    }
 }
 
 /// What the pass saw of the files besides the values of their rows.

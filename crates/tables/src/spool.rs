@@ -9,13 +9,13 @@
 //! loaded, and its records are read again where the rows matter.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::path::Path;
 
 use blake3::Hasher;
 
 use crate::bucket::{Bucket, Distinct, MIN_GATHERED};
 use crate::error::{Error, ErrorKind, Result};
+use crate::items::RowItems;
 use crate::key::KeySpec;
 use crate::keys::{Collector, Counts, Keys, RowValue};
 use crate::number::ValueColumn;
@@ -24,7 +24,7 @@ use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::streams::Streams;
-use crate::value::{Canonical, Item, Row};
+use crate::value::{Item, Row};
 use crate::wanted::Wanted;
 
 /// Streams of the first pass, by the first byte of digests.
@@ -181,13 +181,12 @@ pub fn read_keys_within(
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
+    let wanted = Wanted::new(key, value, source.rows().added());
     let mut sink = KeySink {
-        wanted: Wanted::new(key, value, source.rows().added()),
-        canonical: Canonical::new(key),
-        values: VecDeque::new(),
+        rows: RowItems::new(wanted),
         store: StoreBuilder::new(memory, directory, value),
     };
-    let facts = scan(source, sink.wanted, &mut sink)?;
+    let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
     rest.map_err(|e| source.locate(e, &facts.ends))
 }
@@ -204,45 +203,29 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
 }
 
 struct KeySink<'a> {
-    wanted: Wanted<'a>,
-    canonical: Canonical<'a>,
-    /// Values of the rows that are pending in `canonical`, if there is a value column.
-    values: VecDeque<RowValue>,
+    rows: RowItems<'a>,
     store: StoreBuilder<'a>,
 }
 
 impl KeySink<'_> {
     fn drain(&mut self) -> Result<()> {
-        let KeySink {
-            canonical,
-            values,
-            store,
-            ..
-        } = self;
-        canonical.drain(|item| store.add(item, values.pop_front().unwrap_or_default()))
+        let KeySink { rows, store } = self;
+        rows.drain(|item, value| store.add(item, value))
     }
 }
 
 impl Sink for KeySink<'_> {
+    const ITEMS_SUFFICE: bool = true;
+
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let in_place = |e: Error| e.at_row(at.row, at.line);
-        let mut has_key = true;
-        let full = self
-            .canonical
-            .add(row, |_, _, verdict| has_key &= verdict.is_valid())
-            .map_err(in_place)?;
-        if let Some(column) = self.wanted.value {
-            // The value of a row without a key is not looked at: the row never matches.
-            let units = match has_key {
-                true => column.units(row.value(self.wanted.value_index())),
-                false => Ok(0),
-            };
-            self.values.push_back(RowValue {
-                units: units.map_err(in_place)?,
-                line: at.line,
-            });
+        match self.rows.add(at, row)? {
+            true => self.drain(),
+            false => Ok(()),
         }
-        if full { self.drain() } else { Ok(()) }
+    }
+
+    fn item(&mut self, item: Item, value: RowValue) -> Result<()> {
+        self.store.add(item, value)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Text input in pieces: a buffer that hands out whole lines or records, and never more memory
 //! than the longest of them.
 
-use std::io::{ErrorKind as IoKind, Read};
+use std::io::{Empty, ErrorKind as IoKind, Read};
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +19,19 @@ pub(crate) struct Buffer<R> {
     start: usize,
     end: usize,
     at_end: bool,
+}
+
+impl Buffer<Empty> {
+    /// A text that is in memory.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Buffer {
+            input: std::io::empty(),
+            start: 0,
+            end: bytes.len(),
+            at_end: true,
+            bytes,
+        }
+    }
 }
 
 impl<R: Read> Buffer<R> {

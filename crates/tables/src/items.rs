@@ -1,0 +1,60 @@
+//! From rows to items, with the values that belong to them.
+
+use std::collections::VecDeque;
+
+use crate::error::{Error, Result};
+use crate::keys::RowValue;
+use crate::sink::At;
+use crate::value::{Canonical, Item, Row};
+use crate::wanted::Wanted;
+
+/// Makes items of rows, some at a time.
+pub(crate) struct RowItems<'a> {
+    wanted: Wanted<'a>,
+    canonical: Canonical<'a>,
+    /// Values of the rows that are pending in `canonical`, if there is a value column.
+    values: VecDeque<RowValue>,
+}
+
+impl<'a> RowItems<'a> {
+    pub(crate) fn new(wanted: Wanted<'a>) -> Self {
+        RowItems {
+            wanted,
+            canonical: Canonical::new(wanted.key),
+            values: VecDeque::new(),
+        }
+    }
+
+    /// Adds a row, and tells whether it is time to [`RowItems::drain`].
+    pub(crate) fn add<R: Row>(&mut self, at: At, row: &R) -> Result<bool> {
+        let in_place = |e: Error| e.at_row(at.row, at.line);
+        let mut has_key = true;
+        let full = self
+            .canonical
+            .add(row, |_, _, verdict| has_key &= verdict.is_valid())
+            .map_err(in_place)?;
+        if let Some(column) = self.wanted.value {
+            // The value of a row without a key is not looked at: the row never matches.
+            let units = match has_key {
+                true => column.units(row.value(self.wanted.value_index())),
+                false => Ok(0),
+            };
+            self.values.push_back(RowValue {
+                units: units.map_err(in_place)?,
+                line: at.line,
+            });
+        }
+        Ok(full)
+    }
+
+    /// Passes on what came of all rows since the last call, in order.
+    pub(crate) fn drain(
+        &mut self,
+        mut take: impl FnMut(Item, RowValue) -> Result<()>,
+    ) -> Result<()> {
+        let RowItems {
+            canonical, values, ..
+        } = self;
+        canonical.drain(|item| take(item, values.pop_front().unwrap_or_default()))
+    }
+}

@@ -1,0 +1,95 @@
+//! A text that several threads read is read as by one.
+
+mod common;
+
+use std::path::Path;
+
+use common::*;
+use proptest::prelude::*;
+use vesica_tables::*;
+
+/// Rows that end in the wrong place if a text is cut where it must not be, or that are wrong.
+const ROWS: [&str; 10] = [
+    "#,plain,1\n",
+    "#,crlf,-2\r\n",
+    "\"#\",\"quoted, with a\nline feed and a \"\" quote\",3\n",
+    "#,\"two\r\n\r\n#,lines\",4\r\n",
+    "x#,a quote\" in the middle,5\n",
+    "\n",
+    "\r\n",
+    "same,a key of many,6\n",
+    ",no key,7\n",
+    "#,long ..............................................................................,8\n",
+];
+
+/// What cannot be read, or not as a row of this table.
+const WRONG: [&str; 4] = [
+    "too,few\n",
+    "\u{e9}#,\"never closed,1\n",
+    "n,no number,x\n",
+    "m,too large,5000000000\n",
+];
+
+/// What a pass with so many threads finds, or its error.
+fn read(
+    source: &Source,
+    column: Option<&ValueColumn>,
+    threads: usize,
+) -> std::result::Result<Keys, String> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
+    let read = || read_keys_within(source, &key("1"), column, u64::MAX, Path::new(""));
+    match pool.install(read) {
+        Ok(KeyStore::Memory(keys)) => Ok(keys),
+        Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn pieces_are_the_whole(
+        pattern in prop::collection::vec(0..ROWS.len(), 1..12),
+        rows in 1usize..12_000,
+        wrong in prop::option::of((any::<prop::sample::Index>(), 0..WRONG.len())),
+        (header, values, unended) in any::<(bool, bool, bool)>(),
+    ) {
+        let wrong = wrong.map(|(at, which)| (at.index(rows), which));
+        let mut text = String::from("1,2,3\n");
+        for row in 0..rows {
+            let kind = ROWS[pattern[row * row % pattern.len()]];
+            text.push_str(&kind.replace('#', &row.to_string()));
+            if let Some((at, which)) = wrong && at == row {
+                text.push_str(WRONG[which]);
+            }
+        }
+        if unended {
+            text.pop();
+        }
+        let column = ValueColumn {
+            name: "3".into(),
+            scale: 0,
+            bound: 1 << 31,
+            sums_repeated: true,
+        };
+        let column = values.then_some(&column);
+        let options = SourceOptions {
+            delimiter: Some(b','),
+            csv: CsvOptions { header, ..CsvOptions::default() },
+            ..SourceOptions::default()
+        };
+        let source = Source::from_bytes("t.csv", text.into_bytes(), options).unwrap();
+        match (read(&source, column, 1), read(&source, column, 3)) {
+            (Ok(one), Ok(three)) => {
+                prop_assert_eq!(one.digests(), three.digests());
+                prop_assert_eq!(one.row_items(), three.row_items());
+                prop_assert_eq!(one.values(), three.values());
+                prop_assert_eq!(one.counts(), three.counts());
+            }
+            (one, three) => prop_assert_eq!(one.err(), three.err()),
+        }
+    }
+}
