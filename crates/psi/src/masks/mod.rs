@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`MASKS`] | all masks, ascending, as many per frame as [`Exchange`] computes; a frame begins with a full mask, so that each can be read without the others |
 //! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
-//! | [`LABELS`] | only if the sender hands over labels, before the matches are told: see [`labels`] |
+//! | [`LABELS`] | only if the sender hands over labels, before the matches are told: the encrypted label of each mask, in the order of the masks |
 //! | [`NAMES`] | instead of positions, where the sender has several masks per item: the number of matches as before; then the tags ("names") of the items, coded like masks |
 //!
 //! Where the sender has several masks per item, one for each bin in which the receiver may have put it, all
