@@ -212,6 +212,22 @@ impl Table {
         }
     }
 
+    /// The files that a query is about, and what they are.
+    pub(crate) fn database_files(&self) -> Vec<(&'static str, PathBuf)> {
+        let uri = self.database.as_deref().map(str::trim);
+        let path = uri.and_then(|uri| {
+            let path = uri
+                .strip_prefix("sqlite:")
+                .or_else(|| uri.strip_prefix("file:"))?;
+            let path = path.strip_prefix("//").unwrap_or(path);
+            Some(path.split_once('?').map_or(path, |(path, _)| path).into())
+        });
+        let database = path.map(|path| ("the database", path));
+        let address = self.database_file.clone();
+        let address = address.map(|path| ("the database's address", path));
+        database.into_iter().chain(address).collect()
+    }
+
     fn query(&self) -> Result<Option<Query>, Failure> {
         let Some(sql) = &self.query else {
             return Ok(None);
@@ -618,11 +634,11 @@ pub(crate) enum Stop {
     Failed(Failure),
 }
 
-/// The commands and their options. Every option can come from the environment: `--max-peer-items` from
-/// `VESICA_MAX_PEER_ITEMS`.
-pub(crate) fn definition() -> clap::Command {
+/// The commands and their options. Every option can come from the environment, `--max-peer-items` from
+/// `VESICA_MAX_PEER_ITEMS`, unless the arguments have one that takes its place.
+pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     let from_environment = |arg: clap::Arg| match arg.get_long() {
-        Some(long) if long != "help" && long != "version" => {
+        Some(long) if long != "help" && long != "version" && !config::is_displaced(args, long) => {
             let name = config::variable(long);
             arg.env(name).hide_env(true)
         }
@@ -639,8 +655,11 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
     if config::is(&args, "log-format", "json") {
         log::set(LogFormat::Json);
     }
-    let definition = definition();
+    let definition = definition(&args);
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
+    if config::is(&args, "log-format", "json") {
+        log::set(LogFormat::Json);
+    }
     let matches = definition.try_get_matches_from(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
@@ -711,6 +730,6 @@ fn usage_failure(error: &clap::Error) -> Failure {
 mod tests {
     #[test]
     fn the_definition_is_sound() {
-        super::definition().debug_assert();
+        super::definition(&[]).debug_assert();
     }
 }

@@ -20,8 +20,23 @@ pub(crate) fn variable(option: &str) -> String {
     format!("VESICA_{}", option.to_uppercase().replace('-', "_"))
 }
 
+/// Options that say more about a query.
+const OF_A_QUERY: [&str; 3] = ["database", "database-file", "driver"];
+
+/// Whether an option that is not typed makes way for one that is and takes its place.
+pub(crate) fn is_displaced(args: &[OsString], option: &str) -> bool {
+    let is_typed = |name: &str| typed(args, name).is_some();
+    let pairs = ALTERNATIVES.iter().filter(|pair| pair.contains(&option));
+    !is_typed(option) && pairs.flatten().any(|name| is_typed(name))
+}
+
 /// The value of an option as it is typed, or else in the environment.
 pub(crate) fn given(args: &[OsString], option: &str) -> Option<OsString> {
+    typed(args, option).or_else(|| std::env::var_os(variable(option)))
+}
+
+/// The value of an option as it is typed.
+fn typed(args: &[OsString], option: &str) -> Option<OsString> {
     let name = format!("--{option}");
     let mut words = args.iter().take_while(|word| *word != "--");
     while let Some(word) = words.next() {
@@ -33,7 +48,7 @@ pub(crate) fn given(args: &[OsString], option: &str) -> Option<OsString> {
             return Some(String::from_utf8_lossy(value).into_owned().into());
         }
     }
-    std::env::var_os(variable(option))
+    None
 }
 
 /// The arguments, and those in the file that they name. What is typed counts more than the environment, and that more
@@ -70,7 +85,11 @@ pub(crate) fn with_file(
         };
         let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
         let mut names = alternatives.flatten().copied().chain([&**name]);
-        if names.any(|name| given(&args, name).is_some()) {
+        // A query that makes way takes with it what is said about it.
+        let has_no_query = given(&args, "input").is_some() && given(&args, "query").is_none();
+        if has_no_query && OF_A_QUERY.contains(&&**name)
+            || names.any(|name| given(&args, name).is_some())
+        {
             continue;
         }
         let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
@@ -145,8 +164,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_typed_displaces_its_alternatives() {
+        let args = words("vesica receive --connect h:1 --database sqlite:x");
+        assert!(is_displaced(&args, "listen") && is_displaced(&args, "database-file"));
+        for name in ["connect", "database", "input", "query", "key"] {
+            assert!(!is_displaced(&args, name), "{name}");
+        }
+    }
+
+    #[test]
     fn commands_are_found_behind_options_of_all() {
-        let commands = crate::args::definition();
+        let commands = crate::args::definition(&[]);
         for (text, name, at) in [
             ("vesica receive --input send", "receive", 2),
             ("vesica --config f --log-format=json send", "send", 5),

@@ -125,6 +125,11 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
             ));
         }
         not_among_inputs(output, table)?;
+        let read = table.database_files();
+        if let Some((what, _)) = read.iter().find(|(_, path)| same_file(path, output)) {
+            let line = format!("the output and {what} are the same file");
+            return Err(Failure::usage(line));
+        }
     }
     let key = table.key()?;
     let signals = Signals::install()?;

@@ -11,7 +11,7 @@ pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(
         options.shell,
-        &mut args::definition(),
+        &mut args::definition(&[]),
         "vesica",
         &mut script,
     );
@@ -19,7 +19,7 @@ pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
 }
 
 pub(crate) fn man(options: &Man) -> Result<(), Failure> {
-    let mut vesica = args::definition();
+    let mut vesica = args::definition(&[]);
     vesica.build();
     let command = match &options.command {
         None => Some(&vesica),

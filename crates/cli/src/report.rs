@@ -71,7 +71,11 @@ impl<'a> Record<'a> {
                 let inputs = table.input.iter().map(|input| ("the input", &**input));
                 let identity = [("the identity", &*link.identity)];
                 let mut others = identity.into_iter().chain(outputs).chain(inputs);
-                if let Some((what, _)) = others.find(|(_, other)| same_file(path, other)) {
+                let other = others.find(|(_, other)| same_file(path, other));
+                let read = table.database_files();
+                let mut read = read.iter().map(|(what, path)| (*what, &**path));
+                let other = other.or_else(|| read.find(|(_, other)| same_file(path, other)));
+                if let Some((what, _)) = other {
                     let line = format!("the report and {what} are the same file");
                     return Err(Failure::usage(line));
                 }
@@ -79,7 +83,9 @@ impl<'a> Record<'a> {
                 let unwritable = |e| unwritable(path, &e);
                 let file = WholeFile::create(path).map_err(unwritable)?;
                 if path.is_file() {
-                    std::fs::remove_file(path).map_err(unwritable)?;
+                    // A link stays, as it does when the report is put in its place.
+                    let there = path.canonicalize().map_err(unwritable)?;
+                    std::fs::remove_file(there).map_err(unwritable)?;
                 }
                 Place::File(path, file)
             }

@@ -84,8 +84,11 @@ impl Query {
                 .new_database_with_opts([(OptionDatabase::Uri, uri)])
                 .and_then(|database| database.new_connection())
                 .map_err(|e| self.not_connected(&e))?;
-            let statement = connection.new_statement().map_err(|e| refused(&e))?;
-            let stream = Stream::new(statement, &self.sql).map_err(|e| refused(&e))?;
+            let mut statement = connection
+                .new_statement()
+                .map_err(|e| self.refused(&e, false))?;
+            prepare(&mut statement, &self.sql).map_err(|e| self.refused(&e, false))?;
+            let stream = Stream::new(statement).map_err(|e| self.refused(&e, true))?;
             Part::from_answer(NAME, stream, options)
         };
         let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
@@ -120,35 +123,44 @@ impl Query {
     /// Why there is no connection. Drivers quote the URI where they do not understand it, so that their words are
     /// passed on without the passwords in it, or not at all where it is not clear what those are.
     fn not_connected(&self, e: &AdbcError) -> Error {
-        let words = one_line(&e.message);
-        match secrets(&self.uri) {
-            Some(secrets) => {
-                let secrets = secrets.iter().filter(|secret| !secret.is_empty());
-                let words = secrets.fold(words, |words, secret| words.replace(&**secret, "…"));
-                failed(of_status(e.status), &words)
+        failed(of_status(e.status), &self.without_passwords(&e.message))
+    }
+
+    /// A driver's words in one line, without the passwords in the URI; others instead if it is not clear what those are.
+    fn without_passwords(&self, words: &str) -> String {
+        let Some(secrets) = secrets(&self.uri) else {
+            return "the driver's words may have a password in them".into();
+        };
+        let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+        one_line(&secrets.fold(words.to_owned(), |words, secret| {
+            words.replace(&**secret, "…")
+        }))
+    }
+
+    /// Why the database does not answer. What it says of the query is passed on; what it says of its data would quote
+    /// them. `executes` says that it has begun to look at them.
+    fn refused(&self, e: &AdbcError, executes: bool) -> Error {
+        let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
+        let state = state.trim_matches('\0');
+        // Connections, authorisations, catalogues, resources and the operator's interventions.
+        let classes = ["08", "0A", "28", "3D", "3F", "42", "53", "57"];
+        let is_about_query = match state {
+            "" => !executes,
+            // A name that may be made of a value, as by a cast to a table's name.
+            "42P01" | "42883" | "42704" => {
+                let mut quoted = e.message.split('"').skip(1).step_by(2);
+                quoted.all(|name| self.sql.contains(name))
             }
-            None => failed(
-                of_status(e.status),
-                "the driver's words may have a password in them",
+            state => classes.iter().any(|class| state.starts_with(class)),
+        };
+        match is_about_query {
+            true => failed(of_status(e.status), &self.without_passwords(&e.message)),
+            false => failed(
+                "failed, maybe over a value of the data",
+                &format!("SQLSTATE {state:?}"),
             ),
         }
     }
-}
-
-/// Why the database does not answer. What it says of the query is passed on; what it says of its data quotes them.
-fn refused(e: &AdbcError) -> Error {
-    let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
-    let is_about_data = ["22", "23", "P0", "XX"]
-        .iter()
-        .any(|class| state.starts_with(class));
-    if is_about_data || e.status == Status::InvalidData {
-        let state = state.trim_matches('\0');
-        return failed(
-            "failed over a value of the data",
-            &format!("SQLSTATE {state:?}"),
-        );
-    }
-    failed(of_status(e.status), &one_line(&e.message))
 }
 
 fn failed(what: &str, words: &str) -> Error {
@@ -175,31 +187,57 @@ pub fn has_credentials(uri: &str) -> bool {
     secrets(uri).is_none_or(|secrets| !secrets.is_empty())
 }
 
-/// The passwords in a URI, as they are written and what they stand for; `None` if it is not clear what they are.
+/// Parameters of a URI that are no passwords.
+const HARMLESS: [&str; 12] = [
+    "application_name",
+    "cache",
+    "client_encoding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "immutable",
+    "mode",
+    "port",
+    "sslmode",
+    "target_session_attrs",
+    "user",
+];
+
+/// The passwords in a URI, as they are written and what they stand for; `None` if it is not clear what they are. A
+/// parameter counts as one unless it is known to be none.
 fn secrets(uri: &str) -> Option<Vec<Cow<'_, str>>> {
-    const SECRET: [&str; 5] = ["pass", "pwd", "secret", "token", "key"];
-    let is_secret = |name: &str| {
-        let name = name.to_lowercase();
-        SECRET.iter().any(|word| name.contains(word))
-    };
-    let Some((_, rest)) = uri.split_once("://") else {
-        // Words such as `host=h password=p`, with quotes of the driver's kind.
-        return (!is_secret(uri)).then(Vec::new);
-    };
+    if !uri.contains([':', '=', '@', ';', ' ']) {
+        // A path.
+        return Some(Vec::new());
+    }
+    let (scheme, rest) = uri.split_once(':')?;
+    if matches!(scheme, "sqlite" | "file") {
+        return Some(Vec::new());
+    }
+    // Words such as `host=h password=p` and `user:password@tcp(host)/db` are of the drivers' own kinds.
+    let rest = rest.strip_prefix("//")?;
     let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let mut raw = Vec::new();
     match (authority.matches('@').count(), after.contains('@')) {
+        _ if authority.contains([';', '=']) => return None,
         (0, false) => {}
-        (1, false) => {
-            let (user, _) = authority.split_once('@')?;
-            raw.extend(user.split_once(':').map(|(_, password)| password));
-        }
+        (1, false) => match authority.split_once('@')?.0.split_once(':') {
+            Some((_, password)) => raw.push(password),
+            None if matches!(scheme, "postgresql" | "postgres") => {}
+            // Some take a token here.
+            None => return None,
+        },
         _ => return None,
     }
-    for pair in after.split(['?', '&', ';', '#']) {
+    let parameters = after
+        .split_once(['?', '#'])
+        .map_or("", |(_, parameters)| parameters);
+    for pair in parameters.split(['?', '&', ';', '#']) {
         match pair.split_once('=') {
-            Some((name, value)) if is_secret(name) => raw.push(value),
-            _ => {}
+            Some((name, _)) if HARMLESS.contains(&&*name.to_lowercase()) => {}
+            Some((_, value)) => raw.push(value),
+            None if pair.is_empty() => {}
+            None => return None,
         }
     }
     let mut all = Vec::new();
@@ -245,6 +283,18 @@ fn read_only(uri: &str) -> String {
     }
 }
 
+/// Gives a statement its query, and lets the database understand that, before it looks at any data.
+fn prepare(statement: &mut impl Statement, sql: &str) -> AdbcResult<()> {
+    // SQLite's columns have no types, and the driver takes those of the first batch. Other drivers do not know this.
+    let rows = OptionStatement::Other("adbc.sqlite.query.batch_rows".into());
+    let _ = statement.set_option(rows, OptionValue::Int(65_536));
+    statement.set_sql_query(sql)?;
+    match statement.prepare() {
+        Err(e) if e.status == Status::NotImplemented => Ok(()),
+        prepared => prepared,
+    }
+}
+
 /// An answer as the bytes of an Arrow stream, made as they are read.
 struct Stream<S> {
     /// `None` at the end. Dropped before the statement.
@@ -257,11 +307,8 @@ struct Stream<S> {
 }
 
 impl<S: Statement> Stream<S> {
-    fn new(mut statement: S, sql: &str) -> AdbcResult<Stream<S>> {
-        // SQLite's columns have no types, and the driver takes those of the first batch. Other drivers do not know this.
-        let rows = OptionStatement::Other("adbc.sqlite.query.batch_rows".into());
-        let _ = statement.set_option(rows, OptionValue::Int(65_536));
-        statement.set_sql_query(sql)?;
+    /// The answer to a statement that has its query.
+    fn new(mut statement: S) -> AdbcResult<Stream<S>> {
         let answer = statement.execute()?;
         Ok(Stream {
             writer: StreamWriter::try_new(Vec::new(), &answer.schema())?,
@@ -320,7 +367,19 @@ mod tests {
             ),
             ("postgresql://ann:a:b@host", Some(&["a:b", "a:b"])),
             ("sqlite:people.db", Some(&[])),
-            ("host=h dbname=d", Some(&[])),
+            ("sqlite:passengers.db", Some(&[])),
+            ("data/tokens.db", Some(&[])),
+            ("file:/srv/tokens/a.db", Some(&[])),
+            ("postgresql://ann@host/db?sslmode=require", Some(&[])),
+            (
+                "grpc://h?auth=Bearer%20x",
+                Some(&["Bearer x", "Bearer%20x"]),
+            ),
+            ("host=h dbname=d", None),
+            ("root:s3cret@tcp(h:3306)/d", None),
+            ("jdoe:s3cret@acct/db", None),
+            ("sqlserver://h;user=sa;password=x", None),
+            ("https://t0ken@host/db", None),
             ("host=h password='a b'", None),
             ("postgresql://ann:a@b@host/db", None),
             ("postgresql://ann:a/b@host/db", None),
@@ -359,12 +418,20 @@ mod tests {
             let message = "invalid input: \"alice@example.com\"";
             let mut e = AdbcError::with_message_and_status(message, status);
             e.sqlstate = state.map(|byte| byte as _);
-            refused(&e).to_string()
+            let query = Query::new("SELECT 1", "sqlite:x.db", None).unwrap();
+            [true, false].map(|executes| query.refused(&e, executes).to_string())
         };
-        let text = said(b"22P02", Status::InvalidArguments);
-        assert!(!text.contains("alice") && text.contains("22P02"), "{text}");
-        assert!(!said(&[0; 5], Status::InvalidData).contains("alice"));
-        assert!(said(b"42P01", Status::NotFound).contains("alice"));
+        for state in [b"22P02", b"23505", b"P0001", b"XX000"] {
+            for text in said(state, Status::InvalidArguments) {
+                let state = str::from_utf8(state).unwrap();
+                assert!(!text.contains("alice") && text.contains(state), "{text}");
+            }
+        }
+        let [executing, before] = said(&[0; 5], Status::InvalidData);
+        assert!(!executing.contains("alice") && before.contains("alice"));
+        // A name that is not in the query is made of a value.
+        assert!(!said(b"42P01", Status::NotFound)[0].contains("alice"));
+        assert!(said(b"42601", Status::InvalidArguments)[0].contains("alice"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::args::{Carrier, Kernels};
+use crate::config;
 use crate::failure::{Failure, RESOURCE};
 
 /// A party's part.
@@ -139,6 +140,7 @@ impl Child {
             .and_then(|me| {
                 Command::new(me)
                     .arg("bench-party")
+                    .env_remove(config::variable("config"))
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())
                     .spawn()

@@ -308,6 +308,18 @@ fn queries_and_their_databases() {
             "check --key k --query x --database-file uri",
         )
         .expect_failure(2, "uri: other users can read it");
+    // What is typed takes the place of its alternatives in the environment and in a file.
+    let set = "export VESICA_DATABASE_FILE=none VESICA_INPUT=none.csv";
+    place
+        .run_after(set, "check --key k --query x --database sqlite:gone.db")
+        .expect_failure(2, "cannot be loaded");
+    place.write(
+        "query.toml",
+        "query = \"x\"\ndatabase = \"sqlite:x\"\ndriver = \"none\"\n",
+    );
+    place
+        .run("check --config query.toml --input table.csv --key k")
+        .expect_success();
     // What is in the environment is for runs that need it.
     place
         .run_after(

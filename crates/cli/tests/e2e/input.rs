@@ -171,6 +171,16 @@ fn no_file_is_used_for_two_things() {
             .wait()
             .expect_failure(2, "are the same file");
     }
+    let query = place.receiver(
+        &good
+            .clone()
+            .without("--input")
+            .with("--query x --database sqlite:good.csv --report good.csv --output new.csv"),
+        nowhere,
+    );
+    query
+        .wait()
+        .expect_failure(2, "the report and the database are the same file");
     place
         .sender(&good.with("--report ./sender.key"), nowhere)
         .wait()

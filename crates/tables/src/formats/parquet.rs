@@ -15,9 +15,11 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::arrow::{ProjectionMask, encode_arrow_schema};
-use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
+use parquet::basic::{
+    Compression, LogicalType, PageType, Repetition, Type as PhysicalType, ZstdLevel,
+};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{PageEncodingStats, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
@@ -65,7 +67,9 @@ fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
     let handle = part.handle()?;
     call(|| check_footer(&handle))?;
     let load = |skip| {
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(skip);
+        let options = ArrowReaderOptions::new()
+            .with_skip_arrow_metadata(skip)
+            .with_encoding_stats_as_mask(false);
         call(|| ArrowReaderMetadata::load(&handle, options))
     };
     load(false).map_err(|e| {
@@ -148,6 +152,7 @@ fn pieces(metadata: &ArrowReaderMetadata, mut rows: Selection<'_>) -> Result<Vec
     let mut pieces = Vec::new();
     for (group, found) in metadata.metadata().row_groups().iter().enumerate() {
         let mut left = usize::try_from(found.num_rows()).map_err(wrong)?;
+        let first = pieces.len();
         while left > 0 {
             let here = left.min(BATCH_ROWS);
             pieces.push(Piece {
@@ -157,8 +162,26 @@ fn pieces(metadata: &ArrowReaderMetadata, mut rows: Selection<'_>) -> Result<Vec
             });
             left -= here;
         }
+        let of_group = &mut pieces[first..];
+        if of_group.iter().any(|piece| piece.wanted) && !pages_can_be_skipped(found) {
+            of_group.iter_mut().for_each(|piece| piece.wanted = true);
+        }
     }
     Ok(pieces)
+}
+
+/// Whether the library knows how many rows a page has from what it decodes pages by. The headers of pages of version 2,
+/// and of columns with repeated values, say the number of rows once more, and nothing else checks that.
+fn pages_can_be_skipped(group: &RowGroupMetaData) -> bool {
+    group.columns().iter().all(|column| {
+        let kinds = column.page_encoding_stats();
+        let is_first_version = |kinds: &Vec<PageEncodingStats>| {
+            kinds
+                .iter()
+                .all(|kind| kind.page_type != PageType::DATA_PAGE_V2)
+        };
+        column.column_descr().max_rep_level() == 0 && kinds.is_some_and(is_first_version)
+    })
 }
 
 /// A reader of the pieces that are wanted. Of row groups and pages that have none, it reads nothing but headers.
@@ -203,9 +226,23 @@ pub(crate) fn scan<S: Sink>(
     let (roots, places) = fields::projection(&found);
     check_compression(part, &metadata, &roots)?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
-    let mut reader = reader(part, &metadata, |builder| builder.with_projection(mask))?;
-    while let Some(batch) = next(&mut reader)? {
-        catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
+    for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
+        let mut reader = reader(part, &metadata, |builder| {
+            builder
+                .with_projection(mask.clone())
+                .with_row_groups(vec![i])
+        })?;
+        let mut rows = 0;
+        while let Some(batch) = next(&mut reader)? {
+            rows += batch.num_rows() as i64;
+            catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
+        }
+        // The second pass goes by what the file says.
+        if rows != group.num_rows() {
+            return Err(Error::corrupt(
+                "a row group has not as many rows as it says",
+            ));
+        }
     }
     Ok(())
 }
