@@ -178,37 +178,69 @@ pub fn deal(
     memory: u64,
 ) -> Result<OfflineTerms, Error> {
     let dealt = deal_pair(connections, registry, memory);
-    dealt.inspect_err(|error| {
-        let why = in_words(error);
-        connections
-            .iter_mut()
-            .for_each(|connection| connection.channel.abort(&why));
+    dealt.map_err(|Failed { error, whose }| {
+        let why = in_words(&error);
+        // Neither hears of what the other one has said.
+        let other = WireError::limit(
+            Limit::Offline,
+            "the other party gave up, or sent the dealer no valid request",
+        );
+        for (i, connection) in connections.iter_mut().enumerate() {
+            let is_other = whose.is_some_and(|whose| whose != i);
+            connection
+                .channel
+                .abort(if is_other { &other } else { &why });
+        }
+        error
     })
+}
+
+/// Why nothing is dealt, and at which of the connections, if it is at one of them.
+struct Failed {
+    error: Error,
+    whose: Option<usize>,
+}
+
+impl Failed {
+    /// At one of the connections.
+    fn at<E: Into<Error>>(whose: usize) -> impl Fn(E) -> Failed {
+        move |error| Failed {
+            error: error.into(),
+            whose: Some(whose),
+        }
+    }
+}
+
+impl<E: Into<Error>> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        Failed {
+            error: error.into(),
+            whose: None,
+        }
+    }
 }
 
 fn deal_pair(
     connections: &mut [Connection; 2],
     registry: &Registry,
     memory: u64,
-) -> Result<OfflineTerms, Error> {
-    let [receiver, sender] = connections;
-    let requests = [
-        receiver.channel.recv(REQUEST, MAX_REQUEST)?,
-        sender.channel.recv(REQUEST, MAX_REQUEST)?,
-    ];
-    let [ours, theirs] = [
-        DealerRequest::decode(&requests[0])?,
-        DealerRequest::decode(&requests[1])?,
-    ];
-    for (request, role) in [(&ours, Role::Receiver), (&theirs, Role::Sender)] {
+) -> Result<OfflineTerms, Failed> {
+    let mut requests = Vec::new();
+    for (i, role) in [Role::Receiver, Role::Sender].into_iter().enumerate() {
+        let request = connections[i].channel.recv(REQUEST, MAX_REQUEST);
+        let request = request.and_then(|request| DealerRequest::decode(&request));
+        let request = request.map_err(Failed::at(i))?;
         if request.role != role {
-            return Err(differ("role", role, request.role).into());
+            return Err(Failed::at(i)(differ("role", role, request.role)));
         }
+        requests.push(request);
     }
+    let [receiver, sender] = connections;
+    let [ours, theirs] = <[DealerRequest; 2]>::try_from(requests).expect("two requests");
     ours.fits(&theirs)?;
     for (request, other) in [(&ours, &*sender), (&theirs, &*receiver)] {
         if request.peer != peer_of(other)? {
-            return Err(differ("other party", "another one", "another one").into());
+            return Err(differ("other party", peer_of(other)?, request.peer).into());
         }
     }
     let terms = ours.terms;
@@ -218,7 +250,7 @@ fn deal_pair(
             "the halves of {} are made by the two parties",
             terms.protocol
         );
-        return Err(Error::Usage(problem));
+        return Err(Error::Usage(problem).into());
     }
     let params = terms.params([0; 32])?;
     let mut bytes = 0;
@@ -249,10 +281,12 @@ fn deal_pair(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         [first, second]
     });
-    first.and(second)?;
-    for connection in connections {
-        connection.channel.send(STORED, Vec::new())?;
-        connection.channel.flush()?;
+    first.map_err(Failed::at(0))?;
+    second.map_err(Failed::at(1))?;
+    for (i, connection) in connections.iter_mut().enumerate() {
+        let sent = connection.channel.send(STORED, Vec::new());
+        let sent = sent.and_then(|()| connection.channel.flush());
+        sent.map_err(Failed::at(i))?;
     }
     Ok(terms)
 }

@@ -590,6 +590,51 @@ fn a_dealer_does_not_wait_for_ever() {
     });
 }
 
+/// What one party sends instead of a request is held against that party, and not against the other one.
+#[test]
+fn a_dealer_blames_the_party_that_lies() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let terms = terms("ole-dealer");
+    thread::scope(|scope| {
+        let dealing = scope.spawn(|| {
+            let pinned = [&receiver, &sender].map(Side::fingerprint);
+            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
+        });
+        let honest = scope.spawn(|| {
+            let mut connection = connect(&address, &receiver.tls(&dealer), &options()).unwrap();
+            let (store, peer) = (receiver.store(), sender.fingerprint());
+            let role = Role::Receiver;
+            let connection = &mut connection;
+            fetch_half(
+                connection,
+                role,
+                registry(),
+                &terms,
+                peer,
+                &store,
+                &mut NoProgress,
+            )
+        });
+        let mut liar = connect(&address, &sender.tls(&dealer), &options()).unwrap();
+        let request = crate::request::REQUEST;
+        liar.channel.send(request, vec![9; 7]).unwrap();
+        liar.channel.flush().unwrap();
+        let told = liar.channel.recv(request, 0).unwrap_err();
+        assert!(told.to_string().contains("request"), "{told}");
+        let error = honest.join().unwrap().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Resource, "{error}");
+        assert!(
+            error.to_string().contains("the other party gave up"),
+            "{error}"
+        );
+        let error = dealing.join().unwrap().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Peer, "{error}");
+    });
+}
+
 /// Halves of two pairs under one name: what two dealers would hand out, or one that errs.
 #[test]
 fn halves_that_do_not_fit_are_noticed() {
