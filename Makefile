@@ -32,7 +32,7 @@ help:
 	@echo 'make lock        both lock files, after a change of dependencies'
 
 demo:
-	$(CARGO) run --release --locked --package vesica-cli -- demo
+	$(CARGO) run --locked --package vesica-cli -- demo
 
 build:
 	$(CARGO) build --release --locked --package vesica-cli
