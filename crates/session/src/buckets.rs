@@ -34,7 +34,8 @@ pub struct Split {
 
 /// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no number does.
 /// `working_bytes` is what the run of a bucket takes, by the sizes of the receiver's and the sender's items in it and its
-/// bits of statistical security. Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in all buckets.
+/// bits of statistical security. Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in
+/// all buckets.
 pub fn split(
     [receiver_size, sender_size]: [u64; 2],
     lambda: u32,

@@ -15,7 +15,8 @@ use crate::selection::{Selection, Watched};
 use crate::source::Source;
 
 /// Second pass: writes the rows that [`SourceOptions::rows`](crate::SourceOptions::rows) asks for, with all columns and in
-/// the order of the input, and returns their number. `matched` are those that match. The file appears under its name only after [`Output::commit`].
+/// the order of the input, and returns their number. `matched` are those that match, with what the peer has handed over.
+/// The file appears under its name only after [`Output::commit`].
 ///
 /// # Errors
 /// Data: the input changed since the first pass. Resource: the output cannot be written.
