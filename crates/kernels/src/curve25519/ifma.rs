@@ -3,6 +3,9 @@
 //! Radix 2^51, five limbs, one vector a limb. A high half of a product weighs 2^52 = 2 · 2^51, so high
 //! halves are summed apart and doubled once. Operands of a product must be below 2^52 limb by limb;
 //! every operation leaves limbs below 2^51 + 2^14, so each sum or difference is carried once.
+//!
+//! Loops, not `map` or `from_fn`: their closures lack the target features of their caller, so builds with little
+//! optimisation would call every intrinsic as a function.
 
 use core::arch::x86_64::*;
 
@@ -32,8 +35,12 @@ fn carried(l: [__m512i; 5]) -> Field8 {
     // SAFETY: see `Field8`.
     unsafe {
         let mask = _mm512_set1_epi64(MASK51 as i64);
-        let c = l.map(|limb| _mm512_srli_epi64::<51>(limb));
-        let low = l.map(|limb| _mm512_and_si512(limb, mask));
+        let mut c = l;
+        let mut low = l;
+        for i in 0..5 {
+            c[i] = _mm512_srli_epi64::<51>(l[i]);
+            low[i] = _mm512_and_si512(l[i], mask);
+        }
         Field8([
             _mm512_add_epi64(low[0], times_19(c[4])),
             _mm512_add_epi64(low[1], c[0]),
@@ -82,7 +89,13 @@ impl Lanes for Field8 {
             }
         }
         // SAFETY: see `Field8`; each row is 64 readable bytes.
-        Field8(limbs.map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }))
+        unsafe {
+            let mut r = [_mm512_setzero_si512(); 5];
+            for i in 0..5 {
+                r[i] = _mm512_loadu_si512(limbs[i].as_ptr().cast());
+            }
+            Field8(r)
+        }
     }
 
     #[inline(always)]
@@ -97,26 +110,35 @@ impl Lanes for Field8 {
     #[inline(always)]
     fn splat(limbs: &Limbs) -> Self {
         // SAFETY: see `Field8`.
-        Field8(limbs.map(|limb| unsafe { _mm512_set1_epi64(limb as i64) }))
+        unsafe {
+            let mut r = [_mm512_setzero_si512(); 5];
+            for i in 0..5 {
+                r[i] = _mm512_set1_epi64(limbs[i] as i64);
+            }
+            Field8(r)
+        }
     }
 
     #[inline(always)]
     fn to_bytes(self) -> [Bytes32; 8] {
-        let rows = self.0.map(|limb| {
-            let mut row = [0u64; 8];
+        let mut rows = [[0u64; 8]; 5];
+        for (row, limb) in rows.iter_mut().zip(self.0) {
             // SAFETY: see `Field8`; `row` is 64 writable bytes.
             unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), limb) };
-            row
-        });
+        }
         std::array::from_fn(|lane| canonical_bytes(std::array::from_fn(|i| rows[i][lane])))
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         // SAFETY: see `Field8`.
-        carried(std::array::from_fn(|i| unsafe {
-            _mm512_add_epi64(self.0[i], other.0[i])
-        }))
+        unsafe {
+            let mut r = self.0;
+            for i in 0..5 {
+                r[i] = _mm512_add_epi64(r[i], other.0[i]);
+            }
+            carried(r)
+        }
     }
 
     #[inline(always)]
@@ -126,10 +148,12 @@ impl Lanes for Field8 {
         unsafe {
             let first = _mm512_set1_epi64((1 << 52) - 38);
             let rest = _mm512_set1_epi64((1 << 52) - 2);
-            carried(std::array::from_fn(|i| {
+            let mut r = self.0;
+            for i in 0..5 {
                 let two_p = if i == 0 { first } else { rest };
-                _mm512_sub_epi64(_mm512_add_epi64(self.0[i], two_p), other.0[i])
-            }))
+                r[i] = _mm512_sub_epi64(_mm512_add_epi64(r[i], two_p), other.0[i]);
+            }
+            carried(r)
         }
     }
 
@@ -195,8 +219,12 @@ impl Lanes for Field8 {
     #[inline(always)]
     fn select(mask: u8, a: Self, b: Self) -> Self {
         // SAFETY: see `Field8`.
-        Field8(std::array::from_fn(|i| unsafe {
-            _mm512_mask_blend_epi64(mask, a.0[i], b.0[i])
-        }))
+        unsafe {
+            let mut r = a.0;
+            for i in 0..5 {
+                r[i] = _mm512_mask_blend_epi64(mask, r[i], b.0[i]);
+            }
+            Field8(r)
+        }
     }
 }
