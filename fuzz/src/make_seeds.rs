@@ -25,7 +25,7 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    DealerRequest, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT,
+    DealerRequest, Favour, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT,
     OfflineTerms, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
 };
 
@@ -98,6 +98,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         normalization: vec!["email/1".into()],
         key_bits: None,
         min_size: 0,
+        favour: Favour::Time,
         values: None,
         labels: Handover::Nothing,
         items: 3,

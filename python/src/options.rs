@@ -8,9 +8,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::{
-    ConnectOptions, Format, Handover, KeyColumn, KeySpec, OnRefused, Profile, Resources, Revealed,
-    Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn, half_of_the_machine, handover,
-    import_batches, parse_bytes, parse_protocol, parse_size,
+    ConnectOptions, Favour, Format, Handover, KeyColumn, KeySpec, OnRefused, Profile, Resources,
+    Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn, half_of_the_machine,
+    handover, import_batches, parse_bytes, parse_protocol, parse_size,
 };
 
 use crate::errors::Failure;
@@ -131,6 +131,7 @@ pub(crate) struct Options {
     security: String,
     both: bool,
     min_size: Option<String>,
+    favour: String,
     max_peer_items: String,
     lambda_: u32,
     threads: Option<usize>,
@@ -155,6 +156,11 @@ impl Options {
             max_peer_items: named("max_peer_items", parse_size(&self.max_peer_items))?,
             reveal,
             min_size: named("min_size", least)?.unwrap_or(0).max(min_size),
+            favour: match self.favour.as_str() {
+                "time" => Favour::Time,
+                "traffic" => Favour::Traffic,
+                _ => return Err(Failure::usage("favour: there are time, traffic")),
+            },
             both: self.both,
         })
     }

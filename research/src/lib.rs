@@ -1,9 +1,11 @@
 //! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on
-//! them, and the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away.
+//! them, and the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away; and
+//! what a stash costs a circuit.
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12
 //! cargo run -p vesica-research --release -- ablate --items 2^16
+//! cargo run -p vesica-research --release -- stash --items 2^16
 //! cargo run -p vesica-research --release -- paper-width --items 2^20
 //! ```
 #![forbid(unsafe_code)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use vesica_research::narrow_masks::{Options, show};
-use vesica_research::runs::{ABLATIONS, FIGURES, compare};
+use vesica_research::runs::{ABLATIONS, FIGURES, STASHES, compare};
 use vesica_wire::Error;
 
 #[derive(Parser)]
@@ -33,6 +33,15 @@ enum Command {
     Ablate {
         /// Items of either side
         #[arg(long, default_value = "2^10", value_parser = items)]
+        items: usize,
+        /// Runs, of which the median is shown
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+        runs: u64,
+    },
+    /// Compare circuit-okvs with and without a stash
+    Stash {
+        /// Items of either side
+        #[arg(long, default_value = "2^12", value_parser = items)]
         items: usize,
         /// Runs, of which the median is shown
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
@@ -71,6 +80,7 @@ fn run(command: &Command) -> Result<(), Error> {
             seed: *seed,
         }),
         Command::Ablate { items, runs } => compare(&ABLATIONS, *items, *runs),
+        Command::Stash { items, runs } => compare(&STASHES, *items, *runs),
         Command::PaperWidth { items, runs } => compare(&FIGURES, *items, *runs),
     }
 }

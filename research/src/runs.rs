@@ -1,14 +1,16 @@
-//! Whole runs of the variants that LTSXQ26's tables compare, in one process, one thread per party.
+//! Whole runs of the variants that papers compare, in one process, one thread per party.
 
 use std::time::Instant;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica_circuit::{CircuitPsi, Okvs};
+use vesica_encodings::cuckoo;
 use vesica_encodings::random_band::RandomBand;
 use vesica_encodings::three_hash::ThreeHash;
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
-use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task};
+use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Task};
 use vesica_wire::{Channel, Error, memory_pair};
 
 use crate::okvs_message::OkvsMessage;
@@ -66,6 +68,23 @@ pub static FIGURES: [Variant; 4] = [
     ),
 ];
 
+/// A circuit whose table has room for all items, or a stash and a second execution (CGS22, appendix E).
+pub static STASHES: [Variant; 3] = [
+    ("no stash", &CircuitPsi::new(Okvs)),
+    (
+        "one place",
+        &CircuitPsi::with_table(Okvs, |items, lambda| {
+            cuckoo::Parameters::with_stash(items, lambda, 1)
+        }),
+    ),
+    (
+        "three places",
+        &CircuitPsi::with_table(Okvs, |items, lambda| {
+            cuckoo::Parameters::with_stash(items, lambda, 3)
+        }),
+    ),
+];
+
 /// One run, seen by the receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
@@ -95,7 +114,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
         sender_size: items,
         session: [1; 32],
     };
-    let task = Task::new(Reveal::Matches);
+    let task = Task::new(protocol.reveals()[0]);
     let pool = || {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         pool.expect("a thread")
@@ -137,6 +156,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
             .sum(),
         matches: match output {
             Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
+            Output::Value(size) => size as usize,
             _ => 0,
         },
     })
@@ -171,7 +191,7 @@ mod tests {
 
     #[test]
     fn every_variant_computes_the_intersection() {
-        for (name, protocol) in ABLATIONS.iter().chain(&FIGURES) {
+        for (name, protocol) in ABLATIONS.iter().chain(&FIGURES).chain(&STASHES) {
             let run = run(*protocol, 200, 4).unwrap();
             assert_eq!(run.matches, 100, "{name}");
         }

@@ -41,6 +41,17 @@ impl BitShares {
         BitShares::from_fn(len, |_| 0)
     }
 
+    /// Appends other shares.
+    pub fn append(&mut self, other: &BitShares) {
+        let (first, len) = (self.len, self.len + other.len);
+        let mut words = Zeroizing::new(vec![0; len.div_ceil(64)]);
+        words[..self.words.len()].copy_from_slice(&self.words);
+        for i in 0..other.len {
+            words[(first + i) / 64] |= other.get(i) << ((first + i) % 64);
+        }
+        *self = BitShares { words, len };
+    }
+
     /// Number of bits.
     pub fn len(&self) -> usize {
         self.len
@@ -149,6 +160,16 @@ mod tests {
                 *bytes.last_mut().unwrap() |= 0x80;
                 prop_assert!(BitShares::read(&bytes, len).is_none());
             }
+        }
+    }
+
+    #[test]
+    fn shares_follow_each_other() {
+        for (one, two) in [(0, 0), (0, 70), (64, 3), (63, 130), (70, 0)] {
+            let bit = |i: usize| (i * i) as u64 >> 2;
+            let mut all = BitShares::from_fn(one, bit);
+            all.append(&BitShares::from_fn(two, |i| bit(one + i)));
+            assert_eq!(all, BitShares::from_fn(one + two, bit));
         }
     }
 

@@ -130,6 +130,16 @@ fn comparison(bins: usize) -> Cost {
     }
 }
 
+/// The shares of a stash's places from those of bins, and of the sender's values there.
+pub(crate) fn fold(bins: usize, places: usize, has_values: bool) -> Cost {
+    let of = |ring| products(places * bins, ring);
+    let values = match has_values {
+        true => reversed(of(Ring::FULL)),
+        false => Cost::default(),
+    };
+    of(Ring::new(1)) + reversed(of(Ring::new(1))) + values
+}
+
 /// The sender's last message.
 fn opening(bits: u32) -> Cost {
     Cost {

@@ -13,6 +13,10 @@
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
 //! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
 //!
+//! The receiver's table has room for all items, or a stash of a fixed number of places and a second execution for the
+//! items in it (`pipeline/stash.rs`; CGS22, appendix E). The latter costs more than it saves, so it runs only if it is
+//! asked for ([`CircuitPsi::with_table`]).
+//!
 //! **What is revealed.** To the receiver the value, or that fewer items match than the minimum; to the sender nothing.
 //! Sizes of sets are public. Neither the length nor the time of a message depends on values or matches.
 //!
@@ -23,11 +27,13 @@
 
 mod function;
 mod recipes;
+mod stash;
 
 use rand_core::CryptoRng;
-use vesica_correlations::bulk::{self, Favour, SemiHonest};
+use vesica_correlations::bulk::{self, SemiHonest};
+use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
-use vesica_oprf::programmable::{Hint, Opprf, Shape, Target};
+use vesica_oprf::programmable::{EVENTS, Hint, Opprf, Shape, Target};
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
@@ -39,7 +45,10 @@ use crate::bits::BitShares;
 use crate::cost::{self, Cost};
 use crate::{Receiver, Sender};
 
+use stash::Second;
+
 pub use recipes::{Okvs, Psm1, Psm2};
+pub use stash::MAX_PLACES;
 
 /// Values that are overwritten once they are not needed.
 type Secret<T> = Zeroizing<Vec<T>>;
@@ -91,24 +100,36 @@ pub trait Recipe: Send + Sync {
 /// What both parties know of a run.
 pub struct Plan {
     session: [u8; 32],
+    /// The receiver's table.
+    table: cuckoo::Parameters,
     /// The first OPPRF.
     shape: Shape,
+    /// The second execution, if the table has a stash.
+    second: Option<Second>,
     task: Task,
 }
 
 impl Plan {
-    fn new<R: Recipe>(params: &Params, task: &Task) -> Plan {
+    fn new<R: Recipe>(params: &Params, table: Sizing, task: &Task) -> Plan {
         let payload_bits = match task.values {
             Values::Sender | Values::Both => VALUE_BITS,
             Values::None | Values::Receiver => 0,
         };
-        let each = Params {
-            lambda: params.lambda_each(R::OPPRFS),
+        let each = |opprfs| Params {
+            lambda: params.lambda_each(opprfs),
             ..params.clone()
         };
+        let size = |params: &Params| table(params.receiver_size, params.lambda_each(EVENTS));
+        let (mut params, mut second) = (each(R::OPPRFS), None);
+        if size(&params).stash > 0 {
+            params = each(R::OPPRFS + 1);
+            second = Some(Second::new(&params, size(&params).stash));
+        }
         Plan {
             session: params.session,
-            shape: bins::shape(&each, payload_bits),
+            table: size(&params),
+            shape: bins::shape_of(&params, size(&params), payload_bits),
+            second,
             task: *task,
         }
     }
@@ -120,6 +141,11 @@ impl Plan {
     /// Whether the sender has values.
     fn has_payloads(&self) -> bool {
         self.shape.payload_bits > 0
+    }
+
+    /// Places of the stash: shared bits beside those of the recipe.
+    fn places(&self) -> usize {
+        self.table.stash
     }
 
     /// The parameters of the bins.
@@ -137,7 +163,8 @@ impl Plan {
 
     /// Cost of the membership test and of the function.
     fn cost<R: Recipe>(&self, recipe: &R) -> Cost {
-        let (shares, minimum) = (recipe.shares(self), self.task.min_size);
+        let shares = recipe.shares(self) + self.places();
+        let minimum = self.task.min_size;
         let function = match (self.task.reveal, self.task.values) {
             (Reveal::Sum, Values::Receiver) => cost::sum_of_receiver(shares, minimum),
             (Reveal::Sum, _) => cost::sum_of_sender(shares, minimum),
@@ -151,7 +178,12 @@ impl Plan {
             }
             _ => cost::size(shares, minimum),
         };
-        recipe.cost(self) + function
+        let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
+            // From a source of their own.
+            reverse_cots: 0,
+            ..second.cost(self.has_payloads())
+        });
+        recipe.cost(self) + second + function
     }
 }
 
@@ -168,7 +200,7 @@ pub struct Run<'a> {
 pub struct Received {
     engine: Receiver,
     matches: BitShares,
-    /// For each shared bit the sender's value plus its mask, if the sender has values.
+    /// For each shared bit the sender's value plus its mask, if it matches and the sender has values.
     masked: Secret<u64>,
 }
 
@@ -184,13 +216,13 @@ impl Run<'_> {
     /// Sets up COTs; the other party calls [`Run::sending_engine`].
     fn receiving_engine(&mut self) -> Result<Receiver, Error> {
         self.channel.begin_phase("correlations");
-        let session = self.plan.derived("COTs");
+        let (session, favour) = (self.plan.derived("COTs"), self.plan.task.favour);
         let source = bulk::Sender::setup(
             self.channel,
             &session,
             SemiHonest,
             self.cots,
-            Favour::Time,
+            favour,
             self.rng,
         )?;
         Ok(Receiver::new(
@@ -202,13 +234,13 @@ impl Run<'_> {
     /// Sets up COTs; the other party calls [`Run::receiving_engine`].
     fn sending_engine(&mut self) -> Result<Sender, Error> {
         self.channel.begin_phase("correlations");
-        let session = self.plan.derived("COTs");
+        let (session, favour) = (self.plan.derived("COTs"), self.plan.task.favour);
         let source = bulk::Receiver::setup(
             self.channel,
             &session,
             SemiHonest,
             self.cots,
-            Favour::Time,
+            favour,
             self.rng,
         )?;
         Ok(Sender::new(&self.plan.derived("engine"), Box::new(source)))
@@ -286,12 +318,85 @@ fn repeated<T: Copy>(each: &[T], times: usize) -> Vec<T> {
     all.collect()
 }
 
+/// The receiver's table for a number of items, so that it is too small with a probability of at most 2^-λ.
+pub type Sizing = fn(items: usize, lambda: u32) -> cuckoo::Parameters;
+
 /// The protocol of a recipe.
-pub struct CircuitPsi<R>(pub R);
+pub struct CircuitPsi<R> {
+    recipe: R,
+    table: Sizing,
+}
+
+impl<R: Recipe> CircuitPsi<R> {
+    /// With a table that has room for all items.
+    pub const fn new(recipe: R) -> Self {
+        let table: Sizing = |items, lambda| cuckoo::Parameters::new(items, bins::HASHES, lambda);
+        Self::with_table(recipe, table)
+    }
+
+    /// With a table of the caller's choice, of three functions. If it has a stash, of at most [`MAX_PLACES`] places,
+    /// the items that it has no bin for go through a second execution, which both parties run whether there are any or
+    /// not. The limits and the memory of [`Recipe::spec`] are those without one.
+    pub const fn with_table(recipe: R, table: Sizing) -> Self {
+        CircuitPsi { recipe, table }
+    }
+
+    /// All stages of the receiver but the last.
+    fn received(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        params: &Params,
+        plan: &Plan,
+        input: Input<'_>,
+    ) -> Result<(ReceiverBins, Received), Error> {
+        channel.begin_phase("bins");
+        let bins = ReceiverBins::of(&plan.params(params), plan.table, input.items)?;
+        let run = Run {
+            channel,
+            rng,
+            plan,
+            cots: plan.cost(&self.recipe).cots,
+        };
+        let mut received = self.recipe.receive(run, &bins)?;
+        if let Some(second) = &plan.second {
+            let stash = bins.table.stash().iter();
+            let items = stash.map(|item| input.items[*item as usize]).collect();
+            second.receive(channel, rng, plan, items, &mut received)?;
+        }
+        Ok((bins, received))
+    }
+
+    /// All stages of the sender but the last.
+    fn sent(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        params: &Params,
+        plan: &Plan,
+        input: Input<'_>,
+    ) -> Result<Sent, Error> {
+        channel.begin_phase("bins");
+        let bins = SenderBins::of(&plan.params(params), plan.table, input.items);
+        let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
+        let run = Run {
+            channel,
+            rng,
+            plan,
+            cots: plan.cost(&self.recipe).cots,
+        };
+        let mut sent = self.recipe.send(run, &bins, &value)?;
+        drop(bins);
+        if let Some(second) = &plan.second {
+            second.send(channel, rng, plan, input.items, &value, &mut sent)?;
+        }
+        Ok(sent)
+    }
+}
 
 impl<R: Recipe> Protocol for CircuitPsi<R> {
     fn spec(&self) -> &'static Spec {
-        self.0.spec()
+        self.recipe.spec()
     }
 
     fn reveals(&self) -> &'static [Reveal] {
@@ -317,19 +422,17 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        let plan = Plan::new::<R>(params, task);
-        let cost = plan.cost(&self.0);
-        channel.begin_phase("bins");
-        let bins = ReceiverBins::new(&plan.params(params), input.items)?;
-        let run = Run {
+        let plan = Plan::new::<R>(params, self.table, task);
+        let (bins, received) = self.received(channel, rng, params, &plan, input)?;
+        channel.begin_phase("function");
+        let output = plan.open(
             channel,
             rng,
-            plan: &plan,
-            cots: cost.cots,
-        };
-        let received = self.0.receive(run, &bins)?;
-        channel.begin_phase("function");
-        let output = plan.open(channel, rng, cost, received, &bins, input)?;
+            plan.cost(&self.recipe),
+            received,
+            &bins,
+            input,
+        )?;
         channel.flush()?;
         Ok(output)
     }
@@ -343,21 +446,10 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        let plan = Plan::new::<R>(params, task);
-        let cost = plan.cost(&self.0);
-        channel.begin_phase("bins");
-        let bins = SenderBins::new(&plan.params(params), input.items);
-        let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
-        let run = Run {
-            channel,
-            rng,
-            plan: &plan,
-            cots: cost.cots,
-        };
-        let sent = self.0.send(run, &bins, &value)?;
-        drop(bins);
+        let plan = Plan::new::<R>(params, self.table, task);
+        let sent = self.sent(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
-        let output = plan.help(channel, rng, cost, sent)?;
+        let output = plan.help(channel, rng, plan.cost(&self.recipe), sent)?;
         channel.flush()?;
         Ok(output)
     }

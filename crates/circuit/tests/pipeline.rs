@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use vesica_circuit::{CircuitPsi, Okvs, Psm1, Psm2};
+use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
+use vesica_encodings::cuckoo::Parameters;
+use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
     Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Shares, Task, Values,
 };
@@ -11,7 +13,31 @@ use vesica_testing::{Recorder, digests, rng, try_both};
 use vesica_wire::{Channel, memory_pair};
 use zeroize::Zeroizing;
 
-static RECIPES: [&dyn Protocol; 3] = [&CircuitPsi(Okvs), &CircuitPsi(Psm1), &CircuitPsi(Psm2)];
+static RECIPES: [&dyn Protocol; 3] = [
+    &CircuitPsi::new(Okvs),
+    &CircuitPsi::new(Psm1),
+    &CircuitPsi::new(Psm2),
+];
+
+/// The same with as many bins as items. One bin in twenty is none of any item's three, so as many items are in none.
+static STASHED: [&dyn Protocol; 3] = [
+    &CircuitPsi::with_table(Okvs, too_small),
+    &CircuitPsi::with_table(Psm1, too_small),
+    &CircuitPsi::with_table(Psm2, too_small),
+];
+
+fn too_small(items: usize, _: u32) -> Parameters {
+    Parameters {
+        stash: 4 + items / 10,
+        ..Parameters::with_bins(items, HASHES, items.max(HASHES))
+    }
+}
+
+/// How many items end up in the stash.
+fn in_stash(params: &Params, items: &[Item]) -> usize {
+    let bins = ReceiverBins::of(params, too_small(items.len(), 0), items).unwrap();
+    bins.table.stash().len()
+}
 
 /// Everything that a run can reveal.
 const TASKS: [(Reveal, Values); 9] = [
@@ -59,6 +85,16 @@ fn run(protocol: &dyn Protocol, task: &Task, lambda: u32, ours: &Side, theirs: &
     )
 }
 
+fn params(lambda: u32, ours: &Side, theirs: &Side) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        lambda,
+        receiver_size: ours.items.len(),
+        sender_size: theirs.items.len(),
+        session: [9; 32],
+    }
+}
+
 /// With the seeds of both sides.
 fn run_over(
     protocol: &dyn Protocol,
@@ -68,13 +104,7 @@ fn run_over(
     [our_seed, their_seed]: [u64; 2],
     channels: (impl Channel, impl Channel),
 ) -> Output {
-    let params = Params {
-        security: Security::SemiHonest,
-        lambda,
-        receiver_size: ours.items.len(),
-        sender_size: theirs.items.len(),
-        session: [9; 32],
-    };
+    let params = params(lambda, ours, theirs);
     let (output, sent) = try_both(
         channels,
         |channel| {
@@ -223,8 +253,12 @@ fn least((reveal, values): (Reveal, Values), min_size: u64) -> Task {
 
 /// Every task, with one of the recipes each.
 fn check(first: usize, ours: &Side, theirs: &Side) {
+    check_with(&RECIPES, first, ours, theirs);
+}
+
+fn check_with(recipes: &[&'static dyn Protocol; 3], first: usize, ours: &Side, theirs: &Side) {
     for (i, of) in TASKS.into_iter().enumerate() {
-        let recipe = RECIPES[(first + i) % RECIPES.len()];
+        let recipe = recipes[(first + i) % recipes.len()];
         check_one(recipe, &least(of, 0), ours, theirs);
     }
 }
@@ -288,6 +322,45 @@ fn unequal_sets() {
     let large = Side::new(0..5000, |i| -(i as i64));
     check(0, &small, &large);
     check(1, &large, &small);
+}
+
+/// Items of the stash match, with their values, as those in bins do.
+#[test]
+fn items_in_a_stash() {
+    let ours = Side::new(0..100, VALUES[0]);
+    let theirs = Side::new(30..150, VALUES[1]);
+    let params = params(40, &ours, &theirs);
+    let stashed = in_stash(&params, &ours.items);
+    assert!(stashed > 3, "{stashed}");
+    check_with(&STASHED, 0, &ours, &theirs);
+    // Just met, with what is in the stash, and just missed.
+    for (min_size, of) in [(70, 0), (70, 3), (71, 2), (71, 4)] {
+        check_one(STASHED[of % 3], &least(TASKS[of], min_size), &ours, &theirs);
+    }
+}
+
+/// Stashes without an item, tables without one, and as many places as there may be.
+#[test]
+fn stashes_of_all_sizes() {
+    let shapes = [(0..0, 0..3), (0..1, 0..1), (0..3, 0..0), (0..40, 39..1000)];
+    for (i, (ours, theirs)) in shapes.into_iter().enumerate() {
+        let (ours, theirs) = (Side::new(ours, VALUES[0]), Side::new(theirs, VALUES[1]));
+        for (j, protocol) in STASHED.into_iter().enumerate() {
+            let of = TASKS[(STASHED.len() * i + j + 1) % TASKS.len()];
+            check_one(protocol, &least(of, 0), &ours, &theirs);
+        }
+    }
+    static MOST: CircuitPsi<Okvs> = CircuitPsi::with_table(Okvs, |items, _| Parameters {
+        stash: MAX_PLACES,
+        ..Parameters::with_bins(items, HASHES, items)
+    });
+    static USUAL: CircuitPsi<Psm1> = CircuitPsi::with_table(Psm1, |items, lambda| {
+        Parameters::with_stash(items, lambda, 1)
+    });
+    let (ours, theirs) = (Side::new(0..800, |_| 1), Side::new(0..500, |i| i as i64));
+    let sum = least((Reveal::Sum, Values::Sender), 0);
+    check_one(&MOST, &sum, &ours, &theirs);
+    check_one(&USUAL, &sum, &ours, &theirs);
 }
 
 /// What a specification promises is computed from every part of a recipe: no part refuses it.
@@ -367,44 +440,68 @@ fn same_distribution(view: impl Fn(bool, u64) -> Vec<(u8, Vec<u8>)>) {
 
 /// The viewer's set and the value stay; what matches, everything else of the peer's set, and its values change. What a
 /// viewer makes of the frames is not seen here: see the tests of the pipeline's module.
-#[test]
-fn frames_do_not_depend_on_the_peers_set() {
-    let fixed = Side::new(0..40, |i| i as i64 % 2);
-    // Ten matches of 3, or one of 30 and seven of 0.
-    let peer = |case: bool| match case {
+fn does_not_depend_on_the_peers_set(
+    protocol: &dyn Protocol,
+    receiver_views: bool,
+    task: &Task,
+    fixed: &Side,
+    peer: impl Fn(bool) -> Side,
+) {
+    same_distribution(|case, seed| {
+        let peer = peer(case);
+        let (near, far) = memory_pair();
+        let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+        let (sides, seeds) = match receiver_views {
+            true => ([fixed, &peer], [1, 10 + seed]),
+            false => ([&peer, fixed], [10 + seed, 1]),
+        };
+        let output = run_over(protocol, task, 40, sides, seeds, (&mut near, &mut far));
+        if receiver_views {
+            assert_eq!(output, Output::Value(30));
+        }
+        let seen = match receiver_views {
+            true => near.received,
+            false => far.received,
+        };
+        seen.into_iter()
+            .map(|(kind, payload)| (kind.code, payload))
+            .collect()
+    });
+}
+
+/// Ten matches of 3, or one of 30 and seven of 0.
+fn ten_or_one(case: bool) -> Side {
+    match case {
         false => Side::new(30..70, |i| if i < 40 { 3 } else { 1000 }),
         true => Side::new(32..72, |i| match i {
             32 => 30,
             33..40 => 0,
             _ => -1_000_000,
         }),
-    };
-    let case = |receiver_views: bool| match receiver_views {
-        true => least((Reveal::Sum, Values::Sender), 0),
-        false => least((Reveal::Size, Values::None), 9),
-    };
-    for (receiver_views, recipe) in [(true, RECIPES[0]), (false, RECIPES[2])] {
-        let task = case(receiver_views);
-        same_distribution(|case, seed| {
-            let peer = peer(case);
-            let (near, far) = memory_pair();
-            let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
-            let (sides, seeds) = match receiver_views {
-                true => ([&fixed, &peer], [1, 10 + seed]),
-                false => ([&peer, &fixed], [10 + seed, 1]),
-            };
-            let output = run_over(recipe, &task, 40, sides, seeds, (&mut near, &mut far));
-            if receiver_views {
-                assert_eq!(output, Output::Value(30));
-            }
-            let seen = if receiver_views {
-                near.received
-            } else {
-                far.received
-            };
-            seen.into_iter()
-                .map(|(kind, payload)| (kind.code, payload))
-                .collect()
-        });
     }
+}
+
+#[test]
+fn frames_do_not_depend_on_the_peers_set() {
+    let fixed = Side::new(0..40, |i| i as i64 % 2);
+    let sum = least((Reveal::Sum, Values::Sender), 0);
+    let size = least((Reveal::Size, Values::None), 9);
+    does_not_depend_on_the_peers_set(RECIPES[0], true, &sum, &fixed, ten_or_one);
+    does_not_depend_on_the_peers_set(RECIPES[2], false, &size, &fixed, ten_or_one);
+}
+
+/// Nor on how full the stash is, and whether what is in it matches.
+#[test]
+fn frames_do_not_depend_on_the_stash() {
+    let fixed = Side::new(0..40, |i| i as i64 % 2);
+    let receiver = |used| {
+        let sets = (1..).map(|first| Side::new(first..first + 40, |_| 0));
+        let fits = |set: &Side| {
+            let stashed = in_stash(&params(40, set, &fixed), &set.items);
+            if used { stashed > 2 } else { stashed == 0 }
+        };
+        sets.into_iter().find(fits).unwrap()
+    };
+    let size = least((Reveal::Size, Values::None), 9);
+    does_not_depend_on_the_peers_set(STASHED[0], false, &size, &fixed, receiver);
 }

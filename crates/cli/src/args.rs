@@ -16,10 +16,10 @@ use clap::{
 };
 use clap_complete::Shell;
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, MAX_LABEL_BYTES, Query,
-    Resources, Reveal, Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn,
-    find_protocol, half_of_the_machine, handover, has_credentials, parse_bytes, parse_protocol,
-    parse_size,
+    CsvOptions, Encoding, Endpoint, Favour, Fingerprint, Format, Handover, KeySpec,
+    MAX_LABEL_BYTES, Query, Resources, Reveal, Revealed, Role, Rows, Security, Source,
+    SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine, handover,
+    has_credentials, parse_bytes, parse_protocol, parse_size,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
@@ -270,6 +270,9 @@ pub(crate) struct Meeting {
     /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
     #[arg(long, value_name = "K", value_parser = parse_size)]
     min_size: Option<u64>,
+    /// What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s
+    #[arg(long, value_enum, default_value_t = Saved::Time)]
+    favour: Saved,
     /// Column of numbers to sum or multiply, on the side that has it. Where the receiver learns the matches: columns
     /// that the sender hands over with the rows that match, separated by commas as in --key
     #[arg(long, value_name = "COL[,COL…]")]
@@ -449,6 +452,7 @@ impl Meeting {
             max_peer_items: self.max_peer_items,
             reveal: self.reveal.reveal,
             min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
+            favour: self.favour.favour(),
             both: self.both,
         })
     }
@@ -541,6 +545,9 @@ pub(crate) struct Bench {
     /// a threshold that is just met); the first of these that the protocol reveals if not given
     #[arg(long, value_name = "NAME", value_parser = plainly_revealed)]
     reveal: Option<Reveal>,
+    /// What a circuit protocol saves
+    #[arg(long, value_enum, default_value_t = Saved::Time)]
+    pub(crate) favour: Saved,
     /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -585,6 +592,23 @@ impl Strength {
         match self {
             Strength::Malicious => Security::Malicious,
             Strength::SemiHonest => Security::SemiHonest,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Saved {
+    /// Time on a fast link
+    Time,
+    /// Bytes, for more work
+    Traffic,
+}
+
+impl Saved {
+    pub(crate) fn favour(self) -> Favour {
+        match self {
+            Saved::Time => Favour::Time,
+            Saved::Traffic => Favour::Traffic,
         }
     }
 }

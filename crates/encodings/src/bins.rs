@@ -12,7 +12,8 @@ pub struct Entry(u32);
 pub(crate) const MAX_ITEMS: usize = 1 << 30;
 
 impl Entry {
-    pub(crate) fn new(item: u32, function: u32) -> Self {
+    /// Item number `item`, below 2^30, by function number `function`, below 4.
+    pub fn new(item: u32, function: u32) -> Self {
         debug_assert!(function < 4 && (item as usize) < MAX_ITEMS);
         Entry(item << 2 | function)
     }

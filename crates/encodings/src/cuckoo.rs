@@ -1,11 +1,12 @@
-//! Cuckoo hashing without a stash: every item in one of k bins, at most one item per bin (R. Pagh, F. F.
-//! Rodler, *Cuckoo Hashing*, ESA 2001; with more than two functions D. Fotakis and others, STACS 2003).
+//! Cuckoo hashing: every item in one of k bins, at most one item per bin (R. Pagh, F. F. Rodler, *Cuckoo
+//! Hashing*, ESA 2001; with more than two functions D. Fotakis and others, STACS 2003). A stash, if there is one,
+//! takes a few items without a bin (A. Kirsch, M. Mitzenmacher, U. Wieder, SIAM J. Comput. 39(4), 2009).
 //!
 //! Places are found by local search (M. Khosla, *Balls into Bins Made Faster*, ESA 2013): a bin has a label,
 //! a lower bound on the number of moves that would free it; an item takes the bin with the least label, and
 //! the item that was there looks for another. The search takes linear time if the table has room, needs no
-//! randomness, and fails only if there is no placement: failure depends on the set of items and on the
-//! functions, not on order or luck. See [`Parameters`] for how likely that is.
+//! randomness, and leaves as few items without a bin as any placement: how many these are depends on the set of
+//! items and on the functions, not on order or luck. See [`Parameters`] for how likely it is that there are too many.
 //!
 //! An item's bins are distinct. So no item can have the same value twice in a bin, however a protocol uses
 //! the function numbers in an [`Entry`].
@@ -15,6 +16,8 @@
 mod parameters;
 
 pub use parameters::Parameters;
+
+use std::collections::HashSet;
 
 use vesica_kernels::prefetch;
 use vesica_primitives::block::{Block, Cipher};
@@ -119,14 +122,16 @@ fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MAX_HASHES] 
 pub struct Table {
     /// Entry of each bin, or [`EMPTY`].
     slots: Vec<u32>,
+    /// Items without a bin.
+    stash: Vec<u32>,
 }
 
 impl Table {
-    /// Finds a place for every key.
+    /// Finds a place for every key, in a bin if possible and otherwise in the stash.
     ///
     /// # Errors
     /// [`EncodingFailed`] if there is no placement, because some items have too few bins among them, such as
-    /// more than k equal keys.
+    /// more than k equal keys, and the stash is too small for the others.
     ///
     /// # Panics
     /// If there are more keys than the functions' parameters allow, or than 2^30.
@@ -134,12 +139,7 @@ impl Table {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
         let mut bins = vec![[0; MAX_HASHES]; keys.len()];
         functions.bins(keys, &mut bins);
-        let Parameters {
-            hashes,
-            bins: count,
-            ..
-        } = functions.parameters;
-        Self::place(hashes, count, &bins)
+        Self::search(functions.parameters, &bins)
     }
 
     /// Finds a place for every item, given the bins of each in its first `hashes` entries; an item's bins may
@@ -155,12 +155,15 @@ impl Table {
         count: usize,
         bins: &[[u32; MAX_HASHES]],
     ) -> Result<Self, EncodingFailed> {
+        Self::search(Parameters::with_bins(bins.len(), hashes, count), bins)
+    }
+
+    fn search(parameters: Parameters, bins: &[[u32; MAX_HASHES]]) -> Result<Self, EncodingFailed> {
         assert!(bins.len() < crate::bins::MAX_ITEMS);
-        match hashes {
-            2 => Search::<2>::run(count, bins),
-            3 => Search::<3>::run(count, bins),
-            4 => Search::<4>::run(count, bins),
-            _ => panic!("two to four functions"),
+        match parameters.hashes {
+            2 => Search::<2>::run(parameters, bins),
+            3 => Search::<3>::run(parameters, bins),
+            _ => Search::<4>::run(parameters, bins),
         }
     }
 
@@ -183,6 +186,11 @@ impl Table {
         (slot != EMPTY).then(|| Entry::from_code(slot))
     }
 
+    /// The items without a bin: no more than the stash has places for.
+    pub fn stash(&self) -> &[u32] {
+        &self.stash
+    }
+
     /// What is in each bin, in their order.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = Option<Entry>> + '_ {
         (0..self.slots.len()).map(|bin| self.bin(bin))
@@ -195,20 +203,26 @@ type State = [u32; 2];
 struct Search<'a, const K: usize> {
     bins: &'a [[u32; MAX_HASHES]],
     states: Vec<State>,
-    /// A label above this means that there is no path to an empty bin: the items on a shortest path are
-    /// distinct.
-    most: u32,
     /// Items that lost their places, or have none yet.
     waiting: Vec<u32>,
+    /// Items that no bin can be made free for.
+    stash: Vec<u32>,
+    /// Places of the stash.
+    places: usize,
 }
 
+/// From this label on it is checked that there is a way to an empty bin. Hardly any label of a table with room gets as
+/// far, so the checks take no time, and neither do items for which there is no way.
+const UNUSUAL: u32 = 64;
+
 impl<const K: usize> Search<'_, K> {
-    fn run(count: usize, bins: &[[u32; MAX_HASHES]]) -> Result<Table, EncodingFailed> {
+    fn run(parameters: Parameters, bins: &[[u32; MAX_HASHES]]) -> Result<Table, EncodingFailed> {
         let mut search = Search::<K> {
             bins,
-            states: vec![[EMPTY, 0]; count],
-            most: bins.len() as u32,
+            states: vec![[EMPTY, 0]; parameters.bins],
             waiting: Vec::new(),
+            stash: Vec::new(),
+            places: parameters.stash,
         };
         for item in 0..bins.len() {
             if let Some(later) = bins.get(item + AHEAD) {
@@ -229,7 +243,8 @@ impl<const K: usize> Search<'_, K> {
             }
         }
         let slots = search.states.iter().map(|state| state[0]).collect();
-        Ok(Table { slots })
+        let stash = search.stash;
+        Ok(Table { slots, stash })
     }
 
     /// Prefetches an item's bins.
@@ -257,8 +272,12 @@ impl<const K: usize> Search<'_, K> {
                 other = other.min(label);
             }
         }
-        if least > self.most {
-            return Err(EncodingFailed);
+        if least >= UNUSUAL && self.is_stuck(item) {
+            if self.stash.len() == self.places {
+                return Err(EncodingFailed);
+            }
+            self.stash.push(item);
+            return Ok(());
         }
         let state = &mut self.states[bins[function] as usize];
         let code = Entry::new(item, function as u32).code();
@@ -267,6 +286,26 @@ impl<const K: usize> Search<'_, K> {
             self.waiting.push(Entry::from_code(before).item() as u32);
         }
         Ok(())
+    }
+
+    /// Whether no moves free a bin for an item: all bins that it and the items in its way could be in are taken by
+    /// these items. Then the items of the table span it in the transversal matroid of items and bins, and together
+    /// with those that wait they go on to: no placement puts aside fewer items than the search does.
+    #[cold]
+    fn is_stuck(&self, item: u32) -> bool {
+        let (mut seen, mut ahead) = (HashSet::new(), vec![item]);
+        while let Some(item) = ahead.pop() {
+            for bin in &self.bins[item as usize][..K] {
+                let [code, _] = self.states[*bin as usize];
+                if code == EMPTY {
+                    return false;
+                }
+                if seen.insert(code) {
+                    ahead.push(Entry::from_code(code).item() as u32);
+                }
+            }
+        }
+        true
     }
 }
 

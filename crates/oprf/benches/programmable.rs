@@ -10,8 +10,8 @@ use rand_core::CryptoRng;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::programmable::bins::{self, HASHES, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{
-    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, TableHint, Target,
-    membership,
+    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, PolynomialHint, Queries, RelaxedHint, Shape,
+    TableHint, Target, membership,
 };
 use vesica_oprf::vole::Vole;
 use vesica_oprf::{Output, Params, output};
@@ -208,13 +208,16 @@ fn benches(c: &mut Criterion) {
             let sets = sets(log_items, payload_bits);
             hint::<OkvsHint>(c, "okvs", log_items, &sets);
             hint::<RelaxedHint>(c, "relaxed", log_items, &sets);
+            hint::<PolynomialHint>(c, "polynomials", log_items, &sets);
         }
         let second = second(log_items);
         hint::<TableHint>(c, "PSM2 table", log_items, &second);
         hint::<OkvsHint>(c, "PSM2 okvs", log_items, &second);
         run::<Vole, OkvsHint>(c, "VOLE and OKVS", log_items);
         run::<Vole, RelaxedHint>(c, "VOLE and relaxed", log_items);
+        run::<Vole, PolynomialHint>(c, "VOLE and polynomials", log_items);
         run::<Kkrt, RelaxedHint>(c, "KKRT and relaxed", log_items);
+        run::<Kkrt, PolynomialHint>(c, "KKRT and polynomials", log_items);
     }
 }
 

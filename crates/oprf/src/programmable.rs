@@ -21,6 +21,7 @@
 //! |---|---|---|---|
 //! | [`OkvsHint`] | 1 | slots of a random-band oblivious key-value store (OKVS) | LTSXQ26, figure 16, steps 6 and 7 |
 //! | [`RelaxedHint`] | 3 | slots of a second cuckoo table | CGS22, figure 3 |
+//! | [`PolynomialHint`] | 1 | coefficients of polynomials | PSTY19, section 4.2 |
 //! | [`TableHint`] | 1 | four slots and a nonce per bin, at most three points in each | CGS22, figure 10 |
 //!
 //! [`bins`] makes queries and points from two sets of items: cuckoo hashing on one side, simple hashing on the other.
@@ -41,8 +42,8 @@
 //! events, which share what is left to them; the hint cannot be encoded; some candidate that is no target equals its
 //! bin's tag, which is why ℓ = λ + 2 + ⌈log₂(candidates · bins)⌉ ([`Opprf::tag_bits`]).
 //!
-//! A failure ends the run with an error and is never retried. CGS22's appendix E would handle a stash by dual
-//! execution; the tables here have none, and enough room that it is not needed.
+//! A failure ends the run with an error and is never retried. The tables have no stash, and enough room that none is
+//! needed, unless the caller chooses another table of bins ([`bins`]).
 //!
 //! **Deviations.** The papers' receiver also asks for a random dummy key in each empty bin, so that the number of its
 //! queries is that of the bins. Here it asks for its items only and draws random candidates for empty bins: their
@@ -54,6 +55,7 @@ pub mod bins;
 pub mod membership;
 mod okvs;
 mod pads;
+mod polynomial;
 mod relaxed;
 mod slots;
 mod table;
@@ -70,6 +72,7 @@ use crate::{Output, Params};
 pub use batch::{BatchOprf, Key, Points, Queries};
 pub use okvs::{OKVS, OkvsHint};
 pub use pads::{Layout, Program, Strings, Target};
+pub use polynomial::{POLYNOMIALS, PolynomialHint};
 pub use relaxed::{RELAXED, RelaxedHint};
 pub use table::{NONCES, TABLE, TableHint};
 

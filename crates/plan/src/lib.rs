@@ -27,9 +27,9 @@ static PROTOCOLS: [&dyn Protocol; 15] = [
     &Ole::<Lattice>::new(),
     &Ole::<Ot>::new(),
     &Ole::<Dealer>::new(),
-    &CircuitPsi(circuit::Okvs),
-    &CircuitPsi(circuit::Psm1),
-    &CircuitPsi(circuit::Psm2),
+    &CircuitPsi::new(circuit::Okvs),
+    &CircuitPsi::new(circuit::Psm1),
+    &CircuitPsi::new(circuit::Psm2),
 ];
 
 /// The registry that two parties choose from by default.

@@ -12,6 +12,7 @@ pub mod ole;
 use std::any::Any;
 
 use rand_core::CryptoRng;
+pub use vesica_correlations::bulk::Favour;
 pub use vesica_oprf::{ExactLimits, Item, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
@@ -33,6 +34,8 @@ pub struct Task {
     pub values: Values,
     /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
     pub label_bytes: usize,
+    /// What to save where a protocol can choose.
+    pub favour: Favour,
 }
 
 impl Task {
@@ -44,6 +47,7 @@ impl Task {
             min_size: 0,
             values: Values::None,
             label_bytes: 0,
+            favour: Favour::Time,
         }
     }
 }

@@ -110,6 +110,7 @@ fn exchange(
         reveal: job.reveal,
         learns: job.learns,
         min_size: job.min_size,
+        favour: job.favour,
         values: job.values,
         labels: job.labels.clone(),
         normalization: job.normalization.clone(),
@@ -222,6 +223,7 @@ fn exchange(
             min_size: contract.min_size,
             values: value::owners(contract.values()),
             label_bytes: contract.label_bytes(),
+            favour: contract.favour,
         },
         params: Params {
             security: contract.runs,

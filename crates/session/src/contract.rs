@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
-use vesica_psi::{Protocol, Reveal, Security};
+use vesica_psi::{Favour, Protocol, Reveal, Security};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
@@ -20,7 +20,7 @@ use crate::parties::{Learns, Role};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
 /// Maximum number of key columns of a job.
@@ -82,6 +82,8 @@ pub struct Hello {
     pub learns: Learns,
     /// The receiver learns a value only if at least this many items match.
     pub min_size: u64,
+    /// What it would rather save.
+    pub favour: Favour,
     /// The values that it has for its items, if it has some.
     pub values: Option<ValueTerms>,
     /// What it wants to do about labels.
@@ -180,6 +182,8 @@ pub struct Contract {
     pub learns: Learns,
     /// The receiver learns a value only if at least this many items match.
     pub min_size: u64,
+    /// What the run saves where the protocol can choose: traffic if either side favours that.
+    pub favour: Favour,
     /// The receiver's values, if it has some.
     pub receiver_values: Option<ValueTerms>,
     /// The sender's values, if it has some.
@@ -228,6 +232,7 @@ impl Hello {
         out.push(self.reveal.code());
         out.push(self.learns.code());
         out.extend_from_slice(&self.min_size.to_le_bytes());
+        out.push(favour_code(self.favour));
         ValueTerms::put(self.values, &mut out);
         self.labels.put(&mut out);
         put_names(&mut out, &self.normalization);
@@ -287,6 +292,11 @@ impl Hello {
             reveal: Reveal::from_code(reader.u8()?).ok_or_else(|| bad("reveal", "unknown code"))?,
             learns: Learns::from_code(reader.u8()?)?,
             min_size: reader.u64()?,
+            favour: match reader.u8()? {
+                1 => Favour::Time,
+                2 => Favour::Traffic,
+                _ => return Err(bad("favour", "unknown code")),
+            },
             values: ValueTerms::read(&mut reader)?,
             labels: Handover::read(&mut reader, role)?,
             normalization: names(&mut reader)?,
@@ -370,6 +380,10 @@ impl Hello {
             reveal: self.reveal,
             learns: self.learns,
             min_size: self.min_size,
+            favour: match [self.favour, theirs.favour].contains(&Favour::Traffic) {
+                true => Favour::Traffic,
+                false => Favour::Time,
+            },
             receiver_values: receiver.values,
             sender_values: sender.values,
             labels,
@@ -460,6 +474,7 @@ impl Contract {
         out.push(self.reveal.code());
         out.push(self.learns.code());
         out.extend_from_slice(&self.min_size.to_le_bytes());
+        out.push(favour_code(self.favour));
         for values in self.values() {
             ValueTerms::put(values, &mut out);
         }
@@ -594,6 +609,13 @@ fn security_code(security: Security) -> u8 {
     match security {
         Security::SemiHonest => 1,
         Security::Malicious => 2,
+    }
+}
+
+fn favour_code(favour: Favour) -> u8 {
+    match favour {
+        Favour::Time => 1,
+        Favour::Traffic => 2,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What one side wants.
 
 use vesica_plan::Registry;
-use vesica_psi::{Reveal, Security};
+use vesica_psi::{Favour, Reveal, Security};
 
 use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::offline::Purpose;
@@ -28,6 +28,8 @@ pub struct Job {
     pub learns: Learns,
     /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
     pub min_size: u64,
+    /// What this side would rather save. The run saves traffic if either side would.
+    pub favour: Favour,
     /// The values that this side has for its items, if it has some.
     pub values: Option<ValueTerms>,
     /// What is to be done about labels, which the sender hands over with the matches.
@@ -61,6 +63,7 @@ impl Job {
             reveal: Reveal::Matches,
             learns: Learns::Receiver,
             min_size: 0,
+            favour: Favour::Time,
             values: None,
             labels: Handover::Nothing,
             normalization,

@@ -69,5 +69,5 @@ pub use set::{BucketKeys, Kept, KeySet, Labels, MemoryBuckets, MemorySet, State}
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_plan::Registry;
-pub use vesica_psi::{Reveal, Security};
+pub use vesica_psi::{Favour, Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};

@@ -9,9 +9,9 @@ use common::{connected, job, silent_pair, within};
 use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
-    Agreement, Error, ErrorClass, Fingerprint, Handover, Hello, Job, Kept, LabelTerms, Learns,
-    MAX_BUCKETS, MAX_HELLO, MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry, Resume,
-    Reveal, Role, Security, VERSION, agree, confirm_done,
+    Agreement, Error, ErrorClass, Favour, Fingerprint, Handover, Hello, Job, Kept, LabelTerms,
+    Learns, MAX_BUCKETS, MAX_HELLO, MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry,
+    Resume, Reveal, Role, Security, VERSION, agree, confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -70,6 +70,33 @@ fn equal_contracts_give_equal_sessions() {
     let again = again.unwrap();
     assert_eq!(again.contract.hash, a.contract.hash);
     assert_ne!(again.params.session, a.params.session);
+}
+
+/// The side with the slower link need not ask the other one.
+#[test]
+fn either_side_can_have_traffic_saved() {
+    let agreed = |ours, theirs| {
+        let favours = |role, favour| Job {
+            favour,
+            ..job(role)
+        };
+        let (a, b) = compare(
+            &favours(Role::Receiver, ours),
+            &favours(Role::Sender, theirs),
+        );
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!(a.contract, b.contract);
+        assert_eq!([a.task.favour, b.task.favour], [a.contract.favour; 2]);
+        (a.contract.favour, a.contract.hash)
+    };
+    let (time, traffic) = (Favour::Time, Favour::Traffic);
+    let (none, hash) = agreed(time, time);
+    assert_eq!(none, time);
+    for (ours, theirs) in [(time, traffic), (traffic, time), (traffic, traffic)] {
+        let (favour, other) = agreed(ours, theirs);
+        assert_eq!(favour, traffic);
+        assert_ne!(other, hash);
+    }
 }
 
 #[test]
@@ -660,6 +687,7 @@ fn hello() -> Hello {
         reveal: Reveal::Matches,
         learns: Learns::Receiver,
         min_size: 0,
+        favour: Favour::Time,
         values: None,
         labels: Handover::Nothing,
         normalization: vec!["email/1".into(), "exact/1".into()],

@@ -58,7 +58,7 @@ pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
     Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
+    Error as SessionError, Favour, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
     LabelTerms, Link, Listener, Loaded, MAX_LABEL_BYTES, Name, NoProgress, OfflineStore,
     OfflineTerms, OnRefused, Progress, ProtocolRequest, Readiness, Refused, Registry, Report,
     Reveal, Role, Security, StartOver, StoredHalf, deal, fetch_half, make_half, rfc3339,

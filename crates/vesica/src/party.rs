@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Fingerprint, Handover, Identity, Job, Learns, Listener,
-    OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Security,
-    Transport, ValueTerms, connect, run_set, with_threads,
+    ConnectOptions, Connection, Endpoint, Favour, Fingerprint, Handover, Identity, Job, Learns,
+    Listener, OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
+    Security, Transport, ValueTerms, connect, run_set, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Matched, Output, RowSet, Rows, Source, ValueColumn, read_keys_within,
@@ -34,6 +34,8 @@ pub struct Terms {
     pub reveal: Reveal,
     /// The receiver learns the result only if at least this many keys match, and otherwise only that fewer do.
     pub min_size: u64,
+    /// What to save where the protocol can choose. The run saves traffic if either side favours that.
+    pub favour: Favour,
     /// Whether the sender learns the matches too. The receiver tells it, and can lie.
     pub both: bool,
 }
@@ -50,6 +52,7 @@ impl Default for Terms {
             max_peer_items: usual.max_peer_items,
             reveal: usual.reveal,
             min_size: usual.min_size,
+            favour: usual.favour,
             both: false,
         }
     }
@@ -72,6 +75,7 @@ impl Terms {
         Job {
             reveal: self.reveal,
             min_size: self.min_size,
+            favour: self.favour,
             values: value.map(|column| ValueTerms {
                 bound: column.bound,
                 scale: column.scale,

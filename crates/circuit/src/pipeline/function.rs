@@ -1,7 +1,7 @@
 //! The last stage: from shares of which bins match to what a run reveals.
 
 use rand_core::CryptoRng;
-use vesica_correlations::bulk::{self, Favour, SemiHonest};
+use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
 use vesica_psi::{Input, Output, Reveal, Shares, Values};
 use vesica_wire::{Channel, Error};
@@ -14,30 +14,33 @@ use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::functions::Answer;
 use crate::{Receiver, Sender};
 
-/// The receiver's item in each of `shares` cells: the bins, or the candidates of all bins.
-fn own_items(bins: &ReceiverBins, shares: usize) -> Vec<Option<u32>> {
+/// The receiver's item in each of `shares` cells: the bins or the candidates of all bins, and then `places` of a stash.
+fn own_items(bins: &ReceiverBins, places: usize, shares: usize) -> Vec<Option<u32>> {
     let items = bins.table.bins();
     let items: Vec<_> = items.map(|entry| Some(entry?.item() as u32)).collect();
-    let times = shares.checked_div(items.len()).unwrap_or(1);
-    repeated(&items, times)
+    let times = (shares - places).checked_div(items.len()).unwrap_or(1);
+    let mut cells = repeated(&items, times);
+    cells.extend(bins.table.stash().iter().copied().map(Some));
+    cells.resize(shares, None);
+    cells
 }
 
-/// The receiver's value in each of `shares` cells, 0 in empty ones.
-fn own_values(bins: &ReceiverBins, values: Option<&[i64]>, shares: usize) -> Secret<i64> {
+/// The receiver's value in each cell, 0 in empty ones.
+fn own_values(cells: &[Option<u32>], values: Option<&[i64]>) -> Secret<i64> {
     let Some(values) = values else {
         return Secret::default();
     };
-    let own = own_items(bins, shares).into_iter();
+    let own = cells.iter();
     let own = own.map(|item| item.map_or(0, |item| values[item as usize]));
     Zeroizing::new(own.collect())
 }
 
-/// For each of `items` items whether it is in a bin that matches. The time does not depend on that.
-fn matched_items(bins: &ReceiverBins, matches: &[bool], items: usize) -> Vec<bool> {
+/// For each of `items` items whether its cell matches. The time does not depend on that.
+fn matched_items(cells: &[Option<u32>], matches: &[bool], items: usize) -> Vec<bool> {
     let mut matched = vec![false; items];
-    for (entry, matches) in bins.table.bins().zip(matches) {
-        if let Some(entry) = entry {
-            matched[entry.item()] = *matches;
+    for (item, matches) in cells.iter().zip(matches) {
+        if let Some(item) = item {
+            matched[*item as usize] = *matches;
         }
     }
     matched
@@ -66,7 +69,8 @@ impl Plan {
             masked,
         } = received;
         let (reveal, values, minimum) = (self.task.reveal, self.task.values, self.task.min_size);
-        let own = own_values(bins, input.values, matches.len());
+        let cells = own_items(bins, self.places(), matches.len());
+        let own = own_values(&cells, input.values);
         let answer = match (reveal, values) {
             (Reveal::Size, Values::None) => engine.size(channel, rng, &matches, minimum)?,
             (Reveal::Sum, Values::Receiver) => {
@@ -80,7 +84,7 @@ impl Plan {
                 .inner_product(channel, rng, &matches, (&own, &masked), minimum)?,
             (Reveal::ThresholdMatches, Values::None) => {
                 let matches = engine.matches(channel, rng, &matches, minimum)?;
-                let matched = matched_items(bins, &matches, input.items.len());
+                let matched = matched_items(&cells, &matches, input.items.len());
                 return Ok(Output::Matches(matched));
             }
             (Reveal::Shares, _) => {
@@ -96,7 +100,7 @@ impl Plan {
                     sender_values = Some(shares);
                 }
                 return Ok(Output::Shares(Shares {
-                    items: Some(own_items(bins, matches.len())),
+                    items: Some(cells),
                     matches: each_bit(&matches),
                     receiver_values,
                     sender_values,
@@ -170,8 +174,8 @@ impl Plan {
         cost: Cost,
     ) -> Result<Receiver<ChoiceEnd>, Error> {
         let session = self.derived("reverse COTs");
-        let cots = cost.reverse_cots;
-        let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, Favour::Time, rng)?;
+        let (cots, favour) = (cost.reverse_cots, self.task.favour);
+        let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, favour, rng)?;
         Ok(engine.with_reverse(Box::new(source)))
     }
 
@@ -184,8 +188,8 @@ impl Plan {
         cost: Cost,
     ) -> Result<Sender<ValueEnd>, Error> {
         let session = self.derived("reverse COTs");
-        let cots = cost.reverse_cots;
-        let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, Favour::Time, rng)?;
+        let (cots, favour) = (cost.reverse_cots, self.task.favour);
+        let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, favour, rng)?;
         Ok(engine.with_reverse(Box::new(source)))
     }
 }

@@ -4,52 +4,62 @@ use vesica_psi::Security;
 
 use super::function::each_bit;
 use super::*;
+use crate::harness::measured;
 
 const RUNS: u64 = 8;
 
-/// What the receiver has after the membership test, bit by bit: shares of matches, and masked values.
-fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<bool> {
+/// A table with as many bins as items, and a stash.
+fn too_small(items: usize, _: u32) -> cuckoo::Parameters {
+    cuckoo::Parameters {
+        stash: 9,
+        ..cuckoo::Parameters::with_bins(items, bins::HASHES, items)
+    }
+}
+
+/// A session in which something is in the stash, if there is one.
+fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
+    let of = |byte| Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size: items.len(),
+        sender_size: 0,
+        session: [byte; 32],
+    };
+    let serves = |byte: &u8| {
+        let table = table(items.len(), 42);
+        let bins = ReceiverBins::of(&of(*byte), table, items).unwrap();
+        table.stash == 0 || !bins.table.stash().is_empty()
+    };
+    [(3..).find(serves).unwrap(); 32]
+}
+
+/// What the receiver has before the last stage, bit by bit: shares of matches, and masked values.
+fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: u64) -> Vec<bool> {
     let params = Params {
         security: Security::SemiHonest,
         lambda: 40,
         receiver_size: 20,
         sender_size: 20,
-        session: [3; 32],
+        session: session(protocol.table, &digests(0..20)),
     };
     let task = Task {
         values: Values::Sender,
         ..Task::new(Reveal::Sum)
     };
-    let plan = Plan::new::<R>(&params, &task);
-    let cots = plan.cost(recipe).cots;
-    let params = plan.params(&params);
+    let plan = &Plan::new::<R>(&params, protocol.table, &task);
     let (ours, theirs) = (digests(0..20), digests(20 - common..40 - common));
-    let (received, _) = honest(
+    let ((bins, received), _) = honest(
         |channel| {
-            let rng = &mut rng(2 * seed);
-            let bins = ReceiverBins::new(&params, &ours)?;
-            let plan = &plan;
-            let run = Run {
-                channel,
-                rng,
-                plan,
-                cots,
-            };
-            recipe.receive(run, &bins)
+            let (rng, input) = (&mut rng(2 * seed), Input::new(&ours));
+            protocol.received(channel, rng, &params, plan, input)
         },
         |channel| {
-            let rng = &mut rng(2 * seed + 1);
-            let bins = SenderBins::new(&params, &theirs);
-            let plan = &plan;
-            let run = Run {
-                channel,
-                rng,
-                plan,
-                cots,
-            };
-            recipe.send(run, &bins, &|_| value)
+            let (rng, values) = (&mut rng(2 * seed + 1), &[value; 20]);
+            let input = Input::with_values(&theirs, Some(values));
+            protocol.sent(channel, rng, &params, plan, input)
         },
     );
+    assert_eq!(bins.table.stash().is_empty(), plan.places() == 0);
     let mut seen = each_bit(&received.matches).to_vec();
     for masked in received.masked.iter() {
         seen.extend((0..64).map(|bit| masked >> bit & 1 == 1));
@@ -59,10 +69,10 @@ fn received<R: Recipe>(recipe: &R, common: u64, value: u64, seed: u64) -> Vec<bo
 
 /// Every bit that the receiver has is 1 in about half of the runs, whatever matches and whatever the values: its
 /// shares and masked values are uniform.
-fn looks_uniform<R: Recipe>(recipe: &R) {
+fn looks_uniform<R: Recipe>(protocol: &CircuitPsi<R>) {
     for (common, value) in [(20, 5), (0, 5)] {
         let views: Vec<_> = (0..RUNS)
-            .map(|seed| received(recipe, common, value, seed))
+            .map(|seed| received(protocol, common, value, seed))
             .collect();
         let bits = views[0].len() as f64;
         let sum: f64 = (0..views[0].len())
@@ -82,7 +92,39 @@ fn looks_uniform<R: Recipe>(recipe: &R) {
 
 #[test]
 fn what_the_receiver_has_looks_uniform() {
-    looks_uniform(&Okvs);
-    looks_uniform(&Psm1);
-    looks_uniform(&Psm2);
+    looks_uniform(&CircuitPsi::new(Okvs));
+    looks_uniform(&CircuitPsi::new(Psm1));
+    looks_uniform(&CircuitPsi::new(Psm2));
+    looks_uniform(&CircuitPsi::with_table(Okvs, too_small));
+}
+
+/// COTs of both directions are those of the cost; see [`crate::cost`] for the parts.
+#[test]
+fn folding_costs_what_is_said() {
+    let (bins, places) = (70, 3);
+    let matches = BitShares::from_fn(bins, |i| i as u64 >> 1);
+    let words: Vec<u64> = (0..bins as u64).collect();
+    let own = stash::BitsOfBins {
+        words: &words,
+        matches: &matches,
+        places,
+    };
+    let (one, two, found) = measured(
+        |engine, channel| {
+            own.value_end(&mut engine.main, &mut engine.reverse, channel, &mut rng(1))
+        },
+        |engine, channel| {
+            own.choice_end(&mut engine.main, &mut engine.reverse, channel, &mut rng(2))
+        },
+    );
+    assert_eq!(one.len(), two.len());
+    let said = cost::fold(bins, places, false);
+    assert_eq!(
+        [found.cots, found.reverse_cots],
+        [said.cots, said.reverse_cots]
+    );
+    assert_eq!(
+        [found.receiver_bytes, found.sender_bytes],
+        [said.receiver_bytes, said.sender_bytes]
+    );
 }

@@ -120,7 +120,7 @@ mod tests {
     use std::collections::HashSet;
 
     use std::num::NonZeroUsize;
-    use vesica_psi::Security;
+    use vesica_psi::{Favour, Security};
 
     use super::*;
     use crate::args::{Carrier, Kernels};
@@ -135,6 +135,7 @@ mod tests {
                 protocol: "dh".into(),
                 security: Security::Malicious,
                 reveal: Reveal::Matches,
+                favour: Favour::Time,
                 key_bits,
                 threads: NonZeroUsize::MIN,
                 receiver_size,

@@ -94,6 +94,7 @@ fn measure(
         protocol: protocol.name.to_owned(),
         security,
         reveal,
+        favour: options.favour.favour(),
         key_bits,
         threads: options.threads,
         receiver_size,

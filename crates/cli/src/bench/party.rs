@@ -267,6 +267,7 @@ fn one_run(
         security: setup.security,
         reveal: setup.reveal,
         min_size: min_size(setup),
+        favour: setup.favour,
         values: has_values.then_some(ValueTerms {
             bound: inputs::VALUE_BOUND.unsigned_abs(),
             scale: 0,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use vesica::{Reveal, Security};
+use vesica::{Favour, Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
@@ -42,6 +42,7 @@ struct Measured {
     protocol: &'static str,
     security: Security,
     reveal: &'static str,
+    favour: Favour,
     receiver_size: u64,
     sender_size: u64,
     matches: u64,
@@ -102,6 +103,7 @@ pub(super) fn show(
         protocol,
         security,
         reveal: reveal.name(),
+        favour: options.favour.favour(),
         receiver_size,
         sender_size,
         matches: middle.matches.unwrap_or(0),

@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Reveal, Security};
+use vesica_psi::{Favour, Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::args::{Carrier, Kernels};
@@ -46,6 +46,7 @@ pub(super) struct Setup {
     pub(super) protocol: String,
     pub(super) security: Security,
     pub(super) reveal: Reveal,
+    pub(super) favour: Favour,
     /// The bits of items that are numbers.
     pub(super) key_bits: Option<u32>,
     pub(super) threads: NonZeroUsize,

@@ -94,7 +94,7 @@ fn every_recipe_says_in_its_report_what_it_computed() {
         let both = format!("--reveal inner-product --protocol {protocol}");
         let (ours, theirs) = (OURS_OF, THEIRS_OF);
         let reports = [
-            &*format!("{ours} --report ours.json"),
+            &*format!("{ours} --report ours.json --favour traffic"),
             &*format!("{theirs} --report theirs.json"),
         ];
         let [received, sent] = run(&place, &sides(&both, reports[0], reports[1]));
@@ -113,6 +113,7 @@ fn every_recipe_says_in_its_report_what_it_computed() {
         );
         assert_eq!(near["contract"], far["contract"]);
         assert_eq!(near["contract"]["receiver_values"]["scale"], 2);
+        assert_eq!(near["contract"]["favour"], "traffic");
         assert_eq!(near["security"], "semi-honest");
     }
 }

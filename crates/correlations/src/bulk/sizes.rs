@@ -20,7 +20,8 @@ pub struct Size {
 static SIZES: [Size; 3] = [Size::new(11, 7), Size::new(14, 10), Size::new(15, 11)];
 
 /// What long runs save. Short runs do not differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Favour {
     /// Time: 1.4 bits per COT from a base vector of 2.5 MiB.
     Time,

@@ -22,7 +22,11 @@ fn check(functions: &Functions, keys: &[Block], table: &Table) {
             assert!(!std::mem::replace(&mut seen[entry.item()], true));
         }
     }
+    for item in table.stash() {
+        assert!(!std::mem::replace(&mut seen[*item as usize], true));
+    }
     assert!(seen.iter().all(|seen| *seen));
+    assert!(table.stash().len() <= functions.parameters().stash);
 }
 
 #[test]
@@ -84,8 +88,8 @@ fn keys_that_repeat_too_often_have_no_places() {
     }
 }
 
-/// Whether items can be placed, by augmenting paths.
-fn can_be_placed(hashes: usize, count: usize, bins: &[[u32; MAX_HASHES]]) -> bool {
+/// How many items can be placed, by augmenting paths.
+fn most_placed(hashes: usize, count: usize, bins: &[[u32; MAX_HASHES]]) -> usize {
     fn free(
         item: usize,
         hashes: usize,
@@ -106,7 +110,9 @@ fn can_be_placed(hashes: usize, count: usize, bins: &[[u32; MAX_HASHES]]) -> boo
         })
     }
     let mut owner = vec![None; count];
-    (0..bins.len()).all(|item| free(item, hashes, bins, &mut owner, &mut vec![false; count]))
+    (0..bins.len())
+        .filter(|item| free(*item, hashes, bins, &mut owner, &mut vec![false; count]))
+        .count()
 }
 
 proptest! {
@@ -119,7 +125,7 @@ proptest! {
     ) {
         let bins: Vec<[u32; MAX_HASHES]> =
             seeds.iter().map(|s| s.map(|b| u32::from(b) % count)).collect();
-        let expected = can_be_placed(hashes, count as usize, &bins);
+        let expected = most_placed(hashes, count as usize, &bins) == bins.len();
         let found = Table::place(hashes, count as usize, &bins);
         prop_assert_eq!(found.is_ok(), expected);
         if let Ok(table) = found {
@@ -130,6 +136,32 @@ proptest! {
                     prop_assert_eq!(bins[entry.item()][entry.function()] as usize, bin);
                 }
             }
+        }
+    }
+}
+
+proptest! {
+    /// More items than bins, or nearly as many: as few as possible are in the stash.
+    #[test]
+    fn a_stash_takes_what_no_bin_can_take(
+        hashes in 2usize..=4,
+        count in 4usize..40,
+        items in 0usize..50,
+        seed in any::<u64>(),
+    ) {
+        let parameters = Parameters::with_bins(items, hashes, count);
+        let keys = keys(seed.into(), items);
+        let functions = |stash| Functions::new(Parameters { stash, ..parameters }, &[2; 32]);
+        let mut bins = vec![[0; MAX_HASHES]; items];
+        functions(0).bins(&keys, &mut bins);
+        let without = items - most_placed(hashes, count, &bins);
+        for stash in [without, without + 3] {
+            let table = Table::new(&functions(stash), &keys).unwrap();
+            check(&functions(stash), &keys, &table);
+            prop_assert_eq!(table.stash().len(), without);
+        }
+        if without > 0 {
+            prop_assert_eq!(Table::new(&functions(without - 1), &keys), Err(EncodingFailed));
         }
     }
 }

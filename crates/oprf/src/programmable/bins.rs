@@ -10,6 +10,9 @@
 //!
 //! The number of bins is that of [`cuckoo::Parameters`] for one event's share of 2^-λ: 1.27 per item of the receiver
 //! for large sets, more for small ones. The papers have 1.27 for all.
+//!
+//! A table may have a stash. As many empty bins as it has items then get the key of such an item for one more
+//! function, which no point has: the number of queries does not tell how full the stash is.
 
 use rayon::prelude::*;
 use vesica_encodings::{Bins, Entry, cuckoo, simple};
@@ -24,6 +27,9 @@ use crate::{Item, Params, halves};
 /// Number of hash functions.
 pub const HASHES: usize = 3;
 
+/// The function of a key that no point has.
+const NO_FUNCTION: u32 = HASHES as u32;
+
 /// Keys hashed together.
 const BATCH: usize = 256;
 
@@ -32,10 +38,18 @@ const BATCH: usize = 256;
 /// # Panics
 /// If a set has 2^30 items or more, or the sender's three entries per item are as many.
 pub fn shape(params: &Params, payload_bits: u32) -> Shape {
+    shape_of(params, parameters(params), payload_bits)
+}
+
+/// [`shape`] for a table of the caller's choice, who is responsible for the probability that it is too small.
+///
+/// # Panics
+/// As [`shape`].
+pub fn shape_of(params: &Params, table: cuckoo::Parameters, payload_bits: u32) -> Shape {
     let points = HASHES * params.sender_size;
     assert!((points as u64) < MAX_POINTS, "too many items");
     Shape {
-        bins: parameters(params).bins,
+        bins: table.bins,
         payload_bits,
         params: Params {
             security: Security::SemiHonest,
@@ -45,13 +59,14 @@ pub fn shape(params: &Params, payload_bits: u32) -> Shape {
     }
 }
 
+/// The table without a stash.
 fn parameters(params: &Params) -> cuckoo::Parameters {
     cuckoo::Parameters::new(params.receiver_size, HASHES, params.lambda_each(EVENTS))
 }
 
-fn functions(params: &Params) -> cuckoo::Functions {
+fn functions(params: &Params, table: cuckoo::Parameters) -> cuckoo::Functions {
     let session = derived("vesica/1 opprf bins", &params.session);
-    cuckoo::Functions::new(parameters(params), &session)
+    cuckoo::Functions::new(table, &session)
 }
 
 /// What the items' bins are computed from.
@@ -78,9 +93,9 @@ fn keys_of(params: &Params, items: &[Item], entries: &[Entry]) -> Vec<Key> {
 
 /// The receiver's items in their bins.
 pub struct ReceiverBins {
-    /// Which item is in each bin.
+    /// Which item is in each bin, and which are in no bin.
     pub table: cuckoo::Table,
-    /// A query for each item.
+    /// A query for each item. For one in no bin, it is about nothing.
     pub queries: Queries,
 }
 
@@ -93,12 +108,29 @@ impl ReceiverBins {
     /// # Panics
     /// If `items` does not fit `params`.
     pub fn new(params: &Params, items: &[Item]) -> Result<Self, Error> {
+        Self::of(params, parameters(params), items)
+    }
+
+    /// [`ReceiverBins::new`] for a table of the caller's choice. Items for which it has no bin are in its stash.
+    ///
+    /// # Errors
+    /// `Resource` if the stash is too small.
+    ///
+    /// # Panics
+    /// As [`ReceiverBins::new`], or if the table has fewer bins than there are items.
+    pub fn of(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Result<Self, Error> {
         assert_eq!(items.len(), params.receiver_size);
-        let table = cuckoo::Table::new(&functions(params), &keys(items))
+        assert!(items.len() <= table.bins, "a bin for each query");
+        let table = cuckoo::Table::new(&functions(params, table), &keys(items))
             .map_err(|e| Error::limit(Limit::Encoding, e))?;
-        let filled = |(bin, entry): (u32, Option<Entry>)| Some((bin, entry?));
+        let mut unasked = table
+            .stash()
+            .iter()
+            .map(|item| Entry::new(*item, NO_FUNCTION));
+        let asked =
+            |(bin, entry): (u32, Option<Entry>)| Some((bin, entry.or_else(|| unasked.next())?));
         let (at, entries): (Vec<u32>, Vec<Entry>) =
-            (0..).zip(table.bins()).filter_map(filled).unzip();
+            (0..).zip(table.bins()).filter_map(asked).unzip();
         let queries = Queries::new(table.len(), at, keys_of(params, items, &entries));
         Ok(ReceiverBins { table, queries })
     }
@@ -118,8 +150,16 @@ impl SenderBins {
     /// # Panics
     /// If `items` does not fit `params`.
     pub fn new(params: &Params, items: &[Item]) -> Self {
+        Self::of(params, parameters(params), items)
+    }
+
+    /// [`SenderBins::new`] for a table of the caller's choice.
+    ///
+    /// # Panics
+    /// As [`SenderBins::new`].
+    pub fn of(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Self {
         assert_eq!(items.len(), params.sender_size);
-        let table = simple::table(&functions(params), &keys(items));
+        let table = simple::table(&functions(params, table), &keys(items));
         let ends = (0..table.len()).map(|bin| table.begin(bin + 1) as u32);
         let points = Points::new(ends.collect(), keys_of(params, items, table.entries()));
         SenderBins { table, points }

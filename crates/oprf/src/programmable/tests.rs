@@ -217,6 +217,11 @@ fn relaxed_candidates_match_on_common_items_only() {
     agree_on_all_sizes::<RelaxedHint>();
 }
 
+#[test]
+fn polynomial_candidates_match_on_common_items_only() {
+    agree_on_all_sizes::<PolynomialHint>();
+}
+
 /// Bins with hundreds of points each, or hardly any points; several frames.
 #[test]
 fn very_unequal_sizes() {
@@ -224,6 +229,7 @@ fn very_unequal_sizes() {
         let (ours, theirs) = sets(n_r, n_s, 100);
         run::<Ideal, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
         run::<Ideal, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
+        run::<Ideal, PolynomialHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
     }
 }
 
@@ -233,6 +239,7 @@ fn the_opprf_works_over_vole() {
         let (ours, theirs) = sets(n_r, n_s, common);
         run::<Vole, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
         run::<Vole, RelaxedHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
+        run::<Vole, PolynomialHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
     }
 }
 
@@ -242,6 +249,7 @@ fn the_opprf_works_over_kkrt() {
         let (ours, theirs) = sets(n_r, n_s, common);
         run::<Kkrt, OkvsHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
         run::<Kkrt, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
+        run::<Kkrt, PolynomialHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
     }
 }
 
@@ -256,6 +264,7 @@ fn more_statistical_security() {
         };
         run::<Vole, OkvsHint>(&params, 128, (&ours, &theirs)).check(50);
         run::<Ideal, RelaxedHint>(&params, 64, (&ours, &theirs)).check(50);
+        run::<Ideal, PolynomialHint>(&params, 128, (&ours, &theirs)).check(50);
     }
 }
 
@@ -300,6 +309,7 @@ fn one_string_remains_of_three_candidates() {
     for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (2, 700, 1), (1500, 900, 300)] {
         membership::<Ideal, TableHint>(n_r, n_s, common);
         membership::<Ideal, OkvsHint>(n_r, n_s, common);
+        membership::<Ideal, PolynomialHint>(n_r, n_s, common);
     }
     membership::<Vole, TableHint>(400, 300, 100);
     membership::<Kkrt, TableHint>(400, 300, 100);
@@ -471,6 +481,7 @@ fn hints_are_as_long_as_computed() {
     for n in [0, 1, 10, 3000] {
         sent_as_computed::<OkvsHint>(n, 64, &[OKVS]);
         sent_as_computed::<RelaxedHint>(n, 0, &[RELAXED]);
+        sent_as_computed::<PolynomialHint>(n, 64, &[POLYNOMIALS]);
     }
     // Several frames.
     sent_as_computed::<OkvsHint>(40_000, 64, &[OKVS]);
