@@ -24,6 +24,7 @@ mod fingerprint;
 mod identity;
 mod items;
 mod job;
+mod key_exchange;
 mod labels;
 mod listener;
 mod nonces;
