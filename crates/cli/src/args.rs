@@ -657,9 +657,6 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
     }
     let definition = definition(&args);
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
-    if config::is(&args, "log-format", "json") {
-        log::set(LogFormat::Json);
-    }
     let matches = definition.try_get_matches_from(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
