@@ -465,7 +465,7 @@ impl Read for Header {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if let Some(left) = self.unchecked.take() {
             let start = self.reader.stream_position()?;
-            thrift::check_struct(&mut self.reader, left)?;
+            thrift::check_page_header(&mut self.reader, left)?;
             let length = self.reader.stream_position()? - start;
             self.reader.seek_relative(-(length as i64))?;
         }
