@@ -30,6 +30,7 @@ mod listener;
 mod nonces;
 mod offers;
 mod offline;
+mod order;
 mod pairs;
 mod parties;
 mod random;
