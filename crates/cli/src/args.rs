@@ -467,6 +467,10 @@ pub(crate) struct Receive {
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
     #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
+    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
+    /// both sides share
+    #[arg(long, conflicts_with = "rows", requires = "both")]
+    pub(crate) align: bool,
     /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
     /// as text, each under its name with peer_ before it
     #[arg(long)]
@@ -487,6 +491,10 @@ pub(crate) struct Send {
     /// column in_both
     #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
+    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
+    /// both sides share
+    #[arg(long, conflicts_with = "rows", requires = "both")]
+    pub(crate) align: bool,
 }
 
 #[derive(Debug, Args)]
