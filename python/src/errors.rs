@@ -12,7 +12,8 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 17] = [
+    "align",
     "allow-empty",
     "lambda",
     "max-peer-items",
@@ -22,6 +23,7 @@ const OPTIONS: [&str; 15] = [
     "offline",
     "peer",
     "protocol",
+    "rows",
     "security",
     "timeout",
     "value-bound",

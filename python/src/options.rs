@@ -130,6 +130,7 @@ pub(crate) struct Options {
     offline_store: Option<PathBuf>,
     security: String,
     both: bool,
+    align: bool,
     min_size: Option<String>,
     favour: String,
     max_peer_items: String,
@@ -166,7 +167,11 @@ impl Options {
     }
 
     pub(crate) fn rows(&self) -> Result<Rows, Failure> {
-        Ok(self.rows.parse()?)
+        match (self.rows.parse()?, self.align) {
+            (rows, false) => Ok(rows),
+            (Rows::Matching, true) => Ok(Rows::Aligned),
+            (_, true) => Err(Failure::usage("align: is for the rows that match")),
+        }
     }
 
     /// What this side does about columns that are handed over.

@@ -122,7 +122,7 @@ impl Job {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
             (Gets::Shares | Gets::Report, _) if options.rows()? != Rows::Matching => {
-                return Err(Failure::usage("rows: this side gets no rows"));
+                return Err(Failure::usage("rows, align: this side gets no rows"));
             }
             _ => {}
         }
@@ -215,7 +215,7 @@ fn rows(
         Role::Sender => send_rows(party, source, key, &mut events)?,
     };
     events.stage("writing");
-    let rows = received.rows();
+    let rows = received.matched().rows_in_order()?;
     let (mut table, mut written) = (None, None);
     match output {
         Some(mut output) => {
@@ -230,7 +230,7 @@ fn rows(
             table = Some(Batches { schema, batches });
         }
     }
-    let rows = rows.iter().flat_map(|row| (row as i64).to_ne_bytes());
+    let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
     let rows = rows.collect();
     check(&party.connect.interrupt)?;
     let report = Report {

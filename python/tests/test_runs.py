@@ -69,6 +69,20 @@ def test_both_sides_learn_the_matches(tmp_path: Path) -> None:
     assert sent.size == 20
 
 
+def test_both_sides_get_one_order(tmp_path: Path) -> None:
+    theirs = THEIRS | {"output": tmp_path / "theirs.parquet"}
+    received, sent = vesica.rehearse(OURS, theirs, both=True, align=True)
+    ours, theirs_out = received.table.to_polars(), polars.read_parquet(tmp_path / "theirs.parquet")
+    assert list(ours["match_number"]) == list(theirs_out["match_number"]) == list(range(1, 21))
+    assert list(ours["id"]) == list(theirs_out["id"]) == list(received.rows)
+    assert list(LEFT["id"][received.rows]) == list(RIGHT["id"][sent.rows]) == list(ours["id"])
+    assert sorted(ours["id"]) == list(range(80, 100)) != list(ours["id"])
+    with pytest.raises(vesica.UsageError, match=r"both learn|no rows"):
+        vesica.rehearse(OURS, THEIRS, align=True)
+    with pytest.raises(vesica.UsageError, match="rows that match"):
+        vesica.rehearse(OURS, THEIRS, align=True, both=True, rows="all")
+
+
 def test_shares(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
     results = vesica.rehearse(

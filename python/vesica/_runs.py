@@ -31,7 +31,8 @@ class Result:
     report: dict[str, Any]
     """The report of the run, as `vesica receive --report` writes it."""
     rows: array[int] | None = None
-    """Which of this side's rows match, counted from 0, ascending; `None` if this side does not learn it."""
+    """Which of this side's rows match, counted from 0, ascending, or with `align` in the order that both sides share;
+    `None` if this side does not learn it."""
     _table: Table | None = field(default=None, repr=False)
 
     @property
@@ -96,6 +97,7 @@ def receive(
     offline_store: Path | None = None,
     security: Literal["malicious", "semi-honest"] = "malicious",
     both: bool = False,
+    align: bool = False,
     min_size: int | None = None,
     favour: Literal["time", "traffic"] = "time",
     max_peer_items: int = 2**28,
@@ -124,6 +126,8 @@ def receive(
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
     take_values  take the columns that the sender hands over, each under its name with `peer_` before it
     value      the column to compute with; of a sender whose receiver learns the matches, columns to hand over
+    align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
+               `match_number` that both sides share
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     memory     bytes, or a text such as "4G"; half of this machine's if not given
     format, delimiter   of a `table` that is a path; detected if not given
@@ -175,6 +179,7 @@ def send(
     offline_store: Path | None = None,
     security: Literal["malicious", "semi-honest"] = "malicious",
     both: bool = False,
+    align: bool = False,
     min_size: int | None = None,
     favour: Literal["time", "traffic"] = "time",
     max_peer_items: int = 2**28,
@@ -192,7 +197,14 @@ def send(
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
     The arguments are those of `receive`. With `both`, on both sides, this side gets its matching rows too; a
-    dishonest receiver can lie about them.
+    dishonest receiver can lie about them. With `align`, on both sides, equal keys have equal numbers:
+
+    >>> left = {"table": polars.DataFrame({"id": [5, 7, 7, 9]}), "on": "id"}
+    >>> right = {"table": polars.DataFrame({"number": [9, 8, 7]}), "on": "number"}
+    >>> ours, theirs = vesica.rehearse(left, right, both=True, align=True)
+    >>> pairs = ours.table.to_polars().join(theirs.table.to_polars(), on="match_number")
+    >>> sorted(pairs.select("id", "number").rows())
+    [(7, 7), (7, 7), (9, 9)]
 
     >>> shop = {"table": polars.DataFrame({"id": [1, 2, 3], "spent": [10, 20, 30]}), "on": "id"}
     >>> charity = {"table": polars.DataFrame({"id": [2, 3, 4]}), "on": "id"}

@@ -471,6 +471,10 @@ pub(crate) struct Receive {
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
     #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
+    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
+    /// both sides share
+    #[arg(long, conflicts_with = "rows", requires = "both")]
+    pub(crate) align: bool,
     /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
     /// as text, each under its name with peer_ before it
     #[arg(long)]
@@ -491,6 +495,10 @@ pub(crate) struct Send {
     /// column in_both
     #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
+    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
+    /// both sides share
+    #[arg(long, conflicts_with = "rows", requires = "both")]
+    pub(crate) align: bool,
 }
 
 #[derive(Debug, Args)]
@@ -681,9 +689,6 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
     }
     let definition = definition(&args);
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
-    if config::is(&args, "log-format", "json") {
-        log::set(LogFormat::Json);
-    }
     let matches = definition.try_get_matches_from(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;

@@ -7,6 +7,7 @@ use clap::{ArgAction, Command};
 use toml::{Table, Value};
 
 use crate::failure::Failure;
+use crate::log::{self, LogFormat};
 
 /// Options of which one takes the place of another.
 const ALTERNATIVES: [[&str; 2]; 3] = [
@@ -73,6 +74,11 @@ pub(crate) fn with_file(
             e.message()
         ))
     })?;
+    // Whatever is wrong with the rest is said in this form too.
+    let is_json = table.get("log-format").and_then(Value::as_str) == Some("json");
+    if is_json && given(&args, "log-format").is_none() {
+        log::set(LogFormat::Json);
+    }
     let (command, end) = command(&args, commands);
     let mut more = Vec::new();
     for (name, value) in &table {

@@ -25,7 +25,7 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
         table: &options.table,
         link: &options.link,
         output: options.output.as_deref(),
-        rows: options.rows,
+        rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: options.take_values,
     })
 }
@@ -36,7 +36,7 @@ pub(crate) fn send(options: &Send) -> Result<(), Failure> {
         table: &options.table,
         link: &options.link,
         output: options.output.as_deref(),
-        rows: options.rows,
+        rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: false,
     })
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vesica::ErrorClass;
+use vesica_wire::is_hidden;
 
 use crate::log;
 
@@ -91,7 +92,7 @@ impl From<vesica::SessionError> for Failure {
 /// The text as one line that cannot steer a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.chars().filter(|c| !c.is_control()).collect()
+    words.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 #[cfg(test)]
@@ -100,6 +101,9 @@ mod tests {
 
     #[test]
     fn a_line_cannot_steer_a_terminal() {
-        assert_eq!(one_line("a\n\x1b[31mEVIL\t\u{9b}b"), "a [31mEVIL b");
+        assert_eq!(
+            one_line("a\n\x1b[31mEVIL\t\u{9b}b\u{202e}c"),
+            "a [31mEVIL bc"
+        );
     }
 }

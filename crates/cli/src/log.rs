@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 use vesica::rfc3339;
+use vesica_wire::is_hidden;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -96,15 +97,47 @@ fn line(level: Level, event: Option<&str>, message: &str, fields: &Value) {
     };
     // Strings and numbers are always JSON.
     let json = serde_json::to_string(&line).unwrap_or_default();
-    write(&(json + "\n"));
+    write(&(escaped(&json) + "\n"));
 }
 
+/// The JSON with escapes for characters that could steer a terminal. They are in strings only: nothing else has them.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_hidden(c) {
+            true => {
+                let mut units = [0; 2];
+                let units = c.encode_utf16(&mut units).iter();
+                out.extend(units.map(|unit| format!("\\u{unit:04x}")));
+            }
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Lines for people, without characters that could steer a terminal.
 fn text(level: Level, message: &str) -> String {
-    format!("{}{message}\n", level.prefix())
+    let shown = message.chars().filter(|c| *c == '\n' || !is_hidden(*c));
+    format!("{}{}\n", level.prefix(), shown.collect::<String>())
 }
 
 /// Writes at once, so that lines of two threads do not mix. Ignores a closed standard error: the exit code still says
 /// how the command ended.
 fn write(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_can_steer_a_terminal() {
+        let hostile = "a\u{9b}31mb\u{202e}c\x1b\u{200d}\nd";
+        assert_eq!(text(Level::Warning, hostile), "warning: a31mbc\nd\n");
+        let json = escaped(&serde_json::to_string(hostile).unwrap());
+        assert!(!json.contains(is_hidden), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), hostile);
+    }
 }

@@ -13,8 +13,8 @@ use crate::codec::{bad, offers_at_most};
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
 use crate::{
-    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Learns, Resume, Role,
-    StartOver, State, nonces,
+    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Resume, Role, StartOver,
+    State, nonces,
 };
 use crate::{random, value};
 
@@ -219,7 +219,7 @@ fn exchange(
         protocol,
         task: Task {
             reveal: contract.reveal,
-            both: contract.learns == Learns::Both,
+            both: contract.learns.is_both(),
             min_size: contract.min_size,
             values: value::owners(contract.values()),
             label_bytes: contract.label_bytes(),

@@ -182,7 +182,7 @@ impl Job {
     fn check_values(&self) -> Result<(), Error> {
         let reveal = self.reveal;
         let usage = |problem: String| Err(Error::Usage(problem));
-        if reveal != Reveal::Matches && self.learns == Learns::Both {
+        if reveal != Reveal::Matches && self.learns.is_both() {
             return usage(format!("the sender cannot learn the {reveal} too"));
         }
         if !reveal.takes_minimum(self.min_size) {

@@ -55,6 +55,15 @@ coded! {
         Receiver = 1, "receiver";
         /// Both: the receiver tells the sender which items matched. It can lie about them.
         Both = 2, "both";
+        /// Both, in one order, once the receiver has proved that it has what it told of.
+        Aligned = 3, "both, in one order";
+    }
+}
+
+impl Learns {
+    /// Whether the sender learns the matches too.
+    pub fn is_both(self) -> bool {
+        self != Learns::Receiver
     }
 }
 

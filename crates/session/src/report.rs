@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
-use crate::{Contract, Decimal, Fingerprint, Learns, Role, State};
+use crate::{Contract, Decimal, Fingerprint, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
@@ -72,7 +72,7 @@ impl Report {
     /// The report of a run that ended in this state, without the table's figures.
     pub(crate) fn of(state: &State, role: Role) -> Report {
         let contract = state.contract.clone();
-        let knows = role == Role::Receiver || contract.learns == Learns::Both;
+        let knows = role == Role::Receiver || contract.learns.is_both();
         let (items, peer_items) = match role {
             Role::Receiver => (contract.receiver_size, contract.sender_size),
             Role::Sender => (contract.sender_size, contract.receiver_size),

@@ -12,8 +12,8 @@ use crate::codec::differ;
 use crate::items::all_distinct;
 use crate::random::fresh_rng;
 use crate::{
-    Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
-    Report, Role, State, ValueTerms, agree, confirm_done, offline, salt_items,
+    Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
+    MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, offline, order, salt_items,
 };
 
 /// The result of a job.
@@ -347,6 +347,11 @@ fn one_bucket(
             labels.truncate(own * *bytes);
         }
         _ => {}
+    }
+    if agreement.contract.learns == Learns::Aligned
+        && let Output::Matches(matched) | Output::Labelled { matched, .. } = &output
+    {
+        order::confirm(channel, role, &items[..own], matched)?;
     }
     Ok(output)
 }

@@ -8,7 +8,7 @@ use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
 
 use crate::items::all_distinct;
-use crate::{Assignment, Contract, Error};
+use crate::{Assignment, Contract, Error, Learns};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
 ///
@@ -29,6 +29,13 @@ impl State {
     /// Whether every bucket is finished.
     pub fn is_complete(&self) -> bool {
         self.finished() == self.contract.buckets
+    }
+
+    /// The key of the hash in whose order the matches are, where both sides learn them in one order. It is that of the
+    /// first in the chain of resumed runs.
+    pub fn order_key(&self) -> Option<[u8; 32]> {
+        let key = || *blake3::keyed_hash(&self.origin, b"vesica/1 order of matches").as_bytes();
+        (self.contract.learns == Learns::Aligned).then(key)
     }
 
     /// Number of finished buckets.

@@ -26,6 +26,7 @@ use rustls::{
 };
 use vesica_wire::{Interrupt, POLL};
 
+use crate::key_exchange::X25519MlKem768;
 use crate::{Fingerprint, Identity};
 
 const ALPN: &[u8] = b"vesica/1";
@@ -360,12 +361,12 @@ fn client_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ClientConfig, Tl
     Ok(config)
 }
 
+/// There is one key exchange, and nothing to fall back to.
 fn provider() -> Arc<CryptoProvider> {
-    let mut provider = ring::default_provider();
-    provider
-        .kx_groups
-        .retain(|group| group.name() == rustls::NamedGroup::X25519);
-    Arc::new(provider)
+    Arc::new(CryptoProvider {
+        kx_groups: vec![&X25519MlKem768],
+        ..ring::default_provider()
+    })
 }
 
 fn raw_key(identity: &Identity) -> Arc<CertifiedKey> {

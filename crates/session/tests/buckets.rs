@@ -14,7 +14,9 @@ use vesica_session::{
     agree, run_bucket, run_over, run_set_over,
 };
 use vesica_testing::{digests, pair_within, run_both};
-use vesica_wire::{Channel, Error as WireError, FramedChannel, Misbehaviour, Spoil, Tamper};
+use vesica_wire::{
+    Channel, Error as WireError, FramedChannel, Kind, Misbehaviour, PhaseTraffic, Spoil, Tamper,
+};
 
 /// Cuts sets of a thousand items into eight buckets.
 const MEMORY: u64 = 70_000;
@@ -37,7 +39,7 @@ fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
 fn buckets_find_what_one_run_finds() {
     let (ours, theirs) = (digests(0..1000), digests((600..1700).rev()));
     for (near, far) in [(Some(MEMORY), None), (None, Some(MEMORY)), (None, None)] {
-        for learns in [Learns::Receiver, Learns::Both] {
+        for learns in [Learns::Receiver, Learns::Both, Learns::Aligned] {
             let (mut a, mut b) = pair();
             let (received, sent): (Outcome, Outcome) = thread::scope(|scope| {
                 let receiving = scope.spawn(|| {
@@ -57,12 +59,89 @@ fn buckets_find_what_one_run_finds() {
             assert_eq!(received.matches, Some((600..1000).collect()));
             assert_eq!(received.report.matches, Some(400));
             // Their digests are in descending order: 999 is at 700.
-            let theirs = (learns == Learns::Both).then(|| (700..1100).collect());
+            let theirs = learns.is_both().then(|| (700..1100).collect());
             assert_eq!(sent.matches, theirs);
             assert_eq!(
                 sent.report.matches,
                 theirs.map(|m: Vec<u32>| m.len() as u64)
             );
+        }
+    }
+}
+
+/// A receiver that lies to the sender about the matches, or about the hash of them.
+struct Liar<C> {
+    channel: C,
+    lies_about: &'static str,
+    told: bool,
+}
+
+impl<C: Channel> Channel for Liar<C> {
+    fn send(&mut self, kind: Kind, mut payload: Vec<u8>) -> Result<(), WireError> {
+        if kind.name == self.lies_about {
+            match (kind.name, std::mem::replace(&mut self.told, true)) {
+                // All 500 of the sender's items match; which positions those are, goes without saying.
+                ("matched positions", false) => payload = 500u32.to_le_bytes().to_vec(),
+                ("matched positions", true) => return Ok(()),
+                _ => payload[7] ^= 1,
+            }
+        }
+        self.channel.send(kind, payload)
+    }
+
+    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, WireError> {
+        self.channel.recv(kind, max)
+    }
+
+    fn flush(&mut self) -> Result<(), WireError> {
+        self.channel.flush()
+    }
+
+    fn begin_phase(&mut self, name: &'static str) {
+        self.channel.begin_phase(name);
+    }
+
+    fn traffic(&self) -> Vec<PhaseTraffic> {
+        self.channel.traffic()
+    }
+
+    fn abort(&mut self, why: &WireError) {
+        self.channel.abort(why);
+    }
+}
+
+#[test]
+fn a_receiver_cannot_claim_items_that_it_does_not_have_where_matches_are_in_one_order() {
+    let (ours, theirs) = (digests(0..1000), digests(600..1100));
+    for (learns, lies_about, caught) in [
+        (Learns::Both, "matched positions", false),
+        (Learns::Aligned, "matched positions", true),
+        (Learns::Aligned, "hash of the matches", true),
+        (Learns::Aligned, "nothing", false),
+    ] {
+        let (a, mut b) = pair();
+        let mut a = Liar {
+            channel: a,
+            lies_about,
+            told: false,
+        };
+        let sent = thread::scope(|scope| {
+            scope.spawn(|| {
+                let job = dh(Role::Receiver, None, learns);
+                let _ = run_over(&mut a, None, None, &job, &ours, &mut NoProgress);
+            });
+            let job = dh(Role::Sender, None, learns);
+            run_over(&mut b, None, None, &job, &theirs, &mut NoProgress)
+        });
+        match caught {
+            true => assert_eq!(
+                sent.unwrap_err().to_string(),
+                "the peer misbehaved: hash of the matches: not that of the matches it told of"
+            ),
+            false => {
+                let found = sent.unwrap().matches.unwrap().len();
+                assert_eq!(found, if lies_about == "nothing" { 400 } else { 500 });
+            }
         }
     }
 }

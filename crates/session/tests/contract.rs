@@ -189,6 +189,13 @@ fn each_difference_ends_both_sides_with_both_values() {
             Box::new(|j| j.learns = Learns::Both),
         ),
         (
+            "who learns",
+            "both",
+            "both, in one order",
+            Box::new(|j| j.learns = Learns::Both),
+            Box::new(|j| j.learns = Learns::Aligned),
+        ),
+        (
             "number of key columns",
             "2",
             "1",

@@ -1,12 +1,17 @@
 //! Tables that a database computes: the result of a query, through an ADBC driver.
 
 use std::borrow::Cow;
+use std::env;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
+use std::path::Path;
 
 use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
 use adbc_core::options::{AdbcVersion, OptionDatabase, OptionStatement, OptionValue};
-use adbc_core::{Connection, Database, Driver, LOAD_FLAG_DEFAULT, Statement};
+use adbc_core::{
+    Connection, Database, Driver, LOAD_FLAG_DEFAULT, LOAD_FLAG_SEARCH_USER, LoadFlags, Statement,
+};
 use adbc_driver_manager::ManagedDriver;
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
@@ -98,7 +103,8 @@ impl Query {
     fn load(&self) -> Result<ManagedDriver> {
         let load = |name: &String| {
             let version = AdbcVersion::V110;
-            ManagedDriver::load_from_name(name, None, version, LOAD_FLAG_DEFAULT, None)
+            let places = places(|variable| env::var_os(variable));
+            ManagedDriver::load_from_name(name, None, version, places, None)
         };
         let mut first = None;
         for name in &self.drivers {
@@ -160,6 +166,16 @@ impl Query {
                 &format!("SQLSTATE {state:?}"),
             ),
         }
+    }
+}
+
+/// Where drivers are looked for. The user's own are below a directory that the environment names; one that is empty or
+/// relative would be below the current directory, in which anybody may have put a library.
+fn places(variable: impl Fn(&str) -> Option<OsString>) -> LoadFlags {
+    let home = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME"));
+    match home.is_some_and(|home| Path::new(&home).is_relative()) {
+        true => LOAD_FLAG_DEFAULT & !LOAD_FLAG_SEARCH_USER,
+        false => LOAD_FLAG_DEFAULT,
     }
 }
 
@@ -447,6 +463,22 @@ mod tests {
         ] {
             assert_eq!(read_only(uri), file);
         }
+    }
+
+    #[test]
+    fn no_driver_is_looked_for_below_the_current_directory() {
+        let user = |xdg: Option<&str>, home: Option<&str>| {
+            let value = |name: &str| match name {
+                "XDG_CONFIG_HOME" => xdg.map(OsString::from),
+                "HOME" => home.map(OsString::from),
+                other => panic!("{other}"),
+            };
+            places(value) & LOAD_FLAG_SEARCH_USER != 0
+        };
+        assert!(user(None, Some("/home/ann")) && user(Some("/etc/xdg"), Some("")));
+        assert!(user(None, None), "there is no such directory then");
+        assert!(!user(None, Some("")) && !user(Some(""), Some("/home/ann")));
+        assert!(!user(Some("config"), None));
     }
 
     #[test]

@@ -96,22 +96,17 @@ impl Dialect {
         out.push(quote);
     }
 
-    /// Refuses to add a column of truth values of this name, if its texts have special characters in them.
-    pub(crate) fn check_plain(self, name: &str) -> Result<()> {
+    /// Refuses to add a column of this name if that or its values, which are made of `values`, have special characters.
+    pub(crate) fn check_plain(self, name: &str, values: &str) -> Result<()> {
         let special = [Some(self.delimiter), self.csv.quote, self.csv.escape];
         let is_special = |byte: &u8| special.contains(&Some(*byte));
-        match [name, "true", "false"]
-            .concat()
-            .as_bytes()
-            .iter()
-            .find(|b| is_special(b))
-        {
+        match [name, values].concat().bytes().find(is_special) {
             Some(byte) => Err(Error::usage(
                 format!(
                     "{:?} is special and in the column that is added",
-                    char::from(*byte)
+                    char::from(byte)
                 ),
-                "take other --rows than all",
+                "take other --rows than all, and no --align",
             )),
             None => Ok(()),
         }

@@ -3,7 +3,9 @@
 //! Texts have no control characters but tabs and line ends. A label has, for each column, two bytes with the length of the text plus one, little endian, and the text; 0 instead
 //! is null. Zeros follow up to the length of labels.
 
+use crate::error::Result;
 use crate::keys::Keys;
+use crate::order::{CommonOrder, Parts};
 use crate::rows::RowSet;
 
 /// What comes before the name of a column of the peer in the result.
@@ -14,12 +16,40 @@ pub(crate) const PREFIX: &str = "peer_";
 pub struct Matched<'a> {
     pub(crate) rows: &'a RowSet,
     pub(crate) handed_over: Option<HandedOver<'a>>,
+    pub(crate) order: Option<CommonOrder<'a>>,
 }
 
 impl<'a> Matched<'a> {
     /// The rows that match, with what the peer has handed over.
     pub fn new(rows: &'a RowSet, handed_over: Option<HandedOver<'a>>) -> Matched<'a> {
-        Matched { rows, handed_over }
+        Matched {
+            rows,
+            handed_over,
+            order: None,
+        }
+    }
+
+    /// The same with the order of [`Rows::Aligned`](crate::Rows::Aligned).
+    pub fn in_order(self, order: CommonOrder<'a>) -> Matched<'a> {
+        Matched {
+            order: Some(order),
+            ..self
+        }
+    }
+
+    /// The rows that match, counted from 0: in the common order if there is one, else ascending.
+    ///
+    /// # Errors
+    /// Resource: keys on disk cannot be read back.
+    pub fn rows_in_order(&self) -> Result<Vec<u64>> {
+        let Some(order) = self.order else {
+            return Ok(self.rows.iter().collect());
+        };
+        let (mut parts, mut rows) = (Parts::new(order), Vec::new());
+        while let Some(part) = parts.next(self.rows)? {
+            rows.extend(part.iter().map(|numbered| u64::from(numbered.row)));
+        }
+        Ok(rows)
     }
 
     /// How many keys have labels that are none, if there are such: the peer broke its promise, and their columns are

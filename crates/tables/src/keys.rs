@@ -6,6 +6,7 @@ use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::number::ValueColumn;
+use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
 use crate::value::Item;
 
@@ -103,6 +104,12 @@ impl Keys {
         first
     }
 
+    /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
+    /// approximately `memory` bytes; what does not fit takes more passes over the table.
+    pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
+        CommonOrder::new(self, key, memory)
+    }
+
     /// The rows whose item matched. `matched` has one entry for each of [`Keys::digests`].
     pub fn rows_of(&self, matched: &[bool]) -> RowSet {
         let mut rows = RowSet::none(self.row_items.len() as u64);
@@ -140,6 +147,18 @@ impl Keys {
                 rows.set(row, *matched);
             }
         }
+    }
+}
+
+impl KeyRows for Keys {
+    fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
+        for (row, item) in (0..).zip(&self.row_items) {
+            // NO_ITEM is beyond every index.
+            if let Some(digest) = self.digests.get(*item as usize) {
+                each(digest, row);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -78,6 +78,7 @@ mod keys;
 mod labels;
 mod number;
 mod options;
+mod order;
 mod output;
 mod part;
 mod profile;
@@ -117,6 +118,7 @@ pub use keys::{Counts, Keys};
 pub use labels::read_labels;
 pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};
+pub use order::CommonOrder;
 pub use output::Output;
 #[cfg(feature = "phone")]
 pub use profile::Region;

@@ -28,15 +28,25 @@ pub enum Rows {
     Rest,
     /// All of them, with a boolean column [`Rows::IN_BOTH`] that says which match.
     All,
+    /// The rows that match, in the order that both sides share, with a column [`Rows::NUMBER`] of integers.
+    Aligned,
 }
 
 impl Rows {
     /// The name of the column that [`Rows::All`] adds; the table has none of this name.
     pub const IN_BOTH: &str = "in_both";
 
+    /// The name of the column that [`Rows::Aligned`] adds; the table has none of this name. Both sides number the keys
+    /// that match from 1, in the same order; rows with one key have one number.
+    pub const NUMBER: &str = "match_number";
+
     /// The column that a result has besides those of the table.
     pub(crate) fn added(self) -> Option<&'static str> {
-        (self == Rows::All).then_some(Rows::IN_BOTH)
+        match self {
+            Rows::Matching | Rows::Rest => None,
+            Rows::All => Some(Rows::IN_BOTH),
+            Rows::Aligned => Some(Rows::NUMBER),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! lines are skipped. The bytes of each record are kept, so that the second pass can copy them unchanged.
 
 use std::io::{Empty, Read};
+use std::ops::Range;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter, memrchr};
@@ -42,6 +43,9 @@ struct Record {
 /// Bytes of a [`Piece`], as far as they come to the end of a record.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
+/// Maximum lines of a piece: what is made of a short line may take far more memory than the line.
+const PIECE_LINES: usize = 4096;
+
 /// Whole records of a text, some [`PIECE_BYTES`], which can be read apart from the rest.
 #[derive(Default)]
 pub(crate) struct Piece {
@@ -51,9 +55,39 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Its bytes.
+    /// How many bytes it has.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where the lines of its records are, terminators included.
+    pub(crate) fn lines(&self, dialect: Dialect) -> Result<Vec<Range<usize>>> {
+        let bytes = &self.bytes;
+        let mut lines = Vec::new();
+        let quote = dialect.csv.quote.and_then(|quote| memchr(quote, bytes));
+        if quote.is_none() {
+            let last = (!bytes.ends_with(b"\n")).then_some(bytes.len());
+            let ends = memchr_iter(b'\n', bytes).map(|end| end + 1).chain(last);
+            let mut start = 0;
+            for end in ends {
+                if !strip_terminator(&bytes[start..end]).0.is_empty() {
+                    lines.push(start..end);
+                }
+                start = end;
+            }
+            return Ok(lines);
+        }
+        let mut records = self.records(dialect);
+        while records.next(false)? {
+            let end = bytes.len() - records.buffer.pending().len();
+            lines.push(end - records.raw().len()..end);
+        }
+        Ok(lines)
     }
 
     /// Its records.
@@ -155,7 +189,8 @@ impl<R: Read> Records<R> {
     /// Lines without a quote are records, so that only the others are looked at any closer.
     pub(crate) fn cut(&mut self, piece: &mut Piece) -> Result<()> {
         piece.line = self.next_line;
-        while piece.bytes.len() < PIECE_BYTES {
+        let end = self.next_line + PIECE_LINES as u64;
+        while piece.bytes.len() < PIECE_BYTES && self.next_line < end {
             let line = self.next_line;
             let Some(first) = self.buffer.line().map_err(|e| e.at_line(line))? else {
                 break;
@@ -173,6 +208,9 @@ impl<R: Read> Records<R> {
             let plain = &pending[..quote.unwrap_or(pending.len())];
             // The last line of a text may have no end.
             let lines = memrchr(b'\n', plain).map_or(first.end, |end| end + 1);
+            let mut ends = memchr_iter(b'\n', &plain[..lines]);
+            let most = (end - line) as usize;
+            let lines = ends.nth(most - 1).map_or(lines, |end| end + 1);
             let plain = &plain[..lines];
             self.next_line += memchr_iter(b'\n', plain).count() as u64;
             piece.bytes.extend_from_slice(plain);

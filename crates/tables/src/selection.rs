@@ -5,38 +5,125 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, BooleanArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_select::interleave::interleave_record_batch;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::handed::{Matched, result_names};
 use crate::options::Rows;
+use crate::order::{CommonOrder, Numbered, Parts};
 
 /// Bytes of columns of the peer that are put together in memory.
 const ADDED_BYTES: usize = 16 << 20;
 
-/// Which rows to keep, as a pass over the table asks for them.
+/// Which rows to keep, as passes over the table ask for them: one pass, unless the result is in another order than the
+/// table and does not fit into memory.
 #[derive(Clone)]
 pub(crate) struct Selection<'a> {
     matched: Matched<'a>,
     rows: Rows,
+    /// How many passes have begun.
+    passes: u64,
     next: u64,
     written: u64,
     /// What ends lines, and whether the last one that was written lacks it.
     line_end: &'static [u8],
     unended: bool,
+    ordered: Option<Ordered<'a>>,
+}
+
+/// A result in the common order.
+#[derive(Clone)]
+struct Ordered<'a> {
+    parts: Parts<'a>,
+    /// What is left to write of the present part, in order.
+    left: Arc<[Numbered]>,
+    /// The same in the order of the table, and how many of it the pass has met.
+    by_row: Arc<[Numbered]>,
+    met: usize,
+    /// Lines that this pass has met.
+    lines: Lines,
 }
 
 impl<'a> Selection<'a> {
-    pub(crate) fn new(matched: Matched<'a>, rows: Rows) -> Selection<'a> {
-        Selection {
+    /// Usage: the rows are to be in an order that is not given.
+    pub(crate) fn new(matched: Matched<'a>, rows: Rows) -> Result<Selection<'a>> {
+        let ordered = match (rows, matched.order) {
+            (Rows::Aligned, Some(order)) => Some(Ordered {
+                parts: Parts::new(order),
+                left: Arc::default(),
+                by_row: Arc::default(),
+                met: 0,
+                lines: Lines::default(),
+            }),
+            (Rows::Aligned, None) => return Err(Error::usage("this run has no common order", "")),
+            _ => None,
+        };
+        Ok(Selection {
             matched,
             rows,
+            passes: 0,
             next: 0,
             written: 0,
             line_end: b"\n",
             unended: false,
+            ordered,
+        })
+    }
+
+    /// Begins a pass; `false` if there is nothing left to do.
+    pub(crate) fn begin(&mut self) -> Result<bool> {
+        self.next = 0;
+        self.passes += 1;
+        let Some(ordered) = &mut self.ordered else {
+            return Ok(self.passes == 1);
+        };
+        if ordered.left.is_empty() {
+            match ordered.parts.next(self.matched.rows)? {
+                Some(part) => ordered.left = part.into(),
+                None => return Ok(false),
+            }
         }
+        let mut by_row = ordered.left.to_vec();
+        by_row.sort_unstable_by_key(|numbered| numbered.row);
+        ordered.by_row = by_row.into();
+        ordered.met = 0;
+        Ok(true)
+    }
+
+    /// Whether this is the first pass.
+    pub(crate) fn is_first_pass(&self) -> bool {
+        self.passes == 1
+    }
+
+    /// Ends a pass, which must have met all rows of the first one. In another order than that of the table it has
+    /// written the rows up to `last`, or all.
+    fn end(&mut self, last: Option<Numbered>) -> Result<()> {
+        if self.next != self.matched.rows.rows() {
+            return Err(Error::new(ErrorKind::Changed));
+        }
+        if let Some(ordered) = &mut self.ordered {
+            let left = &ordered.left;
+            let end = last.map_or(left.len(), |last| left.partition_point(|row| *row <= last));
+            self.written += end as u64;
+            ordered.left = left[end..].into();
+        }
+        Ok(())
+    }
+
+    /// Ends a pass over text, and writes what it has put in order.
+    pub(crate) fn end_text(&mut self, out: &mut dyn Write) -> Result<()> {
+        let Some(ordered) = &mut self.ordered else {
+            return self.end(None);
+        };
+        let lines = std::mem::take(&mut ordered.lines);
+        let last = lines.limit;
+        lines
+            .finish()
+            .try_for_each(|line| self.put_line(out, &line))?;
+        self.end(last)
     }
 
     /// Whether the next row is kept. A row that the first pass did not see is an error.
@@ -45,37 +132,57 @@ impl<'a> Selection<'a> {
             return Err(Error::new(ErrorKind::Changed));
         }
         let matches = self.matched.rows.contains(self.next);
-        let keep = match self.rows {
-            Rows::Matching => matches,
-            Rows::Rest => !matches,
-            Rows::All => true,
+        let keep = match (self.rows, &mut self.ordered) {
+            (_, Some(ordered)) => {
+                let next = ordered.by_row.get(ordered.met);
+                let keep = next.is_some_and(|next| u64::from(next.row) == self.next);
+                ordered.met += usize::from(keep);
+                keep
+            }
+            (Rows::Rest, None) => !matches,
+            (Rows::All, None) => true,
+            (Rows::Matching | Rows::Aligned, None) => matches,
         };
         self.next += 1;
-        self.written += u64::from(keep);
+        self.written += u64::from(keep && self.ordered.is_none());
         Ok(keep)
     }
 
     /// Which of the next `rows` rows are kept; `None` if none is.
     pub(crate) fn mask(&mut self, rows: usize) -> Result<Option<BooleanArray>> {
-        let before = self.written;
         let mask: Vec<bool> = (0..rows).map(|_| self.next()).collect::<Result<_>>()?;
-        Ok((self.written > before).then(|| BooleanArray::from(mask)))
+        Ok(mask.contains(&true).then(|| BooleanArray::from(mask)))
+    }
+
+    /// The last `rows` rows that were kept, if the result is in the common order.
+    pub(crate) fn last_kept(&self, rows: usize) -> Option<&[Numbered]> {
+        let ordered = self.ordered.as_ref()?;
+        Some(&ordered.by_row[ordered.met - rows..ordered.met])
+    }
+
+    /// Maximum bytes of rows that are put in order at once.
+    pub(crate) fn bytes_in_order(&self) -> usize {
+        let order = self.matched.order.as_ref();
+        order.map_or(usize::MAX, CommonOrder::bytes_of_rows)
     }
 
     /// The columns that are added to those of the table, which are called `taken`.
     pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Vec<Added<'a>> {
-        let in_both = self.rows.added().map(|name| Added {
+        let own = self.rows.added().map(|name| Added {
             name: name.into(),
-            is_text: false,
+            kind: match self.rows {
+                Rows::Aligned => AddedKind::Number,
+                _ => AddedKind::Truth,
+            },
         });
         let handed_over = self.matched.handed_over.iter();
         let texts = handed_over
             .flat_map(|handed| result_names(handed.columns(), &taken))
             .map(|name| Added {
                 name: name.into(),
-                is_text: true,
+                kind: AddedKind::Text,
             });
-        in_both.into_iter().chain(texts).collect()
+        own.into_iter().chain(texts).collect()
     }
 
     /// How many rows may be put together in memory, with the columns that are added to them.
@@ -90,21 +197,19 @@ impl<'a> Selection<'a> {
     }
 
     /// What the added columns have in the last row; `None` is null.
-    pub(crate) fn added_values(&self) -> Vec<Option<&'a str>> {
+    pub(crate) fn added_values(&self) -> Vec<Option<Cow<'a, str>>> {
         let row = self.next.saturating_sub(1);
-        let in_both = self
-            .rows
-            .added()
-            .map(|_| match self.matched.rows.contains(row) {
-                true => Some("true"),
-                false => Some("false"),
-            });
-        let texts = self
-            .matched
-            .handed_over
-            .iter()
-            .flat_map(|handed| handed.texts(row));
-        in_both.into_iter().chain(texts).collect()
+        let own = match (self.rows, self.last_kept(1)) {
+            (Rows::Aligned, Some([last])) => Some(Some(last.number.to_string().into())),
+            (Rows::All, _) if self.matched.rows.contains(row) => Some(Some("true".into())),
+            (Rows::All, _) => Some(Some("false".into())),
+            _ => None,
+        };
+        let handed_over = self.matched.handed_over.iter();
+        let texts = handed_over
+            .flat_map(|handed| handed.texts(row))
+            .map(|text| text.map(Cow::Borrowed));
+        own.into_iter().chain(texts).collect()
     }
 
     /// The added columns of those of the last `rows` rows that are kept.
@@ -117,7 +222,10 @@ impl<'a> Selection<'a> {
                 .map(|(row, _)| row)
         };
         let mut arrays: Vec<ArrayRef> = Vec::new();
-        if self.rows.added().is_some() {
+        if let Some(numbered) = self.last_kept(mask.true_count()) {
+            let numbers = numbered.iter().map(|row| i64::from(row.number));
+            arrays.push(Arc::new(Int64Array::from_iter_values(numbers)));
+        } else if self.rows.added().is_some() {
             let matches: Vec<bool> = kept().map(|row| self.matched.rows.contains(row)).collect();
             arrays.push(Arc::new(BooleanArray::from(matches)));
         }
@@ -141,13 +249,30 @@ impl<'a> Selection<'a> {
         arrays
     }
 
+    /// Whether lines come out in another order, or with more in them.
+    pub(crate) fn changes_lines(&self) -> bool {
+        self.adds() || self.ordered.is_some()
+    }
+
     pub(crate) fn write(&self, out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
         out.write_all(bytes)
             .map_err(|e| Error::new(ErrorKind::Unwritable(e)))
     }
 
-    /// Writes a line as it is. The last line of a file may have no end; it gets one if another follows.
+    /// Writes the line of the last row, or keeps it until it is its turn.
     pub(crate) fn write_line(&mut self, out: &mut dyn Write, line: &[u8]) -> Result<()> {
+        let most = self.bytes_in_order();
+        let Some(ordered) = &mut self.ordered else {
+            return self.put_line(out, line);
+        };
+        ordered
+            .lines
+            .add(ordered.by_row[ordered.met - 1], line, most);
+        Ok(())
+    }
+
+    /// Writes a line as it is. The last line of a file may have no end; it gets one if another follows.
+    pub(crate) fn put_line(&mut self, out: &mut dyn Write, line: &[u8]) -> Result<()> {
         if self.unended {
             self.write(out, self.line_end)?;
         }
@@ -158,22 +283,157 @@ impl<'a> Selection<'a> {
         self.write(out, line)
     }
 
-    /// All rows of the first pass have been seen; returns how many were kept.
-    pub(crate) fn finish(self) -> Result<u64> {
-        if self.next == self.matched.rows.rows() {
-            Ok(self.written)
-        } else {
-            Err(Error::new(ErrorKind::Changed))
+    /// How many rows were written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+/// Lines to put in order. What does not fit is left to another pass: the rows after `limit`.
+#[derive(Clone, Default)]
+struct Lines {
+    lines: Vec<(Numbered, Box<[u8]>)>,
+    bytes: usize,
+    limit: Option<Numbered>,
+}
+
+impl Lines {
+    /// Bytes that a line takes besides its own.
+    const OVERHEAD: usize = size_of::<(Numbered, Box<[u8]>)>() + 16;
+
+    fn add(&mut self, row: Numbered, line: &[u8], most: usize) {
+        if self.limit.is_some_and(|limit| row > limit) {
+            return;
+        }
+        self.bytes += line.len() + Lines::OVERHEAD;
+        self.lines.push((row, line.into()));
+        while self.bytes > most && self.lines.len() > 1 {
+            let half = self.lines.len() / 2;
+            self.lines
+                .select_nth_unstable_by_key(half - 1, |(row, _)| *row);
+            let dropped = self.lines.drain(half..);
+            self.bytes -= dropped
+                .map(|(_, line)| line.len() + Lines::OVERHEAD)
+                .sum::<usize>();
+            self.limit = self.lines.last().map(|(row, _)| *row);
         }
     }
+
+    /// The lines in order.
+    fn finish(mut self) -> impl Iterator<Item = Box<[u8]>> {
+        self.lines.sort_unstable_by_key(|(row, _)| *row);
+        self.lines.into_iter().map(|(_, line)| line)
+    }
+}
+
+/// Record batches to put in order. What does not fit is left to another pass: the rows after `limit`.
+pub(crate) struct Batches {
+    most: usize,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    /// The rows, and where each is: which batch, and which row of it.
+    rows: Vec<(Numbered, (usize, usize))>,
+    limit: Option<Numbered>,
+}
+
+impl Batches {
+    /// Fewest rows that are put in order at once, and most of a batch that comes out.
+    const ROWS: usize = 8192;
+
+    /// Holds approximately `most` bytes.
+    pub(crate) fn new(most: usize) -> Batches {
+        Batches {
+            most,
+            batches: Vec::new(),
+            bytes: 0,
+            rows: Vec::new(),
+            limit: None,
+        }
+    }
+
+    /// Adds a batch of these rows.
+    pub(crate) fn add(&mut self, batch: RecordBatch, rows: &[Numbered]) -> Result<()> {
+        let number = self.batches.len();
+        let taken = |row: &Numbered| self.limit.is_none_or(|limit| *row <= limit);
+        let found = rows.iter().enumerate().filter(|(_, row)| taken(row));
+        let before = self.rows.len();
+        self.rows.extend(found.map(|(i, row)| (*row, (number, i))));
+        if self.rows.len() == before {
+            return Ok(());
+        }
+        self.bytes += bytes_of(&batch);
+        self.batches.push(batch);
+        if self.bytes > self.most && self.rows.len() > 2 * Batches::ROWS {
+            let half = self.rows.len() / 2;
+            self.rows
+                .select_nth_unstable_by_key(half - 1, |(row, _)| *row);
+            self.rows.truncate(half);
+            self.limit = self.rows.last().map(|(row, _)| *row);
+            let mut kept = Vec::new();
+            self.in_order(|batch| {
+                kept.push(batch);
+                Ok(())
+            })?;
+            self.bytes = kept.iter().map(bytes_of).sum();
+            self.batches = kept;
+            let places = (0..self.rows.len()).map(|i| (i / Batches::ROWS, i % Batches::ROWS));
+            self.rows
+                .iter_mut()
+                .zip(places)
+                .for_each(|((_, old), new)| *old = new);
+        }
+        Ok(())
+    }
+
+    /// Sorts the rows, and hands them to `take`.
+    fn in_order(&mut self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        self.rows.sort_unstable_by_key(|(row, _)| *row);
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        for rows in self.rows.chunks(Batches::ROWS) {
+            let places: Vec<_> = rows.iter().map(|(_, place)| *place).collect();
+            let batch = catching(|| interleave_record_batch(&batches, &places));
+            let batch = batch.map_err(Error::corrupt)?;
+            take(batch.map_err(|e| Error::corrupt(e.to_string()))?)?;
+        }
+        Ok(())
+    }
+
+    /// Hands the rows to `take`, in order, and ends the pass.
+    pub(crate) fn finish(
+        mut self,
+        rows: &mut Selection<'_>,
+        take: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        self.in_order(take)?;
+        rows.end(self.limit)
+    }
+}
+
+/// Bytes of a batch, but for the values of dictionaries, which batches share.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let of_column = |column: &ArrayRef| match column.as_any_dictionary_opt() {
+        Some(dictionary) => dictionary.keys().get_array_memory_size(),
+        None => column.get_array_memory_size(),
+    };
+    batch.columns().iter().map(of_column).sum()
 }
 
 /// A column that a result has besides those of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Added<'a> {
     pub(crate) name: Cow<'a, str>,
-    /// Whether it has texts and nulls; otherwise truth values.
-    pub(crate) is_text: bool,
+    pub(crate) kind: AddedKind,
+}
+
+/// What an added column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddedKind {
+    /// Truth values.
+    Truth,
+    /// Whole numbers of 64 bits.
+    Number,
+    /// Texts and nulls.
+    Text,
 }
 
 /// A writer that remembers why it failed. The Parquet and Arrow writers wrap the error of the writer beneath

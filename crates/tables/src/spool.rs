@@ -19,6 +19,7 @@ use crate::items::RowItems;
 use crate::key::KeySpec;
 use crate::keys::{Collector, Counts, Keys, RowValue};
 use crate::number::ValueColumn;
+use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
@@ -411,6 +412,12 @@ impl Spool {
         Ok(())
     }
 
+    /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
+    /// approximately `memory` bytes; what does not fit takes more passes over the table.
+    pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
+        CommonOrder::new(self, key, memory)
+    }
+
     /// The distinct keys of one bucket. Uses memory for these only, some 36 bytes each and at most three
     /// times that while it loads, however many rows have them.
     ///
@@ -472,6 +479,16 @@ impl Spool {
                 return Ok(());
             }
         }
+    }
+}
+
+impl KeyRows for Spool {
+    fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
+        let mut each = |digest: &[u8; 32], row: u32| {
+            each(digest, row);
+            Ok(())
+        };
+        (0..self.streams.len()).try_for_each(|stream| self.streams.read(stream, &mut each))
     }
 }
 

@@ -53,7 +53,7 @@ fn write_rows_in(
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     verify_unchanged(source)?;
-    let (parts, rows) = (source.parts(), Selection::new(matched, source.rows()));
+    let (parts, rows) = (source.parts(), Selection::new(matched, source.rows())?);
     let mut out = Watched::new(out);
     let result = match source.format() {
         Format::Csv => csv::copy(parts, rows, &mut out),
@@ -89,7 +89,7 @@ pub fn select_rows<'a>(
     matched: impl Into<Matched<'a>>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     verify_unchanged(source)?;
-    let rows = Selection::new(matched.into(), source.rows());
+    let rows = Selection::new(matched.into(), source.rows())?;
     let selected = match source.format() {
         Format::Parquet => parquet::select(source.parts(), rows),
         Format::Arrow => ipc::select(source.parts(), rows),

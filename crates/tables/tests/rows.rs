@@ -245,3 +245,152 @@ fn words() {
         ErrorClass::Usage
     );
 }
+
+/// What `write` makes of a table in the common order of the keys `n` whose number is divisible by three.
+fn aligned(source: &Source, key_of_run: u8, memory: u64) -> Vec<u8> {
+    let keys = read_keys(source, &key("n")).unwrap();
+    let matched = keys.rows_of(&keys.matched((0..keys.digests().len()).step_by(3)).unwrap());
+    let order = keys.common_order([key_of_run; 32], memory);
+    let mut out = Vec::new();
+    let written = write_rows_to(
+        source,
+        Matched::new(&matched, None).in_order(order),
+        &mut out,
+    );
+    assert_eq!(written.unwrap(), matched.iter().count() as u64);
+    out
+}
+
+/// Keys, places in the input, and numbers.
+type Triple = (i64, i64, i64);
+
+/// The rows as they are to come out: by the hash of the key, and those of one key in the order of the input.
+fn in_order(rows: &[(i64, i64)], key_of_run: u8) -> Vec<Triple> {
+    let source = source("t.csv", {
+        let rows: String = rows.iter().map(|(n, _)| format!("{n}\n")).collect();
+        format!("n\n{rows}")
+    });
+    let keys = read_keys(&source, &key("n")).unwrap();
+    let place = |digest: &[u8; 32]| *blake3::keyed_hash(&[key_of_run; 32], digest).as_bytes();
+    let mut found: Vec<_> = rows
+        .iter()
+        .zip(keys.row_items())
+        .filter(|(_, item)| *item % 3 == 0)
+        .map(|((n, at), item)| (place(&keys.digests()[*item as usize]), *n, *at))
+        .collect();
+    found.sort_unstable();
+    let mut places: Vec<_> = found.iter().map(|(place, ..)| *place).collect();
+    places.dedup();
+    let number = |place: &[u8; 32]| places.binary_search(place).unwrap() as i64 + 1;
+    found
+        .iter()
+        .map(|(place, n, at)| (*n, *at, number(place)))
+        .collect()
+}
+
+#[test]
+fn every_format_comes_in_the_common_order_with_numbers_however_little_fits_into_memory() {
+    // Several rows for most keys, in more bytes than are put in order at once.
+    let rows: Vec<(i64, i64)> = (0..60_000).map(|i| (i * i % 20_011, i)).collect();
+    let expected = in_order(&rows, 5);
+    assert_ne!(expected, in_order(&rows, 6));
+    let numbers: [(&str, ArrayRef); 3] = [
+        (
+            "n",
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
+        ),
+        (
+            "at",
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
+        ),
+        (
+            "word",
+            Arc::new(
+                rows.iter()
+                    .map(|row| Some(["a", "b", "c"][row.1 as usize % 3]))
+                    .collect::<arrow_array::DictionaryArray<arrow_array::types::Int8Type>>(),
+            ),
+        ),
+    ];
+    let batch = batch(&numbers);
+    for memory in [0, u64::MAX] {
+        for (name, bytes) in [
+            (
+                "t.parquet",
+                parquet_with(
+                    &batch,
+                    parquet::file::properties::WriterProperties::builder(),
+                ),
+            ),
+            ("t.arrow", arrow_file(&batch)),
+            ("t.arrows", arrow_stream(&batch)),
+        ] {
+            let source = Source::from_bytes(name, bytes, options(Rows::Aligned)).unwrap();
+            let found = whole(name, aligned(&source, 5, memory), expected.len() as u64);
+            let column = |name| {
+                found
+                    .column_by_name(name)
+                    .unwrap()
+                    .as_primitive::<Int64Type>()
+            };
+            let [n, at, number] = ["n", "at", Rows::NUMBER].map(|name| column(name).values());
+            let found: Vec<Triple> = (0..n.len()).map(|i| (n[i], at[i], number[i])).collect();
+            assert!(found == expected, "{name} {memory}");
+        }
+        // The last line has no end, and is not the last of the result.
+        let text: Vec<String> = rows.iter().map(|(n, at)| format!("{n},{at}")).collect();
+        let text = format!("\u{feff}n,at\r\n{}", text.join("\r\n"));
+        let csv = Source::from_bytes("t.csv", text.into(), options(Rows::Aligned)).unwrap();
+        let lines = expected
+            .iter()
+            .map(|(n, at, number)| format!("{n},{at},{number}"));
+        let lines: Vec<String> = lines.collect();
+        let whole = format!("\u{feff}n,at,match_number\r\n{}", lines.join("\r\n"));
+        let found = String::from_utf8(aligned(&csv, 5, memory)).unwrap();
+        assert!(found.trim_end() == whole, "{memory}");
+        let lines = rows
+            .iter()
+            .map(|(n, at)| format!("{{\"n\":{n},\"at\":{at}}}\n"));
+        let json = lines.collect::<String>().into_bytes();
+        let json = Source::from_bytes("t.jsonl", json, options(Rows::Aligned)).unwrap();
+        let lines = expected.iter().map(|(n, at, number)| {
+            format!("{{\"n\":{n},\"at\":{at},\"match_number\":{number}}}\n")
+        });
+        let found = String::from_utf8(aligned(&json, 5, memory)).unwrap();
+        assert!(found == lines.collect::<String>(), "{memory}");
+    }
+}
+
+#[test]
+fn an_order_is_given_and_its_column_is_free() {
+    let source =
+        Source::from_bytes("t.csv", b"n\n1\n2\n".to_vec(), options(Rows::Aligned)).unwrap();
+    let keys = read_keys(&source, &key("n")).unwrap();
+    let error = write_rows_to(&source, &keys.rows_of(&[true, false]), &mut Vec::new());
+    assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
+    assert_eq!(aligned(&source, 1, 0), b"n,match_number\n1,1\n");
+    // Without a match there is a header.
+    let order = keys.common_order([0; 32], 0);
+    let (none, mut out) = (RowSet::none(2), Vec::new());
+    let matched = Matched::new(&none, None).in_order(order);
+    assert_eq!(write_rows_to(&source, matched, &mut out).unwrap(), 0);
+    assert_eq!(out, b"n,match_number\n");
+    for (name, text, delimiter, word) in [
+        ("t.csv", "n,match_number\n1,2\n", None, "match_number"),
+        (
+            "t.jsonl",
+            "{\"n\":1,\"match_number\":2}\n",
+            None,
+            "match_number",
+        ),
+        ("t.csv", "n7x\n1710\n", Some(b'7'), "special"),
+    ] {
+        let options = SourceOptions {
+            delimiter,
+            ..options(Rows::Aligned)
+        };
+        let source = Source::from_bytes(name, text.into(), options).unwrap();
+        let error = read_keys(&source, &key("n")).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}

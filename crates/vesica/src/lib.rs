@@ -66,10 +66,10 @@ pub use vesica_session::{
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{
-    Check, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format, KeyColumn,
-    KeySpec, Matched, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
-    SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, panic_is_caught,
-    select_rows, write_rows,
+    Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
+    KeyColumn, KeySpec, Matched, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef,
+    Source, SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches,
+    panic_is_caught, select_rows, write_rows,
 };
 #[cfg(feature = "adbc")]
 pub use vesica_tables::{Query, has_credentials};

@@ -124,6 +124,11 @@ impl Resources {
         self.memory.map_or(u64::MAX, |memory| memory / 4)
     }
 
+    /// Bytes for rows that are put in order after the run: half of the limit.
+    fn for_rows(&self) -> u64 {
+        self.memory.map_or(u64::MAX, |memory| memory / 2)
+    }
+
     fn for_a_bucket(&self) -> Option<u64> {
         self.memory.map(memory_of_bucket)
     }
@@ -182,10 +187,10 @@ impl<'a> Party<'a> {
         }
     }
 
-    fn job(&self, role: Role, key: &KeySpec) -> Result<Job, Error> {
+    fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
         let store = self.resources.offline_store.as_ref();
         let store = store.map(|directory| OfflineStore::open(directory, self.identity));
-        let job = Job {
+        let mut job = Job {
             offline: store.transpose()?,
             labels: self.handover.clone(),
             memory: self.resources.for_a_bucket(),
@@ -194,6 +199,9 @@ impl<'a> Party<'a> {
                 .terms
                 .job(role, key.normalization(), self.value.as_ref())
         };
+        if rows == Rows::Aligned {
+            job.learns = Learns::Aligned;
+        }
         job.check()?;
         job.check_offline()?;
         if !self.handover.is_nothing()
@@ -361,7 +369,11 @@ impl<'a> Party<'a> {
             let problem = "the rest, or all rows with a mark, are for runs that reveal the matches in any case";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
-        let job = self.job(role, key)?;
+        if source.rows() == Rows::Aligned && !self.terms.both {
+            let problem = "rows are in one order on both sides where both learn the matches";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
+        let job = self.job(role, key, source.rows())?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
         })?
@@ -430,7 +442,7 @@ impl<'a> Party<'a> {
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
         let labels = report.contract.labels.clone();
-        let matched = keys.matched_with(labels.as_ref());
+        let matched = keys.matched_with(labels.as_ref(), self.resources.for_rows());
         if let Some(unreadable) = matched.unreadable() {
             observer.warning(&format!(
                 "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
@@ -450,7 +462,11 @@ impl<'a> Party<'a> {
                 observer.wrote(rows);
             }
         }
-        Ok(Received { keys, report })
+        Ok(Received {
+            keys,
+            report,
+            memory: self.resources.for_rows(),
+        })
     }
 
     /// The work directory, and what an earlier run left in it.
@@ -493,6 +509,8 @@ fn words(job: &Job) -> String {
 pub struct Received {
     keys: Stored,
     report: Report,
+    /// Bytes for rows that are put in order.
+    memory: u64,
 }
 
 impl Received {
@@ -501,9 +519,11 @@ impl Received {
         self.keys.matched()
     }
 
-    /// The rows that matched, with the columns that the peer has handed over.
+    /// The rows that matched, with the columns that the peer has handed over, and in the order that both sides share if
+    /// the options of the source ask for it ([`Rows::Aligned`]).
     pub fn matched(&self) -> Matched<'_> {
-        self.keys.matched_with(self.report.contract.labels.as_ref())
+        let labels = self.report.contract.labels.as_ref();
+        self.keys.matched_with(labels, self.memory)
     }
 
     /// The report.
@@ -523,7 +543,7 @@ impl Received {
 
 /// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
 /// peer's table also has, with all columns and in the order of the input. The options of `source` may ask for the other
-/// rows, or for all with a mark ([`Rows`]).
+/// rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]).
 ///
 /// `output` has the format of `source`; `-` is standard output. It is opened before the peer is
 /// met, and appears under its name only once it is complete. It has no rows if fewer keys match than the terms ask for

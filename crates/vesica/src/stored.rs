@@ -35,6 +35,8 @@ pub(crate) struct Stored {
     handed_over: Option<Zeroizing<Vec<u8>>>,
     /// Maximum bytes of these.
     label_memory: u64,
+    /// The key of the order that the matches have on both sides, if they have one.
+    order_key: Option<[u8; 32]>,
     keeps: Option<Keeps>,
 }
 
@@ -94,6 +96,7 @@ impl Stored {
             labels: None,
             handed_over: None,
             label_memory: u64::MAX,
+            order_key: None,
             keeps: None,
         }
     }
@@ -121,8 +124,13 @@ impl Stored {
         Ok(())
     }
 
-    /// The rows that match, with what the peer has handed over under the contract.
-    pub(crate) fn matched_with<'a>(&'a self, terms: Option<&'a LabelTerms>) -> Matched<'a> {
+    /// The rows that match, with what the peer has handed over under the contract, and with the order that both sides
+    /// share if they agreed to one. To put rows in order takes `memory` bytes.
+    pub(crate) fn matched_with<'a>(
+        &'a self,
+        terms: Option<&'a LabelTerms>,
+        memory: u64,
+    ) -> Matched<'a> {
         let handed_over = match (&self.place, &self.handed_over, terms) {
             (Place::Memory { keys, .. }, Some(labels), Some(terms)) => {
                 let bytes = terms.bytes as usize;
@@ -130,7 +138,16 @@ impl Stored {
             }
             _ => None,
         };
-        Matched::new(&self.matched, handed_over)
+        let matched = Matched::new(&self.matched, handed_over);
+        match (self.order_key, &self.place) {
+            (None, _) => matched,
+            (Some(key), Place::Memory { keys, .. }) => {
+                matched.in_order(keys.common_order(key, memory))
+            }
+            (Some(key), Place::Disk { spool, .. }) => {
+                matched.in_order(spool.common_order(key, memory))
+            }
+        }
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -161,6 +178,7 @@ impl Stored {
         self.left().filter(|left| left.head.is_answer())?;
         let left = self.keeps.as_mut()?.left.take()?;
         self.matched = left.matched;
+        self.order_key = left.head.state.order_key();
         Some((left.head.state, left.head.written))
     }
 
@@ -246,6 +264,7 @@ impl KeySet for Stored {
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
+        self.order_key = state.order_key();
         // The journal stays until this run has something to replace it with.
         if let Some(keeps) = &mut self.keeps
             && let Some(left) = keeps.left.take()

@@ -74,7 +74,7 @@ fn decode_abort(payload: &[u8]) -> Error {
 /// text may not show a person.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `text` without control and direction-changing characters, cut to [`MAX_REASON`] bytes.

@@ -232,8 +232,12 @@ fn every_line_is_json() {
             .contains("no key matches")
     );
 
-    // Failures too, also of options that are not understood.
+    // Failures too, also of options that are not understood, on the command line or in a file.
+    place.write("none.toml", "nonsense = 1\nlog-format = \"json\"\n");
+    place.write("odd.toml", "log-format = \"json\"\nthreads = \"x\"\n");
     for (words, code) in [
+        ("check --config none.toml", 2),
+        ("receive --config odd.toml", 2),
         ("check --input none.csv --key id --log-format json", 3),
         ("check --log-format=json --nonsense", 2),
         ("--log-format json", 2),

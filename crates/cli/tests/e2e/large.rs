@@ -382,6 +382,44 @@ fn an_answer_that_could_not_be_written_is_written_without_the_peer() {
     }
 }
 
+/// Two tables in part files, both larger than the memory, which the process may not exceed by much.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "2 million rows on each side"]
+fn large_part_files_within_memory() {
+    const ROWS: usize = 1 << 21;
+    let place = Place::new();
+    let key = |n: usize| {
+        format!(
+            "{:012x},{n}\n",
+            (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+        )
+    };
+    for (directory, first) in [("ours", 0), ("theirs", ROWS / 2)] {
+        std::fs::create_dir(place.path(directory)).unwrap();
+        for part in 0..16 {
+            let start = first + part * (ROWS / 16);
+            let rows: String = (start..start + ROWS / 16).map(key).collect();
+            place.write(
+                &format!("{directory}/part-{part:02}.csv"),
+                format!("id,n\n{rows}"),
+            );
+        }
+    }
+    let table = |name| {
+        let limits = "--memory 128M --threads 2 --report report.json";
+        Arguments::new(name, "id")
+            .with(limits)
+            .after("ulimit -v 400000")
+    };
+    let ours = table("ours").output("out.csv");
+    exchange(&place, &ours, &table("theirs").without("--report")).expect_success();
+    let found = place.read("out.csv");
+    let expected: String = (ROWS / 2..ROWS).map(key).collect();
+    assert!(found == format!("id,n\n{expected}"));
+    assert!(report(&place, "report.json")["contract"]["buckets"].as_u64() > Some(1));
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_leaves_what_a_run_can_go_on_from() {

@@ -1,5 +1,6 @@
 //! The real binary, two processes, TLS on this machine.
 
+mod align;
 mod columns;
 mod commands;
 #[cfg(unix)]

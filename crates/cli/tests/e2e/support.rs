@@ -209,6 +209,12 @@ impl Arguments {
         self
     }
 
+    /// The same without an option that has no value.
+    pub(crate) fn flag_off(mut self, option: &str) -> Arguments {
+        self.words.retain(|word| word != option);
+        self
+    }
+
     /// Starts the binary from a shell that has run this command.
     pub(crate) fn after(mut self, first: &str) -> Arguments {
         self.first = Some(first.to_owned());

@@ -53,6 +53,39 @@ fn client(config: ClientConfig) -> rustls::Connection {
 }
 
 #[test]
+fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
+    let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    let (far, _) = socket.accept().unwrap();
+    let run = |stream, side, ours: &Identity, theirs: &Identity| {
+        let (pinned, until) = (theirs.fingerprint(), Instant::now() + LIMIT);
+        let done = handshake(stream, side, ours, pinned, until, &Interrupt::new());
+        let (_, tls) = done.unwrap();
+        tls.negotiated_key_exchange_group().unwrap().name()
+    };
+    let groups = thread::scope(|scope| {
+        let listening = scope.spawn(|| run(far, Side::Listener, &a, &b));
+        [
+            run(near, Side::Connector, &b, &a),
+            listening.join().unwrap(),
+        ]
+    });
+    assert_eq!(groups, [rustls::NamedGroup::X25519MLKEM768; 2]);
+
+    let pin = Arc::new(Pin::new(&[a.fingerprint()]));
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(pin)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    let failure = meet(Side::Listener, &a, b.fingerprint(), client(config));
+    assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
+}
+
+#[test]
 fn a_client_without_a_key_is_turned_away() {
     let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let pin = Arc::new(Pin::new(&[a.fingerprint()]));

@@ -21,7 +21,7 @@ impl Error {
             ErrorKind::LabelsDiffer => {
                 Some("keep one row of each key, or make a key of more columns".into())
             }
-            ErrorKind::NameTaken => Some("rename it, or take other --rows than all".into()),
+            ErrorKind::NameTaken => Some("rename it, or take other --rows than all, and no --align".into()),
             ErrorKind::AmbiguousColumn => Some("rename all but one of them".into()),
             ErrorKind::Database { .. } => {
                 Some("a client of the database, such as psql or sqlite3, says more".into())

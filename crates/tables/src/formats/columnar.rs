@@ -13,8 +13,9 @@ use std::sync::Arc;
 use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
+use crate::order::Numbered;
 use crate::render;
-use crate::selection::{Added, Selection};
+use crate::selection::{Added, AddedKind, Batches, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
 
@@ -26,11 +27,12 @@ pub(crate) fn added<'a>(first: &Schema, rows: &Selection<'a>) -> Vec<Added<'a>> 
 /// A schema with columns more.
 pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
     let more = added.iter().map(|column| {
-        let data_type = match column.is_text {
-            true => DataType::Utf8,
-            false => DataType::Boolean,
+        let (data_type, nullable) = match column.kind {
+            AddedKind::Truth => (DataType::Boolean, false),
+            AddedKind::Number => (DataType::Int64, false),
+            AddedKind::Text => (DataType::Utf8, true),
         };
-        Arc::new(Field::new(&*column.name, data_type, column.is_text))
+        Arc::new(Field::new(&*column.name, data_type, nullable))
     });
     let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
@@ -44,20 +46,41 @@ pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRe
     }
 }
 
+/// What takes selected rows: a batch, and which rows these are if they are put in order.
+pub(crate) type Take<'t> = dyn FnMut(RecordBatch, Option<&[Numbered]>) -> Result<()> + 't;
+
+/// Lets `pass` select rows of the whole table, as often as it takes, and hands them to `take` in the result's order.
+pub(crate) fn passes(
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+    mut pass: impl FnMut(&mut Selection<'_>, &mut Take<'_>) -> Result<()>,
+) -> Result<()> {
+    while rows.begin()? {
+        let mut batches = Batches::new(rows.bytes_in_order());
+        pass(rows, &mut |batch, numbered| match numbered {
+            Some(numbered) => batches.add(batch, numbered),
+            None => take(batch),
+        })?;
+        batches.finish(rows, &mut take)?;
+    }
+    Ok(())
+}
+
 /// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
 /// of another file than the first, or of a reader that leaves out metadata.
 pub(crate) fn selected(
     batch: &RecordBatch,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
-    mut take: impl FnMut(RecordBatch) -> Result<()>,
+    take: &mut Take<'_>,
 ) -> Result<()> {
     let most = rows.rows_at_once();
     let mut start = 0;
     while start < batch.num_rows() {
         let length = most.min(batch.num_rows() - start);
         if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
-            take(kept)?;
+            let numbered = rows.last_kept(kept.num_rows());
+            take(kept, numbered)?;
         }
         start += length;
     }

@@ -1,11 +1,14 @@
 //! Delimited text.
 
+use std::borrow::Cow;
 use std::io::{Empty, Read, Write};
+use std::ops::Range;
 
 use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::items::RowItems;
 use crate::keys::RowValue;
+use crate::options::Rows;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records};
 use crate::selection::Selection;
@@ -45,7 +48,11 @@ pub(crate) fn scan<S: Sink>(
     facts.columns.names(part.name(), &names)?;
     let columns = super::fields::find(&names, wanted)?;
     if let Some(added) = wanted.added {
-        part.dialect().check_plain(added)?;
+        let values = match added {
+            Rows::NUMBER => "0123456789",
+            _ => "truefalse",
+        };
+        part.dialect().check_plain(added, values)?;
     }
     let table = Table {
         wanted,
@@ -122,8 +129,7 @@ impl Table<'_> {
         }
     }
 
-    /// The same as handing every row to `sink`, on all threads: while they make items of pieces of the file, this one
-    /// hands on, in order, those of the pieces before.
+    /// The same as handing every row to `sink`, on all threads: they make items of pieces of the file.
     fn scan_in_pieces<R: Read>(
         &self,
         mut records: Records<R>,
@@ -132,46 +138,19 @@ impl Table<'_> {
         sink: &mut impl Sink,
         facts: &mut Facts,
     ) -> Result<()> {
-        let mut cut = Ok(());
-        let mut first = first_is_row.then(|| records.present());
-        let mut before: Vec<(Piece, Option<Found>)> = Vec::new();
-        loop {
-            let mut pieces: Vec<_> = first
-                .take()
-                .map(|piece| (piece, None))
-                .into_iter()
-                .collect();
-            let mut room = BYTES_ABREAST * rayon::current_num_threads();
-            while cut.is_ok() && room > 0 {
-                let mut piece = Piece::default();
-                cut = records.cut(&mut piece);
-                if piece.len() == 0 {
-                    break;
-                }
-                room = room.saturating_sub(piece.len());
-                pieces.push((piece, None));
-            }
-            rayon::in_place_scope(|scope| {
-                for (piece, found) in &mut pieces {
-                    scope.spawn(|_| *found = self.items(piece.records(dialect)).ok());
-                }
-                before.drain(..).try_for_each(|(piece, found)| {
-                    let Some(found) = found else {
-                        // Something is wrong with it; in its place, the error says where.
-                        let take = |at, row: &Fields<'_, _>| sink.row(at, row);
-                        return self.scan(&mut piece.records(dialect), false, facts, take);
-                    };
-                    facts.rows += found.facts.rows;
-                    facts.crlf_rows += found.facts.crlf_rows;
-                    let mut items = found.items.into_iter();
-                    items.try_for_each(|(item, value)| sink.item(item, value))
-                })
-            })?;
-            if pieces.is_empty() {
-                return cut.map_err(|e| e.at_row(facts.rows + 1, None));
-            }
-            before = pieces;
-        }
+        let items = |piece: &Piece| self.items(piece.records(dialect)).ok();
+        let cut = in_pieces(&mut records, first_is_row, items, |piece, found| {
+            let Some(found) = found else {
+                // Something is wrong with it; in its place, the error says where.
+                let take = |at, row: &Fields<'_, _>| sink.row(at, row);
+                return self.scan(&mut piece.records(dialect), false, facts, take);
+            };
+            facts.rows += found.facts.rows;
+            facts.crlf_rows += found.facts.crlf_rows;
+            let mut items = found.items.into_iter();
+            items.try_for_each(|(item, value)| sink.item(item, value))
+        })?;
+        cut.map_err(|e| e.at_row(facts.rows + 1, None))
     }
 
     /// The items of a piece.
@@ -194,6 +173,47 @@ impl Table<'_> {
     }
 }
 
+/// Cuts the rest of a text into pieces, and the present record as well if `with_present`. All threads do `work` on
+/// them; meanwhile this one hands those before, with what came of them, to `take`, in order. Returns why the text could
+/// not be cut to its end, once all before that has been taken.
+fn in_pieces<R: Read, T: Send>(
+    records: &mut Records<R>,
+    with_present: bool,
+    work: impl Fn(&Piece) -> T + Sync,
+    mut take: impl FnMut(Piece, T) -> Result<()>,
+) -> Result<Result<()>> {
+    let mut cut = Ok(());
+    let mut first = with_present.then(|| records.present());
+    let mut before: Vec<(Piece, Option<T>)> = Vec::new();
+    loop {
+        let present = first.take().map(|piece| (piece, None));
+        let mut pieces: Vec<_> = present.into_iter().collect();
+        let mut room = BYTES_ABREAST * rayon::current_num_threads();
+        while cut.is_ok() && room > 0 {
+            let mut piece = Piece::default();
+            cut = records.cut(&mut piece);
+            if piece.len() == 0 {
+                break;
+            }
+            room = room.saturating_sub(piece.len());
+            pieces.push((piece, None));
+        }
+        rayon::in_place_scope(|scope| {
+            for (piece, done) in &mut pieces {
+                scope.spawn(|_| *done = Some(work(piece)));
+            }
+            let mut done = before
+                .drain(..)
+                .filter_map(|(piece, done)| Some((piece, done?)));
+            done.try_for_each(|(piece, done)| take(piece, done))
+        })?;
+        if pieces.is_empty() {
+            return Ok(cut);
+        }
+        before = pieces;
+    }
+}
+
 struct Fields<'a, R> {
     records: &'a Records<R>,
     columns: &'a [usize],
@@ -208,10 +228,13 @@ impl<R: Read> Row for Fields<'_, R> {
 /// Copies the header of the first file that has one, and the selected records of all, byte for byte.
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
     let mut begun = false;
-    for part in parts {
-        copy_part(part, &mut rows, out, &mut begun).map_err(|e| part.named(e))?;
+    while rows.begin()? {
+        for part in parts {
+            copy_part(part, &mut rows, out, &mut begun).map_err(|e| part.named(e))?;
+        }
+        rows.end_text(out)?;
     }
-    rows.finish()
+    Ok(rows.written())
 }
 
 /// `begun` says whether something has been written, which a byte-order mark and a header come before.
@@ -236,34 +259,65 @@ fn copy_part(
                 fields.any(|field| field == name.as_bytes())
             };
             let added = rows.added(taken);
-            let names: Vec<_> = added.iter().map(|column| Some(&*column.name)).collect();
-            write_record(&records, dialect, &names, rows, out)?;
+            let names = added.into_iter().map(|column| Some(column.name));
+            let names: Vec<_> = names.collect();
+            rows.put_line(out, &with_fields(records.raw(), dialect, &names))?;
         }
         *begun = true;
     }
-    let mut at_row = !has_header;
-    while at_row || records.next(false)? {
-        at_row = false;
-        if rows.next()? {
-            let added = rows.added_values();
-            write_record(&records, dialect, &added, rows, out)?;
-        }
-    }
-    Ok(())
+    let lines = |piece: &Piece| piece.lines(dialect);
+    in_pieces(&mut records, !has_header, lines, |piece, lines| {
+        copy_lines(&piece, lines?, dialect, rows, out)
+    })?
 }
 
-/// Writes the present record as it is, with more fields if some are added. Null is nothing at all, and an empty text
-/// is quoted.
-fn write_record<R: Read>(
-    records: &Records<R>,
+/// Copies the selected ones of the lines of a piece.
+fn copy_lines(
+    piece: &Piece,
+    lines: Vec<Range<usize>>,
     dialect: Dialect,
-    added: &[Option<&str>],
     rows: &mut Selection<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let raw = records.raw();
+    if rows.changes_lines() {
+        for line in lines {
+            if rows.next()? {
+                let line = with_fields(&piece.bytes()[line], dialect, &rows.added_values());
+                rows.write_line(out, &line)?;
+            }
+        }
+        return Ok(());
+    }
+    // Neighbours are written at once.
+    let mut run = 0..0;
+    for line in lines {
+        if !rows.next()? {
+            continue;
+        }
+        if line.start == run.end {
+            run.end = line.end;
+            continue;
+        }
+        if !run.is_empty() {
+            rows.put_line(out, &piece.bytes()[run])?;
+        }
+        run = line;
+    }
+    match run.is_empty() {
+        true => Ok(()),
+        false => rows.put_line(out, &piece.bytes()[run]),
+    }
+}
+
+/// The line of a record as it is, with more fields if some are added. Null is nothing at all, and an empty text is
+/// quoted.
+fn with_fields<'r>(
+    raw: &'r [u8],
+    dialect: Dialect,
+    added: &[Option<Cow<'_, str>>],
+) -> Cow<'r, [u8]> {
     if added.is_empty() {
-        return rows.write_line(out, raw);
+        return raw.into();
     }
     let (body, _) = strip_terminator(raw);
     // A line may end in a bare CR, at the end of a file.
@@ -276,5 +330,5 @@ fn write_record<R: Read>(
         }
     }
     line.extend_from_slice(&raw[body.len()..]);
-    rows.write_line(out, &line)
+    line.into()
 }

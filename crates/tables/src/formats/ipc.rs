@@ -8,6 +8,7 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
+use super::columnar::Take;
 use super::{columnar, fields};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
@@ -146,17 +147,26 @@ pub(crate) fn selected(
     parts: &[Part],
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
-    mut take: impl FnMut(RecordBatch) -> Result<()>,
+    take: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    for part in parts {
-        let mut copy_part = || {
-            let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
-            while let Some(batch) = batches.next()? {
-                columnar::selected(&batch, schema, rows, &mut take)?;
-            }
-            Ok(())
-        };
-        copy_part().map_err(|e| part.named(e))?;
+    columnar::passes(rows, take, |rows, take| {
+        parts.iter().try_for_each(|part| {
+            let selected = selected_of(part, schema, rows, take);
+            selected.map_err(|e| part.named(e))
+        })
+    })
+}
+
+/// Hands the selected rows of a file to `take`.
+fn selected_of(
+    part: &Part,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
+    while let Some(batch) = batches.next()? {
+        columnar::selected(&batch, schema, rows, take)?;
     }
     Ok(())
 }
@@ -196,7 +206,7 @@ pub(crate) fn copy(
         Writer::File(writer) => writer.finish(),
         Writer::Stream(writer) => writer.finish(),
     })?;
-    rows.finish()
+    Ok(rows.written())
 }
 
 /// The first file, whose kind and schema the result has.
@@ -220,7 +230,6 @@ pub(crate) fn select(
         all.push(kept);
         Ok(())
     })?;
-    rows.finish()?;
     Ok((schema, all))
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::PREFIX;
 use crate::part::Part;
-use crate::selection::{Added, Selection};
+use crate::selection::{Added, AddedKind, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
@@ -68,16 +68,24 @@ pub(crate) fn scan<S: Sink>(
 /// Copies the selected lines, byte for byte, with the columns that are added.
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
     let mut taken = HashSet::new();
-    if rows.added(|_| false).iter().any(|column| column.is_text) {
+    if rows
+        .added(|_| false)
+        .iter()
+        .any(|column| column.kind == AddedKind::Text)
+    {
         for part in parts {
             peer_names(part, &mut taken).map_err(|e| part.named(e))?;
         }
     }
     let added = rows.added(|name| taken.contains(name));
-    for (i, part) in parts.iter().enumerate() {
-        copy_part(part, &mut rows, &added, out, i == 0).map_err(|e| part.named(e))?;
+    while rows.begin()? {
+        for (i, part) in parts.iter().enumerate() {
+            let is_first = i == 0 && rows.is_first_pass();
+            copy_part(part, &mut rows, &added, out, is_first).map_err(|e| part.named(e))?;
+        }
+        rows.end_text(out)?;
     }
-    rows.finish()
+    Ok(rows.written())
 }
 
 /// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
@@ -128,7 +136,7 @@ fn copy_part(
 }
 
 /// The line with more fields at the end of its object.
-fn with_fields(line: &[u8], added: &[Added<'_>], values: &[Option<&str>]) -> Vec<u8> {
+fn with_fields(line: &[u8], added: &[Added<'_>], values: &[Option<Cow<'_, str>>]) -> Vec<u8> {
     let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
     let (object, end) = line.split_at(close);
     let mut object = object.to_vec();
@@ -137,11 +145,13 @@ fn with_fields(line: &[u8], added: &[Added<'_>], values: &[Option<&str>]) -> Vec
         if std::mem::replace(&mut has_fields, true) {
             object.push(b',');
         }
-        let value = match (value, column.is_text) {
-            (Some(text), true) => (*text).into(),
-            (value, _) => value.map_or(serde_json::Value::Null, |value| (value == "true").into()),
-        };
         let name = serde_json::Value::from(&*column.name);
+        let value: Cow<'_, str> = match (value, column.kind) {
+            (None, _) => "null".into(),
+            (Some(text), AddedKind::Text) => serde_json::Value::from(&**text).to_string().into(),
+            // Truth values and numbers are spelt as in JSON.
+            (Some(text), AddedKind::Truth | AddedKind::Number) => text.clone(),
+        };
         object.extend_from_slice(format!("{name}:{value}").as_bytes());
     }
     object.extend_from_slice(end);

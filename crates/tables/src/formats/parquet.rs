@@ -24,13 +24,14 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
 
+use super::columnar::Take;
 use super::{columnar, fields, ipc, thrift};
 use crate::backing::Handle;
 use crate::error::{Error, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Added, Selection, Watched};
+use crate::selection::{Added, AddedKind, Selection, Watched};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::wanted::Wanted;
@@ -256,41 +257,50 @@ fn selected(
     parts: &[Part],
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
-    mut take: impl FnMut(RecordBatch) -> Result<()>,
+    take: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    for part in parts {
-        let mut copy_part = || {
-            let metadata = metadata(part)?;
-            let pieces = pieces(&metadata, rows.clone())?;
-            let mut reader = reader_of(part, &metadata, &pieces)?;
-            let mut batch = None;
-            for Piece {
-                rows: length,
-                wanted,
-                ..
-            } in pieces
-            {
-                if !wanted {
-                    rows.mask(length)?;
-                    continue;
-                }
-                let mut left = length;
-                while left > 0 {
-                    // What the last piece left of a batch, or the next one.
-                    let next = match batch.take() {
-                        None => next(&mut reader)?.ok_or_else(fewer_rows)?,
-                        Some(rest) => rest,
-                    };
-                    let here = left.min(next.num_rows());
-                    columnar::selected(&next.slice(0, here), schema, rows, &mut take)?;
-                    left -= here;
-                    let rest = next.num_rows() - here;
-                    batch = (rest > 0).then(|| next.slice(here, rest));
-                }
-            }
-            Ok(())
-        };
-        copy_part().map_err(|e| part.named(e))?;
+    columnar::passes(rows, take, |rows, take| {
+        parts.iter().try_for_each(|part| {
+            let selected = selected_of(part, schema, rows, take);
+            selected.map_err(|e| part.named(e))
+        })
+    })
+}
+
+/// Hands the selected rows of a file to `take`.
+fn selected_of(
+    part: &Part,
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let metadata = metadata(part)?;
+    let pieces = pieces(&metadata, rows.clone())?;
+    let mut reader = reader_of(part, &metadata, &pieces)?;
+    let mut batch = None;
+    for Piece {
+        rows: length,
+        wanted,
+        ..
+    } in pieces
+    {
+        if !wanted {
+            rows.mask(length)?;
+            continue;
+        }
+        let mut left = length;
+        while left > 0 {
+            // What the last piece left of a batch, or the next one.
+            let next = match batch.take() {
+                None => next(&mut reader)?.ok_or_else(fewer_rows)?,
+                Some(rest) => rest,
+            };
+            let here = left.min(next.num_rows());
+            columnar::selected(&next.slice(0, here), schema, rows, take)?;
+            left -= here;
+            let rest = next.num_rows() - here;
+            batch = (rest > 0).then(|| next.slice(here, rest));
+        }
     }
     Ok(())
 }
@@ -308,7 +318,7 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
         failure.watch(|| writer.write(&kept))
     })?;
     failure.watch(|| writer.finish())?;
-    rows.finish()
+    Ok(rows.written())
 }
 
 /// Writes the selected rows of a table in Arrow, compressed by Zstandard.
@@ -325,7 +335,7 @@ pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'
         failure.watch(|| writer.write(&kept))
     })?;
     failure.watch(|| writer.finish())?;
-    rows.finish()
+    Ok(rows.written())
 }
 
 /// The selected rows as record batches, and their schema.
@@ -340,7 +350,6 @@ pub(crate) fn select(
         all.push(kept);
         Ok(())
     })?;
-    rows.finish()?;
     Ok((schema, all))
 }
 
@@ -403,13 +412,14 @@ fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult
     let root = schema.root_schema();
     let mut columns = root.get_fields().to_vec();
     for column in added {
-        let (physical, logical, repetition) = match column.is_text {
-            true => (
+        let (physical, logical, repetition) = match column.kind {
+            AddedKind::Truth => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
+            AddedKind::Number => (PhysicalType::INT64, None, Repetition::REQUIRED),
+            AddedKind::Text => (
                 PhysicalType::BYTE_ARRAY,
                 Some(LogicalType::String),
                 Repetition::OPTIONAL,
             ),
-            false => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
         };
         let column = Type::primitive_type_builder(&column.name, physical)
             .with_logical_type(logical)
@@ -465,7 +475,7 @@ impl Read for Header {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if let Some(left) = self.unchecked.take() {
             let start = self.reader.stream_position()?;
-            thrift::check_struct(&mut self.reader, left)?;
+            thrift::check_page_header(&mut self.reader, left)?;
             let length = self.reader.stream_position()? - start;
             self.reader.seek_relative(-(length as i64))?;
         }

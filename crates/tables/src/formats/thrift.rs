@@ -24,8 +24,36 @@ pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
         input,
         bytes: length,
     };
-    walk.fields(MAX_DEPTH)
+    walk.fields(MAX_DEPTH, &mut |_, _| Ok(()))
 }
+
+/// Maximum bytes that a page may claim to have once it is decompressed.
+const MAX_PAGE_BYTES: u64 = 1 << 30;
+
+/// The number of the field of a page's header that says so (`uncompressed_page_size` of `PageHeader` in
+/// `parquet.thrift`).
+const UNCOMPRESSED_SIZE: u64 = 2;
+
+/// Reads one header of a page and discards it, as [`check_struct`]. Fails also if the page claims more than a gibibyte.
+pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<()> {
+    let mut walk = Walk {
+        input,
+        bytes: length,
+    };
+    walk.fields(MAX_DEPTH, &mut |field, number| {
+        // An integer that is not negative is twice itself (zigzag).
+        match field == UNCOMPRESSED_SIZE && number / 2 > MAX_PAGE_BYTES {
+            true => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a page claims more than 1 GiB",
+            )),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Takes the number and the value of a field that is an integer.
+type Field<'f> = dyn FnMut(u64, u64) -> io::Result<()> + 'f;
 
 struct Walk<R> {
     input: R,
@@ -68,16 +96,22 @@ impl<R: Read> Walk<R> {
         Err(damaged())
     }
 
-    fn fields(&mut self, depth: u32) -> io::Result<()> {
+    fn fields(&mut self, depth: u32, integer: &mut Field<'_>) -> io::Result<()> {
+        let mut field = 0u64;
         loop {
             let header = self.byte()?;
-            if header & 0xf == 0 {
+            let kind = header & 0xf;
+            if kind == 0 {
                 return Ok(());
             }
-            if header >> 4 == 0 {
-                self.varint()?; // the field's number; otherwise the difference from the last
+            field = match header >> 4 {
+                0 => self.varint()? / 2,
+                step => field.wrapping_add(step.into()),
+            };
+            match kind {
+                4..=6 => integer(field, self.varint()?)?,
+                kind => self.value(kind, depth)?,
             }
-            self.value(header & 0xf, depth)?;
         }
     }
 
@@ -94,7 +128,7 @@ impl<R: Read> Walk<R> {
             }
             9 | 10 => self.list(depth),
             11 => self.map(depth),
-            12 => self.fields(depth),
+            12 => self.fields(depth, &mut |_, _| Ok(())),
             13 => self.skip(16),
             _ => Err(damaged()),
         }
@@ -165,6 +199,31 @@ mod tests {
         for length in 0..bytes.len() {
             let cut = check(&bytes[..length]);
             assert_eq!(cut, Some(io::ErrorKind::InvalidData), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn pages_that_claim_too_much_are_refused() {
+        let header = |size: u64, number_is_written: bool| {
+            let mut bytes = vec![0x15, 0]; // a data page
+            match number_is_written {
+                true => bytes.extend([0x05, 4]),
+                false => bytes.push(0x15),
+            }
+            let mut left = 2 * size;
+            while left >= 0x80 {
+                bytes.push(left as u8 | 0x80);
+                left >>= 7;
+            }
+            bytes.extend([left as u8, 0x15, 2, 0]);
+            check_page_header(&bytes[..], bytes.len() as u64).map_err(|e| e.to_string())
+        };
+        for written in [false, true] {
+            assert_eq!(header(1 << 20, written), Ok(()));
+            assert_eq!(header(1 << 30, written), Ok(()));
+            let refused = Err("a page claims more than 1 GiB".to_owned());
+            assert_eq!(header((1 << 30) + 1, written), refused);
+            assert_eq!(header((1 << 31) - 1, written), refused);
         }
     }
 
