@@ -36,6 +36,7 @@ pub mod fractions;
 pub mod inner_product;
 pub mod messages;
 pub mod parameters;
+pub mod plain;
 pub mod ring;
 
 use rand_core::CryptoRng;
@@ -48,9 +49,10 @@ use vesica_wire::{Channel, Error, Limit};
 use zeroize::Zeroizing;
 
 use super::{BLOCK, ReceiverHalf, SenderHalf, Shape, Source};
-use bfv::{Answer, Ciphertext, Plain, Scheme, SecretKey};
+use bfv::{Answer, Ciphertext, Scheme, SecretKey};
 use messages::{ANSWER, CIPHERTEXT, PUBLIC_KEY};
 pub use parameters::{Parameters, modulus};
+use plain::Plain;
 use ring::Polynomial;
 
 /// Answers that are in memory at a time.

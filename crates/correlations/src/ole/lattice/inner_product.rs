@@ -35,10 +35,11 @@ use vesica_wire::{Channel, Error, recv_exact};
 use zeroize::Zeroizing;
 
 use super::Masks;
-use super::bfv::{Ciphertext, Scheme, SecretKey, Words64};
+use super::bfv::{Ciphertext, Scheme, SecretKey};
 use super::fractions::{self, Fraction, Fractions, LIMBS};
 use super::messages::{self, CIPHERTEXT, PUBLIC_KEY, SUM};
 use super::parameters::Parameters;
+use super::plain::Words64;
 use super::ring::Polynomial;
 
 /// Bits of the flood, in units of 2^-192·q.

@@ -36,8 +36,8 @@ use vesica_primitives::prime;
 use vesica_primitives::scaled::{Round, Scaled};
 use vesica_primitives::security::lambda_each;
 
-use super::bfv::Words64;
 use super::fractions::LIMBS;
+use super::plain::Words64;
 use crate::ole::Shape;
 
 /// Ring dimensions, and how many ciphertext primes each has.

@@ -10,9 +10,9 @@ use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::prime::uniform;
 use zeroize::Zeroizing;
 
-use super::bfv::Plain;
 use super::fractions::fill_words;
 use super::parameters::COINS;
+use super::plain::Plain;
 
 /// Numbers of the error distribution that are drawn at a time.
 const CHUNK: usize = 256;

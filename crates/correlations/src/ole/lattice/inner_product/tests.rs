@@ -70,7 +70,7 @@ fn signed(fraction: &Fraction) -> BigInt {
 /// The bound of the module, in units of 2^-192·q, with all that is lost in fractions.
 fn bound(entries: u64) -> BigUint {
     let length = parameters().length as u64;
-    let in_q = (BigUint::from(entries) * 43u8 << 62) + length * 21 * 22;
+    let in_q = ((BigUint::from(entries) * 43u8) << 62) + length * 21 * 22;
     let lost = (8u64 << 27) + 1;
     (in_q << 192) / modulus() + lost + 1u8
 }
