@@ -21,7 +21,7 @@
 //!
 //! for n entries, zeros that fill the last ciphertext included: errors are at most 21, ⌈q·a/t⌋ is off by at most a half,
 //! and numbers modulo 2^64 are at most 2^63 away from 0. That is the worst case for all vectors, keys and errors. q is
-//! above 2^211, so that in units of 2^-192·q, what is lost in them included, it is below n·2^49 ([`DISTANCE`]). There is
+//! above 2^211, so that in units of 2^-192·q, what is lost in them included, it is below n·2^49 (`DISTANCE`). There is
 //! one answer, and it is flooded by all that decryption leaves room for, 127 bits: the statistical distance is below
 //! n·2^-78, and decryption never fails, since 2^126 + n·2^49 is less than half of 2^128. [`reaches`] asks for 8 bits more
 //! than λ, so that a run's other events may have all of 2^-λ but for a 256th.
@@ -60,7 +60,7 @@ fn parameters() -> Parameters<Words64> {
     Parameters::words(FLOOD)
 }
 
-/// Whether an inner product of vectors so long reaches that statistical security, and [`SPARE`] bits more.
+/// Whether an inner product of vectors so long reaches that statistical security, and `SPARE` bits more.
 pub fn reaches(entries: usize, lambda: u32) -> bool {
     let length = parameters().length;
     let bits = entries.next_multiple_of(length).next_power_of_two().ilog2();
