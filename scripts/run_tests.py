@@ -49,9 +49,10 @@ class Tally:
 def main() -> int:
     python = [sys.executable, "-B"]
     scripts = str(ROOT / "scripts")
+    workspace = ["--workspace", "--features", "vesica-cli/tee", "--locked"]
     stages = [
         ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
-        ("cargo test", [CARGO, "test", "--workspace", "--locked", "--no-fail-fast"]),
+        ("cargo test", [CARGO, "test", *workspace, "--no-fail-fast"]),
     ]
     total, times, bad = Tally(), [], False
     for name, command in stages:

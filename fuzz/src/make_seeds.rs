@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    DealerRequest, Favour, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns, NO_LIMIT,
-    OfflineTerms, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
+    DealerRequest, Evidence, Favour, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns,
+    NO_LIMIT, OfflineTerms, Platform, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -154,8 +154,30 @@ fn session(seeds: &Seeds) -> Result<()> {
                 sender_size: 20,
             },
             peer,
+            layout: "1 85 7 16381".into(),
+            nonce: [8; 32],
         };
         seeds.put("request", name, &request.encode())?;
+    }
+    let hex = include_str!("../../vectors/attestation/report_milan.hex").trim();
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
+    let report: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let vcek = include_bytes!("../../vectors/attestation/vcek_milan.der");
+    let guid = 0x63da_758d_e664_4564_adc5_f4b9_3be8_accd_u128.to_be_bytes();
+    let place = [48, vcek.len() as u32].map(u32::to_le_bytes).concat();
+    let table = [&guid[..], &place, &[0; 24], vcek].concat();
+    let quote = include_bytes!("../../vectors/attestation/tdx_quote").to_vec();
+    for (name, platform, report, endorsements) in [
+        ("simulated", Platform::Simulated, vec![7; 112], Vec::new()),
+        ("sev-snp", Platform::SevSnp, report, table),
+        ("tdx", Platform::Tdx, quote, Vec::new()),
+    ] {
+        let evidence = Evidence {
+            platform,
+            report,
+            endorsements,
+        };
+        seeds.put("attestation", name, &evidence.encode())?;
     }
     let fingerprint = peer.to_string();
     seeds.put("fingerprint", "lower", fingerprint.as_bytes())?;
@@ -243,7 +265,7 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
     };
     for (level, flag) in levels {
         let frames = match protocol {
-            "vole" | "ole-lattice" | "ole-dealer" => FRAMES,
+            "vole" | "ole-lattice" | "ole-dealer" | "ole-tee" => FRAMES,
             "ole-ot" => 2 * FRAMES,
             "kkrt" | "spot-low" | "spot-fast" | "sparse-okvs" => 4,
             "circuit-okvs" | "circuit-rb-psm1" | "circuit-rb-psm2" => CIRCUIT_FRAMES,

@@ -1,12 +1,13 @@
 //! What a peer says before the protocol, and what a person or a file says about identities.
 
 use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
 
 use vesica_psi::Output;
 use vesica_session::{
-    Assignment, BucketKeys, DealerRequest, Fingerprint, Hello, Identity, Job, Kept as Left, KeySet,
-    NoProgress, ProtocolRequest, Registry, Role, State, agree as agree_on, confirm_done,
-    run_set_over,
+    Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
+    Kept as Left, KeySet, Measurement, NoProgress, ProtocolRequest, Registry, Role, SevSnp,
+    Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -25,6 +26,35 @@ pub fn request(bytes: &[u8]) {
     if let Ok(request) = DealerRequest::decode(bytes) {
         assert_eq!(request.encode(), bytes);
         let _ = request.terms.check(Registry::standard());
+    }
+}
+
+/// Verifiers of every platform, which expect what no report shows.
+static VERIFIERS: LazyLock<[Expected; 4]> = LazyLock::new(|| {
+    let nothing = Measurement([0; 48]);
+    let (vcek, least) = (
+        include_bytes!("../../vectors/attestation/vcek_milan.der"),
+        TcbLevel::default(),
+    );
+    let collateral = include_bytes!("../../vectors/attestation/tdx_quote_collateral.json");
+    [
+        Expected::new(Simulated, nothing),
+        Expected::new(SevSnp::new(least, None), nothing),
+        Expected::new(SevSnp::new(least, Some(vcek.to_vec())), nothing),
+        Expected::new(Tdx::new(collateral).expect("collateral"), nothing),
+    ]
+});
+
+/// What a dealer shows of its trusted execution environment. What is read writes the same bytes again.
+pub fn attestation(bytes: &[u8]) {
+    let Ok(evidence) = Evidence::decode(bytes) else {
+        return;
+    };
+    assert_eq!(evidence.encode(), bytes);
+    // When the collateral was valid.
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_400_000);
+    for verifier in VERIFIERS.iter() {
+        assert!(verifier.check(&evidence, &[1; 64], now).is_err());
     }
 }
 

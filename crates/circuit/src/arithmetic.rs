@@ -11,8 +11,8 @@
 //! and multiplies (1 − 2a)·v by c. With v = 1 this turns XOR shares into additive ones.
 //!
 //! **A value by an integer.** 64 products by bits: bit j multiplies 2^j·v modulo 2^64, of which the lowest j bits
-//! are 0 and not sent. Only the sum over all pairs is wanted, so each side adds up what it has. This is the place
-//! for another inner product of two private vectors, such as one by homomorphic encryption.
+//! are 0 and not sent. Only the sum over all pairs is wanted, so each side adds up what it has. Long vectors take a
+//! tenth of that by homomorphic encryption ([`inner_product`], from [`LATTICE`] entries on).
 //!
 //! **Adversary.** Semi-honest. The value end sees c ⊕ x, uniform; the choice end sees v under the pad that it
 //! lacks. Its share is uniform given the value end's input, and the other way round: −h₀ is a pad that the choice
@@ -23,6 +23,7 @@
 //! integers: 24 and 33 MiB.
 
 use rand_core::CryptoRng;
+use vesica_correlations::ole::lattice::inner_product;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -87,6 +88,15 @@ pub(crate) const LONG_WINDOW: usize = WINDOW_BYTES / 512;
 
 /// Bits that a product by an integer takes from the value end: 64 − j for each bit j.
 pub(crate) const LONG_BITS: usize = 64 * 65 / 2;
+
+/// Entries from which an inner product by homomorphic encryption takes fewer bytes and less time than one by COTs. Its key
+/// and its answer have as many bytes as the COTs and multiples of 2,300 entries.
+const LATTICE: usize = 1 << 12;
+
+/// Whether vectors of so many entries are multiplied by homomorphic encryption.
+pub(crate) fn by_lattice(entries: usize, lambda: u32) -> bool {
+    entries >= LATTICE && inner_product::reaches(entries, lambda)
+}
 
 fn mask(bit: u64) -> u64 {
     bit.wrapping_neg()

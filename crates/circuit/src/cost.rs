@@ -2,6 +2,8 @@
 
 use std::ops::Add;
 
+use vesica_correlations::ole::lattice::inner_product;
+
 use crate::arithmetic::{self, LONG_BITS, LONG_WINDOW, Ring, WINDOW};
 use crate::compare::levels;
 use crate::digits::Layout;
@@ -101,7 +103,18 @@ fn reversed(cost: Cost) -> Cost {
     }
 }
 
-/// One inner product of two private vectors.
+/// One inner product of two private vectors by homomorphic encryption.
+fn encrypted(bins: usize) -> Cost {
+    let [receiver_bytes, sender_bytes] = inner_product::bytes(bins);
+    Cost {
+        receiver_bytes,
+        sender_bytes,
+        flows: 2,
+        ..Cost::default()
+    }
+}
+
+/// One inner product of two private vectors by COTs.
 fn inner(bins: usize) -> Cost {
     Cost {
         cots: 64 * bins,
@@ -209,8 +222,12 @@ pub fn sum_of_sender(bins: usize, minimum: u64) -> Cost {
 }
 
 /// [`crate::Receiver::inner_product`].
-pub fn inner_product(bins: usize, minimum: u64) -> Cost {
-    shares_of_sender(bins) + inner(bins) + answer(bins, minimum)
+pub fn inner_product(bins: usize, minimum: u64, lambda: u32) -> Cost {
+    let product = match arithmetic::by_lattice(bins, lambda) {
+        true => encrypted(bins),
+        false => inner(bins),
+    };
+    shares_of_sender(bins) + product + answer(bins, minimum)
 }
 
 #[cfg(test)]
@@ -247,7 +264,7 @@ mod tests {
             (size(bins, 0), [1, 0, k, 1, 3]),
             (sum_of_receiver(bins, 0), [1, 0, 64, 1, 3]),
             (sum_of_sender(bins, 0), [1, 1, 65, 65, 3]),
-            (inner_product(bins, 0), [65, 1, 2145, 129, 5]),
+            (super::inner_product(bins, 0, 40), [65, 1, 2145, 129, 5]),
         ] {
             let per_bin = |count: usize| count / bins;
             let found = [
@@ -310,19 +327,16 @@ mod tests {
                     },
                 );
                 check(found.2, sum_of_sender(bins, minimum));
-                if bins > 5000 {
-                    continue;
-                }
                 let vectors = (&values[..], &words[..]);
                 let found = measured(
                     |engine, channel| {
-                        engine.inner_product(channel, &mut rng(1), bits, vectors, minimum)
+                        engine.inner_product(channel, &mut rng(1), bits, vectors, (minimum, 40))
                     },
                     |engine, channel| {
-                        engine.inner_product(channel, &mut rng(2), bits, words, minimum)
+                        engine.inner_product(channel, &mut rng(2), bits, words, (minimum, 40))
                     },
                 );
-                check(found.2, inner_product(bins, minimum));
+                check(found.2, super::inner_product(bins, minimum, 40));
             }
             let found = measured(
                 |engine, channel| engine.matches(channel, &mut rng(1), bits, 5),

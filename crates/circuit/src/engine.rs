@@ -17,7 +17,7 @@ use crate::cots::{ChoiceEnd, Direction, ValueEnd};
 pub struct Receiver<R = ()> {
     pub(crate) main: ValueEnd,
     pub(crate) reverse: R,
-    session: [u8; 32],
+    pub(crate) session: [u8; 32],
 }
 
 /// The engine of the PSI sender. It is the COT receiver of the main direction.
@@ -26,7 +26,7 @@ pub struct Receiver<R = ()> {
 pub struct Sender<R = ()> {
     pub(crate) main: ChoiceEnd,
     pub(crate) reverse: R,
-    session: [u8; 32],
+    pub(crate) session: [u8; 32],
 }
 
 impl Receiver {

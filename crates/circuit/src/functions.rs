@@ -7,7 +7,7 @@
 //!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product per bin in each direction.
 //! - *Inner product.* Σ b_i·w_i·v_i with w_i the receiver's: b_i·(w_i·z_i) by a product, b_i·τ_i by one in the
 //!   reverse direction, which leaves shares ρ_i + ρ′_i, and Σ w_i·ρ′_i by one inner product of the receiver's
-//!   vector and the sender's.
+//!   vector and the sender's, homomorphically if they are long.
 //! - *Minimum.* The size in a ring with one bit more, a comparison, and a guard (see [`crate::compare`]).
 //! - *Matches under a minimum.* Each b_i AND the comparison's bit.
 //!
@@ -24,10 +24,11 @@
 //! number of bins, so each matching item has to be in one bin only.
 
 use rand_core::CryptoRng;
+use vesica_correlations::ole::lattice::inner_product;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
-use crate::arithmetic::{Ring, Shares, sum};
+use crate::arithmetic::{Ring, Shares, by_lattice, sum};
 use crate::bits::BitShares;
 use crate::compare::at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
@@ -261,7 +262,7 @@ impl Receiver<ChoiceEnd> {
     }
 
     /// The sum of `weights[i]` times the sender's payload over the matching bins, with `masked` and `minimum` as in
-    /// [`Receiver::sum_of_sender`].
+    /// [`Receiver::sum_of_sender`]. What homomorphic encryption shows is within 2^-(`lambda` + 8) of nothing.
     ///
     /// # Errors
     /// As [`Receiver::size`].
@@ -274,7 +275,7 @@ impl Receiver<ChoiceEnd> {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
         (weights, masked): (&[i64], &[u64]),
-        minimum: u64,
+        (minimum, lambda): (u64, u32),
     ) -> Result<Answer, Error> {
         assert_eq!(weights.len(), masked.len());
         let ring = Ring::FULL;
@@ -283,7 +284,10 @@ impl Receiver<ChoiceEnd> {
         let products: Shares = Zeroizing::new(products.collect());
         let values = self.main.select(channel, rng, ring, &products, matches)?;
         let masks = self.reverse.multiply(channel, rng, ring, matches)?;
-        let theirs = self.main.inner_product(channel, rng, &weights)?;
+        let theirs = match by_lattice(weights.len(), lambda) {
+            true => inner_product::hold(channel, &self.session, &weights, rng)?,
+            false => self.main.inner_product(channel, rng, &weights)?,
+        };
         let own = weights.iter().zip(&*masks).fold(0u64, |sum, (w, mask)| {
             sum.wrapping_add(w.wrapping_mul(*mask))
         });
@@ -472,12 +476,15 @@ impl Sender<ValueEnd> {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
         masks: &[u64],
-        minimum: u64,
+        (minimum, lambda): (u64, u32),
     ) -> Result<(), Error> {
         let ring = Ring::FULL;
         let values = self.main.multiply(channel, rng, ring, matches)?;
         let masks = self.reverse.select(channel, rng, ring, masks, matches)?;
-        let theirs = self.main.inner_product(channel, rng, &masks)?;
+        let theirs = match by_lattice(masks.len(), lambda) {
+            true => inner_product::help(channel, &self.session, &masks, rng)?,
+            false => self.main.inner_product(channel, rng, &masks)?,
+        };
         let share = sum(&values).wrapping_sub(theirs);
         self.answer(channel, rng, share, matches, minimum)
     }

@@ -138,6 +138,11 @@ impl Plan {
         self.shape.bins
     }
 
+    /// Statistical security of each OPPRF, and so of what else the run does, in bits.
+    fn lambda(&self) -> u32 {
+        self.shape.params.lambda
+    }
+
     /// Whether the sender has values.
     fn has_payloads(&self) -> bool {
         self.shape.payload_bits > 0
@@ -151,7 +156,7 @@ impl Plan {
     /// The parameters of the bins.
     fn params(&self, params: &Params) -> Params {
         Params {
-            lambda: self.shape.params.lambda,
+            lambda: self.lambda(),
             ..params.clone()
         }
     }
@@ -168,7 +173,7 @@ impl Plan {
         let function = match (self.task.reveal, self.task.values) {
             (Reveal::Sum, Values::Receiver) => cost::sum_of_receiver(shares, minimum),
             (Reveal::Sum, _) => cost::sum_of_sender(shares, minimum),
-            (Reveal::InnerProduct, _) => cost::inner_product(shares, minimum),
+            (Reveal::InnerProduct, _) => cost::inner_product(shares, minimum, self.lambda()),
             (Reveal::ThresholdMatches, _) => cost::matches(shares),
             (Reveal::Shares, Values::None) => Cost::default(),
             (Reveal::Shares, Values::Receiver) => cost::shares_of_receiver(shares),

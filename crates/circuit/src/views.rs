@@ -361,7 +361,7 @@ fn sums_and_products_show_nothing_else() {
                                 rng,
                                 matches,
                                 (&weights, &masked),
-                                minimum,
+                                (minimum, 40),
                             ),
                             false => engine.sum_of_sender(channel, rng, matches, &masked, minimum),
                         }
@@ -369,7 +369,9 @@ fn sums_and_products_show_nothing_else() {
                     |engine, channel| {
                         let (rng, matches) = (&mut rng(1), &shares[1]);
                         match product {
-                            true => engine.inner_product(channel, rng, matches, &masks, minimum),
+                            true => {
+                                engine.inner_product(channel, rng, matches, &masks, (minimum, 40))
+                            }
                             false => engine.sum_of_sender(channel, rng, matches, &masks, minimum),
                         }
                     },

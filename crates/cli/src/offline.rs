@@ -2,22 +2,23 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Name, Observer, OfflineStore, OfflineTerms, Registry,
-    Role, StoredHalf, deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes,
-    parse_size, rfc3339,
+    ConnectOptions, Endpoint, Expected, Fingerprint, Measurement, Name, Observer, OfflineStore,
+    OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf, Wanted, attester, deal,
+    fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
 };
+use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::identity::load;
 use crate::log::{self, Level};
-use crate::patience::Patience;
+use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 
@@ -30,7 +31,7 @@ pub(crate) struct Offline {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Makes a pair of correlations with the peer, or gets one from a dealer, and stores this side's half
-    Make(Make),
+    Make(Box<Make>),
     /// Lists the halves in a store
     Ls(Ls),
     /// Checks that halves are whole and as this identity stored them
@@ -45,6 +46,131 @@ enum Side {
     Receiver,
     /// The side that will send
     Sender,
+}
+
+/// The trusted execution environment (TEE) of a dealer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Attestation {
+    /// A virtual machine under AMD SEV-SNP
+    SevSnp,
+    /// A virtual machine under Intel TDX
+    Tdx,
+    /// None: for tests, and protects nothing
+    Simulated,
+}
+
+impl Attestation {
+    fn platform(self) -> Platform {
+        match self {
+            Attestation::SevSnp => Platform::SevSnp,
+            Attestation::Tdx => Platform::Tdx,
+            Attestation::Simulated => Platform::Simulated,
+        }
+    }
+
+    /// Says loudly that a simulation is one.
+    fn warn(self) {
+        if self == Attestation::Simulated {
+            let warning = format!(
+                "SIMULATED ATTESTATION. Anybody can make such a report: it says nothing about what the dealer runs, and \
+                 protects nothing. Its measurement is {}",
+                Simulated::MEASUREMENT
+            );
+            log::say(Level::Warning, &warning);
+        }
+    }
+}
+
+/// What a dealer has to show.
+#[derive(Debug, Args)]
+struct Shown {
+    /// With --offline tee: what the dealer runs in
+    #[arg(long, value_enum)]
+    attestation: Option<Attestation>,
+    /// With --offline tee: digest of what the dealer was started with, 96 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "attestation")]
+    dealer_measurement: Option<Measurement>,
+    /// With --attestation sev-snp: the least versions of the processor's firmware, as 4.0.24.219: bootloader, TEE, SNP and
+    /// microcode, with FMC before them from Turin on
+    #[arg(long, value_name = "VERSIONS", requires = "attestation")]
+    dealer_tcb: Option<String>,
+    /// Certificate of the processor's key (sev-snp; if the dealer has none) or collateral of the platform (tdx)
+    #[arg(long, value_name = "FILE", requires = "attestation")]
+    endorsements: Option<PathBuf>,
+}
+
+/// Longest file of endorsements, in bytes.
+#[cfg(feature = "tee")]
+const MAX_ENDORSEMENTS: u64 = 1 << 20;
+
+impl Shown {
+    /// What is expected, if the halves come from a dealer in a TEE.
+    fn expected(&self, origin: Origin) -> Result<Option<Expected>, Failure> {
+        let (attestation, measurement) = match (origin, self.attestation) {
+            (Origin::AttestedDealer, Some(attestation)) => {
+                let needed = || Failure::usage("--attestation needs --dealer-measurement");
+                (attestation, self.dealer_measurement.ok_or_else(needed)?)
+            }
+            (Origin::AttestedDealer, None) => {
+                return Err(Failure::usage("--offline tee needs --attestation"));
+            }
+            (_, Some(_)) => return Err(Failure::usage("--attestation goes with --offline tee")),
+            (_, None) => return Ok(None),
+        };
+        if self.dealer_tcb.is_some() != (attestation == Attestation::SevSnp) {
+            return Err(Failure::usage(
+                "--dealer-tcb goes with --attestation sev-snp",
+            ));
+        }
+        attestation.warn();
+        let expected = match attestation {
+            Attestation::Simulated => Expected::new(Simulated, measurement),
+            _ => self.in_hardware(attestation, measurement)?,
+        };
+        Ok(Some(expected))
+    }
+
+    #[cfg(feature = "tee")]
+    fn in_hardware(
+        &self,
+        attestation: Attestation,
+        measurement: Measurement,
+    ) -> Result<Expected, Failure> {
+        let endorsements = self.endorsements.as_deref().map(read).transpose()?;
+        let collateral = || Failure::usage("--attestation tdx needs --endorsements");
+        Ok(match attestation {
+            Attestation::Tdx => {
+                let collateral = endorsements.ok_or_else(collateral)?;
+                Expected::new(vesica::Tdx::new(&collateral)?, measurement)
+            }
+            _ => {
+                let least = self.dealer_tcb.as_deref().unwrap_or_default().parse()?;
+                Expected::new(vesica::SevSnp::new(least, endorsements), measurement)
+            }
+        })
+    }
+
+    #[cfg(not(feature = "tee"))]
+    fn in_hardware(&self, _: Attestation, _: Measurement) -> Result<Expected, Failure> {
+        Err(Failure::usage(
+            "this program was built without what checks reports of hardware (feature tee)",
+        ))
+    }
+}
+
+/// Reads a file of endorsements.
+#[cfg(feature = "tee")]
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let failed = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
+    let file = std::fs::File::open(path).map_err(|e| failed(e.to_string()))?;
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_ENDORSEMENTS + 1).read_to_end(&mut bytes);
+    read.map_err(|e| failed(e.to_string()))?;
+    match bytes.len() as u64 > MAX_ENDORSEMENTS {
+        true => Err(failed("too long for certificates".into())),
+        false => Ok(bytes),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -83,9 +209,11 @@ struct Make {
     /// The fingerprint of the run's other party, vs1:…
     #[arg(long, value_name = "FINGERPRINT")]
     peer: Fingerprint,
-    /// With --offline dealer: the dealer's fingerprint
+    /// With --offline dealer or tee: the dealer's fingerprint
     #[arg(long, value_name = "FINGERPRINT")]
     dealer: Option<Fingerprint>,
+    #[command(flatten)]
+    shown: Shown,
     /// Directory for the half, created if missing
     #[arg(long, value_name = "DIR")]
     offline_store: PathBuf,
@@ -140,6 +268,12 @@ pub(crate) struct Dealer {
     /// Memory for the halves, such as 512M or 4G: a pair that takes more is refused; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
+    /// Show both parties a report of the trusted execution environment that this runs in, for --offline tee
+    #[arg(long, value_enum)]
+    attestation: Option<Attestation>,
+    /// Longest time for all of it, whatever the parties do
+    #[arg(long, value_name = "SECONDS", default_value = "43200", value_parser = seconds)]
+    deadline: Duration,
     #[command(flatten)]
     patience: Patience,
     /// How to show progress on standard error
@@ -172,10 +306,11 @@ impl Make {
             receiver_size: self.receiver_size,
             sender_size: self.sender_size,
         };
-        let is_dealt = terms.check(registry)?.is_dealt();
-        if is_dealt != self.dealer.is_some() {
-            return Err(Failure::usage("--dealer goes with --offline dealer"));
+        let origin = terms.check(registry)?.origin();
+        if origin.is_dealer() != self.dealer.is_some() {
+            return Err(Failure::usage("--dealer goes with --offline dealer or tee"));
         }
+        let expected = self.shown.expected(origin)?;
         let role = match self.role {
             Side::Receiver => Role::Receiver,
             Side::Sender => Role::Sender,
@@ -191,16 +326,16 @@ impl Make {
         };
         let mut connection = self.meet(&transport, &options, &mut progress)?;
         let start = Instant::now();
-        let name = match is_dealt {
-            true => fetch_half(
-                &mut connection,
-                role,
-                registry,
-                &terms,
-                self.peer,
-                &store,
-                &mut progress,
-            ),
+        let name = match origin.is_dealer() {
+            true => {
+                let wanted = Wanted {
+                    role,
+                    terms: &terms,
+                    peer: self.peer,
+                    attested: expected.as_ref(),
+                };
+                fetch_half(&mut connection, registry, wanted, &store, &mut progress)
+            }
             false => make_half(
                 &mut connection,
                 role,
@@ -259,6 +394,7 @@ struct Line<'a> {
     terms: &'a OfflineTerms,
     peer: Fingerprint,
     dealer: Option<Fingerprint>,
+    attested: Option<&'a str>,
     made: String,
     bytes: u64,
     state: &'static str,
@@ -272,6 +408,7 @@ impl<'a> Line<'a> {
             terms: &half.terms,
             peer: half.peer,
             dealer: half.dealer,
+            attested: half.attested.as_deref(),
             made: rfc3339(half.made),
             bytes: half.bytes,
             state: match (half.is_own, half.is_used) {
@@ -302,8 +439,9 @@ impl Ls {
                 None => "any keys".to_owned(),
             };
             let dealer = line.dealer.map(|dealer| format!(", dealt by {dealer}"));
+            let attested = line.attested.map(|attested| format!(" in {attested}"));
             print(&format!(
-                "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}{}",
+                "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}{}{}",
                 line.name,
                 line.state,
                 line.role,
@@ -315,6 +453,7 @@ impl Ls {
                 line.made,
                 line.peer,
                 dealer.unwrap_or_default(),
+                attested.unwrap_or_default(),
             ))?;
         }
         Ok(())
@@ -376,8 +515,16 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
     }
     let signals = Signals::install()?;
     let identity = load(&options.identity)?;
+    let attester = match options.attestation {
+        Some(attestation) => {
+            attestation.warn();
+            Some(attester(attestation.platform())?)
+        }
+        None => None,
+    };
     let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
     let connecting = ConnectOptions {
+        interrupt: signals.interrupt().within(options.deadline),
         // A party has nothing to compute: it asks, takes its half, and stores it.
         patience: options.patience.timeout,
         ..options.patience.options(&progress, &signals)
@@ -395,7 +542,8 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
     let start = Instant::now();
     let memory = options.memory.or_else(half_of_the_machine);
     let registry = Registry::standard();
-    let terms = deal(&mut connections, registry, memory.unwrap_or(u64::MAX))?;
+    let memory = memory.unwrap_or(u64::MAX);
+    let terms = deal(&mut connections, registry, memory, attester.as_deref())?;
     progress.finish();
     let dealt = format!(
         "dealt a pair for {}, at most {} and {} keys, in {:.1} s",

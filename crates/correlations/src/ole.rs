@@ -64,6 +64,24 @@ impl Shape {
     }
 }
 
+/// Who makes tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The two parties, in one session.
+    Parties,
+    /// A third party, which both of them trust.
+    Dealer,
+    /// A third party that shows both of them what software it runs.
+    AttestedDealer,
+}
+
+impl Origin {
+    /// Whether it is a third party.
+    pub fn is_dealer(self) -> bool {
+        self != Origin::Parties
+    }
+}
+
 /// How two parties make tuples.
 pub trait Source: Send + Sync + 'static {
     /// The name, in commands and contracts, of the protocol that takes its tuples: `ole-` and a word for the source.
@@ -75,9 +93,8 @@ pub trait Source: Send + Sync + 'static {
     /// Maximum bits of statistical security that a run may ask for.
     const MAX_LAMBDA: u32 = 125;
 
-    /// Whether the parties make the tuples themselves, in one session. Otherwise a third party deals them: they are
-    /// stored, and a run checks some.
-    const IS_DEALT: bool = false;
+    /// Who makes the tuples. Those that a third party deals are stored, and a run checks some.
+    const ORIGIN: Origin = Origin::Parties;
 
     /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
     /// to look at, the largest prime of the fewest bits.
@@ -112,12 +129,21 @@ pub trait Source: Send + Sync + 'static {
     ) -> Result<SenderHalf, Error>;
 }
 
-/// Tuples that a third party deals, which both parties trust: see [`deal`].
-pub struct Dealer;
+/// Tuples that a third party deals: see [`deal`].
+pub struct Dealt<const ATTESTED: bool>;
 
-impl Source for Dealer {
-    const PROTOCOL: &'static str = "ole-dealer";
-    const IS_DEALT: bool = true;
+/// Tuples of a dealer that both parties trust.
+pub type Dealer = Dealt<false>;
+
+/// Tuples of a dealer in a trusted execution environment (KBM23, section IV-B), which shows both parties that it is one.
+pub type Tee = Dealt<true>;
+
+impl<const ATTESTED: bool> Source for Dealt<ATTESTED> {
+    const PROTOCOL: &'static str = if ATTESTED { "ole-tee" } else { "ole-dealer" };
+    const ORIGIN: Origin = match ATTESTED {
+        true => Origin::AttestedDealer,
+        false => Origin::Dealer,
+    };
 
     fn receive(
         _: &mut dyn Channel,

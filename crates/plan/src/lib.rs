@@ -10,11 +10,11 @@ use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
 use vesica_oprf::vole::Vole;
-use vesica_psi::ole::{Dealer, Lattice, Ot};
+use vesica_psi::ole::{Dealer, Lattice, Ot, Tee};
 use vesica_psi::{MaskExchange, Ole, Protocol, Reveal};
 
 /// The protocols of this version.
-static PROTOCOLS: [&dyn Protocol; 15] = [
+static PROTOCOLS: [&dyn Protocol; 16] = [
     &MaskExchange(CompactDh(Variant::Malicious)),
     &MaskExchange(CompactDh(Variant::SemiHonest1)),
     &MaskExchange(CompactDh(Variant::SemiHonest2)),
@@ -27,6 +27,7 @@ static PROTOCOLS: [&dyn Protocol; 15] = [
     &Ole::<Lattice>::new(),
     &Ole::<Ot>::new(),
     &Ole::<Dealer>::new(),
+    &Ole::<Tee>::new(),
     &CircuitPsi::new(circuit::Okvs),
     &CircuitPsi::new(circuit::Psm1),
     &CircuitPsi::new(circuit::Psm2),

@@ -118,7 +118,7 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
                 vec![store, chance(n_s, bits), masks, halves(128) + checks],
             )
         }
-        "ole-lattice" | "ole-ot" | "ole-dealer" => {
+        "ole-lattice" | "ole-ot" | "ole-dealer" | "ole-tee" => {
             let event = chance(1u8, ole::lambda_of_events(params.lambda) as usize);
             let events = vec![event; ole::EVENTS as usize];
             let bits = ole::hash_bits(params.lambda, params.receiver_size, params.sender_size);

@@ -60,7 +60,10 @@ fn input<'a>(protocol: &dyn Protocol, items: &'a [Item], numbers: &'a [u64]) -> 
 
 /// The halves of a protocol that takes them from a dealer.
 fn dealt(protocol: &dyn Protocol, params: &Params) -> [Option<Prepared>; 2] {
-    let Some(offline) = protocol.offline().filter(|offline| offline.is_dealt()) else {
+    let Some(offline) = protocol
+        .offline()
+        .filter(|offline| offline.origin().is_dealer())
+    else {
         return [None, None];
     };
     let bits = protocol.spec().compares(Some(32)).map(|(_, bits)| bits);

@@ -13,6 +13,7 @@ use std::any::Any;
 
 use rand_core::CryptoRng;
 pub use vesica_correlations::bulk::Favour;
+pub use vesica_correlations::ole::Origin;
 pub use vesica_oprf::{ExactLimits, Item, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
@@ -379,8 +380,8 @@ pub enum Half {
 /// An offline phase whose result can be stored. It is for one run over sets of the sizes in `params`, of numbers of
 /// `bits` bits or, if that is `None`, of hashes.
 pub trait Offline: Send + Sync {
-    /// Whether a third party deals the halves; otherwise the two parties make them.
-    fn is_dealt(&self) -> bool;
+    /// Who makes the halves.
+    fn origin(&self) -> Origin;
 
     /// Makes one half together with the peer. `params.session` need not be that of the run.
     ///

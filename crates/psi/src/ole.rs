@@ -37,8 +37,8 @@ use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
-use vesica_correlations::ole::{self, BLOCK, Shape, Source};
-pub use vesica_correlations::ole::{Dealer, lattice::Lattice, ot::Ot};
+use vesica_correlations::ole::{self, BLOCK, Origin, Shape, Source};
+pub use vesica_correlations::ole::{Dealer, Tee, lattice::Lattice, ot::Ot};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
 use vesica_encodings::permuted::{Functions, HASHES, Places};
 use vesica_encodings::{Bins, Entry, permuted, simple};
@@ -163,7 +163,7 @@ impl Plan {
         // No more than there are values.
         let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
         let per_bin = per_bin.min(functions.values().try_into().unwrap_or(usize::MAX));
-        let bins = match S::IS_DEALT {
+        let bins = match S::ORIGIN.is_dealer() {
             true => parameters.bins + checked_bins(parameters.bins),
             false => parameters.bins,
         };
@@ -680,8 +680,8 @@ impl<S: Source> Protocol for Ole<S> {
 }
 
 impl<S: Source> Offline for Ole<S> {
-    fn is_dealt(&self) -> bool {
-        S::IS_DEALT
+    fn origin(&self) -> Origin {
+        S::ORIGIN
     }
 
     fn make(

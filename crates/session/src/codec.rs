@@ -47,11 +47,7 @@ impl<'a> Reader<'a> {
     /// A text of at most 255 bytes.
     pub(crate) fn text(&mut self, what: &'static str) -> Result<&'a str, Error> {
         let len = usize::from(self.u8()?);
-        let (text, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or_else(|| self.wrong_length())?;
-        self.rest = rest;
+        let text = self.bytes(len)?;
         str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
     }
 
@@ -62,6 +58,16 @@ impl<'a> Reader<'a> {
             return Err(bad(what, "a name of printable ASCII was expected"));
         }
         Ok(text)
+    }
+
+    /// The next bytes.
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or_else(|| self.wrong_length())?;
+        self.rest = rest;
+        Ok(bytes)
     }
 
     /// Nothing may be left.

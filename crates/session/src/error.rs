@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use vesica_wire::{Blame, Limit};
 
 use crate::Fingerprint;
+use crate::claims::Untrusted;
 
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,12 @@ pub enum Error {
     /// Stored correlations that cannot be used.
     #[error("stored correlations: {0}")]
     Offline(String),
+    /// This machine makes no reports of what it runs.
+    #[error("{0}")]
+    Attestation(String),
+    /// The dealer has not shown that it runs what was expected.
+    #[error("the dealer is not trusted: {0}")]
+    Untrusted(#[from] Untrusted),
     /// The run over the connection failed.
     #[error(transparent)]
     Run(#[from] vesica_wire::Error),
@@ -81,7 +88,10 @@ impl Error {
         match self {
             Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,
             Error::Connect(_) => ErrorClass::Network,
-            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } | Error::Untrusted(_) => {
+                ErrorClass::Peer
+            }
+            Error::Attestation(_) => ErrorClass::Resource,
             Error::Offline(_) => ErrorClass::Data,
             Error::Run(error) => error.blame().into(),
         }
@@ -96,6 +106,12 @@ impl Error {
             ),
             Error::RefusedByPeer { .. } => Some(
                 "give the peer the fingerprint of this identity, and have it pass that as --peer",
+            ),
+            Error::Untrusted(Untrusted::NotEndorsed) => Some(
+                "give it by --endorsements: the certificate of the processor's key, or the collateral of the platform",
+            ),
+            Error::Untrusted(Untrusted::Measurement { .. }) => Some(
+                "take no measurement from a dealer; compute it from the image that the dealer shall run",
             ),
             Error::Offline(_)
             | Error::Run(Wire::ContractDiffers {

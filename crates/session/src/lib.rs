@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+mod attestation;
 mod buckets;
+mod claims;
 mod codec;
 mod connect;
 mod connection;
@@ -45,7 +47,13 @@ mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
+pub use attestation::{
+    Attester, Evidence, Expected, MAX_EVIDENCE, Simulated, Tsm, Verifier, attester,
+};
+#[cfg(feature = "tee")]
+pub use attestation::{SevSnp, TcbLevel, Tdx};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
+pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
 pub use connect::{Endpoint, connect};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
@@ -62,7 +70,7 @@ pub use labels::{Handover, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_L
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
 pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
-pub use pairs::{deal, fetch_half, make_half};
+pub use pairs::{Wanted, deal, fetch_half, make_half};
 pub use parties::{Learns, Role};
 pub use report::{Report, rfc3339};
 pub use request::DealerRequest;

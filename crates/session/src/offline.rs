@@ -49,6 +49,9 @@ struct Header {
     own: String,
     peer: String,
     dealer: Option<String>,
+    /// What the dealer has shown, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attested: Option<String>,
     /// Seconds since 1970.
     made: u64,
     layout: String,
@@ -73,6 +76,8 @@ pub struct StoredHalf {
     pub peer: Fingerprint,
     /// Who dealt it, if somebody did.
     pub dealer: Option<Fingerprint>,
+    /// Platform and measurement that the dealer has shown, if it had to.
+    pub attested: Option<String>,
     /// When it was made.
     pub made: SystemTime,
     /// What it is for.
@@ -243,7 +248,11 @@ impl OfflineStore {
     fn half(&self, header: &[u8]) -> Option<StoredHalf> {
         let header: Header = serde_json::from_slice(header).ok()?;
         let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        let sane = header.made <= END_OF_TIME && header.terms.protocol.bytes().all(is_name);
+        let is_word = |b: u8| is_name(b) || b == b' ';
+        let attested = header.attested.iter().flat_map(|attested| attested.bytes());
+        let sane = header.made <= END_OF_TIME
+            && header.terms.protocol.bytes().all(is_name)
+            && attested.into_iter().all(is_word);
         sane.then_some(())?;
         Some(StoredHalf {
             name: Name([0; 16]),
@@ -255,6 +264,7 @@ impl OfflineStore {
                 .map(|dealer| dealer.parse())
                 .transpose()
                 .ok()?,
+            attested: header.attested,
             made: SystemTime::UNIX_EPOCH + Duration::from_secs(header.made),
             terms: header.terms,
             layout: header.layout,
@@ -278,6 +288,7 @@ impl OfflineStore {
             own: self.own.to_string(),
             peer: pair.peer.to_string(),
             dealer: pair.dealer.map(|dealer| dealer.to_string()),
+            attested: pair.attested.clone(),
             made: now.map_or(0, |now| now.as_secs()),
             layout: layout.ok_or_else(|| Error::Offline("no layout".into()))?,
             terms: pair.terms.clone(),
@@ -370,6 +381,8 @@ pub(crate) struct Pair<'a> {
     pub(crate) role: Role,
     pub(crate) peer: Fingerprint,
     pub(crate) dealer: Option<Fingerprint>,
+    /// What the dealer has shown, in words.
+    pub(crate) attested: Option<String>,
     pub(crate) terms: &'a OfflineTerms,
 }
 

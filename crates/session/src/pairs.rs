@@ -4,17 +4,21 @@
 //! the halves. The name of the pair is a hash of the session.
 //!
 //! **A dealer** holds both halves, so both parties trust it not to help the other one. Each party says what it wants and
-//! whom with; if both say the same, the dealer makes the halves, draws a name, and sends each party its half.
+//! whom with; if both say the same, the dealer makes the halves, draws a name, and sends each party its half. A dealer in
+//! a trusted execution environment first shows each party, over its own request, what it runs ([`attestation`]).
 //!
 //! Either way a party keeps its half only once it knows that the other has stored the other half. The last message may
 //! be lost: then one party has a half that no run can use.
 
+use std::time::SystemTime;
+
 use rand_core::Rng;
 use vesica_plan::Registry;
-use vesica_psi::Half;
+use vesica_psi::{Half, Offline, Origin};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
+use crate::attestation::{self, Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
 use crate::codec::{bad, differ};
 use crate::offers::Name;
 use crate::offline::{OfflineStore, OfflineTerms, Pair};
@@ -23,6 +27,7 @@ use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
 use crate::run::Watched;
 use crate::{
     Connection, Error, Fingerprint, Job, Kept, Progress, ProtocolRequest, Role, Security, agree,
+    random,
 };
 
 /// The profile in the contract of an offline phase; no key has it.
@@ -62,7 +67,7 @@ pub fn make_half(
     if peer == store.fingerprint() {
         return Err(Error::Usage("a pair is for two identities".into()));
     }
-    if offline.is_dealt() {
+    if offline.origin().is_dealer() {
         let problem = format!("the halves of {} come from a dealer", terms.protocol);
         return Err(Error::Usage(problem));
     }
@@ -104,6 +109,7 @@ pub fn make_half(
             role,
             peer,
             dealer: None,
+            attested: None,
             terms,
         };
         keep(channel, store, Name(name), &pair, &half)
@@ -112,20 +118,47 @@ pub fn make_half(
     made.inspect_err(|error| channel.abort(&in_words(error)))
 }
 
-/// Gets a half from a dealer, whom the connection leads to, and stores it. `peer` is the other party. Returns the name of
-/// the pair.
+/// What a party wants of a dealer.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its role in the run.
+    pub role: Role,
+    /// What the pair is for.
+    pub terms: &'a OfflineTerms,
+    /// The other party.
+    pub peer: Fingerprint,
+    /// What the dealer has to show of its trusted execution environment, if the protocol's halves come from one.
+    pub attested: Option<&'a Expected>,
+}
+
+/// Gets a half from a dealer, whom the connection leads to, and stores it. Returns the name of the pair.
 ///
-/// Fails as [`make_half`] does.
+/// Fails as [`make_half`] does, and with [`Error::Untrusted`] for a dealer that does not show what is expected.
 pub fn fetch_half(
     connection: &mut Connection,
-    role: Role,
     registry: &Registry,
-    terms: &OfflineTerms,
-    peer: Fingerprint,
+    wanted: Wanted<'_>,
     store: &OfflineStore,
     progress: &mut dyn Progress,
 ) -> Result<Name, Error> {
+    let Wanted {
+        role,
+        terms,
+        peer,
+        attested,
+    } = wanted;
     let offline = terms.check(registry)?;
+    let needed = offline.origin() == Origin::AttestedDealer;
+    if needed != attested.is_some() {
+        let problem = match needed {
+            true => format!(
+                "{} is for dealers whose measurement is known",
+                terms.protocol
+            ),
+            false => format!("the dealers of {} show nothing", terms.protocol),
+        };
+        return Err(Error::Usage(problem));
+    }
     let dealer = peer_of(connection)?;
     // A dealer knows both halves, and so the items of a party that it is against.
     if dealer == peer || [peer, dealer].contains(&store.fingerprint()) {
@@ -135,18 +168,28 @@ pub fn fetch_half(
     let mut channel = Watched::new(&mut connection.channel, progress);
     let run = |channel: &mut Watched<'_>| {
         channel.begin_phase("offline");
+        let params = terms.params([0; 32])?;
+        let mut nonce = [0; 32];
+        random::fill(&mut nonce)?;
         let request = DealerRequest {
             role,
             terms: terms.clone(),
             peer,
+            layout: offline.layout(&params, terms.key_bits)?,
+            nonce,
         };
-        channel.send(REQUEST, request.encode())?;
+        let request = request.encode();
+        channel.send(REQUEST, request.clone())?;
         channel.flush()?;
+        if let Some(expected) = attested {
+            let evidence = Evidence::decode(&channel.recv(EVIDENCE, MAX_EVIDENCE)?)?;
+            let data = attestation::report_data(dealer, store.fingerprint(), &request);
+            expected.check(&evidence, &data, SystemTime::now())?;
+        }
         let name = channel.recv(PAIR, 16)?;
         let name = name
             .try_into()
             .map_err(|_| bad(PAIR.name, "of a wrong length"))?;
-        let params = terms.params([0; 32])?;
         let length = offline.dealt_bytes(role.half(), &params, terms.key_bits)?;
         let mut half = Zeroizing::new(Vec::with_capacity(length));
         while half.len() < length {
@@ -159,6 +202,7 @@ pub fn fetch_half(
             role,
             peer,
             dealer: Some(dealer),
+            attested: attested.map(Expected::name),
             terms,
         };
         keep(channel, store, Name(name), &pair, &half)
@@ -168,18 +212,22 @@ pub fn fetch_half(
 }
 
 /// Deals one pair of halves, which may take so many bytes of `memory`: the connections are to the receiver and to the
-/// sender. Whoever is waited for longer than their `patience` ends it.
+/// sender. Whoever is waited for longer than their `patience` ends it. A dealer with an attester deals for protocols that
+/// want one, and no others.
 ///
-/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, else with [`Error::Run`]; both parties have been
-/// told then.
+/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Attestation`] if there is no report,
+/// else with [`Error::Run`]; both parties have been told then.
 pub fn deal(
     connections: &mut [Connection; 2],
     registry: &Registry,
     memory: u64,
+    attester: Option<&dyn Attester>,
 ) -> Result<OfflineTerms, Error> {
-    let dealt = deal_pair(connections, registry, memory);
+    let dealt = deal_pair(connections, registry, memory, attester);
     dealt.map_err(|Failed { error, whose }| {
         let why = in_words(&error);
+        let is_ours = matches!(why, WireError::Overdue(_) | WireError::Interrupted);
+        let whose = whose.filter(|_| !is_ours);
         // Neither hears of what the other one has said.
         let other = WireError::limit(
             Limit::Offline,
@@ -224,19 +272,21 @@ fn deal_pair(
     connections: &mut [Connection; 2],
     registry: &Registry,
     memory: u64,
+    attester: Option<&dyn Attester>,
 ) -> Result<OfflineTerms, Failed> {
     let mut requests = Vec::new();
     for (i, role) in [Role::Receiver, Role::Sender].into_iter().enumerate() {
-        let request = connections[i].channel.recv(REQUEST, MAX_REQUEST);
-        let request = request.and_then(|request| DealerRequest::decode(&request));
-        let request = request.map_err(Failed::at(i))?;
+        let encoded = connections[i].channel.recv(REQUEST, MAX_REQUEST);
+        let encoded = encoded.map_err(Failed::at(i))?;
+        let request = DealerRequest::decode(&encoded).map_err(Failed::at(i))?;
         if request.role != role {
             return Err(Failed::at(i)(differ("role", role, request.role)));
         }
-        requests.push(request);
+        requests.push((request, encoded));
     }
     let [receiver, sender] = connections;
-    let [ours, theirs] = <[DealerRequest; 2]>::try_from(requests).expect("two requests");
+    let [(ours, our_bytes), (theirs, their_bytes)] =
+        <[(DealerRequest, Vec<u8>); 2]>::try_from(requests).expect("two requests");
     ours.fits(&theirs)?;
     for (request, other) in [(&ours, &*sender), (&theirs, &*receiver)] {
         if request.peer != peer_of(other)? {
@@ -245,14 +295,14 @@ fn deal_pair(
     }
     let terms = ours.terms;
     let offline = terms.check(registry)?;
-    if !offline.is_dealt() {
-        let problem = format!(
-            "the halves of {} are made by the two parties",
-            terms.protocol
-        );
-        return Err(Error::Usage(problem).into());
-    }
+    check_origin(&terms, offline, attester.is_some())?;
     let params = terms.params([0; 32])?;
+    let layout = offline.layout(&params, terms.key_bits)?;
+    for theirs in [ours.layout, theirs.layout] {
+        if theirs != layout {
+            return Err(differ("layout of the halves", layout, theirs).into());
+        }
+    }
     let mut bytes = 0;
     for half in [Half::Receiver, Half::Sender] {
         bytes += offline.dealt_bytes(half, &params, terms.key_bits)? as u64;
@@ -260,6 +310,14 @@ fn deal_pair(
     if bytes > memory {
         let reason = format!("these halves take {bytes} bytes, and the dealer may use {memory}");
         return Err(WireError::limit(Limit::Memory { enough: None }, reason).into());
+    }
+    if let Some(attester) = attester {
+        for (connection, request) in [(&mut *receiver, our_bytes), (&mut *sender, their_bytes)] {
+            let own = connection.local.ok_or_else(no_identity)?;
+            let data = attestation::report_data(own, peer_of(connection)?, &request);
+            let evidence = attester.attest(&data)?;
+            connection.channel.send(EVIDENCE, evidence.encode())?;
+        }
     }
     let mut rng = fresh_rng()?;
     let halves = offline.deal(&params, terms.key_bits, &mut rng)?;
@@ -291,6 +349,21 @@ fn deal_pair(
     Ok(terms)
 }
 
+/// Fails for halves that nobody deals, or that another kind of dealer does.
+fn check_origin(terms: &OfflineTerms, offline: &dyn Offline, attests: bool) -> Result<(), Error> {
+    let [with, without] = ["with attestation", "without attestation"];
+    match (offline.origin(), attests) {
+        (Origin::Parties, _) => {
+            let protocol = &terms.protocol;
+            let problem = format!("the halves of {protocol} are made by the two parties");
+            Err(Error::Usage(problem))
+        }
+        (Origin::Dealer, true) => Err(differ("dealer", with, without).into()),
+        (Origin::AttestedDealer, false) => Err(differ("dealer", without, with).into()),
+        _ => Ok(()),
+    }
+}
+
 /// Stores a half, and keeps it if the other one is stored too.
 fn keep(
     channel: &mut dyn Channel,
@@ -312,15 +385,19 @@ fn keep(
     Ok(name)
 }
 
+fn no_identity() -> Error {
+    Error::Usage("halves are made over TLS, between identities".into())
+}
+
 fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
-    let problem = "halves are made over TLS, between identities";
-    connection.peer.ok_or_else(|| Error::Usage(problem.into()))
+    connection.peer.ok_or_else(no_identity)
 }
 
 /// What the peer is told.
 fn in_words(error: &Error) -> WireError {
     match error {
         Error::Run(error) => error.clone(),
+        Error::Untrusted(_) => bad(EVIDENCE.name, "does not show what this side expects"),
         _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
     }
 }

@@ -38,6 +38,8 @@ macro_rules! coded {
     };
 }
 
+pub(crate) use coded;
+
 coded! {
     /// A party's part in the job.
     Role, "role" {

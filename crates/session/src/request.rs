@@ -13,9 +13,9 @@ pub(crate) const REQUEST: Kind = Kind {
 
 const MAGIC: [u8; 4] = *b"vs1d";
 /// Of requests and of what dealer and parties derive from them: how many tuples there are, and modulo what.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Longest request, in bytes.
-pub(crate) const MAX_REQUEST: usize = 512;
+pub(crate) const MAX_REQUEST: usize = 640;
 
 /// A party's first message to a dealer: which half of what pair it wants, and who gets the other half.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +26,15 @@ pub struct DealerRequest {
     pub terms: OfflineTerms,
     /// The other party.
     pub peer: Fingerprint,
+    /// What a half of these terms means to the party, in words that a dealer compares with its own.
+    pub layout: String,
+    /// Random, for this request alone: a report of the dealer's TEE is made over it.
+    pub nonce: [u8; 32],
 }
 
 impl DealerRequest {
-    /// Magic and version; role, protocol, λ, bits of a key or 0, both sizes, the fingerprint. Numbers are little endian.
+    /// Magic and version; role, protocol, λ, bits of a key or 0, both sizes, the fingerprint, the layout, the
+    /// nonce. Numbers are little endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -40,6 +45,8 @@ impl DealerRequest {
         out.extend_from_slice(&self.terms.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.terms.sender_size.to_le_bytes());
         out.extend_from_slice(self.peer.as_bytes());
+        put_name(&mut out, &self.layout);
+        out.extend_from_slice(&self.nonce);
         out
     }
 
@@ -66,6 +73,8 @@ impl DealerRequest {
                 sender_size: reader.u64()?,
             },
             peer: Fingerprint::from_bytes(reader.array()?),
+            layout: reader.text("layout")?.to_owned(),
+            nonce: reader.array()?,
         };
         reader.end()?;
         Ok(request)
@@ -120,6 +129,8 @@ mod tests {
                 sender_size: 5,
             },
             peer: Fingerprint::from_bytes([7; 32]),
+            layout: "1 400 5 16411".into(),
+            nonce: [9; 32],
         }
     }
 
@@ -134,6 +145,8 @@ mod tests {
                 role: serde_json::from_value(vector["role"].clone()).unwrap(),
                 terms: serde_json::from_value(vector["terms"].clone()).unwrap(),
                 peer: Fingerprint::from_bytes(array(&vector["peer"])),
+                layout: vector["layout"].as_str().unwrap().into(),
+                nonce: array(&vector["nonce"]),
             };
             assert_eq!(request.encode(), bytes(&vector["bytes"]));
             assert_eq!(DealerRequest::decode(&request.encode()).unwrap(), request);
@@ -174,6 +187,8 @@ mod tests {
             key_bits in proptest::option::of(1u32..=255),
             sizes: [u64; 2],
             peer: [u8; 32],
+            layout in "[ -~]{0,255}",
+            nonce: [u8; 32],
         ) {
             let request = DealerRequest {
                 role: if is_receiver { Role::Receiver } else { Role::Sender },
@@ -185,6 +200,8 @@ mod tests {
                     sender_size: sizes[1],
                 },
                 peer: Fingerprint::from_bytes(peer),
+                layout,
+                nonce,
             };
             let encoded = request.encode();
             prop_assert!(encoded.len() <= MAX_REQUEST);

@@ -58,7 +58,10 @@ impl Progress for Recorded {
 #[test]
 fn a_job_over_tls_finds_the_intersection() {
     for protocol in Registry::standard().revealing(Reveal::Matches) {
-        if protocol.offline().is_some_and(|offline| offline.is_dealt()) {
+        if protocol
+            .offline()
+            .is_some_and(|offline| offline.origin().is_dealer())
+        {
             continue;
         }
         let protocol = protocol.spec().name;

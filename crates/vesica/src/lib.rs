@@ -32,8 +32,9 @@
 //!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
-//! Features, all but `adbc` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
-//! phone numbers, `unicode` those for text and e-mail addresses.
+//! Features, all but `adbc` and `tee` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
+//! phone numbers, `unicode` those for text and e-mail addresses. `tee` checks what AMD SEV-SNP and Intel TDX say of a
+//! dealer.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -57,12 +58,15 @@ pub use party::{
 pub use work_dir::prepare_work_dir;
 
 pub use vesica_session::{
-    Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Favour, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
-    LabelTerms, Link, Listener, Loaded, MAX_LABEL_BYTES, Name, NoProgress, OfflineStore,
-    OfflineTerms, OnRefused, Progress, ProtocolRequest, Readiness, Refused, Registry, Report,
-    Reveal, Role, Security, StartOver, StoredHalf, deal, fetch_half, make_half, rfc3339,
+    Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
+    Error as SessionError, Expected, Favour, Fingerprint, FingerprintError, Handover, Identity,
+    Interrupt, LabelTerms, Link, Listener, Loaded, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
+    OfflineStore, OfflineTerms, OnRefused, Platform, Progress, ProtocolRequest, Readiness, Refused,
+    Registry, Report, Reveal, Role, Security, Simulated, StartOver, StoredHalf, Wanted, attester,
+    deal, fetch_half, make_half, rfc3339,
 };
+#[cfg(feature = "tee")]
+pub use vesica_session::{SevSnp, TcbLevel, Tdx};
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{

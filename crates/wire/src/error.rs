@@ -71,6 +71,9 @@ pub enum Error {
     /// The peer was alive but sent or received nothing else for this long.
     #[error("the peer is alive, but the run has not moved for {} seconds", .0.as_secs_f32())]
     Stalled(Duration),
+    /// All of it has taken this long, which is as long as it may.
+    #[error("not done within {} seconds", .0.as_secs_f32())]
+    Overdue(Duration),
     /// The peer gave up and said why.
     #[error("the peer gave up: {reason}")]
     PeerAborted {
@@ -163,6 +166,7 @@ impl Error {
             | Error::Closed
             | Error::TimedOut(_)
             | Error::Stalled(_)
+            | Error::Overdue(_)
             | Error::Interrupted => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 
@@ -19,6 +19,8 @@ pub struct Interrupt(Arc<Flag>);
 struct Flag {
     raised: AtomicBool,
     parent: Option<Interrupt>,
+    /// When it raises itself, and how long after it was made that is.
+    deadline: Option<(Instant, Duration)>,
 }
 
 impl Interrupt {
@@ -31,8 +33,19 @@ impl Interrupt {
     #[must_use]
     pub fn child(&self) -> Interrupt {
         Interrupt(Arc::new(Flag {
-            raised: AtomicBool::new(false),
             parent: Some(self.clone()),
+            ..Flag::default()
+        }))
+    }
+
+    /// A new flag, which is raised together with this one, and at the latest after `time`.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> Interrupt {
+        let end = Instant::now().checked_add(time);
+        Interrupt(Arc::new(Flag {
+            parent: Some(self.clone()),
+            deadline: end.map(|end| (end, time)),
+            ..Flag::default()
         }))
     }
 
@@ -43,16 +56,23 @@ impl Interrupt {
 
     /// Whether the flag is raised.
     pub fn is_raised(&self) -> bool {
-        let Flag { raised, parent } = &*self.0;
-        raised.load(Ordering::SeqCst) || parent.as_ref().is_some_and(Interrupt::is_raised)
+        self.check().is_err()
     }
 
-    /// Fails with [`Error::Interrupted`] when the flag is raised.
+    /// Fails with [`Error::Interrupted`] when the flag is raised, and with [`Error::Overdue`] when it has raised itself.
     pub fn check(&self) -> Result<(), Error> {
-        if self.is_raised() {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
+        let Flag {
+            raised,
+            parent,
+            deadline,
+        } = &*self.0;
+        if raised.load(Ordering::SeqCst) {
+            return Err(Error::Interrupted);
+        }
+        parent.as_ref().map_or(Ok(()), Interrupt::check)?;
+        match deadline {
+            Some((end, time)) if Instant::now() >= *end => Err(Error::Overdue(*time)),
+            _ => Ok(()),
         }
     }
 }
@@ -69,5 +89,17 @@ mod tests {
         assert!(alone.is_raised() && !with.is_raised() && !parent.is_raised());
         parent.clone().raise();
         assert!(with.is_raised() && with.child().is_raised());
+    }
+
+    #[test]
+    fn a_deadline_raises_a_flag() {
+        let parent = Interrupt::new();
+        let [late, early] = [1000, 0].map(|seconds| parent.within(Duration::from_secs(seconds)));
+        assert!(late.check().is_ok() && !parent.is_raised());
+        assert!(matches!(early.child().check(), Err(Error::Overdue(time)) if time.is_zero()));
+        // Whoever stops it says more than that time has run out.
+        parent.raise();
+        assert!(matches!(early.check(), Err(Error::Interrupted)));
+        assert!(matches!(late.check(), Err(Error::Interrupted)));
     }
 }

@@ -71,13 +71,13 @@ impl State {
     }
 
     /// Queues an abort in place of all else, and fails every later call of the near end.
-    fn interrupt(&mut self) {
+    fn interrupt(&mut self, why: Error) {
         self.told = true;
         self.clear();
-        self.failure.get_or_insert(Error::Interrupted);
-        if let Some(payload) = encode_abort(&Error::Interrupted) {
+        if let Some(payload) = encode_abort(&why) {
             self.push(Frame::new(ABORT, payload));
         }
+        self.failure.get_or_insert(why);
     }
 }
 
@@ -287,8 +287,11 @@ impl Pump {
             if state.must_stop() {
                 return Ok(None);
             }
-            if !state.closing && !state.told && self.interrupt.is_raised() {
-                state.interrupt();
+            if !state.closing
+                && !state.told
+                && let Err(why) = self.interrupt.check()
+            {
+                state.interrupt(why);
                 self.shared.changed.notify_all();
             }
             if let Some(frame) = state.queue.pop_front() {

@@ -142,8 +142,12 @@ impl Case {
         let (vectors, masks) = ((&self.weights[..], &self.masked[..]), &self.masks);
         let run = run(
             24,
-            |engine, channel| engine.inner_product(channel, &mut rng(1), ours, vectors, minimum),
-            |engine, channel| engine.inner_product(channel, &mut rng(2), theirs, masks, minimum),
+            |engine, channel| {
+                engine.inner_product(channel, &mut rng(1), ours, vectors, (minimum, 40))
+            },
+            |engine, channel| {
+                engine.inner_product(channel, &mut rng(2), theirs, masks, (minimum, 40))
+            },
         );
         run.0
     }
@@ -245,12 +249,12 @@ fn sources_may_talk() {
             let rng = &mut rng(1);
             let matches = receiver.membership(channel, rng, 64, &ours)?;
             let vectors = (&case.weights[..], &case.masked[..]);
-            receiver.inner_product(channel, rng, &matches, vectors, 100)
+            receiver.inner_product(channel, rng, &matches, vectors, (100, 40))
         },
         |channel| {
             let rng = &mut rng(2);
             let matches = sender.membership(channel, rng, 64, &theirs)?;
-            sender.inner_product(channel, rng, &matches, &case.masks, 100)
+            sender.inner_product(channel, rng, &matches, &case.masks, (100, 40))
         },
     );
     let product = case.sum(|i| case.weights[i].wrapping_mul(case.payloads[i]));

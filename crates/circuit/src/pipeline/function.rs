@@ -81,7 +81,13 @@ impl Plan {
                 .sum_of_sender(channel, rng, &matches, &masked, minimum)?,
             (Reveal::InnerProduct, Values::Both) => self
                 .reversed_receiver(engine, channel, rng, cost)?
-                .inner_product(channel, rng, &matches, (&own, &masked), minimum)?,
+                .inner_product(
+                    channel,
+                    rng,
+                    &matches,
+                    (&own, &masked),
+                    (minimum, self.lambda()),
+                )?,
             (Reveal::ThresholdMatches, Values::None) => {
                 let matches = engine.matches(channel, rng, &matches, minimum)?;
                 let matched = matched_items(&cells, &matches, input.items.len());
@@ -138,7 +144,7 @@ impl Plan {
                 .sum_of_sender(channel, rng, &matches, &masks, minimum)?,
             (Reveal::InnerProduct, Values::Both) => self
                 .reversed_sender(engine, channel, rng, cost)?
-                .inner_product(channel, rng, &matches, &masks, minimum)?,
+                .inner_product(channel, rng, &matches, &masks, (minimum, self.lambda()))?,
             (Reveal::ThresholdMatches, Values::None) => {
                 engine.matches(channel, rng, &matches, minimum)?;
             }

@@ -19,7 +19,7 @@ use std::io::Write;
 
 use vesica::Registry;
 use vesica_kernels::Backend;
-use vesica_psi::Spec;
+use vesica_psi::{Origin, Spec};
 
 use crate::args::{Bench, Carrier, Parties};
 use crate::failure::{Failure, RESOURCE};
@@ -29,6 +29,7 @@ use result::{Runs, show};
 use talk::{Child, Dealing, Order, Part, Ran, Say, Setup, Task};
 use threads::Pair;
 
+use party::is_attested;
 pub(crate) use party::run as party;
 
 pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
@@ -75,10 +76,11 @@ fn measure(
     let security = options.security(protocol)?;
     let reveal = options.reveal(protocol)?;
     let key_bits = options.key_bits()?;
-    let is_dealt = Registry::standard()
+    let offline = Registry::standard()
         .get(protocol.name)
-        .and_then(|protocol| protocol.offline())
-        .is_some_and(|offline| offline.is_dealt());
+        .and_then(|protocol| protocol.offline());
+    let origin = offline.map_or(Origin::Parties, |offline| offline.origin());
+    let is_dealt = origin.is_dealer();
     let carrier = options.transport(is_dealt)?;
     if carrier == Carrier::Tcp {
         log::say(
@@ -108,6 +110,7 @@ fn measure(
     };
     let dealing = is_dealt.then_some(|parties| Dealing {
         parties,
+        attested: is_attested(origin),
         threads: options.threads,
         network: options.network.clone(),
         backend: options.backend,

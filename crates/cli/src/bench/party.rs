@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Identity, Link, OfflineStore, OfflineTerms,
-    ProtocolRequest, Registry, Report, Reveal, Role, deal, fetch_half,
+    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Link, OfflineStore,
+    OfflineTerms, ProtocolRequest, Registry, Report, Reveal, Role, Simulated, Wanted, deal,
+    fetch_half,
 };
-use vesica_psi::indices_vartime;
+use vesica_psi::{Origin, indices_vartime};
 use vesica_session::{
     Connection, Job, Listener, MemorySet, NoProgress, RepeatedKeys, Transport, ValueTerms, connect,
     run_set, with_threads,
@@ -145,7 +146,8 @@ impl Dealing {
             .try_into()
             .map_err(|_| Failure::usage("a dealer has two parties"))?;
         with_threads(Some(self.threads), || {
-            deal(&mut connections, Registry::standard(), u64::MAX)
+            let attester = self.attested.then_some(&Simulated as &dyn Attester);
+            deal(&mut connections, Registry::standard(), u64::MAX, attester)
         })??;
         Ok(())
     }
@@ -220,15 +222,16 @@ impl Party {
             receiver_size: setup.receiver_size,
             sender_size: setup.sender_size,
         };
-        fetch_half(
-            &mut connection,
-            setup.role(),
-            Registry::standard(),
-            &terms,
-            fingerprint(&setup.peer)?,
-            store,
-            &mut NoProgress,
-        )?;
+        let registry = Registry::standard();
+        let attested = is_attested(terms.check(registry)?.origin())
+            .then(|| Expected::new(Simulated, Simulated::MEASUREMENT));
+        let wanted = Wanted {
+            role: setup.role(),
+            terms: &terms,
+            peer: fingerprint(&setup.peer)?,
+            attested: attested.as_ref(),
+        };
+        fetch_half(&mut connection, registry, wanted, store, &mut NoProgress)?;
         let traffic = connection.channel.traffic();
         Ok(PhaseTraffic {
             phase: "dealing".into(),
@@ -237,6 +240,11 @@ impl Party {
             seconds: traffic.iter().map(|phase| phase.seconds).sum(),
         })
     }
+}
+
+/// Whether a dealer shows what it runs; here by a simulation, which costs what hashing a request costs.
+pub(super) fn is_attested(origin: Origin) -> bool {
+    origin == Origin::AttestedDealer
 }
 
 impl Setup {

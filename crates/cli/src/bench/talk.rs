@@ -34,6 +34,8 @@ pub(super) enum Task {
 pub(super) struct Dealing {
     /// Fingerprints of receiver and sender.
     pub(super) parties: [String; 2],
+    /// Whether it shows a simulated report.
+    pub(super) attested: bool,
     pub(super) threads: NonZeroUsize,
     pub(super) network: String,
     pub(super) backend: Kernels,

@@ -10,7 +10,7 @@ use super::talk::{Dealing, Done, Part, Ran, Setup};
 use crate::failure::{Failure, RESOURCE};
 
 impl Party {
-    fn run_on(&self, core: usize, place: Place, dealer: Option<String>) -> Result<Done, Failure> {
+    fn run_on(&self, core: Core, place: Place, dealer: Option<String>) -> Result<Done, Failure> {
         pin(core)?;
         Ok(Done {
             // The process has one peak for all.
@@ -25,6 +25,7 @@ pub(super) struct Pair {
     receiver: Party,
     sender: Party,
     dealer: Option<(Dealing, Identity)>,
+    cores: [Core; 2],
 }
 
 impl Pair {
@@ -47,6 +48,7 @@ impl Pair {
             .as_ref()
             .map(|(_, dealer)| dealer.fingerprint().to_string());
         Ok(Pair {
+            cores: two_cores()?,
             receiver: Party::new(setup(Part::Receiver, theirs, dealt_by.clone()), receiver)?,
             sender: Party::new(setup(Part::Sender, ours, dealt_by), sender)?,
             dealer,
@@ -68,8 +70,11 @@ impl Pair {
                 None => (None, None),
             };
             let for_receiver = (Place::Connect(address), dealer.clone());
-            let receiver = scope.spawn(|| self.receiver.run_on(0, for_receiver.0, for_receiver.1));
-            let sender = scope.spawn(|| self.sender.run_on(1, Place::Listen(listener), dealer));
+            let [first, second] = self.cores;
+            let (place, dealt) = for_receiver;
+            let receiver = scope.spawn(move || self.receiver.run_on(first, place, dealt));
+            let place = Place::Listen(listener);
+            let sender = scope.spawn(move || self.sender.run_on(second, place, dealer));
             let ran = Ran {
                 receiver: ended(receiver)?,
                 sender: ended(sender)?,
@@ -87,9 +92,39 @@ fn ended<T>(party: ScopedJoinHandle<'_, Result<T, Failure>>) -> Result<T, Failur
         .unwrap_or_else(|_| Err(Failure::new(RESOURCE, "a party of the benchmark panicked")))
 }
 
+/// A core of this machine.
+type Core = usize;
+
+/// Two cores that this process may use. Found before any party starts: one that cannot run leaves the other waiting.
+#[cfg(target_os = "linux")]
+fn two_cores() -> Result<[Core; 2], Failure> {
+    use nix::sched::{CpuSet, sched_getaffinity};
+    use nix::unistd::Pid;
+
+    let allowed = sched_getaffinity(Pid::from_raw(0))
+        .map_err(|e| Failure::new(RESOURCE, format!("the cores of this process: {e}")))?;
+    let is_allowed = |core: &Core| allowed.is_set(*core).unwrap_or(false);
+    let mut cores = (0..CpuSet::count()).filter(is_allowed);
+    cores
+        .next()
+        .zip(cores.next())
+        .map(<[Core; 2]>::from)
+        .ok_or_else(|| {
+            let one = "--parties threads needs two cores, and this process may use one";
+            Failure::new(RESOURCE, one).hint("take --parties processes")
+        })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn two_cores() -> Result<[Core; 2], Failure> {
+    Err(Failure::usage(
+        "threads can be pinned on Linux alone; --parties processes works everywhere",
+    ))
+}
+
 /// Keeps the calling thread, and those that it starts, on one core.
 #[cfg(target_os = "linux")]
-fn pin(core: usize) -> Result<(), Failure> {
+fn pin(core: Core) -> Result<(), Failure> {
     use nix::sched::{CpuSet, sched_setaffinity};
     use nix::unistd::Pid;
 
@@ -105,8 +140,6 @@ fn pin(core: usize) -> Result<(), Failure> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn pin(_core: usize) -> Result<(), Failure> {
-    Err(Failure::usage(
-        "threads can be pinned on Linux alone; --parties processes works everywhere",
-    ))
+fn pin(_: Core) -> Result<(), Failure> {
+    Ok(())
 }

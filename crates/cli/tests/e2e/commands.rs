@@ -470,15 +470,34 @@ fn bench_between_pinned_threads() {
 }
 
 #[test]
+fn bench_on_one_core_says_so() {
+    let place = Place::new();
+    let words = "bench --protocol dh --receiver-size 2 --sender-size 3 --runs 1 --parties threads";
+    let has_taskset = std::process::Command::new("taskset")
+        .arg("--version")
+        .output();
+    if has_taskset.is_ok() {
+        place
+            .run_after("taskset -p -c 0 $$ >/dev/null", words)
+            .expect_failure(7, "needs two cores");
+    }
+}
+
+#[test]
 fn bench_with_a_dealer() {
     let place = Place::new();
-    let words = "bench --protocol ole --offline dealer --receiver-size 60 --sender-size 90 --items 24 --runs 1 --json";
-    for parties in ["processes", "threads"] {
-        let ended = place.run(&format!("{words} --parties {parties}"));
+    let words =
+        "bench --protocol ole --receiver-size 60 --sender-size 90 --items 24 --runs 1 --json";
+    for (offline, parties) in [
+        ("dealer", "processes"),
+        ("dealer", "threads"),
+        ("tee", "processes"),
+    ] {
+        let ended = place.run(&format!("{words} --offline {offline} --parties {parties}"));
         ended.expect_success();
         assert!(ended.err.is_empty(), "{}", ended.err);
         let result: Value = serde_json::from_str(ended.text()).unwrap();
-        assert_eq!(result["protocol"], "ole-dealer");
+        assert_eq!(result["protocol"], format!("ole-{offline}"));
         assert_eq!(result["matches"], 30);
         let phases = result["phases"].as_array().unwrap().iter();
         let phases: Vec<&str> = phases
@@ -494,7 +513,7 @@ fn bench_with_a_dealer() {
         assert_eq!(has_memory, parties == "processes");
     }
     place
-        .run(&format!("{words} --transport tcp"))
+        .run(&format!("{words} --offline dealer --transport tcp"))
         .expect_failure(2, "two identities");
 }
 

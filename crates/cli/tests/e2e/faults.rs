@@ -24,7 +24,9 @@ use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::support::{Arguments, Ended, Place, Running};
-use crate::trial::{Dealt, Dice, Table, is_dealt, name, part, publish, spec, split, variants};
+use crate::trial::{
+    Dealt, Dice, Table, dealing_words, is_dealt, name, part, publish, spec, split, variants,
+};
 
 type Variant = (&'static str, Security);
 
@@ -464,9 +466,10 @@ impl Scene {
         if is_dealt(protocol) {
             // One pair for a run that may lose it, and one for the next.
             for _ in 0..2 {
-                let terms = format!("--receiver-size {rows} --sender-size {rows}");
+                let [asking, dealing] = dealing_words(protocol);
+                let terms = format!("{asking} --receiver-size {rows} --sender-size {rows}");
                 place
-                    .deal(&terms, "")
+                    .deal(&terms, &dealing)
                     .iter()
                     .for_each(Ended::expect_success);
             }

@@ -106,7 +106,7 @@ fn a_pair_serves_one_run() {
 fn a_dealer_hands_out_a_pair() {
     let place = Place::new();
     let expected = tables(&place);
-    let [receiver, sender, dealer] = place.deal(TERMS, "");
+    let [receiver, sender, dealer] = place.deal(&format!("--offline dealer {TERMS}"), "");
     let name = name(&receiver, &sender);
     dealer.expect_success();
     assert!(dealer.err.contains("dealt a pair"), "{}", dealer.err);
@@ -120,7 +120,8 @@ fn a_dealer_hands_out_a_pair() {
 #[test]
 fn a_dealer_has_limits() {
     let place = Place::new();
-    let [receiver, sender, dealer] = place.deal(TERMS, "--memory 4K");
+    let [receiver, sender, dealer] =
+        place.deal(&format!("--offline dealer {TERMS}"), "--memory 4K");
     dealer.expect_failure(7, "the dealer may use 4096");
     assert!(
         dealer.err.contains("hint: raise --memory"),
@@ -148,6 +149,133 @@ fn a_dealer_has_limits() {
     );
 }
 
+const IN_A_TEE: &str = "--offline tee --attestation simulated";
+
+#[test]
+fn a_dealer_shows_what_it_runs() {
+    let place = Place::new();
+    let expected = tables(&place);
+    let measurement = vesica::Simulated::MEASUREMENT;
+    let terms = format!("{IN_A_TEE} --dealer-measurement {measurement} {TERMS}");
+    let [receiver, sender, dealer] = place.deal(&terms, "--attestation simulated");
+    let name = name(&receiver, &sender);
+    dealer.expect_success();
+    for ended in [&receiver, &sender, &dealer] {
+        let warned = ended.err.contains("SIMULATED ATTESTATION");
+        assert!(
+            warned && ended.err.contains("protects nothing"),
+            "{}",
+            ended.err
+        );
+    }
+    let listed = place.run("offline ls --offline-store receiver.store --identity receiver.key");
+    let shown = format!("in simulated {measurement}\n");
+    assert!(listed.text().ends_with(&shown), "{}", listed.text());
+    // What was shown is not what was trusted.
+    let sides = |offline| {
+        let ours = side("ours.csv", "receiver", offline).output("out.csv");
+        (ours, side("theirs.csv", "sender", offline))
+    };
+    let (ours, theirs) = sides("dealer");
+    let pair = exchange(&place, &ours, &theirs);
+    pair.receiver.expect_failure(3, "is for ole-tee");
+    let (ours, theirs) = sides("tee");
+    let pair = exchange(&place, &ours, &theirs);
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), expected);
+    assert!(pair.receiver.err.contains(&name), "{}", pair.receiver.err);
+}
+
+#[test]
+fn a_dealer_that_shows_something_else_is_refused() {
+    let place = Place::new();
+    tables(&place);
+    let other = "0123456789abcdef".repeat(6);
+    let terms = format!("{IN_A_TEE} --dealer-measurement {other} {TERMS}");
+    let [receiver, sender, dealer] = place.deal(&terms, "--attestation simulated");
+    let refused = [&receiver, &sender]
+        .into_iter()
+        .filter(|ended| ended.err.contains("the dealer is not trusted"));
+    for ended in refused.clone() {
+        let line = format!(
+            "its measurement is {}, and {other}",
+            vesica::Simulated::MEASUREMENT
+        );
+        ended.expect_failure(5, &line);
+    }
+    assert!(refused.count() > 0, "{} {}", receiver.err, sender.err);
+    dealer.expect_failure(5, "does not show what this side expects");
+
+    let [receiver, sender, dealer] = place.deal(&terms, "");
+    for ended in [&receiver, &sender, &dealer] {
+        ended.expect_failure(6, "without attestation");
+    }
+    let trusted = format!("--offline dealer {TERMS}");
+    let [receiver, sender, dealer] = place.deal(&trusted, "--attestation simulated");
+    for ended in [&receiver, &sender, &dealer] {
+        ended.expect_failure(6, "without attestation");
+    }
+    assert_eq!(
+        (halves(&place, "receiver"), halves(&place, "sender")),
+        (0, 0)
+    );
+}
+
+#[test]
+fn attestation_is_checked_before_anybody_is_met() {
+    let place = Place::new();
+    let [zeros, endpoint] = ["0".repeat(96), "--connect 127.0.0.1:1 --wait 0.2".into()];
+    let dealer = place.receiver;
+    for (words, text) in [
+        ("", "--offline tee needs --attestation"),
+        ("--attestation tdx", "needs --dealer-measurement"),
+        (
+            "--attestation tdx --dealer-measurement 12",
+            "96 hexadecimal digits",
+        ),
+        (
+            "--attestation simulated --dealer-measurement Z --dealer-tcb 1.2.3.4",
+            "goes with",
+        ),
+        (
+            "--attestation sev-snp --dealer-measurement Z",
+            "--dealer-tcb goes with",
+        ),
+        match cfg!(feature = "tee") {
+            true => (
+                "--attestation tdx --dealer-measurement Z",
+                "needs --endorsements",
+            ),
+            false => ("--attestation tdx --dealer-measurement Z", "built without"),
+        },
+    ] {
+        let words = words.replace('Z', &zeros);
+        let words = format!("--offline tee --dealer {dealer} {words}");
+        let made = make(&place, "receiver", &words, &endpoint).wait();
+        made.expect_failure(2, text);
+    }
+    // No kernel that tests run on is that of a TEE.
+    let words = format!(
+        "dealer --listen 127.0.0.1:0 --identity sender.key --receiver {dealer} --sender {} --attestation tdx",
+        place.sender
+    );
+    if !std::path::Path::new("/sys/kernel/config/tsm").exists() {
+        place.run(&words).expect_failure(7, "no tdx report: ");
+    }
+}
+
+#[test]
+fn a_dealer_has_a_deadline() {
+    let place = Place::new();
+    let words = format!(
+        "dealer --listen 127.0.0.1:0 --identity sender.key --receiver {} --sender {} --deadline 0.3",
+        place.receiver, place.sender
+    );
+    place
+        .run(&words)
+        .expect_failure(4, "not done within 0.3 seconds");
+}
+
 #[test]
 fn what_cannot_be_prepared_is_said() {
     let place = Place::new();
@@ -156,6 +284,16 @@ fn what_cannot_be_prepared_is_said() {
     for (words, code, text) in [
         ("--offline silent", 2, "lattice, ot, dealer"),
         ("--offline dealer", 2, "--dealer goes with --offline dealer"),
+        (
+            "--offline tee",
+            2,
+            "--dealer goes with --offline dealer or tee",
+        ),
+        (
+            "--offline ot --attestation simulated",
+            2,
+            "goes with --offline tee",
+        ),
         ("--offline ot --lambda 20", 2, "40 to"),
         ("--offline ot", 4, "127.0.0.1:1"),
     ] {

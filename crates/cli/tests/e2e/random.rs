@@ -14,7 +14,7 @@ use vesica_tables::{Keys, read_keys};
 use vesica_wire::{FramedChannel, memory_pair};
 
 use crate::support::{Arguments, Ended, Place, exchange};
-use crate::trial::{Dealt, Trial, name, part, publish, variants};
+use crate::trial::{Dealt, Trial, dealing_words, name, part, publish, variants};
 
 type Variant = (&'static str, Security);
 
@@ -161,13 +161,14 @@ fn over_tls(variant: Variant, number: u64) {
     let [receiver, sender] = match &trial.dealt {
         Some(terms) => {
             let bits = terms.key_bits.map(|bits| format!("--items {bits}"));
+            let [asking, dealing] = dealing_words(&terms.protocol);
             let (receiver_size, sender_size) = (terms.receiver_size, terms.sender_size);
             let terms = format!(
-                "--receiver-size {receiver_size} --sender-size {sender_size} --lambda {} {}",
+                "{asking} --receiver-size {receiver_size} --sender-size {sender_size} --lambda {} {}",
                 terms.lambda,
                 bits.unwrap_or_default()
             );
-            let ended = place.deal(&terms, "");
+            let ended = place.deal(&terms, &dealing);
             ended.iter().for_each(Ended::expect_success);
             [
                 receiver.with("--offline-store receiver.store"),

@@ -119,7 +119,8 @@ impl Place {
         Running::start(self.command(&words))
     }
 
-    /// Has a dealer, with these words, deal a pair for these terms: how receiver, sender and dealer ended.
+    /// Has a dealer, with these words, deal a pair for these terms, `--offline` among them: how receiver, sender and dealer
+    /// ended.
     pub(crate) fn deal(&self, terms: &str, words: &str) -> [Ended; 3] {
         let key = self.path("dealer.key");
         if !key.exists() {
@@ -134,7 +135,7 @@ impl Place {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let mut dealer = Running::start(self.command(&words));
         let endpoint = dealer.endpoint();
-        let terms = format!("--offline dealer --dealer {} {terms}", fingerprint.text());
+        let terms = format!("--dealer {} {terms}", fingerprint.text());
         let parties = ["receiver", "sender"].map(|role| self.make(role, &terms, &endpoint));
         let [receiver, sender] = parties.map(Running::wait);
         [receiver, sender, dealer.wait()]

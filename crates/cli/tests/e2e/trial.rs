@@ -11,10 +11,10 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Identity, Listener, NoProgress, OfflineStore,
-    OfflineTerms, Registry, Role, Security, deal, fetch_half,
+    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Listener, NoProgress,
+    OfflineStore, OfflineTerms, Registry, Role, Security, Simulated, Wanted, deal, fetch_half,
 };
-use vesica_psi::{Reveal, Spec};
+use vesica_psi::{Origin, Reveal, Spec};
 use vesica_session::{Split, Transport, connect};
 
 /// Every protocol for matches, with every security that it runs with; of these only those that
@@ -40,10 +40,34 @@ pub(crate) fn variants() -> Vec<(&'static str, Security)> {
     variants
 }
 
+/// Who makes what runs of the protocol take.
+fn origin(protocol: &str) -> Option<Origin> {
+    let offline = Registry::standard().get(protocol).unwrap().offline();
+    offline.map(|offline| offline.origin())
+}
+
 /// Whether runs of the protocol take what a dealer has dealt.
 pub(crate) fn is_dealt(protocol: &str) -> bool {
-    let offline = Registry::standard().get(protocol).unwrap().offline();
-    offline.is_some_and(|offline| offline.is_dealt())
+    origin(protocol).is_some_and(Origin::is_dealer)
+}
+
+/// Whether that dealer shows what it runs.
+pub(crate) fn is_attested(protocol: &str) -> bool {
+    origin(protocol) == Some(Origin::AttestedDealer)
+}
+
+/// Words by which parties of the protocol's runs ask a dealer for a pair, and the dealer's own.
+pub(crate) fn dealing_words(protocol: &str) -> [String; 2] {
+    match is_attested(protocol) {
+        true => [
+            format!(
+                "--offline tee --attestation simulated --dealer-measurement {}",
+                Simulated::MEASUREMENT
+            ),
+            "--attestation simulated".into(),
+        ],
+        false => ["--offline dealer".into(), String::new()],
+    }
 }
 
 /// The identities of receiver and sender, and their stores with a pair that a dealer has dealt.
@@ -66,6 +90,8 @@ impl Dealt {
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let address = Endpoint::Connect(listener.local_addr().to_string());
         let (options, registry) = (ConnectOptions::default(), Registry::standard());
+        let attested =
+            is_attested(&terms.protocol).then(|| Expected::new(Simulated, Simulated::MEASUREMENT));
         let fetch = |party: usize| {
             let transport = Transport::Tls {
                 identity: parties[party],
@@ -74,16 +100,13 @@ impl Dealt {
             let mut connection = connect(&address, &transport, &options).unwrap();
             let role = [Role::Receiver, Role::Sender][party];
             let (peer, store) = (fingerprints[1 - party], &stores[party]);
-            fetch_half(
-                &mut connection,
+            let wanted = Wanted {
                 role,
-                registry,
                 terms,
                 peer,
-                store,
-                &mut NoProgress,
-            )
-            .unwrap();
+                attested: attested.as_ref(),
+            };
+            fetch_half(&mut connection, registry, wanted, store, &mut NoProgress).unwrap();
         };
         thread::scope(|scope| {
             scope.spawn(|| fetch(0));
@@ -91,7 +114,9 @@ impl Dealt {
             let connections = listener
                 .accept_all(&dealer, &fingerprints, &options)
                 .unwrap();
-            deal(&mut connections.try_into().unwrap(), registry, u64::MAX).unwrap();
+            let connections = &mut connections.try_into().unwrap();
+            let attester = attested.is_some().then_some(&Simulated as &dyn Attester);
+            deal(connections, registry, u64::MAX, attester).unwrap();
         });
         Dealt {
             fingerprints,

@@ -33,8 +33,10 @@
 
 pub mod bfv;
 pub mod fractions;
+pub mod inner_product;
 pub mod messages;
 pub mod parameters;
+pub mod plain;
 pub mod ring;
 
 use rand_core::CryptoRng;
@@ -50,22 +52,26 @@ use super::{BLOCK, ReceiverHalf, SenderHalf, Shape, Source};
 use bfv::{Answer, Ciphertext, Scheme, SecretKey};
 use messages::{ANSWER, CIPHERTEXT, PUBLIC_KEY};
 pub use parameters::{Parameters, modulus};
+use plain::Plain;
 use ring::Polynomial;
 
 /// Answers that are in memory at a time.
 const ANSWERS: usize = 64;
 
+/// Of the masks of a run.
+const LABEL: &str = "vesica/1 ole lattice";
+
 /// The masks that a run's seed gives: number 0 is the public key's, number i + 1 that of ciphertext i.
 struct Masks(Cipher);
 
 impl Masks {
-    fn new(session: &[u8; 32], seed: Block) -> Masks {
+    fn new(label: &'static str, session: &[u8; 32], seed: Block) -> Masks {
         let mut seed = [seed];
-        Cipher::public("vesica/1 ole lattice", session).feed_forward(&mut seed);
+        Cipher::public(label, session).feed_forward(&mut seed);
         Masks(Cipher::new(seed[0]))
     }
 
-    fn get(&self, scheme: &Scheme, number: usize) -> Polynomial {
+    fn get<T: Plain>(&self, scheme: &Scheme<T>, number: usize) -> Polynomial {
         let mut seed = [number as Block];
         self.0.encrypt(&mut seed);
         scheme.ring().uniform(seed[0])
@@ -94,7 +100,7 @@ impl Receiver {
         let mut prg = Prg::random(rng);
         let receiver = Receiver {
             shape,
-            masks: Masks::new(session, seed),
+            masks: Masks::new(LABEL, session, seed),
             key: scheme.secret_key(&mut prg),
             scheme,
             prg,
@@ -149,7 +155,7 @@ impl Sender {
         body: Polynomial,
     ) -> Sender {
         let scheme = Scheme::new(parameters);
-        let masks = Masks::new(session, seed);
+        let masks = Masks::new(LABEL, session, seed);
         let mask = masks.get(&scheme, 0);
         Sender {
             scheme,

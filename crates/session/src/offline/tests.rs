@@ -11,8 +11,9 @@ use vesica_testing::digests;
 use vesica_wire::Channel;
 
 use crate::{
-    ConnectOptions, Connection, Endpoint, ErrorClass, Job, Listener, MemorySet, NoProgress, Report,
-    Transport, connect, deal, fetch_half, make_half, run_set, run_set_over,
+    Attester, ConnectOptions, Connection, Endpoint, ErrorClass, Evidence, Expected, Job, Listener,
+    MemorySet, NoProgress, Report, ReportData, Simulated, Transport, Untrusted, Wanted, connect,
+    deal, fetch_half, make_half, run_set, run_set_over,
 };
 
 /// A party with its store.
@@ -459,6 +460,18 @@ fn dealt(
     terms: [&OfflineTerms; 2],
     peers: [Fingerprint; 2],
 ) -> (Result<OfflineTerms, Error>, [Made; 2]) {
+    attested(dealer, parties, terms, peers, None, None)
+}
+
+/// The same with an attester, and with what the parties expect of it.
+fn attested(
+    dealer: &Side,
+    parties: [&Side; 2],
+    terms: [&OfflineTerms; 2],
+    peers: [Fingerprint; 2],
+    attester: Option<&dyn Attester>,
+    attested: Option<&Expected>,
+) -> (Result<OfflineTerms, Error>, [Made; 2]) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Connect(listener.local_addr().to_string());
     let fetch = |party: usize| {
@@ -466,21 +479,20 @@ fn dealt(
         let mut connection = connect(&address, &transport, &options()).unwrap();
         let role = [Role::Receiver, Role::Sender][party];
         let store = parties[party].store();
-        fetch_half(
-            &mut connection,
+        let wanted = Wanted {
             role,
-            registry(),
-            terms[party],
-            peers[party],
-            &store,
-            &mut NoProgress,
-        )
+            terms: terms[party],
+            peer: peers[party],
+            attested,
+        };
+        fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
     };
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
             let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
-            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
+            let connections = &mut connections.try_into().unwrap();
+            deal(connections, registry(), MEMORY, attester)
         });
         let second = scope.spawn(|| fetch(1));
         let first = fetch(0);
@@ -556,6 +568,249 @@ fn a_dealer_keeps_to_its_memory() {
     }
 }
 
+fn in_a_tee() -> Expected {
+    Expected::new(Simulated, Simulated::MEASUREMENT)
+}
+
+#[test]
+fn a_dealer_shows_what_it_runs() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let (terms, parties) = (terms("ole-tee"), [&receiver, &sender]);
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let expected = in_a_tee();
+    let (agreed, fetched) = attested(
+        &dealer,
+        parties,
+        [&terms; 2],
+        peers,
+        Some(&Simulated),
+        Some(&expected),
+    );
+    assert_eq!(agreed.unwrap(), terms);
+    let [ours, theirs] = fetched.map(Result::unwrap);
+    assert_eq!(ours, theirs);
+    let listed = receiver.store().list().unwrap().halves.remove(0);
+    let shown = format!("simulated {}", Simulated::MEASUREMENT);
+    assert_eq!(listed.attested, Some(shown));
+    // What nobody has shown is not for such runs, and the other way round.
+    let (own, _) = runs(parties, "ole-dealer");
+    assert!(own.unwrap_err().to_string().contains("is for ole-tee"));
+    is_right(runs(parties, "ole-tee"), ours);
+}
+
+/// Changes what another attester makes.
+struct Lying(fn(Evidence) -> Evidence);
+
+impl Attester for Lying {
+    fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
+        Simulated.attest(data).map(self.0)
+    }
+}
+
+/// A report made for something else, whatever that was.
+struct Replaying(std::sync::Mutex<Option<Evidence>>);
+
+impl Attester for Replaying {
+    fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
+        let mut kept = self.0.lock().unwrap();
+        let evidence = Simulated.attest(data)?;
+        Ok(kept.replace(evidence.clone()).unwrap_or(evidence))
+    }
+}
+
+#[test]
+fn a_dealer_that_shows_something_else_is_refused() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let (terms, parties) = (terms("ole-tee"), [&receiver, &sender]);
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let expected = in_a_tee();
+    let refused = |attester: &dyn Attester, why: &dyn Fn(&Untrusted) -> bool| {
+        let attester = Some(attester);
+        let (agreed, fetched) = attested(
+            &dealer,
+            parties,
+            [&terms; 2],
+            peers,
+            attester,
+            Some(&expected),
+        );
+        assert_eq!(agreed.unwrap_err().class(), ErrorClass::Peer);
+        // One of them may have heard from the dealer that the other one has refused.
+        let found = fetched.iter().any(|made| match made {
+            Err(Error::Untrusted(untrusted)) => why(untrusted),
+            _ => false,
+        });
+        assert!(found, "{fetched:?}");
+        assert!(fetched.iter().all(Result::is_err));
+        assert!(receiver.files().is_empty() && sender.files().is_empty());
+    };
+    let other = |mut evidence: Evidence| {
+        evidence.report[64] ^= 1;
+        evidence
+    };
+    refused(&Lying(other), &|why| {
+        matches!(why, Untrusted::Measurement { expected, got }
+            if *expected == Simulated::MEASUREMENT && got.0[1..] == expected.0[1..])
+    });
+    let unbound = |mut evidence: Evidence| {
+        evidence.report[63] ^= 1;
+        evidence
+    };
+    refused(&Lying(unbound), &|why| *why == Untrusted::NotBound);
+    let short = |mut evidence: Evidence| {
+        evidence.report.pop();
+        evidence
+    };
+    refused(&Lying(short), &|why| matches!(why, Untrusted::Malformed(_)));
+    let tdx = |evidence: Evidence| Evidence {
+        platform: crate::Platform::Tdx,
+        ..evidence
+    };
+    refused(&Lying(tdx), &|why| {
+        matches!(why, Untrusted::Platform { .. })
+    });
+    // One party's report does not serve the other, nor does one of an earlier run.
+    refused(&Replaying(None.into()), &|why| *why == Untrusted::NotBound);
+    let earlier = Simulated.attest(&[0; 64]).ok();
+    refused(&Replaying(earlier.into()), &|why| {
+        *why == Untrusted::NotBound
+    });
+}
+
+#[test]
+fn dealers_with_and_without_a_tee_are_told_apart() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let parties = [&receiver, &sender];
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let expected = in_a_tee();
+    let trusted = terms("ole-dealer");
+    let shown = terms("ole-tee");
+    for (terms, attester, expected) in [
+        (&trusted, Some(&Simulated as &dyn Attester), None),
+        (&shown, None, Some(&expected)),
+    ] {
+        let (agreed, fetched) = attested(&dealer, parties, [terms; 2], peers, attester, expected);
+        let error = agreed.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Contract);
+        assert!(error.to_string().contains("without attestation"), "{error}");
+        for made in fetched {
+            assert_eq!(made.unwrap_err().class(), ErrorClass::Contract);
+        }
+    }
+    for (terms, expected, problem) in [
+        (&trusted, Some(&expected), "show nothing"),
+        (&shown, None, "whose measurement is known"),
+    ] {
+        let (made, ()) = both(
+            &receiver,
+            &dealer,
+            |mut connection| {
+                let wanted = Wanted {
+                    role: Role::Receiver,
+                    terms,
+                    peer: peers[0],
+                    attested: expected,
+                };
+                let store = receiver.store();
+                fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
+            },
+            |_| (),
+        );
+        let error = made.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage);
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+}
+
+/// A dealer of another version, for which the same terms mean other halves.
+#[test]
+fn a_dealer_with_another_layout_says_so() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let terms = terms("ole-dealer");
+    let layout = terms.layout(registry()).unwrap();
+    let peers = [sender.fingerprint(), receiver.fingerprint()];
+    let ask = |party: &Side, role, peer, layout: String| {
+        let mut connection = connect(&address, &party.tls(&dealer), &options()).unwrap();
+        let request = crate::DealerRequest {
+            role,
+            terms: terms.clone(),
+            peer,
+            layout,
+            nonce: [0; 32],
+        };
+        let kind = crate::request::REQUEST;
+        connection.channel.send(kind, request.encode()).unwrap();
+        connection.channel.flush().unwrap();
+        connection.channel.recv(kind, 0).unwrap_err()
+    };
+    thread::scope(|scope| {
+        let dealing = scope.spawn(|| {
+            let pinned = [&receiver, &sender].map(Side::fingerprint);
+            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            deal(
+                &mut connections.try_into().unwrap(),
+                registry(),
+                MEMORY,
+                None,
+            )
+        });
+        let other = scope.spawn(|| ask(&sender, Role::Sender, peers[1], "2 1 1 1".into()));
+        let told = [
+            ask(&receiver, Role::Receiver, peers[0], layout.clone()),
+            other.join().unwrap(),
+        ];
+        let error = dealing.join().unwrap().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Contract);
+        let words = format!("layout of the halves: here {layout}, there 2 1 1 1");
+        assert!(error.to_string().contains(&words), "{error}");
+        for told in told {
+            assert!(told.to_string().contains("layout of the halves"), "{told}");
+        }
+    });
+}
+
+/// A party that does something now and then, but too slowly for all of it to end.
+#[test]
+fn a_dealer_has_a_deadline() {
+    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let time = Duration::from_millis(400);
+    let bounded = ConnectOptions {
+        interrupt: crate::Interrupt::new().within(time),
+        ..options()
+    };
+    let parties = [&receiver, &sender];
+    thread::scope(|scope| {
+        let dealing = scope.spawn(|| {
+            let pinned = parties.map(Side::fingerprint);
+            let connections = listener.accept_all(&dealer.identity, &pinned, &bounded)?;
+            deal(
+                &mut connections.try_into().unwrap(),
+                registry(),
+                MEMORY,
+                None,
+            )
+        });
+        let mut slow = parties.map(|party| {
+            let transport = party.tls(&dealer);
+            connect(&address, &transport, &options()).unwrap()
+        });
+        let error = dealing.join().unwrap().unwrap_err();
+        assert!(
+            matches!(&error, Error::Run(WireError::Overdue(taken)) if *taken == time),
+            "{error}"
+        );
+        assert_eq!(error.class(), ErrorClass::Network);
+        for party in &mut slow {
+            let told = party.channel.recv(crate::request::REQUEST, 0).unwrap_err();
+            assert!(told.to_string().contains("not done within 0.4 s"), "{told}");
+        }
+    });
+}
+
 /// A party that is there, and says nothing but that.
 #[test]
 fn a_dealer_does_not_wait_for_ever() {
@@ -572,7 +827,12 @@ fn a_dealer_does_not_wait_for_ever() {
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
             let connections = listener.accept_all(&dealer.identity, &pinned, &impatient)?;
-            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
+            deal(
+                &mut connections.try_into().unwrap(),
+                registry(),
+                MEMORY,
+                None,
+            )
         });
         let mut silent = parties.map(|party| {
             let transport = party.tls(&dealer);
@@ -601,22 +861,23 @@ fn a_dealer_blames_the_party_that_lies() {
         let dealing = scope.spawn(|| {
             let pinned = [&receiver, &sender].map(Side::fingerprint);
             let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
-            deal(&mut connections.try_into().unwrap(), registry(), MEMORY)
+            deal(
+                &mut connections.try_into().unwrap(),
+                registry(),
+                MEMORY,
+                None,
+            )
         });
         let honest = scope.spawn(|| {
             let mut connection = connect(&address, &receiver.tls(&dealer), &options()).unwrap();
-            let (store, peer) = (receiver.store(), sender.fingerprint());
-            let role = Role::Receiver;
-            let connection = &mut connection;
-            fetch_half(
-                connection,
-                role,
-                registry(),
-                &terms,
-                peer,
-                &store,
-                &mut NoProgress,
-            )
+            let wanted = Wanted {
+                role: Role::Receiver,
+                terms: &terms,
+                peer: sender.fingerprint(),
+                attested: None,
+            };
+            let store = receiver.store();
+            fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
         });
         let mut liar = connect(&address, &sender.tls(&dealer), &options()).unwrap();
         let request = crate::request::REQUEST;
@@ -680,6 +941,7 @@ fn pair<'a>(role: Role, peer: &Side, terms: &'a OfflineTerms) -> Pair<'a> {
         role,
         peer: peer.fingerprint(),
         dealer: None,
+        attested: None,
         terms,
     }
 }
@@ -742,16 +1004,14 @@ fn a_dealer_is_neither_party() {
             &receiver,
             &sender,
             |mut connection| {
+                let wanted = Wanted {
+                    role: Role::Receiver,
+                    terms: &terms,
+                    peer: other,
+                    attested: None,
+                };
                 let store = receiver.store();
-                fetch_half(
-                    &mut connection,
-                    Role::Receiver,
-                    registry(),
-                    &terms,
-                    other,
-                    &store,
-                    &mut NoProgress,
-                )
+                fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
             },
             |_| (),
         );

@@ -2,13 +2,14 @@
 //! every slot (N. Smart, F. Vercauteren, Designs, Codes and Cryptography 2014): one function per step, randomness as an
 //! argument.
 //!
-//! A ciphertext (c₀, c₁) of m modulo t has c₀ + c₁·z = q/t·m + noise modulo q and X^N + 1. Here c₀ is called the body
+//! Plaintexts are polynomials modulo t, which is a prime with a number in each slot, or 2^64, with one in each coefficient
+//! ([`plain`](super::plain)). A ciphertext (c₀, c₁) of m modulo t has c₀ + c₁·z = q/t·m + noise modulo q and X^N + 1. Here c₀ is called the body
 //! and c₁ the mask. A public key is an encryption of zero. [`Scheme::lift`] makes body and message fractions of q in
 //! units of 2^-192·q, in which a message is v/t and a flood of any size is a few words.
 
 use vesica_kernels::Backend;
 use vesica_kernels::residues::Modulus;
-use vesica_kernels::residues::ntt::{Ntt, below};
+use vesica_kernels::residues::ntt::below;
 use vesica_kernels::residues::rns::{self, Multiplier};
 use vesica_primitives::block::Prg;
 use vesica_primitives::prime::uniform;
@@ -16,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::fractions::{self, Fraction, Fractions, LIMBS, multiply_add, reciprocal};
 use super::parameters::Parameters;
+use super::plain::{Plain, Slots};
 use super::ring::{Polynomial, Ring, Words, copy};
 
 /// The secret key z, in values.
@@ -52,16 +54,10 @@ pub struct Answer {
     pub mask: Polynomial,
 }
 
-/// The transform between slots and coefficients of plaintexts.
-enum Slots {
-    Narrow(Ntt<u32>),
-    Wide(Ntt<u64>),
-}
-
 /// What the steps of one run share.
-pub struct Scheme {
-    parameters: Parameters,
-    slots: Slots,
+pub struct Scheme<T: Plain = Modulus> {
+    parameters: Parameters<T>,
+    slots: T::Slots,
     ring: Ring,
     /// 1/(q/p) modulo each prime p.
     complements: Vec<Multiplier>,
@@ -77,14 +73,10 @@ pub struct Scheme {
     remainder: u64,
 }
 
-impl Scheme {
+impl<T: Plain> Scheme<T> {
     /// Tables for a run's parameters.
-    pub fn new(parameters: Parameters) -> Scheme {
+    pub fn new(parameters: Parameters<T>) -> Scheme<T> {
         let (length, plain) = (parameters.length, parameters.plain);
-        let slots = match plain.bits() <= u32::BITS - 2 {
-            true => Slots::Narrow(Ntt::new(plain, length)),
-            false => Slots::Wide(Ntt::new(plain, length)),
-        };
         let primes = &parameters.primes;
         let product = |modulus: Modulus, factors: &[Modulus]| {
             factors
@@ -99,7 +91,7 @@ impl Scheme {
             factors.iter().map(complement).collect()
         };
         let encoder = |p: &Modulus| {
-            let inverse = invert(*p, plain.get() % p.get());
+            let inverse = invert(*p, plain.modulo(*p));
             Multiplier::new(*p, p.minus(0, inverse))
         };
         let inverses = |last: usize| {
@@ -109,56 +101,30 @@ impl Scheme {
                 .map(|p| Multiplier::new(*p, invert(*p, d % p.get())))
                 .collect()
         };
+        let remainder = primes
+            .iter()
+            .fold(1, |product, p| plain.times(product, plain.reduce(p.get())));
         Scheme {
-            slots,
+            slots: plain.slots(length),
             dropped: (parameters.kept..primes.len()).map(inverses).collect(),
             ring: Ring::new(length, primes),
             complements: complements(primes),
             kept_complements: complements(&primes[..parameters.kept]),
             reciprocals: primes.iter().map(|p| reciprocal(p.get())).collect(),
             encoders: primes.iter().map(encoder).collect(),
-            remainder: product(plain, primes),
+            remainder,
             parameters,
         }
     }
 
     /// The parameters.
-    pub fn parameters(&self) -> &Parameters {
+    pub fn parameters(&self) -> &Parameters<T> {
         &self.parameters
     }
 
     /// The ring.
     pub fn ring(&self) -> &Ring {
         &self.ring
-    }
-
-    /// Replaces slots by the coefficients of the polynomial that has them, modulo t.
-    pub fn encode(&self, slots: &mut [u64]) {
-        match &self.slots {
-            Slots::Narrow(ntt) => {
-                narrow(slots, |x, scratch| ntt.inverse(Backend::Best, x, scratch))
-            }
-            Slots::Wide(ntt) => {
-                ntt.inverse(
-                    Backend::Best,
-                    slots,
-                    &mut Zeroizing::new(vec![0; slots.len()]),
-                );
-            }
-        }
-    }
-
-    /// Replaces coefficients by slots.
-    pub fn decode(&self, coefficients: &mut [u64]) {
-        match &self.slots {
-            Slots::Narrow(ntt) => narrow(coefficients, |x, scratch| {
-                ntt.forward(Backend::Best, x, scratch);
-            }),
-            Slots::Wide(ntt) => {
-                let mut scratch = Zeroizing::new(vec![0; coefficients.len()]);
-                ntt.forward(Backend::Best, coefficients, &mut scratch);
-            }
-        }
     }
 
     /// A secret key: coefficients uniform in −1, 0 and 1.
@@ -256,7 +222,7 @@ impl Scheme {
         for (complement, row) in self.complements.iter().zip(body.rows_mut()) {
             rns::scale(Backend::Best, complement, row);
         }
-        let reciprocal = reciprocal(self.parameters.plain.get());
+        let reciprocal = self.parameters.plain.reciprocal();
         let mut out: Fractions = Zeroizing::new(vec![[0; LIMBS]; plain.len()]);
         for (out, plain) in out.iter_mut().zip(plain) {
             *out = multiply_add(*out, *plain, reciprocal);
@@ -272,6 +238,68 @@ impl Scheme {
     /// Adds uniform numbers of [`Parameters::flood_bits`] bits, less half of their range.
     pub fn flood(&self, fractions: &mut Fractions, prg: &mut Prg) {
         fractions::flood(fractions, self.parameters.flood_bits, prg);
+    }
+
+    /// c₁·z, in coefficients, from the coefficients of c₁.
+    pub fn times_key(&self, key: &SecretKey, mask: &Polynomial) -> Polynomial {
+        let mut mask = mask.clone();
+        self.ring.forward(&mut mask);
+        let mut product = self.ring.zero();
+        for (i, row) in product.rows_mut().enumerate() {
+            let p = self.parameters.primes[i];
+            rns::inner_product(Backend::Best, p, &[(mask.row(i), key.0.row(i))], row);
+        }
+        self.ring.inverse(&mut product);
+        product
+    }
+
+    /// What the holder of the key sees of a ciphertext beyond its message (coefficients modulo t): c₀ + c₁·z − q/t·m.
+    /// The flood hides it; nothing but tests and attacks looks.
+    pub fn noise(
+        &self,
+        key: &SecretKey,
+        body: &Fractions,
+        mask: &Polynomial,
+        message: &[u64],
+    ) -> Fractions {
+        let t = self.parameters.plain;
+        let negated: Vec<u64> = message.iter().map(|m| t.negate(*m)).collect();
+        let mut out = self.lift(self.times_key(key, mask), &negated);
+        for (out, body) in out.iter_mut().zip(body.iter()) {
+            *out = fractions::add(*out, *body, 0);
+        }
+        out
+    }
+}
+
+impl Scheme {
+    /// Replaces slots by the coefficients of the polynomial that has them, modulo t.
+    pub fn encode(&self, slots: &mut [u64]) {
+        match &self.slots {
+            Slots::Narrow(ntt) => {
+                narrow(slots, |x, scratch| ntt.inverse(Backend::Best, x, scratch))
+            }
+            Slots::Wide(ntt) => {
+                ntt.inverse(
+                    Backend::Best,
+                    slots,
+                    &mut Zeroizing::new(vec![0; slots.len()]),
+                );
+            }
+        }
+    }
+
+    /// Replaces coefficients by slots.
+    pub fn decode(&self, coefficients: &mut [u64]) {
+        match &self.slots {
+            Slots::Narrow(ntt) => narrow(coefficients, |x, scratch| {
+                ntt.forward(Backend::Best, x, scratch);
+            }),
+            Slots::Wide(ntt) => {
+                let mut scratch = Zeroizing::new(vec![0; coefficients.len()]);
+                ntt.forward(Backend::Best, coefficients, &mut scratch);
+            }
+        }
     }
 
     /// Rounds a flooded body and its mask to what is sent.
@@ -305,32 +333,6 @@ impl Scheme {
             body: body.iter().map(round).collect(),
             mask,
         }
-    }
-
-    /// What the holder of the key sees of a ciphertext beyond its message (coefficients modulo t): c₀ + c₁·z − q/t·m.
-    /// The flood hides it; nothing but tests and attacks looks.
-    pub fn noise(
-        &self,
-        key: &SecretKey,
-        body: &Fractions,
-        mask: &Polynomial,
-        message: &[u64],
-    ) -> Fractions {
-        let mut mask = mask.clone();
-        self.ring.forward(&mut mask);
-        let mut product = self.ring.zero();
-        for (i, row) in product.rows_mut().enumerate() {
-            let p = self.parameters.primes[i];
-            rns::inner_product(Backend::Best, p, &[(mask.row(i), key.0.row(i))], row);
-        }
-        self.ring.inverse(&mut product);
-        let t = self.parameters.plain;
-        let negated: Vec<u64> = message.iter().map(|m| t.minus(0, *m)).collect();
-        let mut out = self.lift(product, &negated);
-        for (out, body) in out.iter_mut().zip(body.iter()) {
-            *out = fractions::add(*out, *body, 0);
-        }
-        out
     }
 
     /// The coefficients of an answer's message.

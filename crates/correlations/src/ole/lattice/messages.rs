@@ -28,10 +28,16 @@ pub const ANSWER: Kind = Kind {
     name: "lattice answer",
 };
 
+/// A frame with the answer to all ciphertexts of an inner product.
+pub const SUM: Kind = Kind {
+    code: 103,
+    name: "lattice inner product",
+};
+
 const SEED_BYTES: usize = 16;
 
 /// Bytes of a polynomial modulo some primes.
-fn polynomial_bytes(parameters: &Parameters, primes: usize) -> usize {
+pub(super) fn polynomial_bytes<T>(parameters: &Parameters<T>, primes: usize) -> usize {
     let rows = parameters.primes[..primes].iter();
     rows.map(|p| p.bytes(parameters.length)).sum()
 }
@@ -42,12 +48,12 @@ fn width(parameters: &Parameters) -> Modulus {
 }
 
 /// Bytes of a [`PUBLIC_KEY`].
-pub fn public_key_bytes(parameters: &Parameters) -> usize {
+pub fn public_key_bytes<T>(parameters: &Parameters<T>) -> usize {
     SEED_BYTES + ciphertext_bytes(parameters)
 }
 
 /// Bytes of a [`CIPHERTEXT`].
-pub fn ciphertext_bytes(parameters: &Parameters) -> usize {
+pub fn ciphertext_bytes<T>(parameters: &Parameters<T>) -> usize {
     polynomial_bytes(parameters, parameters.primes.len())
 }
 
@@ -58,14 +64,18 @@ pub fn answer_bytes(parameters: &Parameters) -> usize {
 }
 
 /// A public key as bytes.
-pub fn public_key_to_bytes(parameters: &Parameters, seed: Block, body: &Polynomial) -> Vec<u8> {
+pub fn public_key_to_bytes<T>(
+    parameters: &Parameters<T>,
+    seed: Block,
+    body: &Polynomial,
+) -> Vec<u8> {
     let mut out = seed.to_le_bytes().to_vec();
     out.extend(ciphertext_to_bytes(parameters, body));
     out
 }
 
 /// The body of a ciphertext as bytes.
-pub fn ciphertext_to_bytes(parameters: &Parameters, body: &Polynomial) -> Vec<u8> {
+pub fn ciphertext_to_bytes<T>(parameters: &Parameters<T>, body: &Polynomial) -> Vec<u8> {
     let mut out = vec![0; ciphertext_bytes(parameters)];
     pack(parameters, body, &mut out);
     out
@@ -82,9 +92,9 @@ pub fn answer_to_bytes(parameters: &Parameters, answer: &Answer) -> Vec<u8> {
 }
 
 /// Receives the seed and the body of a public key.
-pub fn receive_public_key(
+pub fn receive_public_key<T>(
     channel: &mut dyn Channel,
-    parameters: &Parameters,
+    parameters: &Parameters<T>,
 ) -> Result<(Block, Polynomial), Error> {
     let frame = recv_exact(channel, PUBLIC_KEY, public_key_bytes(parameters))?;
     let (seed, body) = frame.split_at(SEED_BYTES);
@@ -94,9 +104,9 @@ pub fn receive_public_key(
 }
 
 /// Receives the body of a ciphertext.
-pub fn receive_ciphertext(
+pub fn receive_ciphertext<T>(
     channel: &mut dyn Channel,
-    parameters: &Parameters,
+    parameters: &Parameters<T>,
 ) -> Result<Polynomial, Error> {
     let frame = recv_exact(channel, CIPHERTEXT, ciphertext_bytes(parameters))?;
     let body = unpack(parameters, parameters.primes.len(), CIPHERTEXT, &frame)?;
@@ -115,7 +125,7 @@ pub fn receive_answer(channel: &mut dyn Channel, parameters: &Parameters) -> Res
 }
 
 /// Packs the rows of a polynomial.
-fn pack(parameters: &Parameters, polynomial: &Polynomial, mut out: &mut [u8]) {
+pub(super) fn pack<T>(parameters: &Parameters<T>, polynomial: &Polynomial, mut out: &mut [u8]) {
     let mut wide = vec![0; parameters.length];
     for (p, row) in parameters.primes.iter().zip(polynomial.rows()) {
         for (wide, value) in wide.iter_mut().zip(row) {
@@ -128,8 +138,8 @@ fn pack(parameters: &Parameters, polynomial: &Polynomial, mut out: &mut [u8]) {
 }
 
 /// Unpacks a polynomial modulo the first `count` primes; all its residues must be below their primes.
-fn unpack(
-    parameters: &Parameters,
+pub(super) fn unpack<T>(
+    parameters: &Parameters<T>,
     count: usize,
     kind: Kind,
     mut bytes: &[u8],

@@ -37,6 +37,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 use vesica_primitives::security::lambda_each;
 
 use super::fractions::LIMBS;
+use super::plain::Words64;
 use crate::ole::Shape;
 
 /// Ring dimensions, and how many ciphertext primes each has.
@@ -56,11 +57,11 @@ pub const EVENTS: u32 = 2;
 
 /// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
+pub struct Parameters<T = Modulus> {
     /// N: slots of a ciphertext.
     pub length: usize,
-    /// t, which is the tuples' modulus Q.
-    pub plain: Modulus,
+    /// t, which is the modulus Q of tuples.
+    pub plain: T,
     /// The primes whose product is q.
     pub primes: Vec<Modulus>,
     /// How many of the primes remain in q′, the modulus to which c₁ of an answer is switched.
@@ -71,6 +72,22 @@ pub struct Parameters {
     pub flood_bits: u32,
     /// Coefficients of all answers.
     pub coefficients: u64,
+}
+
+impl Parameters<Words64> {
+    /// For one coefficient modulo 2^64 that is flooded by so many bits, in the larger of the rings, and not switched.
+    pub(super) fn words(flood_bits: u32) -> Parameters<Words64> {
+        let (length, primes) = RINGS[1];
+        Parameters {
+            length,
+            plain: Words64,
+            primes: ciphertext_primes(primes, 0),
+            kept: primes,
+            body_bits: 64,
+            flood_bits,
+            coefficients: 1,
+        }
+    }
 }
 
 /// Maximum bits of t: a transform modulo t adds up to 4·t in 64 bits.

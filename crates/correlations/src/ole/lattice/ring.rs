@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::fractions::fill_words;
 use super::parameters::COINS;
+use super::plain::Plain;
 
 /// Numbers of the error distribution that are drawn at a time.
 const CHUNK: usize = 256;
@@ -163,35 +164,43 @@ impl Ring {
     }
 
     /// Numbers modulo t, in −t/2 to t/2, modulo each prime.
-    pub fn centred(&self, plain: &[u64], t: Modulus) -> Polynomial {
-        let t = t.get();
+    pub fn centred(&self, plain: &[u64], t: impl Plain) -> Polynomial {
         let mut out = self.zero();
         for (p, row) in self.primes().zip(out.rows_mut()) {
+            let above = (p.get() - t.modulo(p)) as u32;
             let p = p.get();
-            let half = t / 2;
-            if t < p {
-                let (p, t, half) = (p as u32, t as u32, half as u32);
+            if let Some(t) = t.below(p) {
+                let half = t as u32 / 2;
                 for (out, value) in row.iter_mut().zip(plain) {
                     let value = *value as u32;
                     // All bits are set where the number is negative.
-                    let negative = (((half.wrapping_sub(value)) as i32) >> 31) as u32;
-                    *out = value + (negative & (p - t));
+                    let negative = ((half.wrapping_sub(value) as i32) >> 31) as u32;
+                    *out = value + (negative & above);
                 }
-            } else {
-                let reciprocal = u64::MAX / p;
-                let reduce = |value: u64| {
-                    let quotient = ((u128::from(value) * u128::from(reciprocal)) >> 64) as u64;
-                    let rest = (value - quotient * p) as u32;
-                    below(below(rest, 2 * p as u32), p as u32)
-                };
-                let above = p as u32 - reduce(t);
-                for (out, value) in row.iter_mut().zip(plain) {
-                    let negative = ((half.wrapping_sub(*value) as i64) >> 63) as u32;
-                    *out = below(reduce(*value) + (negative & above), p as u32);
-                }
+                continue;
+            }
+            let reciprocal = u64::MAX / p;
+            let reduce = |value: u64| {
+                let quotient = ((u128::from(value) * u128::from(reciprocal)) >> 64) as u64;
+                let rest = (value - quotient * p) as u32;
+                below(below(rest, 2 * p as u32), p as u32)
+            };
+            for (out, value) in row.iter_mut().zip(plain) {
+                let negative = t.negative(*value) as u32;
+                *out = below(reduce(*value) + (negative & above), p as u32);
             }
         }
         out
+    }
+
+    /// Adds a polynomial to another, both in values or both in coefficients.
+    pub fn add(&self, to: &mut Polynomial, from: &Polynomial) {
+        for (p, (to, from)) in self.primes().zip(to.rows_mut().zip(from.rows())) {
+            let p = p.get() as u32;
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = below(*to + from, p);
+            }
+        }
     }
 
     /// Adds small numbers to the coefficients from number `start` on.
