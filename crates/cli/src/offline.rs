@@ -7,15 +7,14 @@ use std::time::Instant;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Name, Observer, OfflineStore, OfflineTerms, Registry,
-    Role, StoredHalf, deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes,
-    parse_size, rfc3339,
+    ConnectOptions, Endpoint, Fingerprint, Identity, Name, Observer, OfflineStore, OfflineTerms,
+    Registry, Role, StoredHalf, deal, fetch_half, find_protocol, half_of_the_machine, make_half,
+    parse_bytes, parse_size, rfc3339,
 };
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
 use crate::failure::{DATA, Failure, RESOURCE};
-use crate::identity::load;
 use crate::log::{self, Level};
 use crate::patience::Patience;
 use crate::progress::{Progress, ProgressMode};
@@ -181,7 +180,7 @@ impl Make {
             Side::Sender => Role::Sender,
         };
         let signals = Signals::install()?;
-        let identity = load(&self.identity)?;
+        let identity = Identity::load(&self.identity)?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
         let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
         let options = self.patience.options(&progress, &signals);
@@ -362,7 +361,7 @@ impl Named {
 
 /// A store that exists.
 fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
-    let identity = load(identity)?;
+    let identity = Identity::load(identity)?;
     if !directory.is_dir() {
         let line = format!("{}: there is no such directory", directory.display());
         return Err(Failure::new(DATA, line));
@@ -375,7 +374,7 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
         return Err(Failure::usage("--receiver and --sender are the same party"));
     }
     let signals = Signals::install()?;
-    let identity = load(&options.identity)?;
+    let identity = Identity::load(&options.identity)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
     let connecting = ConnectOptions {
         // A party has nothing to compute: it asks, takes its half, and stores it.

@@ -80,6 +80,7 @@ mod number;
 mod options;
 mod output;
 mod part;
+mod paths;
 mod profile;
 mod records;
 mod render;
@@ -104,7 +105,7 @@ pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use compression::Compression;
 #[cfg(feature = "adbc")]
-pub use database::{Query, has_credentials};
+pub use database::{Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
@@ -118,6 +119,7 @@ pub use labels::read_labels;
 pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};
 pub use output::Output;
+pub use paths::{is_in, same_file};
 #[cfg(feature = "phone")]
 pub use profile::Region;
 pub use profile::{Normalized, Profile};
