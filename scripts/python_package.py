@@ -53,14 +53,15 @@ def environment(name: str, packages: list[str]) -> str | None:
 
 
 def build(profile: str, *options: str, rust: dict[str, str] | None = None) -> Path | None:
-    """Builds a wheel, with another compiler where `rust` names one; nothing if that failed."""
+    """Builds a wheel, with another compiler and elsewhere if `rust` says so; nothing if that failed."""
     python = environment("build", [MATURIN, ZIG] if "--zig" in options else [MATURIN])
     if python is None:
         return None
     out = WORK / "wheels"
     before = {wheel: wheel.stat().st_mtime_ns for wheel in out.glob("*.whl")}
     command = [python, "-m", "maturin", "build", "--manifest-path", str(PACKAGE / "Cargo.toml")]
-    command += ["--target-dir", str(target_dir()), "--out", str(out), "--profile", profile]
+    target = (rust or {}).get("CARGO_TARGET_DIR", str(target_dir()))
+    command += ["--target-dir", target, "--out", str(out), "--profile", profile]
     tools = {"PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
     if run([*command, *options], env={**tools, **(rust or {})}) != 0:
         return None
@@ -146,7 +147,7 @@ def wheel_for_aarch64() -> int:
     tools = aarch64.environment()
     if tools is None:
         return 1
-    rust = {name: value for name, value in tools.items() if name == "RUSTC"}
+    rust = {name: value for name, value in tools.items() if name in ("RUSTC", "CARGO_TARGET_DIR")}
     wheel = build_to_give_away(aarch64.TARGET, rust)
     machine, packages = WORK / "aarch64", WORK / "aarch64" / "packages-of-python"
     if wheel is None or unpack(["python3"], machine, ["arm64"], bare=True):

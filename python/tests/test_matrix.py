@@ -98,7 +98,8 @@ def typed(side: str) -> pyarrow.Table:
 def postgresql() -> str:
     """The server's address, with a password in it."""
     host, user, password = (
-        urllib.parse.quote(os.environ[f"PG{name}"], safe="") for name in ("HOST", "USER", "PASSWORD")
+        urllib.parse.quote(os.environ[f"PG{name}"], safe="")
+        for name in ("HOST", "USER", "PASSWORD")
     )
     return f"postgresql://{user}:{password}@/postgres?host={host}"
 

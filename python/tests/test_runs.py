@@ -230,7 +230,7 @@ def test_identities(tmp_path: Path) -> None:
     with pytest.raises(vesica.UsageError, match="never overwritten"):
         me.save(path)
     path.chmod(0o644)
-    with pytest.raises(vesica.UsageError, match="me.key: other users can read it") as error:
+    with pytest.raises(vesica.UsageError, match=r"me\.key: other users can read it") as error:
         vesica.Identity.load(path)
     assert error.value.hint == f"run: chmod 600 {path}"
     with pytest.raises(vesica.UsageError, match="not a PEM file"):
