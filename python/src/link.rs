@@ -99,7 +99,7 @@ impl Link {
 /// A link that waits for the peer at `address`, `host:port`; port 0 picks a free one, which the link's `address`
 /// names. The port is open from now on. Which side listens does not depend on who receives.
 ///
-/// Raises NetworkError if the port is taken, UsageError if `address` has no port or `peer` is not another's fingerprint.
+/// Raises NetworkError if the port is taken, UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
 /// >>> me, other = Identity.generate(), Identity.generate()
 /// >>> link = listen("127.0.0.1:0", identity=me, peer=other.fingerprint)
@@ -121,7 +121,7 @@ pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<L
 /// A link that connects to the peer at `address`, `host:port`, when it is used; the run retries until its `wait` is
 /// over.
 ///
-/// Raises UsageError if `address` has no port or `peer` is not another's fingerprint.
+/// Raises UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
 /// >>> me, other = Identity.generate(), Identity.generate()
 /// >>> connect("shop.example:7340", identity=me, peer=other.fingerprint).address

@@ -136,9 +136,9 @@ def receive(
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     memory     bytes, or a text such as "4G"; half of this machine's if not given
     null       texts that stand for null in the key, as "NULL"
-    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…", or of the one whose
-               address is in `database_file`, through an ADBC driver: the Python package adbc-driver-postgresql or
-               adbc-driver-sqlite, or the name or path in `driver`
+    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…", or of the one
+               whose address is in `database_file`, through an ADBC driver: the Python package adbc-driver-postgresql
+               or adbc-driver-sqlite, or the name or path in `driver`
     format, delimiter, header, quote, escape, encoding   how a table in files is read. The first two are detected if
                not given; without a header columns are "1", "2", …; `quote=None` if fields are never quoted
     progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
