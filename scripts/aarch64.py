@@ -42,6 +42,7 @@ PROTOCOLS = {"vole": "", "spot-low": "--security semi-honest", "compact-dh": ""}
 
 WORK = target_dir() / "aarch64"
 UNPACKED = WORK / "root"
+EMULATOR = UNPACKED / "usr/bin/qemu-aarch64-static"
 DATA = ROOT / "crates" / "cli" / "data"
 
 
@@ -76,10 +77,17 @@ def wrapper(name: str, program: str, *arguments: str | Path) -> str:
     return str(path)
 
 
-def environment(own_rust: bool) -> dict[str, str]:
-    """What makes cargo build for aarch64 and run what it built."""
+def environment() -> dict[str, str] | None:
+    """What makes cargo build for aarch64 and run what it built; nothing if the tools cannot be fetched."""
+    if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
+        say("this needs Debian on x86-64; on aarch64 itself, `make test` runs the same tests")
+        return None
+    own_rust = has_target()
+    if fetch(TOOLS if own_rust else TOOLS + RUST):
+        say(f"the tools cannot be fetched; for Rust alone: rustup target add {TARGET}")
+        return None
     compiler = wrapper("cc", "aarch64-linux-gnu-gcc", f"--sysroot={UNPACKED}")
-    emulator = [UNPACKED / "usr/bin/qemu-aarch64-static", "-L", UNPACKED / "usr/aarch64-linux-gnu"]
+    emulator = [EMULATOR, "-L", UNPACKED / "usr/aarch64-linux-gnu"]
     name = TARGET.replace("-", "_")
     env = {
         "CARGO_TARGET_DIR": str(WORK / "build"),
@@ -198,15 +206,10 @@ def runs(env: dict[str, str]) -> Tally:
 
 
 def main() -> int:
-    if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
-        say("this needs Debian on x86-64; on aarch64 itself, `make test` runs the same tests")
-        return 1
-    own_rust = has_target()
     clock = Clock()
-    if fetch(TOOLS if own_rust else TOOLS + RUST):
-        say(f"the tools cannot be fetched; for Rust alone: rustup target add {TARGET}")
+    env = environment()
+    if env is None:
         return 1
-    env = environment(own_rust)
     for name, reason in SLOW.items():
         say(f"left out: {name}: {reason}")
     total, passed = suites(env)

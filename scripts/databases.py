@@ -1,4 +1,4 @@
-"""Tests queries against real databases: a PostgreSQL server of its own, and SQLite.
+"""Tests queries against real databases, from the command and from Python: a PostgreSQL server of its own, and SQLite.
 
 The server is the machine's PostgreSQL, or else Debian's packages, unpacked below the target directory. It listens on a
 socket in a temporary directory only, as a user without privileges if this is run by root, and ends with this script.
@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import python_package
 from debian import unpack
 from stages import CARGO, run, say, target_dir
 
@@ -111,7 +112,11 @@ def main() -> int:
             "e2e",
             "databases::",
         ]
-        return int(run([*command, "--", "--ignored"], env=env) != 0)
+        failed = run([*command, "--", "--ignored"], env=env) != 0
+        # Every home of a table against every other, PostgreSQL among them.
+        python = python_package.test_environment()
+        matrix = python_package.PACKAGE / "tests" / "test_matrix.py"
+        return int(python is None or python_package.run_tests(python, matrix, env) != 0 or failed)
 
 
 if __name__ == "__main__":

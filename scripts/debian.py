@@ -14,8 +14,12 @@ def unpack(
     work: Path,
     architectures: Sequence[str] = (),
     wanted: Callable[[Path], bool] = lambda archive: True,
+    bare: bool = False,
 ) -> int:
-    """Downloads packages with what they need, and unpacks those `wanted` into `work/root`, unless that has been done."""
+    """Downloads packages with what they need, and unpacks those `wanted` into `work/root`, unless that has been done.
+
+    With `bare` they are for a machine of the first of `architectures` that has no packages yet.
+    """
     done, root = work / "packages", work / "root"
     names = "\n".join(packages) + "\n"
     if done.exists() and done.read_text() == names:
@@ -34,6 +38,8 @@ def unpack(
     }
     if architectures:
         options["APT::Architectures"] = ",".join(architectures)
+    if bare:
+        options |= {"APT::Architecture": architectures[0], "Dir::State::status": "/dev/null"}
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
     install = [*apt, "install", "--yes", "--download-only", "--no-install-recommends", *packages]
     for command in ([*apt, "update"], install):

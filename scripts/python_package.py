@@ -2,19 +2,22 @@
 
     python_package.py install    into the virtual environment target/python/venv
     python_package.py test       in an environment of its own: tests, docstrings, stub, example
-    python_package.py wheels     for x86-64 and any Linux of the last ten years
+    python_package.py wheels     for any Linux of the last ten years, on x86-64 and on aarch64
 
-Tools and libraries come from PyPI, pinned. `wheels` links with zig, and runs what it built in an environment with
-nothing else. Exits 1 if anything failed.
+Tools and libraries come from PyPI, pinned. `wheels` links with zig, and runs what it built in environments with nothing
+else, that for aarch64 emulated. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
+import aarch64
+from debian import unpack
 from stages import CARGO, ROOT, run, say, target_dir
 
 PACKAGE = ROOT / "python"
@@ -22,10 +25,10 @@ WORK = target_dir() / "python"
 MATURIN = "maturin==1.16.0"
 ZIG = "ziglang==0.15.2"
 LIBRARIES = (
-    "adbc-driver-manager==1.13.0 adbc-driver-sqlite==1.13.0 duckdb==2.0.0 numpy==2.4.6 pandas==3.1.1 "
-    "polars==2.1.0 pyarrow==26.0.1"
+    "adbc-driver-manager==1.13.0 adbc-driver-postgresql==1.13.0 adbc-driver-sqlite==1.13.0 duckdb==2.0.0 "
+    "numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1"
 ).split()
-TESTS = "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0".split()
+TESTS = "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3".split()
 # The oldest Linux on which the wheels run: glibc 2.17, of 2012.
 PLATFORM = "manylinux2014"
 
@@ -49,17 +52,18 @@ def environment(name: str, packages: list[str]) -> str | None:
     return None
 
 
-def build(profile: str, *options: str) -> Path | None:
-    """Builds a wheel; nothing if that failed."""
+def build(profile: str, *options: str, rust: dict[str, str] | None = None) -> Path | None:
+    """Builds a wheel, with another compiler and elsewhere if `rust` says so; nothing if that failed."""
     python = environment("build", [MATURIN, ZIG] if "--zig" in options else [MATURIN])
     if python is None:
         return None
     out = WORK / "wheels"
     before = {wheel: wheel.stat().st_mtime_ns for wheel in out.glob("*.whl")}
     command = [python, "-m", "maturin", "build", "--manifest-path", str(PACKAGE / "Cargo.toml")]
-    command += ["--target-dir", str(target_dir()), "--out", str(out), "--profile", profile]
+    target = (rust or {}).get("CARGO_TARGET_DIR", str(target_dir()))
+    command += ["--target-dir", target, "--out", str(out), "--profile", profile]
     tools = {"PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
-    if run([*command, *options], env=tools) != 0:
+    if run([*command, *options], env={**tools, **(rust or {})}) != 0:
         return None
     wheels = [w for w in out.glob("*.whl") if before.get(w) != w.stat().st_mtime_ns]
     return wheels[0] if len(wheels) == 1 else None
@@ -79,23 +83,34 @@ def install_here() -> int:
     return 0
 
 
-def test() -> int:
-    """Runs everything that the package is tested by, on a wheel in an environment of its own."""
+def test_environment() -> str | None:
+    """The Python of an environment with the package and what its tests need; nothing if that failed."""
     command = [CARGO, "build", "--locked", "--package", "vesica-cli"]
     wheel = build("dev")
     python = environment("test", LIBRARIES + TESTS)
     if wheel is None or python is None or run(command) or install(wheel, python):
+        return None
+    return python
+
+
+def run_tests(python: str, tests: Path, env: dict[str, str]) -> int:
+    """Runs these tests, away from python/, whose folder `vesica` has no module built for it."""
+    env["VESICA_COMMAND"] = str(target_dir() / "debug" / "vesica")
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)]
+    return run(command, env=env, cwd=WORK)
+
+
+def test() -> int:
+    """Runs everything that the package is tested by, on a wheel in an environment of its own."""
+    python = test_environment()
+    if python is None:
         return 1
-    env = {
-        "VESICA_COMMAND": str(target_dir() / "debug" / "vesica"),
-        "MYPY_CACHE_DIR": str(WORK / "mypy"),
-    }
-    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PACKAGE / "tests")]
     settings = str(PACKAGE / "pyproject.toml")
     stub = [python, "-m", "mypy.stubtest", "--mypy-config-file", settings, "vesica"]
     typed = [python, "-m", "mypy", "--config-file", settings, "-p", "vesica"]
-    # Away from python/, whose folder `vesica` has no module built for it.
-    failed = [run(line, env=env, cwd=WORK) != 0 for line in (tests, stub, typed)]
+    env = {"MYPY_CACHE_DIR": str(WORK / "mypy")}
+    failed = [run_tests(python, PACKAGE / "tests", {}) != 0]
+    failed += [run(line, env=env, cwd=WORK) != 0 for line in (stub, typed)]
     return int(any(failed))
 
 
@@ -113,15 +128,47 @@ for protocol in ("auto", "compact-dh"):
 """
 
 
-def wheels() -> int:
-    """Builds a wheel to give away, and runs it where there is nothing else."""
-    wheel = build(
-        "release", "--target", "x86_64-unknown-linux-gnu", "--zig", "--compatibility", PLATFORM
-    )
+def build_to_give_away(target: str, rust: dict[str, str]) -> Path | None:
+    options = ["--target", target, "--zig", "--compatibility", PLATFORM]
+    return build("release", *options, rust=rust)
+
+
+def wheel_for_this_machine() -> int:
+    """Builds a wheel, and runs it in an environment with nothing else."""
+    wheel = build_to_give_away(f"{os.uname().machine}-unknown-linux-gnu", {})
     python = environment("smoke", [])
     if wheel is None or python is None or install(wheel, python):
         return 1
     return run([python, "-c", SMOKE], cwd=WORK)
+
+
+def wheel_for_aarch64() -> int:
+    """Builds a wheel, and runs it under emulation, in a Debian with Python and nothing else."""
+    tools = aarch64.environment()
+    if tools is None:
+        return 1
+    rust = {name: value for name, value in tools.items() if name in ("RUSTC", "CARGO_TARGET_DIR")}
+    wheel = build_to_give_away(aarch64.TARGET, rust)
+    machine, packages = WORK / "aarch64", WORK / "aarch64" / "packages-of-python"
+    if wheel is None or unpack(["python3"], machine, ["arm64"], bare=True):
+        return 1
+    shutil.rmtree(packages, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip += ["--no-deps", "--only-binary", ":all:", "--target", str(packages)]
+    pip += ["--platform", f"{PLATFORM}_aarch64", "--abi", "abi3", "--python-version", "3.9"]
+    root = machine / "root"
+    python = [str(aarch64.EMULATOR), "-L", str(root), str(root / "usr/bin/python3")]
+    env = {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(packages)}
+    return run([*pip, str(wheel)]) or run([*python, "-c", SMOKE], env=env, cwd=WORK)
+
+
+def wheels() -> int:
+    """Builds the wheels to give away."""
+    makers = [wheel_for_this_machine]
+    if os.uname().machine == "x86_64":
+        makers.append(wheel_for_aarch64)
+    failed = [make() != 0 for make in makers]
+    return int(any(failed))
 
 
 ACTIONS = {"install": install_here, "test": test, "wheels": wheels}

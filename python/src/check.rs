@@ -21,7 +21,7 @@ pub(crate) fn check(
         passes: Passes::One,
         ..SourceOptions::default()
     })?;
-    let table = Table::of(table)?;
+    let table = Table::of(table, &reading)?;
     supervise(
         py,
         &Interrupt::new(),

@@ -12,35 +12,53 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 30] = [
     "align",
     "allow-empty",
+    "database-file",
+    "database",
+    "driver",
+    "encoding",
+    "escape",
+    "input",
     "lambda",
     "max-peer-items",
     "memory",
     "min-size",
+    "normalize",
+    "null",
     "offline-store",
     "offline",
     "peer",
     "protocol",
+    "query",
+    "quote",
     "rows",
     "security",
     "timeout",
     "value-bound",
     "value-repeated",
+    "take-values",
     "value-scale",
+    "value-width",
     "value",
 ];
 
 /// The text with options as Python spells them.
-fn in_python(text: &str) -> String {
+pub(crate) fn in_python(text: &str) -> String {
     let mut text = text
         .replace("--security semi-honest", "security=\"semi-honest\"")
         .replace("--protocol ole", "protocol=\"ole\"")
+        .replace("--protocol vole", "protocol=\"vole\"")
+        .replace(
+            "--normalize COL=integer if",
+            "normalize={COL: \"integer\"} if",
+        )
         .replace("`vesica check`", "`vesica.check`");
     for option in OPTIONS {
         let name = match option {
             "lambda" => "lambda_".to_owned(),
+            "input" => "table".to_owned(),
             other => other.replace('-', "_"),
         };
         text = text.replace(&format!("--{option}"), &format!("`{name}`"));

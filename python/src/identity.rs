@@ -1,10 +1,8 @@
 //! Identities.
 
-use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
@@ -25,18 +23,12 @@ impl Identity {
         Ok(Identity(Arc::new(vesica::Identity::generate()?)))
     }
 
-    /// Reads an identity file, as `save` and the command `vesica keygen` write it. Warns if other users of the
-    /// machine can read it.
+    /// Reads an identity file, as `save` and the command `vesica keygen` write it.
     ///
-    /// Raises UsageError if it cannot be read or is malformed.
+    /// Raises UsageError if it cannot be read, is malformed, or can be read by other users of the machine.
     #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Identity> {
-        let loaded = vesica::Identity::load(&path).map_err(Failure::from)?;
-        if let Some(warning) = loaded.warning {
-            let category = py.get_type::<PyUserWarning>();
-            PyErr::warn(py, &category, &CString::new(warning)?, 1)?;
-        }
-        Ok(Identity(Arc::new(loaded.identity)))
+    fn load(path: PathBuf) -> Result<Identity, Failure> {
+        Ok(Identity(Arc::new(vesica::Identity::load(&path)?)))
     }
 
     /// Reads the PEM text of a PKCS#8 Ed25519 private key.

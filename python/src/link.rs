@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener};
+use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener, parse_address};
 
 use crate::errors::Failure;
 use crate::identity::Identity;
@@ -30,6 +30,7 @@ impl Link {
         let peer = peer
             .parse()
             .map_err(|e| Failure::usage(format!("peer: {e}")))?;
+        identity.0.check_peer(peer)?;
         Ok(Link {
             identity: Arc::clone(&identity.0),
             peer,
@@ -98,7 +99,7 @@ impl Link {
 /// A link that waits for the peer at `address`, `host:port`; port 0 picks a free one, which the link's `address`
 /// names. The port is open from now on. Which side listens does not depend on who receives.
 ///
-/// Raises NetworkError if the port is taken, UsageError if `peer` is not a fingerprint.
+/// Raises NetworkError if the port is taken, UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
 /// >>> me, other = Identity.generate(), Identity.generate()
 /// >>> link = listen("127.0.0.1:0", identity=me, peer=other.fingerprint)
@@ -108,7 +109,7 @@ impl Link {
 #[pyfunction]
 #[pyo3(signature = (address, *, identity, peer))]
 pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
-    let listener = Listener::bind(address)?;
+    let listener = Listener::bind(&parse_address(address)?)?;
     let bound = listener.local_addr().to_string();
     Link::new(
         identity,
@@ -120,7 +121,7 @@ pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<L
 /// A link that connects to the peer at `address`, `host:port`, when it is used; the run retries until its `wait` is
 /// over.
 ///
-/// Raises UsageError if `peer` is not a fingerprint.
+/// Raises UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
 /// >>> me, other = Identity.generate(), Identity.generate()
 /// >>> connect("shop.example:7340", identity=me, peer=other.fingerprint).address
@@ -128,5 +129,5 @@ pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<L
 #[pyfunction]
 #[pyo3(signature = (address, *, identity, peer))]
 pub(crate) fn connect(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
-    Link::new(identity, peer, Side::Connect(address.to_owned()))
+    Link::new(identity, peer, Side::Connect(parse_address(address)?))
 }

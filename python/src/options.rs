@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::{
-    ConnectOptions, Favour, Format, Handover, KeyColumn, KeySpec, OnRefused, Profile, Resources,
-    Revealed, Role, Rows, Security, Source, SourceOptions, Terms, ValueColumn, half_of_the_machine,
-    handover, import_batches, parse_bytes, parse_protocol, parse_size,
+    ConnectOptions, CsvOptions, Encoding, Favour, Format, Handover, KeyColumn, KeySpec, OnRefused,
+    Profile, Query, Resources, Revealed, Role, Rows, Security, Source, SourceOptions, Terms,
+    ValueColumn, database_path, half_of_the_machine, handover, import_batches, is_in, parse_bytes,
+    parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
 };
 
 use crate::errors::Failure;
@@ -20,22 +21,44 @@ use crate::stream;
 
 /// A table before it is read.
 pub(crate) enum Table {
-    Path(PathBuf),
+    Paths(Vec<PathBuf>),
     Stream(arrow_array::ffi_stream::RecordBatchStreamReader),
+    Query(Query),
 }
 
 impl Table {
-    /// A path, or an object with `__arrow_c_stream__`.
-    pub(crate) fn of(table: &Bound<'_, PyAny>) -> PyResult<Table> {
+    /// A path, several, an object with `__arrow_c_stream__`, or nothing where there is a query.
+    pub(crate) fn of(table: &Bound<'_, PyAny>, reading: &Reading) -> PyResult<Table> {
+        if let Some(query) = reading.query(table.is_none())? {
+            return Ok(Table::Query(with_package(table.py(), query)?));
+        }
         if table.hasattr("__arrow_c_stream__")? {
+            reading.check_types()?;
             return Ok(Table::Stream(stream::reader_of(table)?));
         }
-        table.extract().map(Table::Path).map_err(|_| {
+        let paths = table.extract().map(|path| vec![path]);
+        paths.or(table.extract()).map(Table::Paths).map_err(|_| {
             let found = table.get_type();
             PyTypeError::new_err(format!(
-                "a table is a path or has __arrow_c_stream__; this is a {found}"
+                "a table is a path, several, or has __arrow_c_stream__; this is a {found}"
             ))
         })
+    }
+
+    /// Refuses an output in the place of something that the run reads.
+    pub(crate) fn check_output(&self, output: &Path, reading: &Reading) -> Result<(), Failure> {
+        let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", output.display())));
+        if let Table::Paths(paths) = self
+            && paths.iter().any(|input| is_in(output, input))
+        {
+            return refuse("would be one of the files in the input's directory");
+        }
+        let database = reading.database.as_deref().and_then(database_path);
+        let mut read = database.iter().chain(&reading.database_file);
+        match read.any(|path| same_file(path, output)) {
+            true => refuse("the output is the database, or the file with its address"),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn open(
@@ -45,7 +68,8 @@ impl Table {
         options: SourceOptions,
     ) -> Result<Source, Failure> {
         Ok(match self {
-            Table::Path(path) => Source::open(&path, options)?,
+            Table::Paths(paths) => Source::open_all(&paths, &options)?,
+            Table::Query(query) => Source::query(&query, &options)?,
             Table::Stream(mut reader) => {
                 import_batches("the table", &mut reader, key, value, &options)?
             }
@@ -53,14 +77,37 @@ impl Table {
     }
 }
 
-/// Which columns make the key, and how a table without types is read.
+/// The query with the driver that is installed as a Python package, if one is.
+fn with_package(py: Python<'_>, query: Query) -> PyResult<Query> {
+    let Some(name) = query.driver() else {
+        return Ok(query);
+    };
+    let library = py
+        .import("vesica._drivers")?
+        .call_method1("library", (name,))?;
+    Ok(match library.extract()? {
+        Some(path) => query.with_library(path),
+        None => query,
+    })
+}
+
+/// Which columns make the key, and how a table is read.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Reading {
     on: Vec<String>,
     normalize: HashMap<String, String>,
+    null: Vec<String>,
+    query: Option<String>,
+    database: Option<String>,
+    database_file: Option<PathBuf>,
+    driver: Option<String>,
     format: Option<String>,
     delimiter: Option<String>,
+    header: bool,
+    quote: Option<String>,
+    escape: Option<String>,
+    encoding: Option<String>,
     memory: Option<String>,
 }
 
@@ -78,27 +125,67 @@ impl Reading {
                 profile: profile.transpose()?.unwrap_or(Profile::Exact),
             })
         });
-        Ok(KeySpec::new(
-            columns.collect::<Result<_, vesica::TableError>>()?,
-        )?)
+        let key = KeySpec::new(columns.collect::<Result<_, vesica::TableError>>()?)?;
+        Ok(key.with_nulls(self.null.clone()))
+    }
+
+    /// The query whose result is the table, if there is one; `alone` says that no other table is given.
+    fn query(&self, alone: bool) -> Result<Option<Query>, Failure> {
+        let Some(sql) = &self.query else {
+            let of_query = [
+                ("database", self.database.is_some()),
+                ("database_file", self.database_file.is_some()),
+                ("driver", self.driver.is_some()),
+            ];
+            return match of_query.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(Failure::usage(format!("{name} goes with a query"))),
+                None if alone => Err(Failure::usage("give a table or a query")),
+                None => Ok(None),
+            };
+        };
+        if !alone {
+            return Err(Failure::usage("give either a table or a query"));
+        }
+        if self.database.is_some() && self.database_file.is_some() {
+            return Err(Failure::usage("give either database or database_file"));
+        }
+        self.check_types()?;
+        let (uri, file) = (self.database.as_deref(), self.database_file.as_deref());
+        Ok(Some(query(sql, uri, file, self.driver.as_deref())?))
+    }
+
+    /// Refuses what says how to read text where a table has types.
+    fn check_types(&self) -> Result<(), Failure> {
+        let csv = self.csv()? != CsvOptions::default();
+        let text = self.format.is_some() || self.delimiter.is_some() || self.encoding.is_some();
+        match csv || text {
+            true => Err(Failure::usage(
+                "format, delimiter, header, quote, escape and encoding are for tables in files",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn csv(&self) -> Result<CsvOptions, Failure> {
+        let character = |name, text: &Option<String>| {
+            let text = text.as_deref();
+            named(name, text.map(parse_character).transpose())
+        };
+        Ok(CsvOptions {
+            header: self.header,
+            quote: character("quote", &self.quote)?,
+            escape: character("escape", &self.escape)?,
+        })
     }
 
     /// `more` has what these arguments do not determine.
     pub(crate) fn source(&self, more: SourceOptions) -> Result<SourceOptions, Failure> {
-        let delimiter = match self.delimiter.as_deref() {
-            None => None,
-            Some(text) => match text.as_bytes() {
-                [byte] => Some(*byte),
-                _ => return Err(Failure::usage("a delimiter is one ASCII character")),
-            },
-        };
+        let (format, encoding) = (self.format.as_deref(), self.encoding.as_deref());
         Ok(SourceOptions {
-            format: self
-                .format
-                .as_deref()
-                .map(str::parse::<Format>)
-                .transpose()?,
-            delimiter,
+            format: format.map(str::parse::<Format>).transpose()?,
+            delimiter: self.delimiter.as_deref().map(parse_delimiter).transpose()?,
+            csv: self.csv()?,
+            encoding: encoding.map(str::parse::<Encoding>).transpose()?,
             ..more
         })
     }
@@ -177,13 +264,18 @@ impl Options {
     /// What this side does about columns that are handed over.
     pub(crate) fn handover(&self, role: Role) -> Result<Handover, Failure> {
         let (reveal, columns) = (self.terms()?.reveal, self.value.clone());
-        Ok(handover(
-            role,
-            reveal,
-            columns,
-            self.take_values,
-            self.value_width,
-        )?)
+        let (takes, width) = (self.take_values, self.value_width);
+        if takes && self.rows()? == Rows::Rest {
+            return Err(Failure::usage("take_values is for rows that match"));
+        }
+        let handover = handover(role, reveal, columns, takes, width)?;
+        let computes = self.value_scale > 0 || self.value_bound.is_some();
+        if computes && (self.value.is_empty() || !handover.is_nothing()) {
+            return Err(Failure::usage(
+                "value_scale and value_bound are for a value to compute with",
+            ));
+        }
+        Ok(handover)
     }
 
     /// The column to compute with, if there is one.

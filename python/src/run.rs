@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Rows, Source,
-    SourceOptions, prepare_work_dir, receive_rows, receive_shares, receive_value, select_rows,
-    send_rows, send_shares, send_table, write_rows,
+    Fingerprint, Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Rows,
+    Source, SourceOptions, no_match_hint, prepare_work_dir, receive_rows, receive_shares,
+    receive_value, rfc3339, select_rows, send_rows, send_shares, send_table, write_rows,
 };
 
-use crate::errors::Failure;
+use crate::errors::{Failure, in_python};
 use crate::events::Events;
 use crate::link::Link;
 use crate::options::{Options, Reading, Table};
@@ -24,6 +25,19 @@ struct Finished {
     /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
     rows: Option<Vec<u8>>,
     table: Option<Batches>,
+}
+
+/// The report as the command writes it of a run that succeeds.
+#[derive(serde::Serialize)]
+struct Written<'a> {
+    role: Role,
+    version: &'static str,
+    started: String,
+    fingerprint: Fingerprint,
+    exit_code: u8,
+    error: Option<String>,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// What a side gets of a run.
@@ -67,18 +81,30 @@ pub(crate) fn run<'py>(
         "receiver" => Role::Receiver,
         _ => Role::Sender,
     };
+    let started = rfc3339(SystemTime::now());
     let events = Events::default();
     let job = Job::new(role, &reading, &options, link, &events)?;
     let interrupt = job.connect.interrupt.clone();
-    let table = Table::of(table)?;
+    let table = Table::of(table, &reading)?;
+    if let Some(output) = &job.output {
+        table.check_output(output, &reading)?;
+    }
     events.stage("reading");
     let (endpoint, heard) = (link.endpoint(), events.clone());
     let tell = || events.tell(listener);
     let finished = supervise(py, &interrupt, tell, move || {
         job.run(table, endpoint, heard)
     })?;
-    let json = serde_json::to_string(&finished.report)
-        .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
+    let json = serde_json::to_string(&Written {
+        role,
+        version: env!("CARGO_PKG_VERSION"),
+        started,
+        fingerprint: link.identity.fingerprint(),
+        exit_code: 0,
+        error: None,
+        report: &finished.report,
+    })
+    .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
     let rows = finished.rows.map(|rows| PyBytes::new(py, &rows));
     Ok((json, rows, finished.table))
 }
@@ -91,7 +117,7 @@ struct Job {
     source: SourceOptions,
     output: Option<PathBuf>,
     identity: Arc<vesica::Identity>,
-    peer: vesica::Fingerprint,
+    peer: Fingerprint,
     connect: vesica::ConnectOptions,
     terms: vesica::Terms,
     resources: vesica::Resources,
@@ -237,6 +263,9 @@ fn rows(
         rows_written: written,
         ..received.finish()?
     };
+    if let Some(hint) = no_match_hint(&report) {
+        events.warn(in_python(hint));
+    }
     Ok(Finished {
         report,
         rows: Some(rows),

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// How long an interrupted caller waits for the work to end by itself. The peer is told meanwhile, whatever the work
 /// is doing.
-const GRACE: Duration = Duration::from_millis(60);
+const GRACE: Duration = Duration::from_millis(40);
 
 /// A value that one thread gives to another.
 struct Slot<T> {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -36,70 +35,67 @@ def tables(folder: Path, rows: int) -> None:
         frame.sample(fraction=1, shuffle=True, seed=first).write_parquet(folder / f"{name}.parquet")
 
 
-def peak() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def memory_of(field: str) -> int:
+    """What the kernel says of this process's memory, in bytes: `VmRSS` now, `VmHWM` at most."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(rf"{field}:\s+(\d+) kB", status).group(1)) * 1024
 
 
 def receiver(folder: Path, address: str) -> None:
-    """A process of its own, whose memory is its peak: prints seconds, the frame's bytes, and the run's."""
+    """A process of its own: prints seconds, the frame's bytes, and the most that the run takes beside it."""
     me = vesica.Identity.load(folder / "ours.key")
     peer = (folder / "theirs.fingerprint").read_text()
     frame = polars.read_parquet(folder / "ours.parquet")
-    before, began = peak(), time.monotonic()
+    # The peak begins here.
+    Path("/proc/self/clear_refs").write_text("5")
+    before, began = memory_of("VmRSS"), time.monotonic()
     link = vesica.connect(address, identity=me, peer=peer)
     result = vesica.receive(frame, on="email", link=link)
-    print(time.monotonic() - began, frame.estimated_size(), peak() - before, result.size)
+    took = time.monotonic() - began
+    print(took, frame.estimated_size(), memory_of("VmHWM") - before, result.size)
+
+
+def run_of(face: str, folder: Path, address: str) -> list[str]:
+    """The line that starts a receiver."""
+    if face == "Python":
+        return [sys.executable, __file__, "--receiver", str(folder), address]
+    line = [os.environ["VESICA_COMMAND"], "receive", "--input", f"{folder}/ours.parquet"]
+    line += ["--key", "email", "--identity", f"{folder}/ours.key", "--connect", address]
+    line += ["--peer", (folder / "theirs.fingerprint").read_text()]
+    return [*line, "--output", f"{folder}/shared.parquet"]
 
 
 def main(rows: int) -> None:
-    command = os.environ["VESICA_COMMAND"]
     seconds: dict[str, list[float]] = {"command": [], "Python": []}
     memory: list[tuple[int, int]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables(folder, rows)
-        keys = {side: vesica.Identity.generate() for side in ("ours", "theirs")}
-        for side, key in keys.items():
+        for side in ("ours", "theirs"):
+            key = vesica.Identity.generate()
             key.save(folder / f"{side}.key")
             (folder / f"{side}.fingerprint").write_text(key.fingerprint)
+        send = [os.environ["VESICA_COMMAND"], "send", "--input", f"{folder}/theirs.parquet"]
+        send += ["--key", "email", "--identity", f"{folder}/theirs.key", "--listen", "127.0.0.1:0"]
+        send += ["--peer", (folder / "ours.fingerprint").read_text()]
         for _ in range(RUNS):
             for face, times in seconds.items():
-                line = [command, "send", "--input", folder / "theirs.parquet", "--key", "email"]
-                line += ["--identity", folder / "theirs.key", "--peer", keys["ours"].fingerprint]
-                line += ["--listen", "127.0.0.1:0"]
-                sender = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+                sender = subprocess.Popen(send, stderr=subprocess.PIPE, text=True)
                 assert sender.stderr is not None
                 found = (re.match(r"listening on (\S+)", text) for text in sender.stderr)
                 address = next(match.group(1) for match in found if match)
                 began = time.monotonic()
-                if face == "command":
-                    line = [
-                        command,
-                        "receive",
-                        "--input",
-                        folder / "ours.parquet",
-                        "--key",
-                        "email",
-                    ]
-                    line += [
-                        "--identity",
-                        folder / "ours.key",
-                        "--peer",
-                        keys["theirs"].fingerprint,
-                    ]
-                    line += ["--connect", address, "--output", folder / "shared.parquet"]
-                    subprocess.run(line, check=True, stderr=subprocess.DEVNULL)
-                    times.append(time.monotonic() - began)
-                else:
-                    child = [sys.executable, __file__, "--receiver", str(folder), address]
-                    out = subprocess.run(
-                        child, check=True, stdout=subprocess.PIPE, text=True
-                    ).stdout
-                    took, frame, run, size = out.split()
+                done = subprocess.run(
+                    run_of(face, folder, address), check=True, capture_output=True, text=True
+                )
+                took = time.monotonic() - began
+                if face == "Python":
+                    # Without starting the interpreter and reading the frame.
+                    inner, frame, run, size = done.stdout.split()
                     assert int(size) == rows // 2
-                    times.append(float(took))
+                    took = float(inner)
                     memory.append((int(frame), int(run)))
+                times.append(took)
                 sender.communicate()
     for face, times in seconds.items():
         print(f"{face}: {statistics.median(times):.2f} s of {[round(t, 2) for t in sorted(times)]}")

@@ -74,8 +74,9 @@ def test_python_meets_the_command(
     assert process.returncode == 0, said
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["contract"] == result.report["contract"]
-    of_command = {"role", "version", "started", "fingerprint", "exit_code", "error"}
-    assert set(report) - of_command == set(result.report)
+    assert set(report) == set(result.report)
+    for ours_of, theirs_of in (("fingerprint", "peer"), ("peer", "fingerprint")):
+        assert report[ours_of] == result.report[theirs_of]
     if python_receives:
         assert result.size == 41
         if reveal == "matches":
@@ -103,6 +104,42 @@ def test_the_command_says_what_python_says(
     _, said = process.communicate(timeout=60)
     assert process.returncode == vesica.ContractError.exit_code
     assert "here 40, there 50" in str(error.value) and "here 50, there 40" in said
+
+
+def test_a_store_of_correlations(
+    command: str,
+    child: Any,
+    identities: tuple[vesica.Identity, vesica.Identity],
+    tmp_path: Path,
+) -> None:
+    """Made by the command, taken by either face."""
+    ours, theirs = identities
+
+    def line(words: str, side: str, peer: vesica.Identity, *more: str) -> Any:
+        stored = ["--identity", str(tmp_path / f"{side}.key"), "--peer", peer.fingerprint]
+        stored += ["--offline-store", str(tmp_path / side)]
+        return child([command, *words.split(), *stored, *more])
+
+    make = "offline make --for ole --offline ot --receiver-size 50 --sender-size 50 --items 32"
+    listens = line(f"{make} --role receiver", "ours", theirs, "--listen", "127.0.0.1:0")
+    address = address_of(listens)
+    connects = line(f"{make} --role sender", "theirs", ours, "--connect", address)
+    for process in (connects, listens):
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+    (tmp_path / "t.csv").write_text("ip\n" + "".join(f"10.0.0.{i}\n" for i in range(15, 40)))
+    table = polars.DataFrame({"address": [f"10.0.0.{i}" for i in range(20)]})
+    link = vesica.listen("127.0.0.1:0", identity=ours, peer=theirs.fingerprint)
+    send = "send --key ip --normalize ip=ipv4 --protocol ole --offline ot --security semi-honest"
+    more = ["--input", str(tmp_path / "t.csv"), "--connect", link.address]
+    sender = line(send, "theirs", ours, *more)
+    terms = {"protocol": "ole", "offline": "ot", "security": "semi-honest"}
+    taken = {"on": "address", "normalize": {"address": "ipv4"}, "link": link, **terms}
+    received = vesica.receive(table, offline_store=tmp_path / "ours", **taken)
+    _, said = sender.communicate(timeout=60)
+    assert sender.returncode == 0, said
+    assert list(received.rows) == [15, 16, 17, 18, 19]
+    assert received.report["contract"]["offline"] is not None
 
 
 def test_shares_of_either_face_fit(

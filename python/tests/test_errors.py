@@ -13,6 +13,7 @@ import pytest
 
 import vesica
 
+ME, PEER = vesica.Identity.generate(), vesica.Identity.generate().fingerprint
 TABLE = polars.DataFrame({"id": ["a", "b"], "n": [1.5, 2.5]})
 NEXT = {
     vesica.UsageError: 2,
@@ -52,15 +53,37 @@ def test_classes_mirror_exit_codes() -> None:
         ({"offline": "ot"}, '`offline` goes with protocol="ole"'),
         ({"reveal": "size", "output": "x.csv", "security": "semi-honest"}, "no rows or shares"),
         ({"on": []}, "key column"),
-        ({"delimiter": "ab"}, "a delimiter is"),
+        ({"table": "t.csv", "delimiter": "ab"}, "a delimiter is"),
+        ({"table": "t.csv", "quote": "ab"}, "quote: give one ASCII character"),
+        ({"table": "t.csv", "escape": "é"}, "escape: give one ASCII character"),
+        ({"table": "t.csv", "encoding": "klingon"}, "klingon"),
+        ({"encoding": "latin1"}, "are for tables in files"),
+        ({"header": False}, "are for tables in files"),
+        ({"table": None}, "give a table or a query"),
+        ({"query": "SELECT 1"}, "give either a table or a query"),
+        ({"database": "sqlite:x.db"}, "database goes with a query"),
+        ({"driver": "sqlite"}, "driver goes with a query"),
+        ({"table": None, "query": "SELECT 1"}, "`query` needs a `database`"),
+        (
+            {"table": None, "query": "SELECT 1", "database": "x:y", "database_file": "z"},
+            "give either database or database_file",
+        ),
+        ({"table": None, "query": "SELECT 1", "database": "x://y"}, "which driver to take"),
+        (
+            {"table": None, "query": "SELECT 1", "database": "x://y", "driver": "nobody"},
+            'driver "nobody" cannot be loaded',
+        ),
+        ({"table": [], "on": "id"}, "there is no input"),
+        ({"value_scale": 2}, "are for a value to compute with"),
+        ({"take_values": True, "rows": "rest"}, "take_values is for rows that match"),
+        ({"rows": "some"}, "rows are matching, rest or all"),
     ],
 )
 def test_usage(arguments: dict[str, Any], line: str) -> None:
     """Whatever is wrong with the arguments is found before the peer is met."""
-    nobody = vesica.Identity.generate()
-    link = vesica.connect("127.0.0.1:1", identity=nobody, peer=nobody.fingerprint)
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
     with pytest.raises(vesica.UsageError) as error:
-        vesica.receive(TABLE, **({"on": "id", "link": link} | arguments))
+        vesica.receive(**({"table": TABLE, "on": "id", "link": link} | arguments))
     assert line in str(error.value) and "\n" not in str(error.value)
 
 
@@ -107,8 +130,16 @@ def test_network() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = "{}:{}".format(*taken.getsockname())
         with pytest.raises(vesica.NetworkError, match="the port is taken"):
-            me = vesica.Identity.generate()
-            vesica.listen(address, identity=me, peer=me.fingerprint)
+            vesica.listen(address, identity=ME, peer=PEER)
+
+
+@pytest.mark.parametrize("make", [vesica.listen, vesica.connect])
+def test_links_that_cannot_be(make: Any) -> None:
+    with pytest.raises(vesica.UsageError, match="`peer` is the fingerprint of this side's own"):
+        make("127.0.0.1:0", identity=ME, peer=ME.fingerprint)
+    for address in ("127.0.0.1", ":7340", "::1:80", "host:port"):
+        with pytest.raises(vesica.UsageError, match="an address is HOST:PORT"):
+            make(address, identity=ME, peer=PEER)
 
 
 def test_a_cancelled_link(background: Any) -> None:

@@ -155,6 +155,13 @@ def test_a_kept_answer_is_written_without_the_peer(tmp_path: Path, background: A
     assert not (tmp_path / "work").exists()
 
 
+def test_a_run_without_matches_says_what_to_look_at() -> None:
+    ours = {"table": polars.DataFrame({"id": ["007"]}), "on": "id"}
+    with pytest.warns(vesica.RunWarning, match=r"no key matches; .* see `normalize`") as warned:
+        received, _ = vesica.rehearse(ours, {"table": polars.DataFrame({"id": [7]}), "on": "id"})
+    assert (received.size, len(warned)) == (0, 1)
+
+
 def test_an_empty_table_may_take_part() -> None:
     empty = OURS | {"table": LEFT[:0]}
     with pytest.raises(vesica.DataError, match="no data rows"):
@@ -165,11 +172,45 @@ def test_an_empty_table_may_take_part() -> None:
 
 def test_text_that_is_read_as_asked(tmp_path: Path) -> None:
     path = tmp_path / "table.data"
-    path.write_text("id|name\n1|a\n2|b\n")
-    reading = {"table": path, "on": "id", "format": "csv", "delimiter": "|"}
-    received, _ = vesica.rehearse(reading, {"table": LEFT[:2], "on": "id"})
-    assert list(received.rows) == [0]
-    assert vesica.check(path, on="name", format="csv", delimiter="|")["items"] == 2
+    path.write_bytes("1|'Zo\\'ë'\n2|NULL\n3|'b|c'\n".encode("cp1252"))
+    reading: dict[str, Any] = {"table": path, "format": "csv", "delimiter": "|", "header": False}
+    reading |= {"quote": "'", "escape": "\\", "encoding": "windows-1252"}
+    names = polars.DataFrame({"name": ["b|c", "NULL", "Zo'ë"]})
+    with pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
+        received, _ = vesica.rehearse(
+            reading | {"on": "2", "null": "NULL"}, {"table": names, "on": "name"}
+        )
+    assert list(received.rows) == [0, 2]
+    assert vesica.check(on="2", **reading)["items"] == 3
+    assert vesica.check(on="2", null=["NULL", "b|c"], **reading)["blanks"] == 2
+    plain = reading | {"quote": None, "escape": None, "delimiter": "tab"}
+    assert vesica.check(on="1", **plain)["items"] == 3
+
+
+@pytest.mark.parametrize(
+    ("profile", "ours", "theirs"),
+    [
+        ("exact", "ß", "ß"),
+        ("exact/1", "ß", "ß"),
+        ("text", " STRASSE", "straße"),
+        ("email", "Ann@X.org ", "ann@x.ORG"),
+        ("phone:GB", "020 7946 0000", "+44 20 7946 0000"),
+        ("date", "20240229", "2024-02-29T00:00:00Z"),
+        ("integer", "+007", "7.0"),
+        ("uuid", "{00112233-4455-6677-8899-AABBCCDDEEFF}", "00112233445566778899aabbccddeeff"),
+        ("sha256-hex", "AB" * 32, "ab" * 32),
+        ("pair-email", "Ann@x.org", "ann@x.org "),
+        ("pair-phone:GB", "020 7946 0000", "+442079460000"),
+        ("ipv4", "10.0.0.1", " 10.0.0.1"),
+        ("integer:8", "007", "7"),
+    ],
+)
+def test_profiles(profile: str, ours: str, theirs: str) -> None:
+    sides = [
+        {"table": polars.DataFrame({name: [value]}), "on": name, "normalize": {name: profile}}
+        for name, value in (("k", ours), ("key", theirs))
+    ]
+    assert vesica.rehearse(*sides)[0].size == 1
 
 
 def test_check() -> None:
@@ -203,8 +244,9 @@ def test_identities(tmp_path: Path) -> None:
     with pytest.raises(vesica.UsageError, match="never overwritten"):
         me.save(path)
     path.chmod(0o644)
-    with pytest.warns(UserWarning, match="can be read by other users"):
+    with pytest.raises(vesica.UsageError, match=r"me\.key: other users can read it") as error:
         vesica.Identity.load(path)
+    assert error.value.hint == f"run: chmod 600 {path}"
     with pytest.raises(vesica.UsageError, match="not a PEM file"):
         vesica.Identity.from_pem("nonsense")
 
@@ -216,11 +258,14 @@ def test_the_arguments_are_the_commands(command: str) -> None:
     import subprocess
 
     elsewhere = {"input", "key", "listen", "connect", "identity", "peer", "report", "help"}
+    elsewhere |= {"config", "log_format"}
+    renamed = {"lambda": "lambda_", "no_header": "header"}
     for name, function in (("receive", vesica.receive), ("send", vesica.send)):
         shown = subprocess.run(
             [command, name, "--help"], check=True, stdout=subprocess.PIPE, text=True
         )
         options = set(re.findall(r"^\s+(?:-\w, )?--([a-z-]+)", shown.stdout, re.MULTILINE))
-        options = {option.replace("-", "_").replace("lambda", "lambda_") for option in options}
+        options = {option.replace("-", "_") for option in options}
+        options = {renamed.get(option, option) for option in options}
         parameters = set(inspect.signature(function).parameters)
         assert parameters - {"table", "on", "link"} == options - elsewhere, name

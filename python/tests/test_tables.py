@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import adbc_driver_sqlite
 import adbc_driver_sqlite.dbapi
 import duckdb
 import pandas
@@ -174,10 +177,101 @@ def test_output(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_several_files_are_one_table(tmp_path: Path) -> None:
+    """A list, a directory or a pattern; the order is that of the paths, and rows are counted over all files."""
+    table = polars.DataFrame({"id": range(100), "name": [f"n{i}" for i in range(100)]})
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for i in range(4):
+        table[25 * i : 25 * (i + 1)].write_parquet(parts / f"part-{i}.parquet")
+    (parts / "_SUCCESS").touch()
+    peer = {"table": table[20:30], "on": "id"}
+    for given in (
+        [parts / f"part-{i}.parquet" for i in (3, 1, 0, 2)],
+        tuple(str(parts / f"part-{i}.parquet") for i in range(4)),
+        [parts],
+        str(parts),
+        parts / "part-?.parquet",
+    ):
+        output = tmp_path / "o.parquet"
+        received, _ = vesica.rehearse({"table": given, "on": "id"}, peer)
+        assert list(received.rows) == list(range(20, 30))
+        assert received.table.to_polars().equals(table[20:30])
+        vesica.rehearse({"table": given, "on": "id", "output": output}, peer)
+        assert polars.read_parquet(output).equals(table[20:30])
+        checked = vesica.check(given, on="id")
+        assert (checked["rows"], checked["files"]) == (100, 4)
+    before = sorted(parts.iterdir())
+    for given, output in (
+        ([parts / "part-0.parquet", parts / "part-0.parquet"], tmp_path / "x.parquet"),
+        (parts, parts / "x.parquet"),
+        ([parts / "part-0.parquet"], parts / "part-0.parquet"),
+    ):
+        with pytest.raises(vesica.UsageError):
+            vesica.rehearse({"table": given, "on": "id", "output": output}, peer)
+    for given in (parts / "none-*.parquet", [parts, tmp_path / "none.parquet"]):
+        with pytest.raises(vesica.DataError):
+            vesica.check(given, on="id")
+    assert sorted(parts.iterdir()) == before
+
+
+def test_a_query_is_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table customers (contact text, orders integer)")
+        rows = [("ann@x.org", 3), ("bob@x.org", 4), (None, 5)]
+        database.executemany("insert into customers values (?, ?)", rows)
+    before = path.read_bytes()
+    asked = {"query": "select * from customers order by orders", "on": "contact"}
+    address = tmp_path / "address"
+    address.write_text(f"sqlite:{path}\n")
+    address.chmod(0o600)
+    peer = {"table": polars.DataFrame({"mail": ["bob@x.org", "eve@x.org"]}), "on": "mail"}
+    output = tmp_path / "shared.parquet"
+    for more in (
+        {"database": f"sqlite:{path}"},
+        {"database_file": address},
+        {"database": f"file:{path}", "driver": "sqlite"},
+        {"database": str(path), "driver": adbc_driver_sqlite._driver_path()},
+    ):
+        with pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
+            received, _ = vesica.rehearse(asked | more, peer)
+        assert (list(received.rows), received.table.to_polars().rows()) == ([1], [("bob@x.org", 4)])
+        checked = vesica.check(**asked, **more)
+        assert (checked["items"], checked["blanks"]) == (2, 1)
+    with pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
+        vesica.rehearse(asked | more | {"output": output}, peer)
+    assert polars.read_parquet(output).rows() == [("bob@x.org", 4)]
+    database = {"database": f"sqlite:{path}"}
+    for wrong, error in (
+        ({"query": "select nothing from customers"} | database, vesica.DataError),
+        ({"database": f"sqlite:{tmp_path / 'none.db'}"}, vesica.DataError),
+        ({"on": "mail"} | database, vesica.DataError),
+        ({"output": path} | database, vesica.UsageError),
+        ({"database_file": address, "output": address}, vesica.UsageError),
+        ({"format": "csv"} | database, vesica.UsageError),
+    ):
+        with pytest.raises(error) as raised:
+            vesica.rehearse(asked | wrong, peer)
+        assert "\n" not in str(raised.value)
+    address.chmod(0o644)
+    with pytest.raises(vesica.UsageError, match="other users can read it"):
+        vesica.check(**asked, database_file=address)
+    assert path.read_bytes() == before
+
+
+def test_no_message_has_a_password() -> None:
+    uri = "postgresql://ann:s3cret@127.0.0.1:1/shop"
+    for more in ({"driver": "nobody"}, {"driver": adbc_driver_sqlite._driver_path()}):
+        with pytest.raises(vesica.Error) as error:
+            vesica.check(query="select 1 as id", on="id", database=uri, **more)
+        assert "s3cret" not in f"{error.value} {error.value.hint} {error.value!r}"
+
+
 def test_a_table_is_a_path_or_exports_arrow() -> None:
     left, _ = vesica.pair()
-    for table in ([{"id": 1}], 7, None, object()):
-        with pytest.raises(TypeError, match="a table is a path or has __arrow_c_stream__"):
+    for table in ([{"id": 1}], 7, object()):
+        with pytest.raises(TypeError, match="a table is a path, several, or has __arrow_c_str"):
             vesica.receive(table, on="id", link=left)
     spent = polars.DataFrame({"id": [1]}).to_arrow().to_reader()
     spent.read_all()

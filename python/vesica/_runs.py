@@ -18,9 +18,9 @@ from ._table import Table
 from ._vesica import Identity, Link
 
 Rows = Any
-"""A table: a path, or an object with `__arrow_c_stream__`."""
+"""A table: a path, several, or an object with `__arrow_c_stream__`."""
 
-Columns = Union[str, Sequence[str]]
+Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -78,15 +78,15 @@ class Result:
 
 
 def receive(
-    table: Rows,
+    table: Rows = None,
     *,
-    on: Columns,
+    on: Texts,
     link: Link,
     output: Path | None = None,
     reveal: str = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     take_values: bool = False,
-    value: Columns | None = None,
+    value: Texts | None = None,
     value_width: int | None = None,
     value_scale: int = 0,
     value_bound: int | None = None,
@@ -108,20 +108,30 @@ def receive(
     timeout: float = 120,
     work_dir: Path | None = None,
     allow_empty: bool = False,
+    null: Texts = (),
+    query: str | None = None,
+    database: str | None = None,
+    database_file: Path | None = None,
+    driver: str | None = None,
     format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
     delimiter: str | None = None,
+    header: bool = True,
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str | None = None,
     progress: ProgressOption = "auto",
 ) -> Result:
     """Learns which rows of `table` have a key that the sender's table also has, or what else `reveal` says.
 
     The arguments are the command's options, with its defaults; `vesica receive --help` explains each.
 
-    table      a path, or anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a
-               relation of DuckDB, a result of ADBC
+    table      a path, or several; a directory or a pattern stands for its files, and several files are one table. Or
+               anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a relation of
+               DuckDB, a result of ADBC
     on         the key column, or several; both sides name corresponding columns in the same order
     link       how to reach the sender, and who it is: `listen` or `connect`
-    output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A path is written in
-               the format of `table`, a frame in that of the name: .parquet, .arrow or .arrows
+    output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A table of files is
+               written in their format, a frame or a query in that of the name: .parquet, .arrow or .arrows
     reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
     take_values  take the columns that the sender hands over, each under its name with `peer_` before it
@@ -130,7 +140,12 @@ def receive(
                `match_number` that both sides share
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     memory     bytes, or a text such as "4G"; half of this machine's if not given
-    format, delimiter   of a `table` that is a path; detected if not given
+    null       texts that stand for null in the key, as "NULL"
+    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…", or of the one
+               whose address is in `database_file`, through an ADBC driver: the Python package adbc-driver-postgresql
+               or adbc-driver-sqlite, or the name or path in `driver`
+    format, delimiter, header, quote, escape, encoding   how a table in files is read. The first two are detected if
+               not given; without a header columns are "1", "2", …; `quote=None` if fields are never quoted
     progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt within some 100 ms, and the peer is told.
@@ -161,14 +176,14 @@ def receive(
 
 
 def send(
-    table: Rows,
+    table: Rows = None,
     *,
-    on: Columns,
+    on: Texts,
     link: Link,
     output: Path | None = None,
     reveal: str = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
-    value: Columns | None = None,
+    value: Texts | None = None,
     value_width: int | None = None,
     value_scale: int = 0,
     value_bound: int | None = None,
@@ -190,8 +205,17 @@ def send(
     timeout: float = 120,
     work_dir: Path | None = None,
     allow_empty: bool = False,
+    null: Texts = (),
+    query: str | None = None,
+    database: str | None = None,
+    database_file: Path | None = None,
+    driver: str | None = None,
     format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
     delimiter: str | None = None,
+    header: bool = True,
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str | None = None,
     progress: ProgressOption = "auto",
 ) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
@@ -219,8 +243,7 @@ def _run(role: str, **arguments: Any) -> Result:
     reading = _reading(arguments)
     for name in ("min_size", "max_peer_items"):
         arguments[name] = _text(arguments[name])
-    value = arguments.pop("value")
-    arguments["value"] = [value] if isinstance(value, str) else list(value or [])
+    arguments["value"] = _texts(arguments["value"])
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
@@ -233,14 +256,19 @@ def _run(role: str, **arguments: Any) -> Result:
 
 def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes the arguments that say how a table is read."""
-    on, normalize = arguments.pop("on"), arguments.pop("normalize")
-    return {
-        "on": [on] if isinstance(on, str) else list(on),
-        "normalize": dict(normalize or {}),
-        "format": arguments.pop("format"),
-        "delimiter": arguments.pop("delimiter"),
+    names = "query database database_file driver format delimiter header quote escape encoding"
+    reading = {name: arguments.pop(name) for name in names.split()}
+    return reading | {
+        "on": _texts(arguments.pop("on")),
+        "normalize": dict(arguments.pop("normalize") or {}),
+        "null": _texts(arguments.pop("null")),
         "memory": _text(arguments.pop("memory")),
     }
+
+
+def _texts(given: Texts | None) -> list[str]:
+    """One text, or several."""
+    return [given] if isinstance(given, str) else list(given or [])
 
 
 def _text(number: int | str | None) -> str | None:
@@ -262,13 +290,22 @@ class Check(dict[str, Any]):
 
 
 def check(
-    table: Rows,
+    table: Rows = None,
     *,
-    on: Columns,
+    on: Texts,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
+    null: Texts = (),
+    query: str | None = None,
+    database: str | None = None,
+    database_file: Path | None = None,
+    driver: str | None = None,
     format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
     delimiter: str | None = None,
+    header: bool = True,
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str | None = None,
 ) -> Check:
     """Reports what a run would see of `table`: counts, blanks, repeated keys, and what normalisation changes.
 

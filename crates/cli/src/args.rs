@@ -2,7 +2,6 @@
 
 mod values;
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,8 +17,9 @@ use clap_complete::Shell;
 use vesica::{
     CsvOptions, Encoding, Endpoint, Favour, Fingerprint, Format, Handover, KeySpec,
     MAX_LABEL_BYTES, Query, Resources, Reveal, Revealed, Role, Rows, Security, Source,
-    SourceOptions, Terms, ValueColumn, find_protocol, half_of_the_machine, handover,
-    has_credentials, parse_bytes, parse_protocol, parse_size,
+    SourceOptions, Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, handover,
+    has_credentials, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
+    parse_size, query,
 };
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
@@ -28,12 +28,11 @@ use vesica_session::MAX_SCALE;
 
 use crate::config;
 use crate::failure::Failure;
-use crate::identity::read_secret;
 use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
-use values::{Quote, address, character, delimiter, network, plainly_revealed, quote};
+use values::{Quote, network, plainly_revealed, quote};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -161,7 +160,7 @@ pub(crate) struct Table {
     #[arg(long, value_name = "csv|parquet|jsonl|arrow")]
     format: Option<String>,
     /// Delimiter of CSV, one character or `tab`; detected if not given
-    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// The first row of CSV is a row like the others, and the columns are called 1, 2, and so on
     #[arg(long)]
@@ -170,7 +169,7 @@ pub(crate) struct Table {
     #[arg(long, value_name = "CHAR", default_value = "\"", value_parser = quote)]
     quote: Quote,
     /// What stands before a quote within quotes, besides another quote
-    #[arg(long, value_name = "CHAR", value_parser = character)]
+    #[arg(long, value_name = "CHAR", value_parser = parse_character)]
     escape: Option<u8>,
     /// Encoding of CSV and JSON Lines, such as windows-1252, shift_jis or utf-16; UTF-8 if not given. The result is
     /// UTF-8 in any case
@@ -214,14 +213,7 @@ impl Table {
 
     /// The files that a query is about, and what they are.
     pub(crate) fn database_files(&self) -> Vec<(&'static str, PathBuf)> {
-        let uri = self.database.as_deref().map(str::trim);
-        let path = uri.and_then(|uri| {
-            let path = uri
-                .strip_prefix("sqlite:")
-                .or_else(|| uri.strip_prefix("file:"))?;
-            let path = path.strip_prefix("//").unwrap_or(path);
-            Some(path.split_once('?').map_or(path, |(path, _)| path).into())
-        });
+        let path = self.database.as_deref().and_then(database_path);
         let database = path.map(|path| ("the database", path));
         let address = self.database_file.clone();
         let address = address.map(|path| ("the database's address", path));
@@ -232,15 +224,8 @@ impl Table {
         let Some(sql) = &self.query else {
             return Ok(None);
         };
-        let uri = match (&self.database_file, &self.database) {
-            (Some(path), _) => Cow::Owned(read_secret(path)?),
-            (None, Some(uri)) => Cow::Borrowed(uri.as_str()),
-            (None, None) => {
-                return Err(Failure::usage("--query needs a --database")
-                    .hint("a URI with a password goes into --database-file or VESICA_DATABASE"));
-            }
-        };
-        Ok(Some(Query::new(sql, &uri, self.driver.as_deref())?))
+        let (uri, file) = (self.database.as_deref(), self.database_file.as_deref());
+        Ok(Some(query(sql, uri, file, self.driver.as_deref())?))
     }
 }
 
@@ -249,10 +234,10 @@ impl Table {
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 pub(crate) struct Meeting {
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
     /// Connect to the peer at HOST:PORT, retrying until the wait is over
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]

@@ -4,16 +4,14 @@ use std::path::Path;
 
 use serde_json::json;
 use vesica::{
-    ConnectOptions, Handover, OnRefused, Party, Passes, Report, Reveal, Role, Rows, SourceOptions,
-    prepare_work_dir, receive_shares, receive_table, receive_value, send_shares, send_table,
-    send_table_to,
+    ConnectOptions, Handover, Identity, OnRefused, Party, Passes, Report, Reveal, Role, Rows,
+    SourceOptions, no_match_hint, prepare_work_dir, receive_shares, receive_table, receive_value,
+    same_file, send_shares, send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
 use crate::failure::Failure;
-use crate::identity::load;
 use crate::log::{self, Level};
-use crate::paths::same_file;
 use crate::progress::Progress;
 use crate::report::{Record, not_among_inputs, print};
 use crate::signals::{self, Signals};
@@ -133,14 +131,9 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
     }
     let key = table.key()?;
     let signals = Signals::install()?;
-    let identity = load(&link.identity)?;
+    let identity = Identity::load(&link.identity)?;
     record.fingerprint = Some(identity.fingerprint());
-    if identity.fingerprint() == link.peer {
-        return Err(
-            Failure::usage("--peer is the fingerprint of this side's own identity")
-                .hint("`vesica fingerprint --identity FILE` prints it on the other side"),
-        );
-    }
+    identity.check_peer(link.peer)?;
     let endpoint = link.endpoint()?;
     let (terms, value) = (link.terms()?, link.value(&handover)?);
     terms.check(value.as_ref())?;
@@ -218,14 +211,10 @@ fn tell(report: &Report) {
         summary(report).trim_end(),
         &json!({"report": fields}),
     );
-    if report.matches == Some(0) && report.items > 0 && report.peer_items > 0 {
-        log::say(Level::Hint, NO_MATCHES);
+    if let Some(hint) = no_match_hint(report) {
+        log::say(Level::Hint, hint);
     }
 }
-
-/// Both sides have keys, and none is the same: mostly they are written differently.
-const NO_MATCHES: &str = "no key matches; compare what `vesica check` says on both sides (types, white space, \
-                          leading zeros), and see --normalize";
 
 /// The value that this side has learnt, or that there is none because too few keys match.
 fn value_line(report: &Report) -> Option<String> {

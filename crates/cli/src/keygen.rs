@@ -6,7 +6,6 @@ use vesica::Identity;
 
 use crate::args::{FingerprintOf, Keygen};
 use crate::failure::{Failure, RESOURCE};
-use crate::identity::load;
 use crate::log::{self, Level};
 
 pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
@@ -14,10 +13,7 @@ pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     if let Err(error) = identity.save(&options.out) {
         let failure = Failure::from(error);
         return Err(match Identity::load(&options.out) {
-            Ok(there) => failure.hint(format!(
-                "the identity in it is {}",
-                there.identity.fingerprint()
-            )),
+            Ok(there) => failure.hint(format!("the identity in it is {}", there.fingerprint())),
             Err(_) => failure,
         });
     }
@@ -32,7 +28,7 @@ pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
 }
 
 pub(crate) fn fingerprint(options: &FingerprintOf) -> Result<(), Failure> {
-    print(&load(&options.identity)?)
+    print(&Identity::load(&options.identity)?)
 }
 
 fn print(identity: &Identity) -> Result<(), Failure> {

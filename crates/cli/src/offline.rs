@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
-    ConnectOptions, Endpoint, Expected, Fingerprint, Measurement, Name, Observer, OfflineStore,
-    OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf, Wanted, attester, deal,
-    fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
+    ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Measurement, Name, Observer,
+    OfflineStore, OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf, Wanted, attester,
+    deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes, parse_size,
+    rfc3339,
 };
 use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
 use crate::failure::{DATA, Failure, RESOURCE};
-use crate::identity::load;
 use crate::log::{self, Level};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
@@ -316,7 +316,7 @@ impl Make {
             Side::Sender => Role::Sender,
         };
         let signals = Signals::install()?;
-        let identity = load(&self.identity)?;
+        let identity = Identity::load(&self.identity)?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
         let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
         let options = self.patience.options(&progress, &signals);
@@ -501,7 +501,7 @@ impl Named {
 
 /// A store that exists.
 fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
-    let identity = load(identity)?;
+    let identity = Identity::load(identity)?;
     if !directory.is_dir() {
         let line = format!("{}: there is no such directory", directory.display());
         return Err(Failure::new(DATA, line));
@@ -514,7 +514,7 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
         return Err(Failure::usage("--receiver and --sender are the same party"));
     }
     let signals = Signals::install()?;
-    let identity = load(&options.identity)?;
+    let identity = Identity::load(&options.identity)?;
     let attester = match options.attestation {
         Some(attestation) => {
             attestation.warn();

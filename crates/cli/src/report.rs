@@ -5,12 +5,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{Fingerprint, Report, Role, WholeFile, rfc3339};
+use vesica::{Fingerprint, Report, Role, WholeFile, is_in, rfc3339, same_file};
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Table};
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
-use crate::paths::{is_in, same_file};
 
 /// A run on its way to a report.
 pub(crate) struct Record<'a> {

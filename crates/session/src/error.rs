@@ -42,7 +42,21 @@ pub enum Error {
     /// The caller asked for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// An identity file that cannot be read, written or understood.
+    /// A file with a secret that cannot be read.
+    #[error("{}: {problem}", path.display())]
+    SecretFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; never its content.
+        problem: String,
+    },
+    /// A file with a secret that other users of the machine can read.
+    #[error("{}: other users can read it", path.display())]
+    ExposedSecret {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An identity file that cannot be written or understood.
     #[error("identity {}: {problem}", path.display())]
     IdentityFile {
         /// The file.
@@ -50,6 +64,9 @@ pub enum Error {
         /// What is wrong with it; never its content.
         problem: String,
     },
+    /// A peer with this side's own key.
+    #[error("--peer is the fingerprint of this side's own identity")]
+    OwnFingerprint,
     /// The connection could not be made.
     #[error("{0}")]
     Connect(String),
@@ -86,7 +103,11 @@ impl Error {
     /// that blames *its* peer for misbehaving blames us, which counts as misbehaviour as well.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Usage(_) | Error::IdentityFile { .. } => ErrorClass::Usage,
+            Error::Usage(_)
+            | Error::SecretFile { .. }
+            | Error::ExposedSecret { .. }
+            | Error::OwnFingerprint
+            | Error::IdentityFile { .. } => ErrorClass::Usage,
             Error::Connect(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } | Error::Untrusted(_) => {
                 ErrorClass::Peer
@@ -104,6 +125,9 @@ impl Error {
             Error::WrongPeer { .. } => Some(
                 "check the fingerprint with the peer over another channel (a phone call); do not just paste the one shown",
             ),
+            Error::OwnFingerprint => {
+                Some("`vesica fingerprint --identity FILE` prints it on the other side")
+            }
             Error::RefusedByPeer { .. } => Some(
                 "give the peer the fingerprint of this identity, and have it pass that as --peer",
             ),

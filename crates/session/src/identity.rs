@@ -1,8 +1,8 @@
 //! Identities: an Ed25519 key in a file.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,15 +13,13 @@ use zeroize::Zeroizing;
 
 use vesica_wire::Limit;
 
-use crate::{Error, Fingerprint, random};
+use crate::{Error, Fingerprint, random, read_secret};
 
 /// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
 const PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 const PEM_LABEL: &str = "PRIVATE KEY";
-/// Longest identity file that is read, in bytes; a real one has about 120.
-const MAX_FILE: u64 = 4096;
 
 /// A party's long-term key pair. Its secret is never shown, and the copy in here is wiped when dropped; the
 /// TLS library holds its own copy to sign with, which it does not wipe.
@@ -29,15 +27,6 @@ pub struct Identity {
     pem: Zeroizing<String>,
     key: Arc<dyn SigningKey>,
     public_key: SubjectPublicKeyInfoDer<'static>,
-}
-
-/// An identity read from a file.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The identity.
-    pub identity: Identity,
-    /// A line for the user when other users of the machine can read the file.
-    pub warning: Option<String>,
 }
 
 fn resource(limit: Limit, problem: String) -> Error {
@@ -72,29 +61,13 @@ impl Identity {
 
     /// Reads an identity file.
     ///
-    /// Fails with [`Error::IdentityFile`] when it cannot be read or is malformed. Loose
-    /// permissions are a warning.
-    pub fn load(path: &Path) -> Result<Loaded, Error> {
-        let fail = |problem: String| Error::IdentityFile {
+    /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the file, and with
+    /// [`Error::IdentityFile`] when it is malformed.
+    pub fn load(path: &Path) -> Result<Identity, Error> {
+        Self::parse_pem(&read_secret(path)?).map_err(|problem| Error::IdentityFile {
             path: path.to_owned(),
-            problem,
-        };
-        let file = File::open(path).map_err(|e| fail(e.to_string()))?;
-        let warning = loose_permissions(&file).map(|mode| {
-            format!(
-                "identity {} can be read by other users (mode {mode:03o}); run: chmod 600 on it",
-                path.display()
-            )
-        });
-        let mut pem = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
-        file.take(MAX_FILE + 1)
-            .read_to_end(&mut pem)
-            .map_err(|e| fail(e.to_string()))?;
-        if pem.len() as u64 > MAX_FILE {
-            return Err(fail("not an identity: the file is too long".into()));
-        }
-        let identity = Self::parse_pem(&pem).map_err(|problem| fail(problem.into()))?;
-        Ok(Loaded { identity, warning })
+            problem: problem.into(),
+        })
     }
 
     /// Writes the identity to a new file that only its owner may read (mode 0600).
@@ -140,6 +113,16 @@ impl Identity {
     /// The fingerprint by which peers pin this identity.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of_public_key(self.public_key.as_ref())
+    }
+
+    /// Checks that a peer's fingerprint is not that of this identity.
+    ///
+    /// Fails with [`Error::OwnFingerprint`].
+    pub fn check_peer(&self, peer: Fingerprint) -> Result<(), Error> {
+        match peer == self.fingerprint() {
+            true => Err(Error::OwnFingerprint),
+            false => Ok(()),
+        }
     }
 
     /// A 32-byte key that only holders of this identity can derive, for data that this side keeps for itself.
@@ -188,18 +171,4 @@ impl fmt::Debug for Identity {
             .field("fingerprint", &self.fingerprint())
             .finish_non_exhaustive()
     }
-}
-
-/// The permission bits of a file that others than its owner can read.
-#[cfg(unix)]
-fn loose_permissions(file: &File) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = file.metadata().ok()?.permissions().mode() & 0o777;
-    (mode & 0o077 != 0).then_some(mode)
-}
-
-/// The permission bits of a file that others than its owner can read; unknown on this system.
-#[cfg(not(unix))]
-fn loose_permissions(_: &File) -> Option<u32> {
-    None
 }

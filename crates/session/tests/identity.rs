@@ -12,9 +12,8 @@ fn an_identity_survives_its_file() {
     let identity = Identity::generate().unwrap();
     identity.save(&path).unwrap();
     let loaded = Identity::load(&path).unwrap();
-    assert_eq!(loaded.identity.fingerprint(), identity.fingerprint());
-    assert_eq!(loaded.warning, None);
-    assert_eq!(*loaded.identity.to_pem(), *identity.to_pem());
+    assert_eq!(loaded.fingerprint(), identity.fingerprint());
+    assert_eq!(*loaded.to_pem(), *identity.to_pem());
     assert_ne!(
         Identity::generate().unwrap().fingerprint(),
         identity.fingerprint()
@@ -42,15 +41,19 @@ fn only_the_owner_may_read_an_identity() {
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let warning = Identity::load(&path).unwrap().warning.unwrap();
-    assert!(warning.contains("mode 644"), "{warning}");
+    let error = Identity::load(&path).unwrap_err();
+    assert!(matches!(error, Error::ExposedSecret { .. }), "{error}");
 }
 
 #[test]
 fn what_is_no_identity_is_refused_without_showing_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("me.pem");
-    let good = Identity::generate().unwrap().to_pem().to_string();
+    let identity = Identity::generate().unwrap();
+    // The file is its owner's alone from now on.
+    identity.save(&path).unwrap();
+    let write = |text: &str| fs::write(&path, text).unwrap();
+    let good = identity.to_pem().to_string();
     let bad = [
         String::new(),
         "secret".into(),
@@ -62,13 +65,17 @@ fn what_is_no_identity_is_refused_without_showing_it() {
         "x".repeat(10_000),
     ];
     for text in bad {
-        fs::write(&path, &text).unwrap();
+        write(&text);
         let error = Identity::load(&path).unwrap_err();
         assert!(matches!(error, Error::IdentityFile { .. }));
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(Identity::from_pem(text.as_bytes()).is_err());
     }
-    assert!(Identity::load(&dir.path().join("none")).is_err());
+    write(&"x".repeat(100_000));
+    for path in [path.clone(), dir.path().join("none")] {
+        let error = Identity::load(&path).unwrap_err();
+        assert!(matches!(error, Error::SecretFile { .. }), "{error}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
 use adbc_core::options::{AdbcVersion, OptionDatabase, OptionStatement, OptionValue};
@@ -78,6 +78,20 @@ impl Query {
             uri: Zeroizing::new(uri),
             drivers,
         })
+    }
+
+    /// The name of the driver, which ADBC's driver manager looks for; `None` if it is a path.
+    pub fn driver(&self) -> Option<&str> {
+        match &self.drivers[..] {
+            [_path] => None,
+            names => names.first().map(String::as_str),
+        }
+    }
+
+    /// The same query, with the driver's library at `path`.
+    pub fn with_library(mut self, path: String) -> Query {
+        self.drivers = vec![path];
+        self
     }
 
     /// Asks the database, and copies what it answers to an encrypted file without a name.
@@ -280,6 +294,14 @@ fn unescaped(text: &str) -> Option<String> {
         rest = &rest[2..];
     }
     String::from_utf8(bytes).ok()
+}
+
+/// The file of the database at `uri`, if it is one of SQLite's.
+pub fn database_path(uri: &str) -> Option<PathBuf> {
+    let uri = uri.trim();
+    let path = uri.strip_prefix("sqlite:").or(uri.strip_prefix("file:"))?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    Some(path.split_once('?').map_or(path, |(path, _)| path).into())
 }
 
 /// SQLite's own form of an address, which leaves the file as it is: the driver would create one that does not exist.

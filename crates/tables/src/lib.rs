@@ -81,6 +81,7 @@ mod options;
 mod order;
 mod output;
 mod part;
+mod paths;
 mod profile;
 mod records;
 mod render;
@@ -105,7 +106,7 @@ pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use compression::Compression;
 #[cfg(feature = "adbc")]
-pub use database::{Query, has_credentials};
+pub use database::{Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
@@ -120,6 +121,7 @@ pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};
 pub use order::CommonOrder;
 pub use output::Output;
+pub use paths::{is_in, same_file};
 #[cfg(feature = "phone")]
 pub use profile::Region;
 pub use profile::{Normalized, Profile};

@@ -94,6 +94,9 @@ impl Error {
             Error::Session(SessionError::Run(WireError::ContractDiffers { field: "role", .. })) => {
                 Some("one side receives and the other one sends".to_owned())
             }
+            Error::Session(SessionError::ExposedSecret { path }) => {
+                Some(format!("run: chmod 600 {}", path.display()))
+            }
             Error::Session(error) => error.hint().map(str::to_owned),
         }
     }

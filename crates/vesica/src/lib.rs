@@ -10,7 +10,7 @@
 //! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Source, SourceOptions, receive_table};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let me = Identity::load("charity.key".as_ref())?.identity;
+//!     let me = Identity::load("charity.key".as_ref())?;
 //!     println!("the other side needs this: {}", me.fingerprint());
 //!     let peer = std::env::args().nth(1).ok_or("give the peer's fingerprint")?.parse()?;
 //!
@@ -49,21 +49,24 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use options::{
-    Revealed, find_protocol, half_of_the_machine, handover, parse_bytes, parse_protocol, parse_size,
+    Revealed, find_protocol, half_of_the_machine, handover, parse_address, parse_bytes,
+    parse_character, parse_delimiter, parse_protocol, parse_quote, parse_size,
 };
 pub use party::{
-    Party, Received, Resources, Terms, receive_rows, receive_shares, receive_table, receive_value,
-    send_rows, send_shares, send_table, send_table_to,
+    Party, Received, Resources, Terms, no_match_hint, receive_rows, receive_shares, receive_table,
+    receive_value, send_rows, send_shares, send_table, send_table_to,
 };
 pub use work_dir::prepare_work_dir;
 
+#[cfg(feature = "adbc")]
+pub use options::query;
 pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Expected, Favour, Fingerprint, FingerprintError, Handover, Identity,
-    Interrupt, LabelTerms, Link, Listener, Loaded, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
+    Interrupt, LabelTerms, Link, Listener, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
     OfflineStore, OfflineTerms, OnRefused, Platform, Progress, ProtocolRequest, Readiness, Refused,
     Registry, Report, Reveal, Role, Security, Simulated, StartOver, StoredHalf, Wanted, attester,
-    deal, fetch_half, make_half, rfc3339,
+    deal, fetch_half, make_half, read_secret, rfc3339,
 };
 #[cfg(feature = "tee")]
 pub use vesica_session::{SevSnp, TcbLevel, Tdx};
@@ -72,8 +75,8 @@ pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
     KeyColumn, KeySpec, Matched, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef,
-    Source, SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches,
-    panic_is_caught, select_rows, write_rows,
+    Source, SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, is_in,
+    panic_is_caught, same_file, select_rows, write_rows,
 };
 #[cfg(feature = "adbc")]
-pub use vesica_tables::{Query, has_credentials};
+pub use vesica_tables::{Query, database_path, has_credentials};

@@ -1,5 +1,7 @@
 //! The options of a run as people write them, for every face of this crate: the command's words and defaults.
 
+#[cfg(feature = "adbc")]
+use std::path::Path;
 use std::str::FromStr;
 
 use vesica_psi::Spec;
@@ -8,6 +10,8 @@ use vesica_session::{
 };
 
 use crate::Error;
+#[cfg(feature = "adbc")]
+use crate::{Query, read_secret};
 
 /// Maximum number of distinct keys of a party.
 const MAX_SIZE: u64 = 1 << 28;
@@ -91,6 +95,80 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
     value
         .filter(|n| *n <= MAX_SIZE)
         .ok_or_else(|| usage("a size is a number up to 2^28, as 65536 or 2^16"))
+}
+
+/// A query of the database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in
+/// [`Query::new`].
+///
+/// # Errors
+/// Usage: neither, a file that cannot be read or that others can read, and as [`Query::new`].
+#[cfg(feature = "adbc")]
+pub fn query(
+    sql: &str,
+    database: Option<&str>,
+    file: Option<&Path>,
+    driver: Option<&str>,
+) -> Result<Query, Error> {
+    let read;
+    let uri = match (database, file) {
+        (_, Some(path)) => {
+            read = read_secret(path)?;
+            str::from_utf8(&read).map_err(|_| usage(format!("{}: no text", path.display())))?
+        }
+        (Some(uri), None) => uri,
+        (None, None) => return Err(usage("--query needs a --database or a --database-file")),
+    };
+    Ok(Query::new(sql, uri, driver)?)
+}
+
+/// An address with a port, as `localhost:7340` or `[::1]:7340`.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_address(text: &str) -> Result<String, Error> {
+    let problem = || usage("an address is HOST:PORT, as localhost:7340 or [::1]:7340");
+    let (host, port) = text.rsplit_once(':').ok_or_else(problem)?;
+    let is_ipv6 = host.contains(':');
+    if host.is_empty() || port.parse::<u16>().is_err() || is_ipv6 && !host.starts_with('[') {
+        return Err(problem());
+    }
+    Ok(text.to_owned())
+}
+
+/// A delimiter of CSV: one ASCII character, or `tab`.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_delimiter(text: &str) -> Result<u8, Error> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        _ => parse_character(text)
+            .map_err(|_| usage("a delimiter is one ASCII character, or the word tab")),
+    }
+}
+
+/// A quote of CSV: one ASCII character, or `none`.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_quote(text: &str) -> Result<Option<u8>, Error> {
+    match text {
+        "none" => Ok(None),
+        _ => parse_character(text)
+            .map(Some)
+            .map_err(|_| usage("a quote is one ASCII character, or the word none")),
+    }
+}
+
+/// One ASCII character that ends no line.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_character(text: &str) -> Result<u8, Error> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => Err(usage("give one ASCII character")),
+    }
 }
 
 /// A number of bytes: digits, and K, M, G or T for powers of 1024, as in 4G, 4GB and 4GiB.
@@ -181,6 +259,39 @@ fn usage(problem: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_have_a_port() {
+        for fine in ["localhost:7340", "0.0.0.0:0", "[::1]:80"] {
+            assert_eq!(parse_address(fine).unwrap(), fine);
+        }
+        for wrong in [
+            "localhost",
+            "localhost:",
+            ":7340",
+            "h:port",
+            "h:65536",
+            "::1",
+            "::1:80",
+        ] {
+            assert!(parse_address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn delimiters_and_quotes() {
+        let delimiter = |text| parse_delimiter(text).ok();
+        assert_eq!(
+            (delimiter("tab"), delimiter(";")),
+            (Some(b'\t'), Some(b';'))
+        );
+        let quote = |text| parse_quote(text).ok();
+        assert_eq!((quote("none"), quote("'")), (Some(None), Some(Some(b'\''))));
+        assert_eq!((quote(""), parse_character("\n").ok()), (None, None));
+        for wrong in ["ab", "", "é"] {
+            assert_eq!(delimiter(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_and_bytes() {

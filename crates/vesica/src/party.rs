@@ -541,6 +541,13 @@ impl Received {
     }
 }
 
+/// What to look at after a run in which both sides have keys and none is the same: mostly they are written differently.
+pub fn no_match_hint(report: &Report) -> Option<&'static str> {
+    let hint = "no key matches; compare what `vesica check` says on both sides (types, white space, leading zeros), \
+                and see --normalize";
+    (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)
+}
+
 /// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
 /// peer's table also has, with all columns and in the order of the input. The options of `source` may ask for the other
 /// rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]).

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never
 /// replaced, so that two uses of one are fine.
-pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+pub fn same_file(a: &Path, b: &Path) -> bool {
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a == b && (a.is_file() || !a.exists()),
         _ => a == b,
@@ -12,7 +12,7 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// Whether a path is of something that is, or would be, in a directory itself.
-pub(crate) fn is_in(path: &Path, directory: &Path) -> bool {
+pub fn is_in(path: &Path, directory: &Path) -> bool {
     if path == Path::new("-") {
         return false;
     }

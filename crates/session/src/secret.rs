@@ -1,0 +1,51 @@
+//! Files that hold a secret.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use crate::Error;
+
+/// Most bytes of such a file.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Reads a file that holds a secret: one that only its owner may read, and of at most 64 KiB.
+///
+/// # Errors
+/// [`Error::ExposedSecret`] if other users of the machine can read the file, for the secret may be in the hands of
+/// others; [`Error::SecretFile`] if it cannot be read or is too long.
+pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let fail = |problem: String| Error::SecretFile {
+        path: path.to_owned(),
+        problem,
+    };
+    let unreadable = |e: io::Error| fail(format!("cannot be read: {}", e.kind()));
+    let file = File::open(path).map_err(unreadable)?;
+    if is_exposed(&file).map_err(unreadable)? {
+        let path = path.to_owned();
+        return Err(Error::ExposedSecret { path });
+    }
+    // Of full size from the start: a buffer that grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize + 1));
+    file.take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(fail("too long for a secret".into())),
+        false => Ok(bytes),
+    }
+}
+
+/// Whether other users can read a file; unknown where there are no such permissions.
+#[cfg(unix)]
+fn is_exposed(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_: &File) -> io::Result<bool> {
+    Ok(false)
+}
