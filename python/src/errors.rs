@@ -12,7 +12,7 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 29] = [
     "align",
     "allow-empty",
     "database-file",

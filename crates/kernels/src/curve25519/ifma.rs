@@ -134,8 +134,8 @@ impl Lanes for Field8 {
         // SAFETY: see `Field8`.
         unsafe {
             let mut r = self.0;
-            for i in 0..5 {
-                r[i] = _mm512_add_epi64(r[i], other.0[i]);
+            for (limb, other) in r.iter_mut().zip(other.0) {
+                *limb = _mm512_add_epi64(*limb, other);
             }
             carried(r)
         }
@@ -149,9 +149,9 @@ impl Lanes for Field8 {
             let first = _mm512_set1_epi64((1 << 52) - 38);
             let rest = _mm512_set1_epi64((1 << 52) - 2);
             let mut r = self.0;
-            for i in 0..5 {
+            for (i, (limb, other)) in r.iter_mut().zip(other.0).enumerate() {
                 let two_p = if i == 0 { first } else { rest };
-                r[i] = _mm512_sub_epi64(_mm512_add_epi64(r[i], two_p), other.0[i]);
+                *limb = _mm512_sub_epi64(_mm512_add_epi64(*limb, two_p), other);
             }
             carried(r)
         }
@@ -221,8 +221,8 @@ impl Lanes for Field8 {
         // SAFETY: see `Field8`.
         unsafe {
             let mut r = a.0;
-            for i in 0..5 {
-                r[i] = _mm512_mask_blend_epi64(mask, r[i], b.0[i]);
+            for (limb, b) in r.iter_mut().zip(b.0) {
+                *limb = _mm512_mask_blend_epi64(mask, *limb, b);
             }
             Field8(r)
         }
