@@ -66,5 +66,6 @@ with DAG(
     catchup=False,
     default_args={"retries": 3, "retry_delay": datetime.timedelta(minutes=10)},
 ):
-    PythonOperator(task_id="from_python", python_callable=overlap)
-    BashOperator(task_id="from_a_shell", bash_command=COMMAND)
+    # One way is enough. Both are here to be seen, one after the other: the peer is one party as well.
+    from_python = PythonOperator(task_id="from_python", python_callable=overlap)
+    from_python >> BashOperator(task_id="from_a_shell", bash_command=COMMAND)

@@ -12,9 +12,10 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 30] = [
     "align",
     "allow-empty",
+    "attested",
     "database-file",
     "database",
     "driver",

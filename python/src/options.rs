@@ -53,7 +53,8 @@ impl Table {
         {
             return refuse("would be one of the files in the input's directory");
         }
-        let database = reading.database.as_deref().and_then(database_path);
+        let uri = reading.database.as_deref();
+        let database = uri.and_then(|uri| database_path(uri, reading.driver.as_deref()));
         let mut read = database.iter().chain(&reading.database_file);
         match read.any(|path| same_file(path, output)) {
             true => refuse("the output is the database, or the file with its address"),
@@ -215,6 +216,7 @@ pub(crate) struct Options {
     protocol: String,
     offline: Option<String>,
     offline_store: Option<PathBuf>,
+    attested: Option<String>,
     security: String,
     both: bool,
     align: bool,
@@ -269,10 +271,11 @@ impl Options {
             return Err(Failure::usage("take_values is for rows that match"));
         }
         let handover = handover(role, reveal, columns, takes, width)?;
-        let computes = self.value_scale > 0 || self.value_bound.is_some();
+        let refuses_repeated = self.value_repeated == "refuse";
+        let computes = self.value_scale > 0 || self.value_bound.is_some() || refuses_repeated;
         if computes && (self.value.is_empty() || !handover.is_nothing()) {
             return Err(Failure::usage(
-                "value_scale and value_bound are for a value to compute with",
+                "value_scale, value_bound and value_repeated are for a value to compute with",
             ));
         }
         Ok(handover)
@@ -304,6 +307,7 @@ impl Options {
             threads: self.threads.map(threads).transpose()?,
             work_dir: self.work_dir.clone(),
             offline_store: self.offline_store.clone(),
+            attested: self.attested.clone(),
         })
     }
 

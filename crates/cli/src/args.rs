@@ -213,7 +213,8 @@ impl Table {
 
     /// The files that a query is about, and what they are.
     pub(crate) fn database_files(&self) -> Vec<(&'static str, PathBuf)> {
-        let path = self.database.as_deref().and_then(database_path);
+        let uri = self.database.as_deref();
+        let path = uri.and_then(|uri| database_path(uri, self.driver.as_deref()));
         let database = path.map(|path| ("the database", path));
         let address = self.database_file.clone();
         let address = address.map(|path| ("the database's address", path));
@@ -285,6 +286,10 @@ pub(crate) struct Meeting {
     /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
     #[arg(long, value_name = "DIR")]
     offline_store: Option<PathBuf>,
+    /// With --offline tee: take only a pair whose dealer has shown this, as `vesica offline ls` prints it: a platform,
+    /// or "PLATFORM MEASUREMENT"; otherwise any pair whose dealer's report was not simulated
+    #[arg(long, value_name = "SHOWN", requires = "offline_store")]
+    attested: Option<String>,
     /// The weakest security to accept
     #[arg(long, value_enum, default_value_t = Strength::Malicious)]
     security: Strength,
@@ -399,6 +404,7 @@ impl Meeting {
             threads: self.threads,
             work_dir: self.work_dir.clone(),
             offline_store: self.offline_store.clone(),
+            attested: self.attested.clone(),
         }
     }
 
@@ -409,8 +415,12 @@ impl Meeting {
             None => Vec::new(),
         };
         let handover = handover(role, self.reveal.reveal, columns, takes, self.value_width)?;
-        if !handover.is_nothing() && (self.value_scale > 0 || self.value_bound.is_some()) {
-            let problem = "--value-scale and --value-bound are for values to compute with";
+        let computes = self.value_scale > 0
+            || self.value_bound.is_some()
+            || self.value_repeated == Repeated::Refuse;
+        if !handover.is_nothing() && computes {
+            let problem =
+                "--value-scale, --value-bound and --value-repeated are for values to compute with";
             return Err(Failure::usage(problem));
         }
         Ok(handover)

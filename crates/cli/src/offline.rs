@@ -122,6 +122,9 @@ impl Shown {
                 "--dealer-tcb goes with --attestation sev-snp",
             ));
         }
+        if self.endorsements.is_some() && attestation == Attestation::Simulated {
+            return Err(Failure::usage("--endorsements are for real reports"));
+        }
         attestation.warn();
         let expected = match attestation {
             Attestation::Simulated => Expected::new(Simulated, measurement),

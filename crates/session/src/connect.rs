@@ -29,6 +29,15 @@ pub enum Endpoint {
     Connect(String),
 }
 
+impl Endpoint {
+    /// Closes the port of a listener that is bound already and that no run has taken.
+    pub fn close(&self) {
+        if let Endpoint::Bound(listener) = self {
+            drop(listener.take());
+        }
+    }
+}
+
 /// The address.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

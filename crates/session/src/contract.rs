@@ -496,6 +496,8 @@ impl Contract {
     pub(crate) fn of_all_runs(&self) -> Contract {
         Contract {
             memory: None,
+            // Of runs without buckets alone.
+            favour: Favour::Time,
             resumed_after: 0,
             hash: String::new(),
             ..self.clone()

@@ -48,6 +48,9 @@ pub struct Job {
     pub memory: Option<u64>,
     /// Where the correlations are that the run takes; `None` if it makes them.
     pub offline: Option<OfflineStore>,
+    /// What the dealer of stored correlations must have shown: a platform, or a platform and a measurement, in the words
+    /// of [`StoredHalf::attested`](crate::StoredHalf). `None` takes whatever was not simulated.
+    pub attested: Option<String>,
 }
 
 impl Job {
@@ -71,6 +74,7 @@ impl Job {
             max_peer_items: 1 << 28,
             memory: None,
             offline: None,
+            attested: None,
         }
     }
 
@@ -153,6 +157,9 @@ impl Job {
             ProtocolRequest::Auto => None,
             ProtocolRequest::Named(name) => self.registry.get(name),
         };
+        if self.attested.is_some() && self.offline.is_none() {
+            return usage("what a dealer has shown is a matter of stored correlations".into());
+        }
         match (protocol.and_then(|p| p.offline()), &self.offline) {
             (None, Some(_)) => {
                 usage("stored correlations need a protocol, by name, that takes them".into())
@@ -175,6 +182,7 @@ impl Job {
             key_bits: self.key_bits,
             items,
             peer,
+            attested: self.attested.as_deref(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::codec::offers_at_most;
 use crate::directory::private_directory;
 use crate::offers::{MAX_OFFERS, Name, Offer};
 use crate::random::fresh_rng;
-use crate::{Contract, Error, Fingerprint, Identity, ProtocolRequest, Role};
+use crate::{Contract, Error, Fingerprint, Identity, Platform, ProtocolRequest, Role};
 
 /// A side has taken its half.
 const TAKEN: Kind = Kind {
@@ -373,6 +373,8 @@ pub(crate) struct Purpose<'a> {
     /// Items of this side.
     pub(crate) items: u64,
     pub(crate) peer: Option<Fingerprint>,
+    /// What the dealer must have shown.
+    pub(crate) attested: Option<&'a str>,
 }
 
 /// What a half belongs to.
@@ -392,6 +394,16 @@ impl StoredHalf {
             name: self.name,
             receiver_size: self.terms.receiver_size,
             sender_size: self.terms.sender_size,
+        }
+    }
+
+    /// Whether the dealer has shown what is wanted. What was simulated protects nothing, so it is taken only by name.
+    fn was_shown(&self, wanted: Option<&str>) -> bool {
+        let shown = self.attested.as_deref().unwrap_or_default();
+        let platform = shown.split(' ').next().unwrap_or_default();
+        match wanted {
+            Some(wanted) => [platform, shown].contains(&wanted),
+            None => platform != Platform::Simulated.to_string(),
         }
     }
 
@@ -426,6 +438,9 @@ impl StoredHalf {
             ))
         } else if terms.layout(purpose.registry).as_ref() != Some(&self.layout) {
             Some("is of another version".into())
+        } else if !self.was_shown(purpose.attested) {
+            let shown = self.attested.as_deref().unwrap_or("nothing");
+            Some(format!("is of a dealer that has shown {shown}"))
         } else {
             None
         }

@@ -17,7 +17,7 @@ use crate::codec::bad;
 
 /// A hash of the items of a bucket that match.
 const MATCHES: Kind = Kind {
-    code: 26,
+    code: 27,
     name: "hash of the matches",
 };
 

@@ -33,6 +33,8 @@ pub struct Query {
     uri: Zeroizing<String>,
     /// Libraries or manifests, of which the first that there is counts.
     drivers: Vec<String>,
+    /// The database, if it is one of SQLite's.
+    file: Option<PathBuf>,
 }
 
 impl fmt::Debug for Query {
@@ -69,14 +71,16 @@ impl Query {
         if !is_path {
             drivers.push(format!("adbc_driver_{driver}"));
         }
-        let uri = match of_uri {
-            Some("sqlite") => read_only(uri),
-            _ => uri.to_owned(),
+        let file = database_path(uri, Some(driver));
+        let uri = match file {
+            Some(_) => read_only(uri),
+            None => uri.to_owned(),
         };
         Ok(Query {
             sql: sql.to_owned(),
             uri: Zeroizing::new(uri),
             drivers,
+            file,
         })
     }
 
@@ -108,7 +112,7 @@ impl Query {
                 .map_err(|e| self.refused(&e, false))?;
             prepare(&mut statement, &self.sql).map_err(|e| self.refused(&e, false))?;
             let stream = Stream::new(statement).map_err(|e| self.refused(&e, true))?;
-            Part::from_answer(NAME, stream, options)
+            Part::from_answer(NAME, stream, self.file.as_deref(), options)
         };
         let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
         part.map_err(|e| e.in_path(NAME))
@@ -296,28 +300,37 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The file of the database at `uri`, if it is one of SQLite's.
-pub fn database_path(uri: &str) -> Option<PathBuf> {
+/// The file of the database at `uri`, if it is one of SQLite's: by its scheme, or for the driver of that name.
+pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
     let uri = uri.trim();
-    let path = uri.strip_prefix("sqlite:").or(uri.strip_prefix("file:"))?;
+    if let Some(path) = uri.strip_prefix("sqlite:") {
+        return Some(path.strip_prefix("//").unwrap_or(path).into());
+    }
+    let Some(path) = uri.strip_prefix("file:") else {
+        let library = driver.and_then(|driver| Path::new(driver).file_name()?.to_str());
+        return library?.contains("sqlite").then(|| uri.into());
+    };
+    // Before the path may be a host, which can only be this one; after it, options.
+    let path = path.strip_prefix("//localhost").unwrap_or(path);
     let path = path.strip_prefix("//").unwrap_or(path);
-    Some(path.split_once('?').map_or(path, |(path, _)| path).into())
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    Some(unescaped(path).unwrap_or_else(|| path.to_owned()).into())
 }
 
 /// SQLite's own form of an address, which leaves the file as it is: the driver would create one that does not exist.
 fn read_only(uri: &str) -> String {
-    let file = match uri.strip_prefix("sqlite:") {
-        Some(path) => {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            let path = path.replace('%', "%25").replace('?', "%3f");
-            format!("file:{}", path.replace('#', "%23"))
-        }
-        None => uri.to_owned(),
+    let Some(file) = uri.strip_prefix("file:") else {
+        let path = uri.strip_prefix("sqlite:").unwrap_or(uri);
+        let path = path.strip_prefix("//").unwrap_or(path);
+        let path = path.replace('%', "%25").replace('?', "%3f");
+        return format!("file:{}?mode=ro", path.replace('#', "%23"));
     };
+    // What follows a # is no part of the address.
+    let file = file.split('#').next().unwrap_or(file);
     match file.split_once('?') {
-        None => file + "?mode=ro",
-        Some((_, query)) if query.contains("mode=") => file,
-        Some(_) => file + "&mode=ro",
+        None => format!("file:{file}?mode=ro"),
+        Some((_, options)) if options.contains("mode=") => format!("file:{file}"),
+        Some(_) => format!("file:{file}&mode=ro"),
     }
 }
 
@@ -482,8 +495,27 @@ mod tests {
             ),
             ("file:a.db?cache=shared", "file:a.db?cache=shared&mode=ro"),
             ("file:a.db?mode=memory", "file:a.db?mode=memory"),
+            ("file:a%20b.db#c", "file:a%20b.db?mode=ro"),
+            ("a.db", "file:a.db?mode=ro"),
         ] {
             assert_eq!(read_only(uri), file);
+        }
+    }
+
+    #[test]
+    fn the_files_of_sqlite_are_known() {
+        let library = "/sqlite/libadbc_driver_postgresql.so";
+        for (uri, driver, path) in [
+            ("sqlite:///tmp/a?b.db", None, Some("/tmp/a?b.db")),
+            ("file:a%20b.db?cache=shared", None, Some("a b.db")),
+            ("file://localhost/tmp/a.db#b", None, Some("/tmp/a.db")),
+            ("file:///tmp/a%.db", None, Some("/tmp/a%.db")),
+            ("a.db", Some("sqlite"), Some("a.db")),
+            ("a.db", Some("/opt/libadbc_driver_sqlite.so"), Some("a.db")),
+            ("a.db", Some(library), None),
+            ("postgresql://localhost/a", None, None),
+        ] {
+            assert_eq!(database_path(uri, driver), path.map(PathBuf::from), "{uri}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! are numbered from 1 in ascending order of their places, so that equal matches have equal numbers on both sides. Rows
 //! with the same key have the same number, one after the other as in the input.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use crate::error::Result;
 use crate::rows::RowSet;
@@ -25,11 +25,18 @@ pub(crate) trait KeyRows: Debug + Sync {
 }
 
 /// What a result in the common order is made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct CommonOrder<'a> {
     keys: &'a dyn KeyRows,
     key: [u8; 32],
     memory: u64,
+}
+
+/// Shows neither keys nor what orders them.
+impl Debug for CommonOrder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommonOrder").finish_non_exhaustive()
+    }
 }
 
 impl<'a> CommonOrder<'a> {

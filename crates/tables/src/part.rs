@@ -101,16 +101,19 @@ impl Part {
         Part::build(name, backing, Stamp::PRIVATE, options)
     }
 
-    /// The answer of a database, as an Arrow stream.
+    /// The answer of a database, as an Arrow stream. If the database is a file, an output may not replace that.
     #[cfg(feature = "adbc")]
     pub(crate) fn from_answer(
         name: &str,
         stream: impl Read + Send + 'static,
+        database: Option<&Path>,
         options: &SourceOptions,
     ) -> Result<Part> {
         let part = Part::from_reader(name, stream, options)?;
+        let metadata = database.and_then(|file| std::fs::metadata(file).ok());
         Ok(Part {
             formless: true,
+            stamp: metadata.map_or(Stamp::PRIVATE, |metadata| Stamp::of(&metadata)),
             ..part
         })
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::DataType;
 use arrow_select::interleave::interleave_record_batch;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -361,6 +362,7 @@ impl Batches {
         if self.rows.len() == before {
             return Ok(());
         }
+        let batch = compacted(batch)?;
         self.bytes += bytes_of(&batch);
         self.batches.push(batch);
         if self.bytes > self.most && self.rows.len() > 2 * Batches::ROWS {
@@ -371,7 +373,7 @@ impl Batches {
             self.limit = self.rows.last().map(|(row, _)| *row);
             let mut kept = Vec::new();
             self.in_order(|batch| {
-                kept.push(batch);
+                kept.push(compacted(batch)?);
                 Ok(())
             })?;
             self.bytes = kept.iter().map(bytes_of).sum();
@@ -407,6 +409,21 @@ impl Batches {
         self.in_order(take)?;
         rows.end(self.limit)
     }
+}
+
+/// The batch without the bytes that only rows of other batches view; in columns of nested types these stay.
+fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    let column = |column: &ArrayRef| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+            _ => Arc::clone(column),
+        }
+    };
+    let columns = batch.columns().iter().map(column).collect();
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let compacted = RecordBatch::try_new_with_options(batch.schema(), columns, &rows);
+    compacted.map_err(|e| Error::corrupt(e.to_string()))
 }
 
 /// Bytes of a batch, but for the values of dictionaries, which batches share.
@@ -501,5 +518,25 @@ impl Failure {
             Some(e) => Err(Error::new(ErrorKind::Unwritable(e))),
             None => Err(Error::corrupt(reason)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::StringViewArray;
+    use arrow_select::take::take_record_batch;
+
+    use super::*;
+
+    #[test]
+    fn batches_keep_what_their_rows_view() {
+        let texts = (0..10_000).map(|i| format!("a text that is too long to be in its view, {i}"));
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let all = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+        let some = take_record_batch(&all, &arrow_array::UInt32Array::from(vec![7, 9000])).unwrap();
+        assert!(bytes_of(&some) > 400_000);
+        let kept = compacted(some.clone()).unwrap();
+        assert_eq!(kept, some);
+        assert!(bytes_of(&kept) < 10_000, "{}", bytes_of(&kept));
     }
 }

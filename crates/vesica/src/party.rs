@@ -116,6 +116,8 @@ pub struct Resources {
     /// A directory of prepared correlations ([`OfflineStore`]), of which the run takes one pair. `None` if the protocol
     /// makes them.
     pub offline_store: Option<PathBuf>,
+    /// What the dealer of that pair must have shown: see [`Job::attested`](vesica_session::Job::attested).
+    pub attested: Option<String>,
 }
 
 impl Resources {
@@ -192,6 +194,7 @@ impl<'a> Party<'a> {
         let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let mut job = Job {
             offline: store.transpose()?,
+            attested: self.resources.attested.clone(),
             labels: self.handover.clone(),
             memory: self.resources.for_a_bucket(),
             key_bits: key.bits(),
@@ -402,10 +405,11 @@ impl<'a> Party<'a> {
         let answered = left.is_some_and(|left| left.head.is_answer());
         let mut keys = None;
         if answered && result != Destination::Nowhere {
-            // Do not connect unless the table has changed, and open no port: the time when it closes would
+            // Do not connect unless the table has changed, and have no open port: the time when it closes would
             // say how long writing took, and so how many rows matched.
             let mut stored = self.read(job.role, source, key, &directory, work.take(), observer)?;
             if let Some((state, computed)) = stored.answer() {
+                self.endpoint.close();
                 observer.answered(computed);
                 let report = Report::of_earlier(&state, job.role, self.peer, computed);
                 return self.write(source, file, stored, report, observer);

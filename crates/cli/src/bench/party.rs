@@ -8,8 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vesica::{
     Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Link, OfflineStore,
-    OfflineTerms, ProtocolRequest, Registry, Report, Reveal, Role, Simulated, Wanted, deal,
-    fetch_half,
+    OfflineTerms, Platform, ProtocolRequest, Registry, Report, Reveal, Role, Simulated, Wanted,
+    deal, fetch_half,
 };
 use vesica_psi::{Origin, indices_vartime};
 use vesica_session::{
@@ -270,7 +270,12 @@ fn one_run(
         reveal => reveal == Reveal::InnerProduct,
     };
     let values = has_values.then(|| inputs::values(setup));
+    let offline = Registry::standard()
+        .get(&setup.protocol)
+        .and_then(|protocol| protocol.offline());
+    let is_simulated = offline.is_some_and(|offline| is_attested(offline.origin()));
     let job = Job {
+        attested: is_simulated.then(|| Platform::Simulated.to_string()),
         protocol: ProtocolRequest::named(&setup.protocol),
         security: setup.security,
         reveal: setup.reveal,

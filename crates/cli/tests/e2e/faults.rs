@@ -25,7 +25,8 @@ use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with
 
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
-    Dealt, Dice, Table, dealing_words, is_dealt, name, part, publish, spec, split, variants,
+    Dealt, Dice, Table, attested, dealing_words, is_dealt, name, part, publish, spec, split,
+    storing_words, variants,
 };
 
 type Variant = (&'static str, Security);
@@ -252,6 +253,7 @@ fn spoilt(
             job.protocol = ProtocolRequest::named(protocol);
             job.security = security;
             job.memory = buckets.then(|| two_buckets(protocol));
+            job.attested = offline.as_ref().and(attested(protocol));
             job.offline = offline;
             let keys = digests(match side {
                 Role::Receiver => OURS,
@@ -475,8 +477,8 @@ impl Scene {
             }
             let [receiver, sender] = arguments;
             arguments = [
-                receiver.with("--offline-store receiver.store"),
-                sender.with("--offline-store sender.store"),
+                receiver.with(&storing_words(protocol, Role::Receiver)),
+                sender.with(&storing_words(protocol, Role::Sender)),
             ];
         }
         Scene {

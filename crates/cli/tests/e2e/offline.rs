@@ -179,7 +179,13 @@ fn a_dealer_shows_what_it_runs() {
     let (ours, theirs) = sides("dealer");
     let pair = exchange(&place, &ours, &theirs);
     pair.receiver.expect_failure(3, "is for ole-tee");
+    // What anybody can simulate is taken by name alone.
     let (ours, theirs) = sides("tee");
+    let pair = exchange(&place, &ours, &theirs);
+    let simulated = format!("is of a dealer that has shown simulated {measurement}");
+    pair.receiver.expect_failure(3, &simulated);
+    let ours = ours.option("--attested", &format!("simulated {measurement}"));
+    let theirs = theirs.with("--attested simulated");
     let pair = exchange(&place, &ours, &theirs);
     pair.expect_success();
     assert_eq!(place.read("out.csv"), expected);

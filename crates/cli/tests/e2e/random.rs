@@ -14,7 +14,9 @@ use vesica_tables::{Keys, read_keys};
 use vesica_wire::{FramedChannel, memory_pair};
 
 use crate::support::{Arguments, Ended, Place, exchange};
-use crate::trial::{Dealt, Trial, dealing_words, name, part, publish, variants};
+use crate::trial::{
+    Dealt, Trial, attested, dealing_words, name, part, publish, storing_words, variants,
+};
 
 type Variant = (&'static str, Security);
 
@@ -73,6 +75,7 @@ fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     job.lambda = trial.lambda;
     job.memory = trial.memory[usize::from(role == Role::Sender)];
     job.offline = dealt.map(|dealt| dealt.stores[usize::from(role == Role::Sender)].clone());
+    job.attested = dealt.and_then(|_| attested(trial.protocol));
     job.learns = if trial.both {
         Learns::Both
     } else {
@@ -171,8 +174,8 @@ fn over_tls(variant: Variant, number: u64) {
             let ended = place.deal(&terms, &dealing);
             ended.iter().for_each(Ended::expect_success);
             [
-                receiver.with("--offline-store receiver.store"),
-                sender.with("--offline-store sender.store"),
+                receiver.with(&storing_words(trial.protocol, Role::Receiver)),
+                sender.with(&storing_words(trial.protocol, Role::Sender)),
             ]
         }
         None => [receiver, sender],

@@ -12,7 +12,8 @@ use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
     Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Listener, NoProgress,
-    OfflineStore, OfflineTerms, Registry, Role, Security, Simulated, Wanted, deal, fetch_half,
+    OfflineStore, OfflineTerms, Platform, Registry, Role, Security, Simulated, Wanted, deal,
+    fetch_half,
 };
 use vesica_psi::{Origin, Reveal, Spec};
 use vesica_session::{Split, Transport, connect};
@@ -68,6 +69,17 @@ pub(crate) fn dealing_words(protocol: &str) -> [String; 2] {
         ],
         false => ["--offline dealer".into(), String::new()],
     }
+}
+
+/// What that dealer has shown, if it shows something.
+pub(crate) fn attested(protocol: &str) -> Option<String> {
+    is_attested(protocol).then(|| Platform::Simulated.to_string())
+}
+
+/// Words by which a party takes the pair from its store.
+pub(crate) fn storing_words(protocol: &str, role: Role) -> String {
+    let shown = attested(protocol).map(|shown| format!(" --attested {shown}"));
+    format!("--offline-store {role}.store{}", shown.unwrap_or_default())
 }
 
 /// The identities of receiver and sender, and their stores with a pair that a dealer has dealt.

@@ -48,6 +48,10 @@ const REPORT: usize = 0x4a0;
 /// Bytes of a coordinate of a signature, little endian, of which those of P-384 fill 48.
 const COORDINATE: usize = 72;
 
+/// The firmware whose VCEK signs, and the one that started the guest.
+const REPORTED: usize = 0x180;
+const LAUNCHED: usize = 0x1f0;
+
 /// ECDSA on P-384 with SHA-384.
 const ECDSA_P384: u32 = 1;
 /// A guest's policy allows a migration agent, or debugging.
@@ -174,9 +178,9 @@ impl Report<'_> {
         u64::from_le_bytes(self.field(0x08))
     }
 
-    /// The versions whose VCEK signs; on processors with FMC the others come one byte later.
-    fn level(&self, has_fmc: bool) -> TcbLevel {
-        let versions: [u8; 8] = self.field(0x180);
+    /// Versions; on processors with FMC the others come one byte later.
+    fn level(&self, at: usize, has_fmc: bool) -> TcbLevel {
+        let versions: [u8; 8] = self.field(at);
         match has_fmc {
             true => TcbLevel {
                 fmc: Some(versions[0]),
@@ -312,7 +316,8 @@ impl Verifier for SevSnp {
             return forged("the VCEK's certificate is not valid now");
         }
         let named = level(&vcek);
-        let reported = report.level(named.is_some_and(|level| level.fmc.is_some()));
+        let has_fmc = named.is_some_and(|level| level.fmc.is_some());
+        let reported = report.level(REPORTED, has_fmc);
         if named != Some(reported) || !is_of_chip(&vcek, &report.field(0x1a0)) {
             return forged("the VCEK is that of another chip, or of other firmware");
         }
@@ -322,9 +327,12 @@ impl Verifier for SevSnp {
         if report.policy() & MIGRATION != 0 {
             return Err(Untrusted::Open("its policy allows migration"));
         }
-        if !reported.reaches(&self.least) {
-            let old = format!("firmware {reported}, and {} was asked for", self.least);
-            return Err(Untrusted::OutOfDate(old));
+        // Firmware may be renewed under a guest that older firmware has started, and could have started wrongly.
+        for level in [reported, report.level(LAUNCHED, has_fmc)] {
+            if !level.reaches(&self.least) {
+                let old = format!("firmware {level}, and {} was asked for", self.least);
+                return Err(Untrusted::OutOfDate(old));
+            }
         }
         Ok(Claims {
             data: report.field(0x50),

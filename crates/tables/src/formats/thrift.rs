@@ -106,8 +106,12 @@ impl<R: Read> Walk<R> {
             }
             field = match header >> 4 {
                 0 => self.varint()? / 2,
-                step => field.wrapping_add(step.into()),
+                step => field + u64::from(step),
             };
+            // The library keeps 16 bits of it, so that a larger number would be another field.
+            if field > i16::MAX as u64 {
+                return Err(damaged());
+            }
             match kind {
                 4..=6 => integer(field, self.varint()?)?,
                 kind => self.value(kind, depth)?,
