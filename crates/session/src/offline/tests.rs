@@ -125,6 +125,7 @@ fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
         protocol: ProtocolRequest::named(protocol),
         security: Security::SemiHonest,
         key_bits: Some(24),
+        attested: (store.is_some() && protocol == "ole-tee").then(|| "simulated".into()),
         offline: store,
         ..Job::new(role, vec!["integer:24/1".into()])
     }
