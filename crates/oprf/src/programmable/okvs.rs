@@ -92,13 +92,7 @@ impl Hint for OkvsHint {
         let encoding = slots::recv::<W>(channel, OKVS, okvs.size(), strings.layout().bits())?;
         let mut decoded = Zeroizing::new(vec![[0; W]; queries.len()]);
         okvs.decode(&encoding, &queries.halves(), &mut decoded);
-        let inputs = queries.at().iter().map(|bin| (*bin as usize, 0));
-        Pads::new(shape).for_each(outputs, inputs, |from, pads| {
-            let at = queries.at()[from..].iter();
-            for ((bin, decoded), pad) in at.zip(&decoded[from..]).zip(pads) {
-                strings.set(*bin as usize, 0, decoded, *pad);
-            }
-        });
+        Pads::new(shape).unhide(queries, outputs, 0, |query| &decoded[query], strings);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use zeroize::Zeroizing;
 
-use super::{Points, Shape};
+use super::{Points, Queries, Shape};
 use crate::Output;
 
 /// Strings whose pads are computed together.
@@ -209,6 +209,25 @@ impl Pads {
                 .hash_many(inputs, bytemuck::must_cast_slice_mut(pads));
             each(batch * BATCH, pads);
         }
+    }
+
+    /// The other side of [`Pads::hide`]: candidate number `candidate` of each query, which its pad of that number hides
+    /// in `slot(query)`.
+    pub(super) fn unhide<'s, const W: usize>(
+        &self,
+        queries: &Queries,
+        outputs: &[Output],
+        candidate: usize,
+        slot: impl Fn(usize) -> &'s [u64; W],
+        strings: &mut Strings,
+    ) {
+        let bins = queries.at();
+        let inputs = bins.iter().map(|bin| (*bin as usize, candidate));
+        self.for_each(outputs, inputs, |from, pads| {
+            for ((query, bin), pad) in (from..).zip(&bins[from..]).zip(pads) {
+                strings.set(*bin as usize, candidate, slot(query), *pad);
+            }
+        });
     }
 
     /// Step 2: the target of each point hidden by its pad number `index(point)`.

@@ -277,13 +277,7 @@ impl Hint for PolynomialHint {
         for (number, value) in members.iter().flatten().zip(values.iter().flatten()) {
             decoded[*number as usize] = *value;
         }
-        let inputs = queries.at().iter().map(|bin| (*bin as usize, 0));
-        Pads::new(shape).for_each(outputs, inputs, |from, pads| {
-            let at = queries.at()[from..].iter();
-            for ((bin, decoded), pad) in at.zip(&decoded[from..]).zip(pads) {
-                strings.set(*bin as usize, 0, decoded, *pad);
-            }
-        });
+        Pads::new(shape).unhide(queries, outputs, 0, |query| &decoded[query], strings);
         Ok(())
     }
 }

@@ -112,14 +112,8 @@ impl Hint for RelaxedHint {
         functions.bins(&queries.halves(), &mut places);
         let pads = Pads::new(shape);
         for function in 0..HASHES {
-            let inputs = queries.at().iter().map(|bin| (*bin as usize, function));
-            pads.for_each(outputs, inputs, |from, pads| {
-                let at = queries.at()[from..].iter();
-                for ((bin, places), pad) in at.zip(&places[from..]).zip(pads) {
-                    let slot = &slots[places[function] as usize];
-                    strings.set(*bin as usize, function, slot, *pad);
-                }
-            });
+            let slot = |query: usize| &slots[places[query][function] as usize];
+            pads.unhide(queries, outputs, function, slot, strings);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::fields::{FieldPath, is_indexed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::order::Numbered;
+use crate::part::Part;
 use crate::render;
 use crate::selection::{Added, AddedKind, Batches, Selection};
 use crate::sink::{At, Facts, Sink};
@@ -49,18 +50,22 @@ pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRe
 /// What takes selected rows: a batch, and which rows these are if they are put in order.
 pub(crate) type Take<'t> = dyn FnMut(RecordBatch, Option<&[Numbered]>) -> Result<()> + 't;
 
-/// Lets `pass` select rows of the whole table, as often as it takes, and hands them to `take` in the result's order.
+/// Lets `pass` select rows of every part, as often as it takes, and hands them to `take` in the result's order.
 pub(crate) fn passes(
+    parts: &[Part],
     rows: &mut Selection<'_>,
     mut take: impl FnMut(RecordBatch) -> Result<()>,
-    mut pass: impl FnMut(&mut Selection<'_>, &mut Take<'_>) -> Result<()>,
+    mut pass: impl FnMut(&Part, &mut Selection<'_>, &mut Take<'_>) -> Result<()>,
 ) -> Result<()> {
     while rows.begin()? {
         let mut batches = Batches::new(rows.bytes_in_order());
-        pass(rows, &mut |batch, numbered| match numbered {
+        let mut taken = |batch, numbered: Option<&[Numbered]>| match numbered {
             Some(numbered) => batches.add(batch, numbered),
             None => take(batch),
-        })?;
+        };
+        for part in parts {
+            pass(part, rows, &mut taken).map_err(|e| part.named(e))?;
+        }
         batches.finish(rows, &mut take)?;
     }
     Ok(())

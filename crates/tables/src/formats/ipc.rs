@@ -149,11 +149,8 @@ pub(crate) fn selected(
     rows: &mut Selection<'_>,
     take: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    columnar::passes(rows, take, |rows, take| {
-        parts.iter().try_for_each(|part| {
-            let selected = selected_of(part, schema, rows, take);
-            selected.map_err(|e| part.named(e))
-        })
+    columnar::passes(parts, rows, take, |part, rows, take| {
+        selected_of(part, schema, rows, take)
     })
 }
 
