@@ -1,12 +1,10 @@
 //! Bad input: the right exit code, one clear line with the place, and never a panic.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::{ArrayRef, Float64Array, Int32Array, ListArray, RecordBatch, types::Int32Type};
-use common::*;
 use proptest::prelude::*;
 use vesica_tables::*;
 
@@ -325,21 +323,21 @@ fn what_is_not_supported_is_not_called_damaged() {
     for (name, bytes) in [
         (
             "t.parquet",
-            &include_bytes!("../../../vectors/tables/int128.parquet")[..],
+            &include_bytes!("../../../../vectors/tables/int128.parquet")[..],
         ),
         (
             "t.arrow",
-            &include_bytes!("../../../vectors/tables/int128.arrow")[..],
+            &include_bytes!("../../../../vectors/tables/int128.arrow")[..],
         ),
         (
             "t.arrows",
-            &include_bytes!("../../../vectors/tables/int128.arrows")[..],
+            &include_bytes!("../../../../vectors/tables/int128.arrows")[..],
         ),
     ] {
         unsupported(&fails(name, bytes, "id"), "big", "128-bit integers");
     }
     // Rows cannot be copied without a column, keys can be read without it.
-    let brotli = include_bytes!("../../../vectors/tables/brotli.parquet");
+    let brotli = include_bytes!("../../../../vectors/tables/brotli.parquet");
     // The number of LZO in the place of Brotli's, as the metadata write them, in the second column's.
     let column = brotli
         .windows(4)

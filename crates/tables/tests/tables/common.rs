@@ -1,5 +1,4 @@
 //! The same tables in every format.
-#![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::sync::Arc;
 

@@ -1,13 +1,10 @@
 //! A result appears whole or not at all.
-#![cfg(unix)]
-
-mod common;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use flate2::read::GzDecoder;
 use std::io::Read;
 use vesica_tables::*;
@@ -237,7 +234,7 @@ fn an_input_that_changes_between_the_passes_is_noticed() {
     ));
 
     // Keys of another table do not fit either.
-    let other = common::source("o.csv", "id\n1\n");
+    let other = crate::common::source("o.csv", "id\n1\n");
     let error = write_rows_to(&other, &keys.rows_of(&[true, true]), &mut Vec::new()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Changed));
     assert_eq!(keys.matched([2]).unwrap_err().class(), ErrorClass::Usage);
@@ -277,7 +274,7 @@ fn what_is_read_once_is_not_copied() {
     let text = format!("id,x\n{rows}");
     let gzip = gzip(text.as_bytes());
     let json: String = (0..40_000).map(|i| format!("{{\"id\":{i}}}\n")).collect();
-    let expected = read_keys(&common::source("t.csv", text.as_str()), &key("id")).unwrap();
+    let expected = read_keys(&crate::common::source("t.csv", text.as_str()), &key("id")).unwrap();
     let zstd = zstd(text.as_bytes());
     for bytes in [text.into_bytes(), gzip, zstd, json.into_bytes()] {
         let error = pipe("pipe", bytes.clone(), nowhere(Passes::Two)).unwrap_err();

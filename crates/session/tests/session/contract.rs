@@ -1,11 +1,9 @@
 //! Agreeing: every field that may differ, every message spoilt, every way to go away.
 
-mod common;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{connected, job, silent_pair, within};
+use crate::common::{connected, job, silent_pair, within};
 use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{

@@ -1,14 +1,12 @@
 //! Who gets in and who does not.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{connected, identity, meet, tls, within, within_or_raised};
+use crate::common::{connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
     BoundListener, ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link,
     Listener, OnRefused, Readiness, Refused, Transport, connect,

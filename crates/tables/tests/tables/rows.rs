@@ -1,14 +1,12 @@
 //! Which rows a result has: those that match, the others, or all with a column that says which match.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RunArray, StringArray};
 use arrow_schema::DataType;
-use common::*;
 use vesica_tables::*;
 
 fn options(rows: Rows) -> SourceOptions {

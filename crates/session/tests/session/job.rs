@@ -1,11 +1,9 @@
 //! Whole jobs.
 
-mod common;
-
 use std::collections::HashSet;
 use std::thread;
 
-use common::{connected, identity, job, silent_pair, tls, within, within_or_raised};
+use crate::common::{connected, identity, job, silent_pair, tls, within, within_or_raised};
 use vesica_psi::Reveal;
 use vesica_session::{
     Endpoint, Error, ErrorClass, Interrupt, Job, Listener, NoProgress, Outcome, Progress,

@@ -1,9 +1,8 @@
 //! The same table is the same items in every format, and results keep what the input had.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -12,7 +11,6 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
-use common::*;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader, ParquetMetaDataWriter};
@@ -614,7 +612,7 @@ fn times_keep_their_units_and_zones() {
         ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap()
     };
 
-    let input = include_bytes!("../../../vectors/tables/times.parquet");
+    let input = include_bytes!("../../../../vectors/tables/times.parquet");
     let output = all("times.parquet", input);
     let (before, after) = (opened(input), opened(&output));
     let [old, new] = [&before, &after].map(|file| file.metadata().file_metadata());
@@ -645,7 +643,7 @@ fn times_keep_their_units_and_zones() {
     };
     assert_eq!(batches(before), batches(after));
 
-    let input = include_bytes!("../../../vectors/tables/times.arrow");
+    let input = include_bytes!("../../../../vectors/tables/times.arrow");
     let output = all("times.arrow", input);
     let batches = |bytes: &[u8]| -> Vec<RecordBatch> {
         let reader = FileReader::try_new(Cursor::new(bytes.to_vec()), None).unwrap();
@@ -662,7 +660,7 @@ fn times_keep_their_units_and_zones() {
 
 #[test]
 fn brotli_in_parquet_is_read_and_written() {
-    let bytes = include_bytes!("../../../vectors/tables/brotli.parquet");
+    let bytes = include_bytes!("../../../../vectors/tables/brotli.parquet");
     let out = filtered(&source("t.parquet", &bytes[..]), "note", |i| i == 1);
     let written = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(out)).unwrap();
     let rows: Vec<_> = written.build().unwrap().map(Result::unwrap).collect();

@@ -1,18 +1,16 @@
 //! One table in several files, and texts that are not plain UTF-8 with a header.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RunArray, StringArray, StructArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
-use common::*;
 use vesica_tables::*;
 
 /// Writes files and opens the inputs as one table.
@@ -159,7 +157,7 @@ fn files_of_batches_are_one_table() {
             .collect();
         assert_eq!(ids, [0, 8, 8, 19]);
         let written = filtered(&source, "id", |i| [0, 8, 19].contains(&i));
-        let back = common::source(&format!("t.{extension}"), written);
+        let back = crate::common::source(&format!("t.{extension}"), written);
         assert_eq!(read_keys(&back, &key("x")).unwrap().counts().rows, 4);
     }
 }
@@ -437,7 +435,7 @@ fn run_end_encoded_columns() {
         assert_eq!(keys.row_items(), expected.row_items());
         assert_eq!(keys.digests(), expected.digests());
         let written = filtered(&source, "id", |i| i == 1);
-        let back = common::source(name, written);
+        let back = crate::common::source(name, written);
         assert_eq!(
             read_keys(&back, &key("id")).unwrap().digests(),
             &expected.digests()[1..]

@@ -1,10 +1,8 @@
 //! A text that several threads read is read as by one.
 
-mod common;
-
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use vesica_tables::*;
 

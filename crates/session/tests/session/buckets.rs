@@ -1,12 +1,10 @@
 //! Jobs in several buckets, jobs from which both sides learn, and jobs that go on after others.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use common::job;
+use crate::common::job;
 use vesica_psi::Output;
 use vesica_session::{
     Agreement, Assignment, Begin, BucketKeys, Error, ErrorClass, Job, Kept as Left, KeySet, Learns,

@@ -1,8 +1,6 @@
 //! Labels handed over through the whole session: in one bucket and in several, and between sides that do not fit.
 
-mod common;
-
-use common::{job, silent_pair};
+use crate::common::{job, silent_pair};
 use vesica_session::{
     Error, ErrorClass, Handover, Job, LabelTerms, Labels, MemorySet, NoProgress, ProtocolRequest,
     Registry, Report, Reveal, Role, Security, run_set_over,

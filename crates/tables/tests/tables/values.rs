@@ -1,13 +1,11 @@
 //! The values of rows: read alike in every format, added up exactly, and refused by row.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::types::*;
 use arrow_array::*;
-use common::*;
 use vesica_tables::{Error, ErrorClass, KeyStore, Source, ValueColumn, read_keys_within};
 
 type Wide = <Decimal256Type as ArrowPrimitiveType>::Native;

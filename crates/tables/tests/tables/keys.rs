@@ -1,16 +1,14 @@
 //! Keys that are equal by value, and what a dry run says of those that are not.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::common::*;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
     Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use common::*;
 use vesica_tables::*;
 
 /// The items of the column `k` of a table in memory, under a profile.

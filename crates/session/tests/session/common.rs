@@ -1,9 +1,4 @@
 //! Two parties on one machine.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses its own share of this"
-)]
 
 use std::thread;
 use std::time::Duration;
@@ -14,16 +9,16 @@ use vesica_session::{
 };
 use vesica_wire::{ChannelOptions, FramedChannel, memory_pair_with};
 
-pub fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity::generate().unwrap()
 }
 
-pub fn tls(identity: &Identity, peer: Fingerprint) -> Transport<'_> {
+pub(crate) fn tls(identity: &Identity, peer: Fingerprint) -> Transport<'_> {
     Transport::Tls { identity, peer }
 }
 
 /// So long until the peer comes, and as long for its silence.
-pub fn within(seconds: f32) -> ConnectOptions {
+pub(crate) fn within(seconds: f32) -> ConnectOptions {
     ConnectOptions {
         wait: Duration::from_secs_f32(seconds),
         timeout: Duration::from_secs_f32(seconds),
@@ -31,7 +26,7 @@ pub fn within(seconds: f32) -> ConnectOptions {
     }
 }
 
-pub fn within_or_raised(seconds: f32, interrupt: &Interrupt) -> ConnectOptions {
+pub(crate) fn within_or_raised(seconds: f32, interrupt: &Interrupt) -> ConnectOptions {
     ConnectOptions {
         interrupt: interrupt.clone(),
         ..within(seconds)
@@ -39,7 +34,7 @@ pub fn within_or_raised(seconds: f32, interrupt: &Interrupt) -> ConnectOptions {
 }
 
 /// What the listener and the connector get over loopback.
-pub fn meet(
+pub(crate) fn meet(
     listens: &Transport<'_>,
     connects: &Transport<'_>,
     options: &ConnectOptions,
@@ -54,7 +49,7 @@ pub fn meet(
 }
 
 /// A connected pair with fresh identities: listener, connector.
-pub fn connected(options: &ConnectOptions) -> (Connection, Connection) {
+pub(crate) fn connected(options: &ConnectOptions) -> (Connection, Connection) {
     let (a, b) = (identity(), identity());
     let (listener, connector) = meet(
         &tls(&a, b.fingerprint()),
@@ -64,12 +59,12 @@ pub fn connected(options: &ConnectOptions) -> (Connection, Connection) {
     (listener.unwrap(), connector.unwrap())
 }
 
-pub fn job(role: Role) -> Job {
+pub(crate) fn job(role: Role) -> Job {
     Job::new(role, vec!["email/1".into(), "exact/1".into()])
 }
 
 /// Two channels on which a peer that waits is silent, or what is swallowed would be waited for.
-pub fn silent_pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
+pub(crate) fn silent_pair(timeout_ms: u64) -> (FramedChannel, FramedChannel) {
     let options = ChannelOptions {
         timeout: Duration::from_millis(timeout_ms),
         heartbeat: Duration::from_secs(3600),

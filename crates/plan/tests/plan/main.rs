@@ -1,0 +1,5 @@
+//! The registry's protocols, against plain computations and peers that cheat.
+
+mod labels;
+mod lambda;
+mod protocols;

@@ -1,0 +1,13 @@
+//! Tables of every format: their keys, their rows, and what is wrong with them.
+
+mod common;
+mod errors;
+mod formats;
+mod handed;
+mod keys;
+#[cfg(unix)]
+mod output;
+mod rows;
+mod sources;
+mod threads;
+mod values;

@@ -1,0 +1,6 @@
+//! Frames between two parties: limits, deadlines, heartbeats, spoilt frames and slow links.
+
+mod channel;
+mod heartbeat;
+mod link;
+mod tamper;
