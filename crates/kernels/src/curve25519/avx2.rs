@@ -373,6 +373,12 @@ impl Lanes for Field4 {
     }
 
     #[inline(always)]
+    fn pow_2_252_minus_3(self) -> Self {
+        // SAFETY: see `Field4`.
+        unsafe { pow_2_252_minus_3(self) }
+    }
+
+    #[inline(always)]
     fn mul_small(self, factor: u32) -> Self {
         // SAFETY: see `Field4`.
         unsafe {

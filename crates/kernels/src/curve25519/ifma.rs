@@ -202,6 +202,12 @@ impl Lanes for Field8 {
     }
 
     #[inline(always)]
+    fn pow_2_252_minus_3(self) -> Self {
+        // SAFETY: see `Field8`.
+        unsafe { pow_2_252_minus_3(self) }
+    }
+
+    #[inline(always)]
     fn mul_small(self, factor: u32) -> Self {
         // SAFETY: see `Field8`.
         unsafe {

@@ -17,9 +17,16 @@ macro_rules! instantiate {
                 scalars: &[Bytes32], base: &Multiples, v_is_negative: &[u8], out: &mut [Bytes32],
                 found: &mut [u8],
             );
-            fn decode(representatives: &[Bytes32], out: &mut [Bytes32]);
-            fn map_to_curve(elements: &[Bytes32], out: &mut [Bytes32]);
+            fn map_to_curve(elements: &[Bytes32], top_byte: u8, out: &mut [Bytes32]);
         );
+
+        /// # Safety
+        /// [`available`] must hold.
+        #[target_feature(enable = $features)]
+        #[inline(never)]
+        unsafe fn pow_2_252_minus_3(x: $field) -> $field {
+            super::powers::pow_2_252_minus_3(x)
+        }
     };
     (@ $field:ident, $features:literal,
         $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => {$(
@@ -143,7 +150,7 @@ pub fn multiply_and_encode(
 /// If the slices differ in length.
 pub fn decode(backend: Backend, representatives: &[Bytes32], out: &mut [Bytes32]) {
     assert_eq!(representatives.len(), out.len());
-    dispatch!(backend, decode(representatives, out))
+    dispatch!(backend, map_to_curve(representatives, 0x3f, out))
 }
 
 /// Elligator 2 on whole field elements (255 bits; values from p up are reduced), as RFC 9380 maps them.
@@ -152,7 +159,7 @@ pub fn decode(backend: Backend, representatives: &[Bytes32], out: &mut [Bytes32]
 /// If the slices differ in length.
 pub fn map_to_curve(backend: Backend, elements: &[Bytes32], out: &mut [Bytes32]) {
     assert_eq!(elements.len(), out.len());
-    dispatch!(backend, map_to_curve(elements, out))
+    dispatch!(backend, map_to_curve(elements, 0x7f, out))
 }
 
 /// Whether `u` is the coordinate of a point on the curve rather than on its twist (0 counts as on it).

@@ -181,23 +181,13 @@ fn doubled_is_odd(r: &Bytes32) -> u8 {
     r.add(r).to_bytes()[0][0] & 1
 }
 
-#[inline(always)]
-pub(super) fn decode<F: Lanes>(representatives: &[Bytes32], out: &mut [Bytes32]) {
-    map_with::<F>(representatives, 0x3f, out);
-}
-
-#[inline(always)]
-pub(super) fn map_to_curve<F: Lanes>(elements: &[Bytes32], out: &mut [Bytes32]) {
-    map_with::<F>(elements, 0x7f, out);
-}
-
 /// Elligator 2 with `top_byte` saying which bits of an element's last byte count.
 ///
 /// With d = 1 + 2r² and w = −A/d the result is w if w³ + A·w² + w is a square, else −A − w. That
 /// right-hand side equals −A·(A² − A²·d + d²)/d³, which is a square exactly if −A·d·(A² − A²·d + d²) is.
 /// d is never 0, since −1/2 is no square.
 #[inline(always)]
-fn map_with<F: Lanes>(elements: &[Bytes32], top_byte: u8, out: &mut [Bytes32]) {
+pub(super) fn map_to_curve<F: Lanes>(elements: &[Bytes32], top_byte: u8, out: &mut [Bytes32]) {
     let one = F::small(1);
     let a = F::small(u64::from(A));
     let minus_a = F::small(0).sub(a);

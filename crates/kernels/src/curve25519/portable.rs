@@ -110,6 +110,11 @@ impl Lanes for Field {
         ])
     }
 
+    #[inline(never)]
+    fn pow_2_252_minus_3(self) -> Self {
+        super::powers::pow_2_252_minus_3(self)
+    }
+
     #[inline(always)]
     fn mul_small(self, factor: u32) -> Self {
         reduced(self.0.map(|limb| u128::from(limb) * u128::from(factor)))

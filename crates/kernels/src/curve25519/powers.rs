@@ -22,9 +22,9 @@ fn square_times<F: Lanes>(mut x: F, times: usize) -> F {
     x
 }
 
-/// x^(2^252 − 3), from which inverse, square root and quadratic character all follow.
+/// The body of [`Lanes::pow_2_252_minus_3`].
 #[inline(always)]
-fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
+pub(super) fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
     let x2 = x.square();
     let x9 = square_times(x2, 2).mul(x);
     let x11 = x9.mul(x2);
@@ -42,13 +42,13 @@ fn pow_2_252_minus_3<F: Lanes>(x: F) -> F {
 /// 1/x, and 0 for 0: x^(p − 2), where p − 2 = 8·(2^252 − 3) + 3.
 #[inline(always)]
 pub(super) fn invert<F: Lanes>(x: F) -> F {
-    square_times(pow_2_252_minus_3(x), 3).mul(x.square().mul(x))
+    square_times(x.pow_2_252_minus_3(), 3).mul(x.square().mul(x))
 }
 
 /// 1 for squares, −1 for non-squares, 0 for 0: x^((p − 1)/2), where (p − 1)/2 = 4·(2^252 − 3) + 2.
 #[inline(always)]
 pub(super) fn quadratic_character<F: Lanes>(x: F) -> F {
-    square_times(pow_2_252_minus_3(x), 2).mul(x.square())
+    square_times(x.pow_2_252_minus_3(), 2).mul(x.square())
 }
 
 /// A square root of n/d, and the mask of lanes that have one; d is not 0.
@@ -57,7 +57,7 @@ pub(super) fn sqrt_ratio<F: Lanes>(n: F, d: F) -> (F, u8) {
     // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
     let d3 = d.square().mul(d);
     let d7 = d3.square().mul(d);
-    let root = n.mul(d3).mul(pow_2_252_minus_3(n.mul(d7)));
+    let root = n.mul(d3).mul(n.mul(d7).pow_2_252_minus_3());
     let check = root.square().mul(d);
     let direct = is_zero(check.sub(n));
     let turned = is_zero(check.add(n));
