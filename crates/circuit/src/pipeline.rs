@@ -312,7 +312,7 @@ impl Run<'_> {
                 value(entries[point].item()).wrapping_add(*mask).into()
             }),
         };
-        opprf.send(self.channel, shape, &bins.points, target, self.rng)?;
+        opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;
         Ok((tags, masks))
     }
 }

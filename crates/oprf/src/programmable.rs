@@ -71,7 +71,7 @@ use crate::{Output, Params};
 
 pub use batch::{BatchOprf, Key, Points, Queries};
 pub use okvs::{OKVS, OkvsHint};
-pub use pads::{Layout, Program, Strings, Target};
+pub use pads::{Layout, Program, Strings, Target, TargetOf};
 pub use polynomial::{POLYNOMIALS, PolynomialHint};
 pub use relaxed::{RELAXED, RelaxedHint};
 pub use table::{NONCES, TABLE, TableHint};
@@ -145,7 +145,7 @@ pub trait Hint: Send + Sync {
         &self,
         channel: &mut dyn Channel,
         shape: &Shape,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error>;
 
@@ -261,7 +261,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         Ok(strings)
     }
 
-    /// Runs the sender. `target(bin, point)` is the target of point number `point`, which is in bin `bin`.
+    /// Runs the sender: `target` says what each point of `points` has.
     ///
     /// # Errors
     /// The channel's and the OPRF's; `Resource` if the points cannot be encoded, which has a probability of at most
@@ -275,7 +275,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         channel: &mut dyn Channel,
         shape: &Shape,
         points: &Points,
-        target: impl Fn(usize, usize) -> Target + Sync,
+        target: &TargetOf<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         assert!(shape.params.lambda <= self.max_lambda(shape));

@@ -230,7 +230,7 @@ impl Recipe for Psm2 {
                 masked.wrapping_add(*mask).into()
             }),
         };
-        Self::SECOND.send(run.channel, &shape, &points, target, run.rng)?;
+        Self::SECOND.send(run.channel, &shape, &points, &target, run.rng)?;
         let negated = masks.iter().map(|mask| mask.wrapping_neg()).collect();
         run.receiver_equality(
             Self::SECOND.tag_bits(&shape),

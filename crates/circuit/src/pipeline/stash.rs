@@ -125,7 +125,7 @@ impl Second {
             tag: tags[bin],
             payload: Block::from(masks[bin] ^ 1 << entries[point].item()),
         };
-        OPPRF.send(channel, &self.shape, &points.points, target, rng)?;
+        OPPRF.send(channel, &self.shape, &points.points, &target, rng)?;
         // Step 3.
         let engine = &mut received.engine;
         let matches = engine.equality(channel, rng, self.tag_bits(), &tags)?;

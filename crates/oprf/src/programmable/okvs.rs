@@ -15,7 +15,7 @@ use vesica_wire::{Channel, Error, Kind, Limit};
 use zeroize::Zeroizing;
 
 use super::pads::Pads;
-use super::{Hint, Program, Queries, Shape, Strings, Target, derived, log_up, slots};
+use super::{Hint, Program, Queries, Shape, Strings, derived, log_up, slots};
 use crate::{MAX_SYSTEM, Output, bytes};
 
 /// Frames with slots of the OKVS.
@@ -61,7 +61,7 @@ impl Hint for OkvsHint {
         &self,
         channel: &mut dyn Channel,
         shape: &Shape,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let hidden = Pads::new(shape).hide::<W>(program, |_| 0);

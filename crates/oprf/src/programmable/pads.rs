@@ -32,16 +32,20 @@ pub struct Target {
     pub payload: Block,
 }
 
+/// The target of a point in a bin: `target(bin, point)`. A call for each point costs less than a copy of every hint
+/// for each such function takes to compile.
+pub type TargetOf<'a> = dyn Fn(usize, usize) -> Target + Sync + 'a;
+
 /// What the sender programs.
-pub struct Program<'a, T> {
+pub struct Program<'a> {
     /// How strings are laid out.
     pub layout: Layout,
     /// The points.
     pub points: &'a Points,
     /// F of the points.
     pub outputs: &'a [Output],
-    /// `target(bin, point)` is the target of that point, which is in that bin.
-    pub target: T,
+    /// The target of each of them.
+    pub target: &'a TargetOf<'a>,
 }
 
 impl Layout {
@@ -233,7 +237,7 @@ impl Pads {
     /// Step 2: the target of each point hidden by its pad number `index(point)`.
     pub(super) fn hide<const W: usize>(
         &self,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         index: impl Fn(usize) -> usize + Sync,
     ) -> Vec<[u64; W]> {
         let Program {

@@ -23,7 +23,7 @@ use vesica_wire::{Channel, Error, Kind, Limit};
 use zeroize::Zeroizing;
 
 use super::pads::Pads;
-use super::{Hint, Key, Program, Queries, Shape, Strings, Target, log_up, slots};
+use super::{Hint, Key, Program, Queries, Shape, Strings, log_up, slots};
 use crate::{Output, bytes, halves};
 
 /// Frames with coefficients.
@@ -216,7 +216,7 @@ impl Hint for PolynomialHint {
         &self,
         channel: &mut dyn Channel,
         shape: &Shape,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let layout = Layout::new(shape, program.layout.bits());

@@ -17,7 +17,7 @@ use vesica_primitives::block::Prg;
 use vesica_wire::{Channel, Error, Kind, Limit};
 
 use super::pads::Pads;
-use super::{Hint, Program, Queries, Shape, Strings, Target, derived, slots};
+use super::{Hint, Program, Queries, Shape, Strings, derived, slots};
 use crate::{Output, bytes};
 
 /// Frames with slots of the table.
@@ -66,7 +66,7 @@ impl Hint for RelaxedHint {
         &self,
         channel: &mut dyn Channel,
         shape: &Shape,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         // Figure 3, steps 1 and 2.

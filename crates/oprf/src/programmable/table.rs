@@ -17,7 +17,7 @@ use vesica_primitives::block::Prg;
 use vesica_wire::{Channel, Error, Kind, Limit};
 
 use super::pads::Pads;
-use super::{Hint, Points, Program, Queries, Shape, Strings, Target, log_up, slots};
+use super::{Hint, Points, Program, Queries, Shape, Strings, log_up, slots};
 use crate::{Output, bytes};
 
 /// Frames with the bins' nonces.
@@ -166,7 +166,7 @@ impl Hint for TableHint {
         &self,
         channel: &mut dyn Channel,
         shape: &Shape,
-        program: &Program<impl Fn(usize, usize) -> Target + Sync>,
+        program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let points = program.points;

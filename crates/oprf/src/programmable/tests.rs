@@ -105,7 +105,7 @@ fn run_over<O: BatchOprf, H: Hint>(
             let strings = opprf.receive(channel, &shape, &bins.queries, &mut rng(2));
             Ok((bins, strings.inspect_err(|error| channel.abort(error))?))
         },
-        |channel| opprf.send(channel, &shape, &sender.points, target, &mut rng(1)),
+        |channel| opprf.send(channel, &shape, &sender.points, &target, &mut rng(1)),
     );
     let held: HashSet<&Item> = theirs.iter().collect();
     let run = received.map(|(receiver, strings)| {
@@ -290,7 +290,7 @@ fn membership<O: BatchOprf + Default, H: Hint + Default>(n_r: usize, n_s: usize,
     };
     let (strings, ()) = honest(
         |channel| opprf.receive(channel, &shape, &queries, &mut rng(9)),
-        |channel| opprf.send(channel, &shape, &points, target, &mut rng(10)),
+        |channel| opprf.send(channel, &shape, &points, &target, &mut rng(10)),
     );
     let mut met = 0;
     for (bin, expected) in first.expected.iter().enumerate() {
@@ -347,7 +347,7 @@ fn equal_candidates_have_keys_of_their_own() {
     };
     let (strings, ()) = honest(
         |channel| opprf.receive(channel, &shape, &queries, &mut rng(9)),
-        |channel| opprf.send(channel, &shape, &points, target, &mut rng(10)),
+        |channel| opprf.send(channel, &shape, &points, &target, &mut rng(10)),
     );
     assert!(strings.tags().iter().copied().eq(0..shape.bins as Block));
 }
@@ -501,7 +501,7 @@ fn what_cannot_be_encoded_is_an_error() {
         payload: 0,
     };
     let sent =
-        Opprf::<Ideal, OkvsHint>::default().send(&mut tape, &shape, &points, target, &mut rng(1));
+        Opprf::<Ideal, OkvsHint>::default().send(&mut tape, &shape, &points, &target, &mut rng(1));
     assert!(matches!(
         sent,
         Err(Error::Resource {
@@ -522,7 +522,7 @@ fn what_cannot_be_encoded_is_an_error() {
         ..shape
     };
     let opprf = Opprf::<Ideal, TableHint>::default();
-    let sent = opprf.send(&mut tape, &shape, &twice, target, &mut rng(1));
+    let sent = opprf.send(&mut tape, &shape, &twice, &target, &mut rng(1));
     assert!(matches!(
         sent,
         Err(Error::Resource {

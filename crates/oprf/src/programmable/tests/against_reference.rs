@@ -66,7 +66,7 @@ fn the_relaxed_hint_is_the_references() {
     // Our hint.
     let mut tape = Tape::default();
     opprf
-        .send(&mut tape, &shape, &sender.points, target, &mut rng(1))
+        .send(&mut tape, &shape, &sender.points, &target, &mut rng(1))
         .unwrap();
     let bits = reference::bits(&tape.0[0].1);
     let table: Vec<_> = bits

@@ -12,7 +12,7 @@ fn hint<H: Hint + Default>(shape: &Shape, points: &Points, seed: u64) -> Vec<Vec
         payload: 0,
     };
     Opprf::<Ideal, H>::default()
-        .send(&mut tape, shape, points, target, &mut rng(seed))
+        .send(&mut tape, shape, points, &target, &mut rng(seed))
         .unwrap();
     tape.0.into_iter().map(|(_, frame)| frame).collect()
 }

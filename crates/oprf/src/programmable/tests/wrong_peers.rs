@@ -91,7 +91,7 @@ fn wrong_tables_are_refused() {
         let (strings, _) = run_both(
             (receiving, sending),
             |channel| opprf.receive(channel, &shape, &queries, &mut rng(9)),
-            |channel| opprf.send(channel, &shape, &points, target, &mut rng(10)),
+            |channel| opprf.send(channel, &shape, &points, &target, &mut rng(10)),
         );
         strings
     };
