@@ -169,10 +169,10 @@ fn keeping_a_view_changes_nothing() {
 /// Every item of the sender's in a list of candidates, and all of s; own items that the sender lacks are not found.
 #[test]
 fn narrow_masks_give_everything_away() {
-    let n = 1 << 10;
+    let n = 1 << 9;
     let (ours, theirs) = (items(3, n), items(4, n));
     let theirs = [&ours[..n / 2], &theirs[n / 2..]].concat();
-    let candidates = [&ours[..], &theirs[n / 2..], &items(5, 15 * n)].concat();
+    let candidates = [&ours[..], &theirs[n / 2..], &items(5, 7 * n)].concat();
     let params = params(n, n);
     let expected: Vec<u32> = (0..n / 2).chain(n..n + n / 2).map(|i| i as u32).collect();
     for figure in FIGURES {

@@ -236,7 +236,7 @@ fn simulations_keep_to_the_bound() {
         };
         let functions = super::super::Functions::new(parameters, &[8; 32]);
         let mut keys = vec![0; items];
-        let runs = 40_000;
+        let runs = 15_000;
         let mut prg = vesica_primitives::block::Prg::new(1);
         let failures = (0..runs)
             .filter(|_| {
