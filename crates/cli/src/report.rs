@@ -152,11 +152,11 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// Fails if a file would be one of those in a directory that is an input.
+/// Fails if a file would be one of those of an input: a directory, or a pattern.
 pub(crate) fn not_among_inputs(path: &Path, table: &Table) -> Result<(), Failure> {
     match table.input.iter().any(|input| is_in(path, input)) {
         true => Err(Failure::usage(format!(
-            "{} would be one of the files in the input's directory",
+            "{} would be one of the files of the input",
             path.display()
         ))),
         false => Ok(()),

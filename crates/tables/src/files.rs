@@ -23,8 +23,15 @@ pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// How a path fits a pattern: a star stands for no separator and for no dot at the beginning.
+pub(crate) const FITTING: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
+
 /// A path that is a pattern. Brackets and stars may be in names too.
-fn pattern(input: &Path) -> Option<&str> {
+pub(crate) fn pattern(input: &Path) -> Option<&str> {
     let text = input
         .to_str()
         .filter(|text| text.contains(['*', '?', '[']))?;
@@ -42,11 +49,7 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 
 /// The files that fit a pattern, and those of the directories that do.
 fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
-    let options = MatchOptions {
-        require_literal_leading_dot: true,
-        ..MatchOptions::new()
-    };
-    let paths = glob_with(pattern, options)
+    let paths = glob_with(pattern, FITTING)
         .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg), ""))?;
     let of_pattern = Path::new(pattern).file_name();
     let wants_hidden = of_pattern.is_some_and(|name| name.to_string_lossy().starts_with('_'));
