@@ -129,7 +129,7 @@ mod tests {
     use vesica_testing::{Tape, misbehaviour, says};
 
     const KIND: Kind = Kind {
-        code: 99,
+        code: 98,
         name: "slots",
     };
 
