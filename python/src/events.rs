@@ -135,6 +135,10 @@ impl Observer for Events {
         self.stage("connected");
     }
 
+    fn writing(&mut self) {
+        self.stage("writing");
+    }
+
     fn warning(&mut self, text: &str) {
         self.warn(text.to_owned());
     }

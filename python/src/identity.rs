@@ -1,11 +1,31 @@
 //! Identities.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use vesica::same_file;
 
 use crate::errors::Failure;
+
+/// A key pair, and the files that are known to hold it.
+pub(crate) struct KeyPair {
+    pub(crate) key: vesica::Identity,
+    files: Mutex<Vec<PathBuf>>,
+}
+
+impl KeyPair {
+    fn note_file(&self, path: PathBuf) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.push(path);
+    }
+
+    /// Whether a file at `path` would take the place of the only copy of the key.
+    pub(crate) fn is_in(&self, path: &Path) -> bool {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().any(|file| same_file(file, path))
+    }
+}
 
 /// A party's long-term key pair. Its secret is never shown.
 ///
@@ -13,14 +33,21 @@ use crate::errors::Failure;
 /// >>> me.fingerprint.startswith("vs1:")
 /// True
 #[pyclass(frozen, module = "vesica")]
-pub(crate) struct Identity(pub(crate) Arc<vesica::Identity>);
+pub(crate) struct Identity(pub(crate) Arc<KeyPair>);
+
+impl Identity {
+    fn of(key: vesica::Identity) -> Identity {
+        let files = Mutex::default();
+        Identity(Arc::new(KeyPair { key, files }))
+    }
+}
 
 #[pymethods]
 impl Identity {
     /// Makes a fresh identity from the operating system's randomness.
     #[staticmethod]
     fn generate() -> Result<Identity, Failure> {
-        Ok(Identity(Arc::new(vesica::Identity::generate()?)))
+        Ok(Identity::of(vesica::Identity::generate()?))
     }
 
     /// Reads an identity file, as `save` and the command `vesica keygen` write it.
@@ -28,7 +55,9 @@ impl Identity {
     /// Raises UsageError if it cannot be read, is malformed, or can be read by other users of the machine.
     #[staticmethod]
     fn load(path: PathBuf) -> Result<Identity, Failure> {
-        Ok(Identity(Arc::new(vesica::Identity::load(&path)?)))
+        let identity = Identity::of(vesica::Identity::load(&path)?);
+        identity.0.note_file(path);
+        Ok(identity)
     }
 
     /// Reads the PEM text of a PKCS#8 Ed25519 private key.
@@ -36,26 +65,27 @@ impl Identity {
     /// Raises UsageError, which never shows any of the text.
     #[staticmethod]
     fn from_pem(pem: &str) -> Result<Identity, Failure> {
-        let identity = vesica::Identity::from_pem(pem.as_bytes())?;
-        Ok(Identity(Arc::new(identity)))
+        Ok(Identity::of(vesica::Identity::from_pem(pem.as_bytes())?))
     }
 
     /// The identity as PEM text of PKCS#8; as secret as the identity.
     fn to_pem(&self) -> String {
-        self.0.to_pem().to_string()
+        self.0.key.to_pem().to_string()
     }
 
     /// Writes the identity to a new file that only its owner may read.
     ///
     /// Raises UsageError if the file exists or cannot be written.
     fn save(&self, path: PathBuf) -> Result<(), Failure> {
-        Ok(self.0.save(&path)?)
+        self.0.key.save(&path)?;
+        self.0.note_file(path);
+        Ok(())
     }
 
     /// What the peer pins: `vs1:` and 56 characters. Not secret.
     #[getter]
     fn fingerprint(&self) -> String {
-        self.0.fingerprint().to_string()
+        self.0.key.fingerprint().to_string()
     }
 
     fn __repr__(&self) -> String {

@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener, parse_address};
 
 use crate::errors::Failure;
-use crate::identity::Identity;
+use crate::identity::{Identity, KeyPair};
 
 /// How to reach one peer, and who it is. Made by `listen` and `connect`; one run at a time goes over it, and any
 /// number one after another.
 #[pyclass(frozen, module = "vesica")]
 pub(crate) struct Link {
-    pub(crate) identity: Arc<vesica::Identity>,
+    pub(crate) identity: Arc<KeyPair>,
     pub(crate) peer: Fingerprint,
     /// Ends every run over the link.
     pub(crate) interrupt: Interrupt,
@@ -30,7 +30,7 @@ impl Link {
         let peer = peer
             .parse()
             .map_err(|e| Failure::usage(format!("peer: {e}")))?;
-        identity.0.check_peer(peer)?;
+        identity.0.key.check_peer(peer)?;
         Ok(Link {
             identity: Arc::clone(&identity.0),
             peer,

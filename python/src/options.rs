@@ -16,6 +16,7 @@ use vesica::{
 
 use crate::errors::Failure;
 use crate::events::Events;
+use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::stream;
 
@@ -46,12 +47,20 @@ impl Table {
     }
 
     /// Refuses an output in the place of something that the run reads.
-    pub(crate) fn check_output(&self, output: &Path, reading: &Reading) -> Result<(), Failure> {
+    pub(crate) fn check_output(
+        &self,
+        output: &Path,
+        reading: &Reading,
+        identity: &KeyPair,
+    ) -> Result<(), Failure> {
         let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", output.display())));
         if let Table::Paths(paths) = self
             && paths.iter().any(|input| is_in(output, input))
         {
-            return refuse("would be one of the files in the input's directory");
+            return refuse("would be one of the files of the input");
+        }
+        if identity.is_in(output) {
+            return refuse("the output is the identity file");
         }
         let uri = reading.database.as_deref();
         let database = uri.and_then(|uri| database_path(uri, reading.driver.as_deref()));

@@ -1,19 +1,20 @@
 //! One side of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    Fingerprint, Format, Interrupt, KeySpec, Output, Party, Passes, Report, Reveal, Role, Rows,
-    Source, SourceOptions, no_match_hint, prepare_work_dir, receive_rows, receive_shares,
-    receive_value, rfc3339, select_rows, send_rows, send_shares, send_table, write_rows,
+    Fingerprint, Format, KeySpec, Party, Passes, Report, Reveal, Role, Rows, Source, SourceOptions,
+    no_match_hint, prepare_work_dir, receive_rows, receive_shares, receive_value, rfc3339,
+    select_rows, send_rows, send_shares, send_table,
 };
 
 use crate::errors::{Failure, in_python};
 use crate::events::Events;
+use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::options::{Options, Reading, Table};
 use crate::stream::Batches;
@@ -87,19 +88,28 @@ pub(crate) fn run<'py>(
     let interrupt = job.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
     if let Some(output) = &job.output {
-        table.check_output(output, &reading)?;
+        table.check_output(output, &reading, &link.identity)?;
     }
     events.stage("reading");
     let (endpoint, heard) = (link.endpoint(), events.clone());
     let tell = || events.tell(listener);
-    let finished = supervise(py, &interrupt, tell, move || {
+    let outcome = supervise(py, &interrupt, tell, move || {
         job.run(table, endpoint, heard)
-    })?;
+    });
+    let reports = outcome.as_ref().ok();
+    if let Some(hint) = reports.and_then(|finished| no_match_hint(&finished.report)) {
+        events.warn(in_python(hint));
+    }
+    // A warning that is an error, or a bar that fails, must not lose a result.
+    if let Err(error) = tell() {
+        error.write_unraisable(py, None);
+    }
+    let finished = outcome?;
     let json = serde_json::to_string(&Written {
         role,
         version: env!("CARGO_PKG_VERSION"),
         started,
-        fingerprint: link.identity.fingerprint(),
+        fingerprint: link.identity.key.fingerprint(),
         exit_code: 0,
         error: None,
         report: &finished.report,
@@ -116,7 +126,7 @@ struct Job {
     key: KeySpec,
     source: SourceOptions,
     output: Option<PathBuf>,
-    identity: Arc<vesica::Identity>,
+    identity: Arc<KeyPair>,
     peer: Fingerprint,
     connect: vesica::ConnectOptions,
     terms: vesica::Terms,
@@ -191,7 +201,7 @@ impl Job {
         }
         let source = table.open(&self.key, self.value.as_ref(), self.source)?;
         let party = Party {
-            identity: &self.identity,
+            identity: &self.identity.key,
             peer: self.peer,
             endpoint,
             connect: self.connect,
@@ -204,7 +214,7 @@ impl Job {
         let (key, output, observer) = (&self.key, self.output, &mut events);
         let report = match (self.gets, self.role, output) {
             (Gets::Rows, role, output) => {
-                return rows(&party, role, &source, key, output, events);
+                return rows(&party, role, &source, key, output.as_deref(), events);
             }
             (Gets::Shares, Role::Receiver, Some(output)) => {
                 receive_shares(&party, &source, key, &output, observer)?
@@ -229,51 +239,28 @@ fn rows(
     role: Role,
     source: &Source,
     key: &KeySpec,
-    output: Option<PathBuf>,
+    output: Option<&Path>,
     mut events: Events,
 ) -> Result<Finished, Failure> {
-    // A path that cannot be written is known before the run.
-    let output = output
-        .map(|path| Output::create(&path, source))
-        .transpose()?;
     let received = match role {
-        Role::Receiver => receive_rows(party, source, key, &mut events)?,
-        Role::Sender => send_rows(party, source, key, &mut events)?,
+        Role::Receiver => receive_rows(party, source, key, output, &mut events)?,
+        Role::Sender => send_rows(party, source, key, output, &mut events)?,
     };
-    events.stage("writing");
-    let rows = received.matched().rows_in_order()?;
-    let (mut table, mut written) = (None, None);
-    match output {
-        Some(mut output) => {
-            written = Some(write_rows(source, received.matched(), &mut output)?);
-            check(&party.connect.interrupt)?;
-            output.commit()?;
-        }
+    let table = match output {
+        Some(_) => None,
         // Text has no types.
-        None if matches!(source.format(), Format::Csv | Format::Jsonl) => {}
+        None if matches!(source.format(), Format::Csv | Format::Jsonl) => None,
         None => {
+            events.stage("writing");
             let (schema, batches) = select_rows(source, received.matched())?;
-            table = Some(Batches { schema, batches });
+            Some(Batches { schema, batches })
         }
-    }
-    let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
-    let rows = rows.collect();
-    check(&party.connect.interrupt)?;
-    let report = Report {
-        rows_written: written,
-        ..received.finish()?
     };
-    if let Some(hint) = no_match_hint(&report) {
-        events.warn(in_python(hint));
-    }
+    let rows = received.matched().rows_in_order()?;
+    let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
     Ok(Finished {
-        report,
-        rows: Some(rows),
+        rows: Some(rows.collect()),
+        report: received.finish()?,
         table,
     })
-}
-
-fn check(interrupt: &Interrupt) -> Result<(), Failure> {
-    let checked = interrupt.check();
-    Ok(checked.map_err(vesica::SessionError::from)?)
 }

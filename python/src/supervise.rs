@@ -76,7 +76,8 @@ pub(crate) fn wait_for_runs(py: Python<'_>, seconds: f64) {
     py.detach(|| drop(AT_WORK.wait(most, |number| *number == 0)));
 }
 
-/// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock.
+/// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock. `each`
+/// is not called once the work has ended, so that it cannot lose the result.
 ///
 /// A signal handler or an `each` that raises, such as that of Ctrl-C, raises `interrupt` and ends the wait: within
 /// some 100 ms, even if the work takes longer to notice.
@@ -98,24 +99,16 @@ pub(crate) fn supervise<T: Send + 'static>(
             drop(at_work);
         })?;
     let wait = |most| py.detach(|| slot.wait(most, Option::is_some).take());
-    let mut ended = None;
-    let looked = loop {
-        ended = ended.or_else(|| wait(TICK));
-        match py.check_signals().and_then(|()| each()) {
-            Ok(()) if ended.is_none() => {}
-            looked => break looked,
+    loop {
+        match wait(TICK) {
+            Some(Ok(outcome)) => return Ok(outcome?),
+            Some(Err(panic)) => panic::resume_unwind(panic),
+            None => {}
         }
-    };
-    if let Err(error) = looked {
-        interrupt.raise();
-        if ended.is_none() {
+        if let Err(error) = py.check_signals().and_then(|()| each()) {
+            interrupt.raise();
             drop(wait(GRACE));
+            return Err(error);
         }
-        return Err(error);
-    }
-    match ended {
-        Some(Ok(outcome)) => Ok(outcome?),
-        Some(Err(panic)) => panic::resume_unwind(panic),
-        None => unreachable!("the loop ends when the work has, or with an error"),
     }
 }

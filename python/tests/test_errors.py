@@ -87,6 +87,23 @@ def test_usage(arguments: dict[str, Any], line: str) -> None:
     assert line in str(error.value) and "\n" not in str(error.value)
 
 
+def test_no_output_takes_the_place_of_what_a_run_reads(tmp_path: Path) -> None:
+    secret, table = tmp_path / "me.pem", tmp_path / "t.csv"
+    table.write_text("id\na\n")
+    me = vesica.Identity.generate()
+    link = vesica.connect("127.0.0.1:1", identity=me, peer=PEER)
+    me.save(secret)
+    kept = secret.read_bytes()
+    for paths, output, line in (
+        (str(table), secret, "the output is the identity file"),
+        (str(tmp_path), tmp_path / "u.csv", "would be one of the files of the input"),
+        (str(tmp_path / "*.csv"), tmp_path / "u.csv", "would be one of the files of the input"),
+    ):
+        with pytest.raises(vesica.UsageError, match=line):
+            vesica.receive(paths, on="id", link=link, output=output)
+    assert secret.read_bytes() == kept
+
+
 def test_data() -> None:
     left, _ = vesica.pair()
     with pytest.raises(vesica.DataError, match='no column is called "ids"') as error:

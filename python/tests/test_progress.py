@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +77,20 @@ def test_no_bar_outside_of_notebooks(capsys: pytest.CaptureFixture[str]) -> None
     arguments: dict[str, Any] = {"table": table, "on": "id", "progress": "auto"}
     vesica.rehearse(arguments, arguments)
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_raised_at_the_end_loses_no_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The output is in place by then, and the peer believes that the run went well."""
+    ours, theirs = polars.DataFrame({"id": [1, 2]}), polars.DataFrame({"id": [3]})
+    output, unraisable = tmp_path / "rows.parquet", []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        received, _ = vesica.rehearse(
+            {"table": ours, "on": "id", "output": output}, {"table": theirs, "on": "id"}
+        )
+    assert received.size == 0 and polars.read_parquet(output).is_empty()
+    (lost,) = [each.exc_value for each in unraisable]
+    assert isinstance(lost, vesica.RunWarning) and "no key matches" in str(lost)

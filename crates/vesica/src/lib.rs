@@ -74,9 +74,9 @@ pub use vesica_session::{SevSnp, TcbLevel, Tdx};
 pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
-    KeyColumn, KeySpec, Matched, Output, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef,
-    Source, SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, is_in,
-    panic_is_caught, same_file, select_rows, write_rows,
+    KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
+    SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, is_in,
+    panic_is_caught, same_file, select_rows,
 };
 #[cfg(feature = "adbc")]
 pub use vesica_tables::{Query, database_path, has_credentials};

@@ -141,10 +141,8 @@ impl Resources {
 enum Destination<'a> {
     /// Nowhere: this side does not learn them.
     Nowhere,
-    /// To the caller.
-    Caller,
-    /// To a file; `-` is standard output.
-    File(&'a Path),
+    /// To the caller, and to a file if there is one; `-` is standard output.
+    Rows(Option<&'a Path>),
     /// This side's shares go to a file; `-` is standard output.
     Shares(&'a Path),
 }
@@ -331,21 +329,6 @@ impl<'a> Party<'a> {
         })
     }
 
-    /// A sender that learns the matches.
-    fn run_told_sender(
-        &self,
-        source: &Source,
-        key: &KeySpec,
-        result: Destination<'_>,
-        observer: &mut dyn Observer,
-    ) -> Result<Received, Error> {
-        if !self.terms.both {
-            let problem = "a sender has rows only where both sides learn the matches";
-            return Err(vesica_session::Error::Usage(problem.into()).into());
-        }
-        self.run(Role::Sender, source, key, result, observer)
-    }
-
     /// The whole job of a side, from its table to its rows.
     fn run(
         &self,
@@ -361,7 +344,7 @@ impl<'a> Party<'a> {
             Destination::Nowhere => {
                 reveal.is_value() || role == Role::Sender && reveal != Reveal::Shares
             }
-            Destination::Caller | Destination::File(_) => reveal.is_matches(),
+            Destination::Rows(_) => reveal.is_matches(),
             Destination::Shares(_) => reveal == Reveal::Shares,
         };
         if !fits {
@@ -396,9 +379,9 @@ impl<'a> Party<'a> {
         }
         let mut work = self.work_dir(job)?;
         let (path, file) = match result {
-            Destination::File(path) => (Some(path), Some(Output::create(path, source)?)),
+            Destination::Rows(Some(path)) => (Some(path), Some(Output::create(path, source)?)),
             Destination::Shares(path) => (Some(path), Some(Output::create_csv(path, source)?)),
-            Destination::Nowhere | Destination::Caller => (None, None),
+            Destination::Nowhere | Destination::Rows(None) => (None, None),
         };
         let directory = self.directory(work.as_ref().map(|(work, _)| work), path);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
@@ -570,15 +553,12 @@ pub fn receive_table(
     output: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    let result = Destination::File(output);
-    party
-        .run(Role::Receiver, source, key, result, observer)?
-        .finish()
+    receive_rows(party, source, key, Some(output), observer)?.finish()
 }
 
-/// Runs the receiver as [`receive_table`] does, but returns the rows of `source` whose key the peer's table
-/// also has instead of writing them. [`select_rows`](crate::select_rows) makes record batches of them, and
-/// [`write_rows`](crate::write_rows) a file; both read `source` once more.
+/// Runs the receiver as [`receive_table`] does, and returns the rows of `source` whose key the peer's table also has.
+/// They are written if there is an `output`; [`select_rows`](crate::select_rows) makes record batches of them, reading
+/// `source` once more.
 ///
 /// # Errors
 /// As [`receive_table`].
@@ -586,9 +566,11 @@ pub fn receive_rows(
     party: &Party<'_>,
     source: &Source,
     key: &KeySpec,
+    output: Option<&Path>,
     observer: &mut dyn Observer,
 ) -> Result<Received, Error> {
-    party.run(Role::Receiver, source, key, Destination::Caller, observer)
+    let result = Destination::Rows(output);
+    party.run(Role::Receiver, source, key, result, observer)
 }
 
 /// Runs the receiver of a value, such as the size of the intersection ([`Terms::reveal`]): meets the peer and
@@ -679,13 +661,10 @@ pub fn send_table_to(
     output: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
-    let result = Destination::File(output);
-    party
-        .run_told_sender(source, key, result, observer)?
-        .finish()
+    send_rows(party, source, key, Some(output), observer)?.finish()
 }
 
-/// Runs the sender as [`send_table_to`] does, but returns the rows instead of writing them.
+/// Runs the sender as [`send_table_to`] does, and returns the rows as [`receive_rows`] does.
 ///
 /// # Errors
 /// As [`send_table_to`].
@@ -693,7 +672,13 @@ pub fn send_rows(
     party: &Party<'_>,
     source: &Source,
     key: &KeySpec,
+    output: Option<&Path>,
     observer: &mut dyn Observer,
 ) -> Result<Received, Error> {
-    party.run_told_sender(source, key, Destination::Caller, observer)
+    if !party.terms.both {
+        let problem = "a sender has rows only where both sides learn the matches";
+        return Err(vesica_session::Error::Usage(problem.into()).into());
+    }
+    let result = Destination::Rows(output);
+    party.run(Role::Sender, source, key, result, observer)
 }

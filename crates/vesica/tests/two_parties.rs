@@ -171,16 +171,16 @@ fn rows_come_back_to_the_caller() {
             party.resources.work_dir = Some(work_dir.clone());
             let mut address = Address(address);
             // A program that fails before it has made anything of its rows gets them again, from nobody.
-            drop(receive_rows(&party, &ours, &key, &mut address).unwrap());
+            drop(receive_rows(&party, &ours, &key, None, &mut address).unwrap());
             party.endpoint = Endpoint::Connect("127.0.0.1:1".into());
-            let again = receive_rows(&party, &ours, &key, &mut NoProgress).unwrap();
+            let again = receive_rows(&party, &ours, &key, None, &mut NoProgress).unwrap();
             assert!(again.report().computed.is_some());
             again
         });
         let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
         let mut party = Party::new(&shop, charity.fingerprint(), endpoint);
         party.terms = terms.clone();
-        let sent = send_rows(&party, &theirs, &key, &mut NoProgress).unwrap();
+        let sent = send_rows(&party, &theirs, &key, None, &mut NoProgress).unwrap();
         (receiver.join().unwrap(), sent)
     });
     for (received, source) in [(received, &ours), (sent, &theirs)] {
@@ -198,7 +198,7 @@ fn rows_come_back_to_the_caller() {
         charity.fingerprint(),
         Endpoint::Connect("127.0.0.1:1".into()),
     );
-    let error = send_rows(&party, &theirs, &key, &mut NoProgress)
+    let error = send_rows(&party, &theirs, &key, None, &mut NoProgress)
         .err()
         .unwrap();
     assert_eq!(error.class(), ErrorClass::Usage);
