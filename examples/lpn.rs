@@ -9,7 +9,7 @@
 //! told from random by the rank of a few dozen values although no single value is unusual, and the same code with
 //! constants is not.
 
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_correlations::code::DISTANCE_PERCENT;
 use vesica_correlations::lpn::{ATTACKS, Instance, coefficient_bits, noise_weight, weight};

@@ -16,10 +16,10 @@ use arrow_array::{
 };
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, MetadataVersion};
+use chacha20::ChaCha20Rng;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};

@@ -1,7 +1,7 @@
 //! Protocol messages: each side of each protocol against a peer that sends the fuzzer's bytes, and
 //! the mask exchange alone.
 
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;

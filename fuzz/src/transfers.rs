@@ -1,6 +1,6 @@
 //! Oblivious transfers: base transfers, and the extension after ideal ones.
 
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use vesica_correlations::choices::Choices;
 use vesica_correlations::ot_extension::Security;

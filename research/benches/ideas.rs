@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use chacha20::ChaCha12Rng;
 use criterion::{Criterion, criterion_group, criterion_main};
-use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_encodings::random_band::RandomBand;
 use vesica_encodings::three_hash::ThreeHash;

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::sparse::{Sparse, Store};

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use vesica_testing::{honest, items, rng, run_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_circuit::{CircuitPsi, Okvs};
 use vesica_encodings::cuckoo;

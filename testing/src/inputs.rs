@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng, TryCryptoRng, TryRng};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Polynomials and keys: `cargo bench -p vesica-primitives`.
 
+use chacha20::ChaCha12Rng;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use std::hint::black_box;
 use vesica_primitives::curve::EncodedKeys;

@@ -331,9 +331,9 @@ fn expand_message_xmd(message: &[u8], domain: &[u8]) -> [u8; 48] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chacha20::ChaCha12Rng;
     use curve25519_dalek::MontgomeryPoint;
     use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION, X25519_BASEPOINT};
-    use rand_chacha::ChaCha12Rng;
     use rand_core::SeedableRng;
 
     fn rng(seed: u64) -> ChaCha12Rng {

@@ -157,7 +157,7 @@ pub(crate) fn pad(items: &mut Vec<Item>, size: usize, rng: &mut dyn rand_core::C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::ChaCha20Rng;
+    use chacha20::ChaCha20Rng;
     use rand_core::SeedableRng;
     use vesica_plan::Registry;
 

@@ -1,6 +1,6 @@
 //! Randomness from the operating system.
 
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use vesica_wire::{Error, Limit};
 use zeroize::Zeroizing;

@@ -1,6 +1,6 @@
 //! Random inputs whose intersection is known: 128-bit items, or different numbers, half of the smaller set shared.
 
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_psi::{Reveal, indices_vartime};
 

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::thread;
 
-use rand_chacha::ChaCha20Rng;
+use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{

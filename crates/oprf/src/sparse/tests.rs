@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::Output;
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::Rng;
 use vesica_correlations::ideal;
 use vesica_primitives::security::lambda_each;

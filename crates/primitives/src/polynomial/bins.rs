@@ -86,7 +86,7 @@ fn in_chunks(out: &mut [Vec<u128>; SLICES], chunk: usize) -> Vec<[&mut [u128]; S
 mod tests {
     use super::*;
     use crate::polynomial::tests::random_bits;
-    use rand_chacha::ChaCha12Rng;
+    use chacha20::ChaCha12Rng;
     use rand_core::SeedableRng;
     use vesica_reference::gf2k as reference;
 

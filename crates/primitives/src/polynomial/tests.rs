@@ -1,6 +1,6 @@
 use super::*;
+use chacha20::ChaCha12Rng;
 use proptest::prelude::*;
-use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_kernels::binary::cantor_element;
 use vesica_reference::field;
