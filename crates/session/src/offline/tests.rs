@@ -772,83 +772,62 @@ fn a_dealer_with_another_layout_says_so() {
     });
 }
 
-/// A party that does something now and then, but too slowly for all of it to end.
-#[test]
-fn a_dealer_has_a_deadline() {
+/// How a dealer with these options ends if both parties are there and say nothing, and what it tells them.
+fn deal_to_idle_parties(options_of_dealer: &ConnectOptions) -> (Error, [WireError; 2]) {
     let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Connect(listener.local_addr().to_string());
-    let time = Duration::from_millis(400);
-    let bounded = ConnectOptions {
-        interrupt: crate::Interrupt::new().within(time),
-        ..options()
-    };
     let parties = [&receiver, &sender];
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, &bounded)?;
-            deal(
-                &mut connections.try_into().unwrap(),
-                registry(),
-                MEMORY,
-                None,
-            )
+            let connections = listener.accept_all(&dealer.identity, &pinned, options_of_dealer)?;
+            let mut connections = connections.try_into().unwrap();
+            deal(&mut connections, registry(), MEMORY, None)
         });
-        let mut slow = parties.map(|party| {
+        let idle = parties.map(|party| {
             let transport = party.tls(&dealer);
             connect(&address, &transport, &options()).unwrap()
         });
         let error = dealing.join().unwrap().unwrap_err();
-        assert!(
-            matches!(&error, Error::Run(WireError::Overdue(taken)) if *taken == time),
-            "{error}"
-        );
-        assert_eq!(error.class(), ErrorClass::Network);
-        for party in &mut slow {
-            let told = party.channel.recv(crate::request::REQUEST, 0).unwrap_err();
-            assert!(told.to_string().contains("not done within 0.4 s"), "{told}");
-        }
-    });
+        let told =
+            idle.map(|mut party| party.channel.recv(crate::request::REQUEST, 0).unwrap_err());
+        (error, told)
+    })
 }
 
-/// A party that is there, and says nothing but that.
+/// Whatever the parties do.
+#[test]
+fn a_dealer_has_a_deadline() {
+    let time = Duration::from_millis(400);
+    let (error, told) = deal_to_idle_parties(&ConnectOptions {
+        interrupt: crate::Interrupt::new().within(time),
+        ..options()
+    });
+    assert!(
+        matches!(&error, Error::Run(WireError::Overdue(taken)) if *taken == time),
+        "{error}"
+    );
+    assert_eq!(error.class(), ErrorClass::Network);
+    for told in told {
+        assert!(told.to_string().contains("not done within 0.4 s"), "{told}");
+    }
+}
+
 #[test]
 fn a_dealer_does_not_wait_for_ever() {
-    let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let address = Endpoint::Connect(listener.local_addr().to_string());
     let patience = Duration::from_millis(300);
-    let impatient = ConnectOptions {
+    let (error, told) = deal_to_idle_parties(&ConnectOptions {
         patience,
         ..options()
-    };
-    let parties = [&receiver, &sender];
-    thread::scope(|scope| {
-        let dealing = scope.spawn(|| {
-            let pinned = parties.map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, &impatient)?;
-            deal(
-                &mut connections.try_into().unwrap(),
-                registry(),
-                MEMORY,
-                None,
-            )
-        });
-        let mut silent = parties.map(|party| {
-            let transport = party.tls(&dealer);
-            connect(&address, &transport, &options()).unwrap()
-        });
-        let error = dealing.join().unwrap().unwrap_err();
-        assert!(
-            matches!(&error, Error::Run(WireError::Stalled(waited)) if *waited == patience),
-            "{error}"
-        );
-        for party in &mut silent {
-            let told = party.channel.recv(crate::request::REQUEST, 0).unwrap_err();
-            assert!(matches!(told, WireError::PeerAborted { .. }), "{told}");
-        }
     });
+    assert!(
+        matches!(&error, Error::Run(WireError::Stalled(waited)) if *waited == patience),
+        "{error}"
+    );
+    for told in told {
+        assert!(matches!(told, WireError::PeerAborted { .. }), "{told}");
+    }
 }
 
 /// What one party sends instead of a request is held against that party, and not against the other one.
