@@ -134,8 +134,9 @@ impl Parameters {
     /// probability of at most 2^-`lambda`.
     ///
     /// # Panics
-    /// As [`Parameters::new`].
+    /// As [`Parameters::new`], or if `stash` exceeds 4.
     pub fn with_stash(items: usize, lambda: u32, stash: usize) -> Self {
+        assert!(stash <= 4, "the bound was summed for up to four places");
         let without = Self::new(items, 3, lambda);
         let n = items as u64;
         let few = match items <= 3 + stash {
