@@ -40,20 +40,21 @@ pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<()>
         input,
         bytes: length,
     };
-    walk.fields(MAX_DEPTH, &mut |field, number| {
+    walk.fields(MAX_DEPTH, &mut |field, number| match number {
+        _ if field != UNCOMPRESSED_SIZE => Ok(()),
+        // The library would read the size from whatever else is there.
+        None => Err(damaged()),
         // An integer that is not negative is twice itself (zigzag).
-        match field == UNCOMPRESSED_SIZE && number / 2 > MAX_PAGE_BYTES {
-            true => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a page claims more than 1 GiB",
-            )),
-            false => Ok(()),
-        }
+        Some(number) if number / 2 > MAX_PAGE_BYTES => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a page claims more than 1 GiB",
+        )),
+        Some(_) => Ok(()),
     })
 }
 
-/// Takes the number and the value of a field that is an integer.
-type Field<'f> = dyn FnMut(u64, u64) -> io::Result<()> + 'f;
+/// Takes the number of a field, and its value if that is an integer.
+type Field<'f> = dyn FnMut(u64, Option<u64>) -> io::Result<()> + 'f;
 
 struct Walk<R> {
     input: R,
@@ -96,7 +97,7 @@ impl<R: Read> Walk<R> {
         Err(damaged())
     }
 
-    fn fields(&mut self, depth: u32, integer: &mut Field<'_>) -> io::Result<()> {
+    fn fields(&mut self, depth: u32, each: &mut Field<'_>) -> io::Result<()> {
         let mut field = 0u64;
         loop {
             let header = self.byte()?;
@@ -113,8 +114,11 @@ impl<R: Read> Walk<R> {
                 return Err(damaged());
             }
             match kind {
-                4..=6 => integer(field, self.varint()?)?,
-                kind => self.value(kind, depth)?,
+                4..=6 => each(field, Some(self.varint()?))?,
+                kind => {
+                    each(field, None)?;
+                    self.value(kind, depth)?;
+                }
             }
         }
     }
@@ -229,6 +233,10 @@ mod tests {
             assert_eq!(header((1 << 30) + 1, written), refused);
             assert_eq!(header((1 << 31) - 1, written), refused);
         }
+        // A string where the size should be.
+        let bytes = [0x15, 0, 0x18, 1, 0x7f, 0];
+        assert!(check_struct(&bytes[..], 6).is_ok());
+        assert!(check_page_header(&bytes[..], 6).is_err());
     }
 
     #[test]
