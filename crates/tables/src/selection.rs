@@ -278,8 +278,11 @@ impl<'a> Selection<'a> {
             self.write(out, self.line_end)?;
         }
         self.unended = !line.ends_with(b"\n");
-        if line.ends_with(b"\r\n") {
-            self.line_end = b"\r\n";
+        if !self.unended {
+            self.line_end = match line.ends_with(b"\r\n") {
+                true => b"\r\n",
+                false => b"\n",
+            };
         }
         self.write(out, line)
     }

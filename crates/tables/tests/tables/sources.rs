@@ -321,14 +321,21 @@ fn text_without_a_header() {
         },
         ..SourceOptions::default()
     };
-    let place = texts(&[("a.csv", "x;1\r\ny;2"), ("b.csv", "z;1\n")]);
+    let place = texts(&[
+        ("a.csv", "x;1\r\ny;2"),
+        ("b.csv", "z;1\nw;9"),
+        ("c.csv", "v;3\n"),
+    ]);
     let source = place.open(&["?.csv"], &options).unwrap();
     assert_eq!(
         read_keys(&source, &key("2")).unwrap().row_items(),
-        [0, 1, 0]
+        [0, 1, 0, 2, 3]
     );
     assert_eq!(filtered(&source, "2", |i| i == 0), b"x;1\r\nz;1\n");
-    assert_eq!(filtered(&source, "1", |_| true), b"x;1\r\ny;2\r\nz;1\n");
+    assert_eq!(
+        filtered(&source, "1", |_| true),
+        b"x;1\r\ny;2\r\nz;1\nw;9\nv;3\n"
+    );
     let error = read_keys(&source, &key("3")).unwrap_err();
     assert_eq!(error.hint().unwrap(), "columns are: \"1\", \"2\"");
     let of_json = Source::from_bytes("t.jsonl", b"{\"id\":1}".to_vec(), options);
