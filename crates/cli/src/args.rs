@@ -632,6 +632,8 @@ pub(crate) enum Kernels {
     Best,
     /// AVX2, AES-NI and PCLMULQDQ: no AVX-512, GFNI or VAES
     Avx2,
+    /// The same with GFNI: processors of recent years without AVX-512
+    Gfni,
     /// None that depends on the processor, but for what libraries detect by themselves
     Portable,
 }
@@ -641,6 +643,7 @@ impl Kernels {
         match self {
             Kernels::Best => Backend::Best,
             Kernels::Avx2 => Backend::Avx2,
+            Kernels::Gfni => Backend::Gfni,
             Kernels::Portable => Backend::Portable,
         }
     }

@@ -11,6 +11,8 @@ pub enum Backend {
     Portable,
     /// 256-bit registers, AES-NI and PCLMULQDQ.
     Avx2,
+    /// GFNI besides: processors of recent years without AVX-512.
+    Gfni,
     /// The best that this machine offers, up to [`limit`].
     Best,
 }
@@ -28,7 +30,12 @@ pub fn limit(backend: Backend) {
 
 impl Backend {
     /// All of them, for tests.
-    pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Best];
+    pub const ALL: [Backend; 4] = [
+        Backend::Portable,
+        Backend::Avx2,
+        Backend::Gfni,
+        Backend::Best,
+    ];
 
     /// Whether a version that needs `version` may run where this one is asked for.
     #[inline]

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | [`aes`] | the `aes` crate | thirty-two blocks, VAES with AVX-512, or eight, AES-NI | eight blocks, AES of ARMv8 |
 //! | [`curve25519`] | one lane, radix 2^51 | eight lanes, AVX-512 IFMA, or four, AVX2 | |
-//! | [`band`] | tables of four columns | eight rows, GFNI with AVX-512 VBMI, or sixteen, AVX2 | |
+//! | [`band`] | tables of four columns | eight rows, GFNI with AVX-512 VBMI or AVX2, or sixteen, AVX2 alone | |
 //! | [`binary`] | GF(2^64) and GF(2^256) on 64-bit integers | PCLMULQDQ, and VPCLMULQDQ for transforms | PMULL |
 //! | [`gf2k`] | GF(2^k) for k from 65 to 128 on 64-bit integers | PCLMULQDQ, and four products by VPCLMULQDQ | PMULL |
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 | |

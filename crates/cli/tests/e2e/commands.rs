@@ -538,7 +538,7 @@ fn bench_for_people() {
     ended.expect_success();
     assert!(ended.text().contains("AES-128 blocks per second"));
     assert!(ended.text().contains("\nband "), "{}", ended.text());
-    for (backend, version) in [("portable", "portable"), ("avx2", "")] {
+    for (backend, version) in [("portable", "portable"), ("avx2", ""), ("gfni", "")] {
         let ended = place.run(&format!("bench --yardstick --json --backend {backend}"));
         ended.expect_success();
         let result: Value = serde_json::from_str(ended.text()).unwrap();

@@ -13,13 +13,17 @@
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
 //! four slots, so that a row of 512 columns takes 128 additions. With AVX2, the tables are of single bytes, and
 //! one shuffle looks up the same byte of sixteen rows in two tables. With GFNI, eight slots and one byte of all of
-//! them are an 8×8 bit matrix instead, and one instruction multiplies eight such matrices by the same byte of
-//! eight rows. In the portable version the addresses that are read in the tables are the rows' own bits.
+//! them are an 8×8 bit matrix instead, and one instruction multiplies four or eight such matrices by the same byte
+//! of eight rows. In the portable version the addresses that are read in the tables are the rows' own bits.
 
+#[cfg(target_arch = "x86_64")]
+mod affine;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod gfni;
 mod portable;
 
 use std::ops::Range;
@@ -44,6 +48,7 @@ pub struct Singular;
 pub fn backend_name(backend: Backend) -> &'static str {
     first_version!(backend:
         "x86_64" if avx512::available(backend) => "avx512-gfni";
+        "x86_64" if gfni::available(backend) => "avx2-gfni";
         "x86_64" if avx2::available(backend) => "avx2";
         else "portable"
     )
@@ -53,6 +58,7 @@ macro_rules! dispatch {
     ($backend:ident, $call:ident($($arg:expr),*)) => {
         first_version!($backend:
             "x86_64" if avx512::available($backend) => avx512::$call($($arg),*);
+            "x86_64" if gfni::available($backend) => gfni::$call($($arg),*);
             "x86_64" if avx2::available($backend) => avx2::$call($($arg),*);
             else portable::$call($($arg),*)
         )

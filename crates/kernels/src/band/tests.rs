@@ -89,10 +89,11 @@ fn solve<const W: usize>(
 }
 
 fn both<const W: usize>(size: (usize, usize, usize), seed: u64) {
-    let [portable, avx2, best] = Backend::ALL.map(|backend| solve::<W>(backend, size, seed));
-    assert_eq!(best, portable);
-    assert_eq!(avx2, portable);
-    assert!(best.is_ok(), "{size:?} is unlikely to be singular");
+    let [portable, faster @ ..] = Backend::ALL.map(|backend| solve::<W>(backend, size, seed));
+    assert!(portable.is_ok(), "{size:?} is unlikely to be singular");
+    for solved in faster {
+        assert_eq!(solved, portable);
+    }
 }
 
 #[test]
@@ -144,14 +145,15 @@ fn combine_agrees<const W: usize>(seed: u64, count: usize) {
         .collect();
     let mut frames: Vec<u32> = (0..count).map(|_| (next() % 30) as u32).collect();
     frames[..count / 2].sort_unstable();
-    let [portable, avx2, best] = Backend::ALL.map(|backend| {
+    let [portable, faster @ ..] = Backend::ALL.map(|backend| {
         let mut out = vec![[0; W]; count];
         combine(backend, &slots, &frames, &rows, &mut out);
         out
     });
-    assert_eq!(best, portable);
-    assert_eq!(avx2, portable);
-    for ((frame, row), out) in frames.iter().zip(&rows).zip(&best) {
+    for combined in faster {
+        assert_eq!(combined, portable);
+    }
+    for ((frame, row), out) in frames.iter().zip(&rows).zip(&portable) {
         assert_eq!(sum(&slots, *frame as usize, row), *out);
     }
 }

@@ -57,7 +57,7 @@ fn versions_agree() {
     let data: Vec<Element> = (1..=1u64 << 12)
         .map(|i| [i, slow64(i, !i), !i, slow64(i, i)])
         .collect();
-    let results = Backend::ALL.map(|backend| {
+    let [portable, faster @ ..] = Backend::ALL.map(|backend| {
         let mut values = data.clone();
         transform.forward(backend, &mut values, 12, 5 << 12);
         multiply_assign(backend, &mut values, &data);
@@ -69,8 +69,9 @@ fn versions_agree() {
         evaluate_blocks(backend, &data, 6, 0, &data[..64], &mut points);
         (values, sum, points)
     });
-    assert_eq!(results[0], results[1]);
-    assert_eq!(results[0], results[2]);
+    for result in faster {
+        assert_eq!(result, portable);
+    }
 }
 
 proptest! {
