@@ -4,8 +4,9 @@
 //! of them, which take no bytes to it: a few bytes can claim 2^31, and that in many places. Neither a file's metadata
 //! nor a page's header has such a list, so it is refused here. Any other element has at least a byte.
 //!
-//! Not caught: a field that the library does know, of a wrong type. It does not look at the type, so what it reads
-//! after that is not what is checked here, and a file made for it can still keep it busy for long.
+//! The library does not look at the type of a field that it knows, so that of a wrong type it reads something else than
+//! what is checked here. In a page's header such a field is refused. Not caught: one in a file's metadata, by which a file
+//! made for it can still keep the library busy for long.
 //!
 //! Source: the Thrift compact protocol specification, `doc/specs/thrift-compact-protocol.md` of Apache
 //! Thrift.
@@ -24,37 +25,43 @@ pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
         input,
         bytes: length,
     };
-    walk.fields(MAX_DEPTH, &mut |_, _| Ok(()))
+    walk.fields(MAX_DEPTH, &[])
 }
 
 /// Maximum bytes that a page may claim to have once it is decompressed.
 const MAX_PAGE_BYTES: u64 = 1 << 30;
 
-/// The number of the field of a page's header that says so (`uncompressed_page_size` of `PageHeader` in
-/// `parquet.thrift`).
-const UNCOMPRESSED_SIZE: u64 = 2;
+/// A field that the library knows.
+enum Known {
+    Integer,
+    /// An integer of at most [`MAX_PAGE_BYTES`].
+    Size,
+    Flag,
+    Struct(&'static [Known]),
+}
+use Known::{Flag, Integer, Size};
 
-/// Reads one header of a page and discards it, as [`check_struct`]. Fails also if the page claims more than a gibibyte.
+/// The fields of `PageHeader`, numbered from 1, and of the structs in it (`parquet.thrift`): those that the library reads.
+const PAGE_HEADER: [Known; 8] = [
+    Integer,
+    Size,
+    Integer,
+    Integer,
+    Known::Struct(&[Integer, Integer, Integer, Integer]),
+    Known::Struct(&[]),
+    Known::Struct(&[Integer, Integer, Flag]),
+    Known::Struct(&[Integer, Integer, Integer, Integer, Integer, Integer, Flag]),
+];
+
+/// Reads one header of a page and discards it, as [`check_struct`]. Fails also if the page claims more than a gibibyte,
+/// or has a field of another type than the library takes it for.
 pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<()> {
     let mut walk = Walk {
         input,
         bytes: length,
     };
-    walk.fields(MAX_DEPTH, &mut |field, number| match number {
-        _ if field != UNCOMPRESSED_SIZE => Ok(()),
-        // The library would read the size from whatever else is there.
-        None => Err(damaged()),
-        // An integer that is not negative is twice itself (zigzag).
-        Some(number) if number / 2 > MAX_PAGE_BYTES => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a page claims more than 1 GiB",
-        )),
-        Some(_) => Ok(()),
-    })
+    walk.fields(MAX_DEPTH, &PAGE_HEADER)
 }
-
-/// Takes the number of a field, and its value if that is an integer.
-type Field<'f> = dyn FnMut(u64, Option<u64>) -> io::Result<()> + 'f;
 
 struct Walk<R> {
     input: R,
@@ -97,7 +104,8 @@ impl<R: Read> Walk<R> {
         Err(damaged())
     }
 
-    fn fields(&mut self, depth: u32, each: &mut Field<'_>) -> io::Result<()> {
+    /// The fields of a struct of which those of `known` have to have their types.
+    fn fields(&mut self, depth: u32, known: &[Known]) -> io::Result<()> {
         let mut field = 0u64;
         loop {
             let header = self.byte()?;
@@ -106,19 +114,31 @@ impl<R: Read> Walk<R> {
                 return Ok(());
             }
             field = match header >> 4 {
-                0 => self.varint()? / 2,
+                0 => match self.varint()? {
+                    positive if positive % 2 == 0 => positive / 2,
+                    _ => return Err(damaged()),
+                },
                 step => field + u64::from(step),
             };
             // The library keeps 16 bits of it, so that a larger number would be another field.
             if field > i16::MAX as u64 {
                 return Err(damaged());
             }
-            match kind {
-                4..=6 => each(field, Some(self.varint()?))?,
-                kind => {
-                    each(field, None)?;
-                    self.value(kind, depth)?;
+            let expected = (field as usize)
+                .checked_sub(1)
+                .and_then(|index| known.get(index));
+            match (expected, kind) {
+                (None, _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
+                (Some(Integer), 4..=6) => drop(self.varint()?),
+                (Some(Size), 4..=6) => {
+                    // An integer that is not negative is twice itself (zigzag).
+                    if self.varint()? / 2 > MAX_PAGE_BYTES {
+                        let reason = "a page claims more than 1 GiB";
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                    }
                 }
+                (Some(Known::Struct(known)), 12) => self.fields(depth - 1, known)?,
+                _ => return Err(damaged()),
             }
         }
     }
@@ -136,7 +156,7 @@ impl<R: Read> Walk<R> {
             }
             9 | 10 => self.list(depth),
             11 => self.map(depth),
-            12 => self.fields(depth, &mut |_, _| Ok(())),
+            12 => self.fields(depth, &[]),
             13 => self.skip(16),
             _ => Err(damaged()),
         }
@@ -233,10 +253,19 @@ mod tests {
             assert_eq!(header((1 << 30) + 1, written), refused);
             assert_eq!(header((1 << 31) - 1, written), refused);
         }
-        // A string where the size should be.
-        let bytes = [0x15, 0, 0x18, 1, 0x7f, 0];
-        assert!(check_struct(&bytes[..], 6).is_ok());
-        assert!(check_page_header(&bytes[..], 6).is_err());
+        // What the library would take for something else: a string as the type or the size, a flag as a size, a number as
+        // a page's own header, a string in it, and a size in a field that is numbered from -1 on.
+        for bytes in [
+            &[0x18, 1, 0x7f, 0x15, 2, 0][..],
+            &[0x15, 0, 0x18, 1, 0x7f, 0],
+            &[0x15, 0, 0x11, 0],
+            &[0x15, 0, 0x15, 2, 0x35, 2, 0],
+            &[0x15, 0, 0x15, 2, 0x3c, 0x18, 1, 0x7f, 0, 0],
+            &[0x15, 0, 0x05, 1, 0, 0x35, 2, 0],
+        ] {
+            let error = check_page_header(bytes, bytes.len() as u64).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes:x?}");
+        }
     }
 
     #[test]
