@@ -1,8 +1,9 @@
 //! The files that an input names: itself, those of a directory, those that fit a pattern.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use glob::{MatchOptions, glob_with};
+use glob::{MatchOptions, Pattern, glob_with};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -24,14 +25,14 @@ pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// How a path fits a pattern: a star stands for no separator and for no dot at the beginning.
-pub(crate) const FITTING: MatchOptions = MatchOptions {
+const FITTING: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
 
 /// A path that is a pattern. Brackets and stars may be in names too.
-pub(crate) fn pattern(input: &Path) -> Option<&str> {
+fn pattern(input: &Path) -> Option<&str> {
     let text = input
         .to_str()
         .filter(|text| text.contains(['*', '?', '[']))?;
@@ -51,12 +52,10 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
     let paths = glob_with(pattern, FITTING)
         .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg), ""))?;
-    let of_pattern = Path::new(pattern).file_name();
-    let wants_hidden = of_pattern.is_some_and(|name| name.to_string_lossy().starts_with('_'));
     let before = files.len();
     for path in paths {
         let path = path.map_err(|e| Error::new(ErrorKind::Unreadable(e.into())))?;
-        if wants_hidden || !is_no_data(&path) {
+        if names_no_data(pattern) || !is_no_data(&path) {
             add(&path, files)?;
         }
     }
@@ -91,6 +90,37 @@ fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         after if after == before => Err(Error::new(ErrorKind::NoFiles)),
         _ => Ok(()),
     }
+}
+
+/// Whether [`expand`] would find a file of this name, if it were there, among those of an input that is a directory or a
+/// pattern. `directory` is without links and detours.
+pub(crate) fn would_find(input: &Path, directory: &Path, name: &OsStr) -> bool {
+    let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == directory);
+    let is_data = !is_no_data(Path::new(name));
+    let Some(text) = pattern(input) else {
+        return is_data && is_here(input);
+    };
+    let any_is_here = |pattern: &str| {
+        let mut paths = glob_with(pattern, FITTING).into_iter().flatten().flatten();
+        paths.any(|path| is_here(&path))
+    };
+    let fits = match (input.file_name(), name.to_str()) {
+        (Some(last), Some(name)) => {
+            Pattern::new(&last.to_string_lossy()).is_ok_and(|last| last.matches_with(name, FITTING))
+        }
+        _ => false,
+    };
+    let parent = match input.parent().and_then(Path::to_str) {
+        None | Some("") => ".",
+        Some(parent) => parent,
+    };
+    is_data && any_is_here(text) || fits && (is_data || names_no_data(text)) && any_is_here(parent)
+}
+
+/// Whether a pattern is for names of which [`is_no_data`] holds.
+fn names_no_data(pattern: &str) -> bool {
+    let last = Path::new(pattern).file_name();
+    last.is_some_and(|name| name.to_string_lossy().starts_with('_'))
 }
 
 /// Whether a name is one of those that hold no data: `_SUCCESS`, `_metadata`, `.part-0.crc`.

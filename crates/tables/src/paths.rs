@@ -1,10 +1,8 @@
 //! Whether paths are of one thing.
 
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use glob::Pattern;
-
-use crate::files::{FITTING, pattern};
+use crate::files::would_find;
 
 /// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never
 /// replaced, so that two uses of one are fine.
@@ -17,30 +15,11 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
 
 /// Whether a path is of something that is, or would be, among the files of an input that is a directory or a pattern.
 pub fn is_in(path: &Path, input: &Path) -> bool {
-    let Some(place) = place(path).filter(|_| path != Path::new("-")) else {
-        return false;
-    };
-    let directory = place.parent().unwrap_or(&place);
-    match pattern(input).and_then(resolve) {
-        Some(pattern) => [&*place, directory]
-            .iter()
-            .any(|path| pattern.matches_path_with(path, FITTING)),
-        None => input.is_dir() && input.canonicalize().is_ok_and(|input| input == directory),
-    }
-}
-
-/// The pattern for paths without links and detours in the directories that it names in full. None if there is no such
-/// directory, so that nothing can fit.
-fn resolve(pattern: &str) -> Option<Pattern> {
-    let wild = pattern.find(['*', '?', '['])?;
-    let named = pattern[..wild].rfind(MAIN_SEPARATOR).map_or(0, |at| at + 1);
-    let directory = match &pattern[..named] {
-        "" => ".",
-        directory => directory,
-    };
-    let directory = Path::new(directory).canonicalize().ok()?;
-    let escaped = Pattern::escape(directory.join("").to_str()?);
-    Pattern::new(&(escaped + &pattern[named..])).ok()
+    let place = place(path).filter(|_| path != Path::new("-"));
+    place.is_some_and(|place| match (place.parent(), place.file_name()) {
+        (Some(directory), Some(name)) => would_find(input, directory, name),
+        _ => false,
+    })
 }
 
 /// The path without links and detours. What does not exist has at least a directory that does.
@@ -77,6 +56,8 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir_all(at("day=1/[x]")).unwrap();
         std::fs::create_dir(at("day=2")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(at("day=1"), at("link")).unwrap();
         let cases = [
             ("day=1", "day=1/new.csv", true),
             ("day=1", "day=2/../day=1/new.csv", true),
@@ -88,6 +69,16 @@ mod tests {
             ("day=2/../day=1/*.csv", "day=1/new.csv", true),
             ("day=[12]/*", "day=2/new.csv", true),
             ("day=*", "day=2/new.csv", true),
+            ("day=*/", "day=2/new.csv", true),
+            ("day=*/.//*.csv", "day=2/new.csv", true),
+            ("day=[1]/../day=2/*", "day=2/new.csv", true),
+            ("day=[1]/..", "new.csv", true),
+            ("link*/*.csv", "day=1/new.csv", true),
+            ("link*", "day=1/new.csv", true),
+            ("day=*", "day=2/_new.csv", false),
+            ("day=1", "day=1/_new.csv", false),
+            ("day=1/*", "day=1/_new.csv", false),
+            ("day=1/_*", "day=1/_new.csv", true),
             ("**/*.csv", "day=1/[x]/new.csv", true),
             ("day=1/[[]x]/*", "day=1/[x]/new.csv", true),
             ("nowhere/*", "new.csv", false),

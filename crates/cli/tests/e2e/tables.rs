@@ -164,9 +164,11 @@ fn tables_in_several_files_and_other_dialects() {
     let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
     assert_eq!((&report["rows"], &report["blanks"]), (&4.into(), &1.into()));
     // A result is not put among the input's files.
-    let ours = Arguments::new("ours", "key").output("ours/out.csv");
-    let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
-    ended.expect_failure(2, "input's directory");
+    for input in ["ours", "our?/part-*"] {
+        let ours = Arguments::new(input, "key").output("ours/part-3.csv");
+        let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(2, "one of the files of the input");
+    }
 }
 
 /// A run that fails has a report too, and leaves none of an earlier one.
