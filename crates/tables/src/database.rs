@@ -30,6 +30,7 @@ const NAME: &str = "the query";
 /// contains a password of it.
 pub struct Query {
     sql: String,
+    /// As it was given.
     uri: Zeroizing<String>,
     /// Libraries or manifests, of which the first that there is counts.
     drivers: Vec<String>,
@@ -71,16 +72,11 @@ impl Query {
         if !is_path {
             drivers.push(format!("adbc_driver_{driver}"));
         }
-        let file = database_path(uri, Some(driver));
-        let uri = match file {
-            Some(_) => read_only(uri),
-            None => uri.to_owned(),
-        };
         Ok(Query {
             sql: sql.to_owned(),
-            uri: Zeroizing::new(uri),
+            uri: Zeroizing::new(uri.to_owned()),
+            file: database_path(uri, Some(driver)),
             drivers,
-            file,
         })
     }
 
@@ -102,7 +98,10 @@ impl Query {
     pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
         let ask = || {
             let mut driver = self.load()?;
-            let uri = OptionValue::String(self.uri.to_string());
+            let uri = OptionValue::String(match self.file {
+                Some(_) => read_only(&self.uri),
+                None => self.uri.to_string(),
+            });
             let mut connection = driver
                 .new_database_with_opts([(OptionDatabase::Uri, uri)])
                 .and_then(|database| database.new_connection())
@@ -150,9 +149,11 @@ impl Query {
         failed(of_status(e.status), &self.without_passwords(&e.message))
     }
 
-    /// A driver's words in one line, without the passwords in the URI; others instead if it is not clear what those are.
+    /// A driver's words in one line, without the passwords in the URI; others instead if it is not clear what those are,
+    /// or how they are written in the path that SQLite's driver was given.
     fn without_passwords(&self, words: &str) -> String {
-        let Some(secrets) = secrets(&self.uri) else {
+        let secrets = secrets(&self.uri).filter(|found| found.is_empty() || self.file.is_none());
+        let Some(secrets) = secrets else {
             return "the driver's words may have a password in them".into();
         };
         let secrets = secrets.iter().filter(|secret| !secret.is_empty());
@@ -447,20 +448,25 @@ mod tests {
 
     #[test]
     fn words_about_a_connection_are_free_of_passwords() {
-        let words = |uri: &str| {
-            let query = Query::new("SELECT 1", uri, None).unwrap();
+        let words = |uri: &str, driver: Option<&str>| {
+            let query = Query::new("SELECT 1", uri, driver).unwrap();
             assert!(!format!("{query:?}").contains("s3cret"));
             let message = format!("cannot understand\n\"{uri}\" or s3cret");
             let e = AdbcError::with_message_and_status(message, Status::IO);
             query.not_connected(&e).to_string()
         };
-        let known = words("postgresql://ann:s3cret@host/db");
+        let known = words("postgresql://ann:s3cret@host/db", None);
         assert!(
             known.contains("\"postgresql://ann:…@host/db\" or …"),
             "{known}"
         );
-        let unclear = words("postgresql://ann:s3cret@4@host/db");
-        assert!(!unclear.contains("s3cret") && unclear.contains("cannot be reached"));
+        for (uri, driver) in [
+            ("postgresql://ann:s3cret@4@host/db", None),
+            ("postgresql://ann:s3cret@host/db", Some("sqlite")),
+        ] {
+            let unclear = words(uri, driver);
+            assert!(!unclear.contains("s3cret") && unclear.contains("cannot be reached"));
+        }
     }
 
     #[test]
