@@ -22,7 +22,7 @@ pub(crate) fn check(
         ..SourceOptions::default()
     })?;
     let table = Table::of(table, &reading)?;
-    supervise(
+    let checked = supervise(
         py,
         &Interrupt::new(),
         || Ok(()),
@@ -33,5 +33,6 @@ pub(crate) fn check(
                 .map_err(|e| Failure::usage(format!("the result is not JSON: {e}")))?;
             Ok((json, check.to_string()))
         },
-    )
+    )?;
+    Ok(checked?)
 }

@@ -16,12 +16,14 @@ pub(crate) struct KeyPair {
 
 impl KeyPair {
     fn note_file(&self, path: PathBuf) {
+        // The current directory may change.
+        let path = path.canonicalize().unwrap_or(path);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.push(path);
     }
 
-    /// Whether a file at `path` would take the place of the only copy of the key.
-    pub(crate) fn is_in(&self, path: &Path) -> bool {
+    /// Whether `path` is one of these files.
+    pub(crate) fn is_kept_in(&self, path: &Path) -> bool {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().any(|file| same_file(file, path))
     }

@@ -59,7 +59,7 @@ impl Table {
         {
             return refuse("would be one of the files of the input");
         }
-        if identity.is_in(output) {
+        if identity.is_kept_in(output) {
             return refuse("the output is the identity file");
         }
         let uri = reading.database.as_deref();

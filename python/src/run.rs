@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    Fingerprint, Format, KeySpec, Party, Passes, Report, Reveal, Role, Rows, Source, SourceOptions,
-    no_match_hint, prepare_work_dir, receive_rows, receive_shares, receive_value, rfc3339,
-    select_rows, send_rows, send_shares, send_table,
+    Fingerprint, Format, KeySpec, Party, Passes, Received, Report, Reveal, Role, Rows, Source,
+    SourceOptions, no_match_hint, prepare_work_dir, receive_rows, receive_shares, receive_value,
+    rfc3339, select_rows, send_rows, send_shares, send_table,
 };
 
 use crate::errors::{Failure, in_python};
@@ -18,14 +18,37 @@ use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::options::{Options, Reading, Table};
 use crate::stream::Batches;
-use crate::supervise::supervise;
+use crate::supervise::{supervise, unless_asked_to_end};
 
 /// What a run leaves.
 struct Finished {
-    report: Report,
+    run: Run,
     /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
     rows: Option<Vec<u8>>,
     table: Option<Batches>,
+}
+
+/// A run that is over.
+enum Run {
+    /// A side that gets rows. What a work directory keeps of the run is there until the rows are the caller's.
+    Received(Received),
+    Other(Report),
+}
+
+impl Run {
+    fn report(&self) -> &Report {
+        match self {
+            Run::Received(received) => received.report(),
+            Run::Other(report) => report,
+        }
+    }
+
+    fn finish(self) -> Result<Report, Failure> {
+        match self {
+            Run::Received(received) => Ok(received.finish()?),
+            Run::Other(report) => Ok(report),
+        }
+    }
 }
 
 /// The report as the command writes it of a run that succeeds.
@@ -95,16 +118,16 @@ pub(crate) fn run<'py>(
     let tell = || events.tell(listener);
     let outcome = supervise(py, &interrupt, tell, move || {
         job.run(table, endpoint, heard)
-    });
-    let reports = outcome.as_ref().ok();
-    if let Some(hint) = reports.and_then(|finished| no_match_hint(&finished.report)) {
+    })?;
+    let finished = outcome.as_ref().ok();
+    if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.run.report())) {
         events.warn(in_python(hint));
     }
-    // A warning that is an error, or a bar that fails, must not lose a result.
     if let Err(error) = tell() {
-        error.write_unraisable(py, None);
+        unless_asked_to_end(py, error)?;
     }
-    let finished = outcome?;
+    let Finished { run, rows, table } = outcome?;
+    let report = run.finish()?;
     let json = serde_json::to_string(&Written {
         role,
         version: env!("CARGO_PKG_VERSION"),
@@ -112,11 +135,11 @@ pub(crate) fn run<'py>(
         fingerprint: link.identity.key.fingerprint(),
         exit_code: 0,
         error: None,
-        report: &finished.report,
+        report: &report,
     })
     .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
-    let rows = finished.rows.map(|rows| PyBytes::new(py, &rows));
-    Ok((json, rows, finished.table))
+    let rows = rows.map(|rows| PyBytes::new(py, &rows));
+    Ok((json, rows, table))
 }
 
 /// A run before it has a table.
@@ -226,7 +249,7 @@ impl Job {
             (_, Role::Sender, _) => send_table(&party, &source, key, observer)?,
         };
         Ok(Finished {
-            report,
+            run: Run::Other(report),
             rows: None,
             table: None,
         })
@@ -253,6 +276,8 @@ fn rows(
         None => {
             events.stage("writing");
             let (schema, batches) = select_rows(source, received.matched())?;
+            let interrupt = &party.connect.interrupt;
+            interrupt.check().map_err(vesica::SessionError::from)?;
             Some(Batches { schema, batches })
         }
     };
@@ -260,7 +285,7 @@ fn rows(
     let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
     Ok(Finished {
         rows: Some(rows.collect()),
-        report: received.finish()?,
+        run: Run::Received(received),
         table,
     })
 }

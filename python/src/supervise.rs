@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use vesica::Interrupt;
 
@@ -76,17 +77,18 @@ pub(crate) fn wait_for_runs(py: Python<'_>, seconds: f64) {
     py.detach(|| drop(AT_WORK.wait(most, |number| *number == 0)));
 }
 
-/// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock. `each`
-/// is not called once the work has ended, so that it cannot lose the result.
+/// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock, and
+/// returns what the work returns.
 ///
 /// A signal handler or an `each` that raises, such as that of Ctrl-C, raises `interrupt` and ends the wait: within
-/// some 100 ms, even if the work takes longer to notice.
+/// some 100 ms, even if the work takes longer to notice. If the work succeeds all the same, an `Exception` goes to
+/// `sys.unraisablehook` instead; what asks the program to end, such as `KeyboardInterrupt`, is still raised.
 pub(crate) fn supervise<T: Send + 'static>(
     py: Python<'_>,
     interrupt: &Interrupt,
     mut each: impl FnMut() -> PyResult<()>,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> PyResult<T> {
+) -> PyResult<Result<T, Failure>> {
     type Outcome<T> = Result<Result<T, Failure>, Box<dyn Any + Send>>;
     let slot: Arc<Slot<Option<Outcome<T>>>> = Arc::new(Slot::new(None));
     let result = Arc::clone(&slot);
@@ -101,14 +103,28 @@ pub(crate) fn supervise<T: Send + 'static>(
     let wait = |most| py.detach(|| slot.wait(most, Option::is_some).take());
     loop {
         match wait(TICK) {
-            Some(Ok(outcome)) => return Ok(outcome?),
+            Some(Ok(outcome)) => return Ok(outcome),
             Some(Err(panic)) => panic::resume_unwind(panic),
             None => {}
         }
         if let Err(error) = py.check_signals().and_then(|()| each()) {
             interrupt.raise();
-            drop(wait(GRACE));
-            return Err(error);
+            return match wait(GRACE) {
+                Some(Ok(Ok(done))) => {
+                    unless_asked_to_end(py, error)?;
+                    Ok(Ok(done))
+                }
+                _ => Err(error),
+            };
         }
     }
+}
+
+/// An exception that must not cost a result goes to `sys.unraisablehook`; what asks the program to end is returned.
+pub(crate) fn unless_asked_to_end(py: Python<'_>, error: PyErr) -> PyResult<()> {
+    if error.is_instance_of::<PyException>(py) {
+        error.write_unraisable(py, None);
+        return Ok(());
+    }
+    Err(error)
 }

@@ -57,6 +57,9 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             super().__init__(task_id, **arguments)
             tasks[task_id] = arguments
 
+        def __rshift__(self, after: Task) -> Task:
+            return after
+
     standard = "airflow.providers.standard"
     for name, contents in {
         "airflow": {},

@@ -98,6 +98,26 @@ def test_ctrl_c_ends_a_run_at_once_and_the_peer_is_told(
         print(f"{role}, {stage}: raised after {raised - began:.3f} s, told {told[0] - began:.3f} s")
 
 
+def test_an_interrupted_run_keeps_its_answer(background: Any, tmp_path: Any) -> None:
+    """The peer's part is over by then: without the answer the rows would be lost."""
+    table = polars.DataFrame({"id": range(2**18)})
+    left, right = vesica.pair()
+    kept = tmp_path / "work"
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage == "writing":
+            raise KeyboardInterrupt
+
+    sender = background(vesica.send, table, on="id", link=right)
+    with pytest.raises(KeyboardInterrupt):
+        vesica.receive(table, on="id", link=left, work_dir=kept, progress=progress)
+    sender()
+    vesica._vesica.wait_for_runs(10)
+    again = vesica.receive(table, on="id", link=left, work_dir=kept, wait=1)
+    assert (again.size, again.report["peer"]) == (2**18, left.peer)
+    assert again.report["computed"] and not kept.exists()
+
+
 def test_ctrl_c_while_a_table_is_read(child: Any) -> None:
     process = child(
         """

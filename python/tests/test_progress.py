@@ -92,5 +92,16 @@ def test_what_is_raised_at_the_end_loses_no_result(
             {"table": ours, "on": "id", "output": output}, {"table": theirs, "on": "id"}
         )
     assert received.size == 0 and polars.read_parquet(output).is_empty()
-    (lost,) = [each.exc_value for each in unraisable]
-    assert isinstance(lost, vesica.RunWarning) and "no key matches" in str(lost)
+    (raised,) = [each.exc_value for each in unraisable]
+    assert isinstance(raised, vesica.RunWarning) and "no key matches" in str(raised)
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage == "writing":
+            raise LookupError("enough")
+
+    unraisable.clear()
+    received, _ = vesica.rehearse(
+        {"table": ours, "on": "id", "progress": progress}, {"table": ours, "on": "id"}
+    )
+    assert received.size == 2
+    assert [str(each.exc_value) for each in unraisable] == ["enough"]
