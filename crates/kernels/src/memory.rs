@@ -3,6 +3,9 @@
 //! The first touch of a page of 4 KiB costs a microsecond or more on a virtual machine, and a run touches
 //! tens of thousands of them; random access to tens of megabytes misses the translation cache besides. Linux
 //! gives pages of 2 MiB on request.
+//!
+//! mimalloc in its place is slower, with huge pages too: it asks for them for everything or for nothing. Both are
+//! compared in `docs/performance.md`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

@@ -32,8 +32,8 @@ pub struct Target {
     pub payload: Block,
 }
 
-/// The target of a point in a bin: `target(bin, point)`. A call for each point costs less than a copy of every hint
-/// for each such function takes to compile.
+/// The target of a point in a bin: `target(bin, point)`. A pointer, so that hints are not compiled once for each such
+/// function; what a call costs is not noticed beside the hash of a point.
 pub type TargetOf<'a> = dyn Fn(usize, usize) -> Target + Sync + 'a;
 
 /// What the sender programs.
