@@ -50,12 +50,12 @@ class Tally:
 def main() -> int:
     python = [sys.executable, "-B"]
     scripts = str(ROOT / "scripts")
-    workspace = ["--workspace", "--exclude", "vesica-research", "--features", "vesica-cli/tee", "--locked"]
+    options = "--workspace --exclude vesica-research --features vesica-cli/tee --locked"
     # Many tests wait for a peer that is late, slow or dead.
     os.environ.setdefault("RUST_TEST_THREADS", str(2 * (os.cpu_count() or 1)))
     stages = [
         ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
-        ("cargo test", [CARGO, "test", *workspace, "--no-fail-fast"]),
+        ("cargo test", [CARGO, "test", *options.split(), "--no-fail-fast"]),
     ]
     total, times, bad = Tally(), [], False
     for name, command in stages:

@@ -31,8 +31,8 @@ struct Finished {
 /// A run that is over.
 enum Run {
     /// A side that gets rows. What a work directory keeps of the run is there until the rows are the caller's.
-    Received(Received),
-    Other(Report),
+    Received(Box<Received>),
+    Other(Box<Report>),
 }
 
 impl Run {
@@ -46,7 +46,7 @@ impl Run {
     fn finish(self) -> Result<Report, Failure> {
         match self {
             Run::Received(received) => Ok(received.finish()?),
-            Run::Other(report) => Ok(report),
+            Run::Other(report) => Ok(*report),
         }
     }
 }
@@ -249,7 +249,7 @@ impl Job {
             (_, Role::Sender, _) => send_table(&party, &source, key, observer)?,
         };
         Ok(Finished {
-            run: Run::Other(report),
+            run: Run::Other(Box::new(report)),
             rows: None,
             table: None,
         })
@@ -285,7 +285,7 @@ fn rows(
     let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
     Ok(Finished {
         rows: Some(rows.collect()),
-        run: Run::Received(received),
+        run: Run::Received(Box::new(received)),
         table,
     })
 }
