@@ -13,7 +13,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
-	@echo 'make test-heavy  the attacks of research, and tests that need more than this repository, optimised'
+	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
@@ -42,7 +42,6 @@ test:
 
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings -- --ignored --skip databases::
-	$(CARGO) test --release --locked --package vesica-research
 	@$(PYTHON) scripts/databases.py
 
 # A part of test-heavy. Fetches PostgreSQL from Debian unless this machine has it, and drivers from PyPI.

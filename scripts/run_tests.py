@@ -1,8 +1,7 @@
 """Runs every test and ends on one line: `N passed, N failed, N skipped`.
 
-Stages: the scripts' own tests, and `cargo test` of the workspace with its documentation tests and the reference crate,
-but without the experiments of `research`, which are a part of `make test-heavy`. The later stage runs even if the
-earlier one failed. Exits 1 if anything failed.
+Stages: the scripts' own tests, and `cargo test` of the whole workspace with its documentation tests, the reference crate
+and the attacks of `research`. The later stage runs even if the earlier one failed. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Tally:
 def main() -> int:
     python = [sys.executable, "-B"]
     scripts = str(ROOT / "scripts")
-    options = "--workspace --exclude vesica-research --features vesica-cli/tee --locked"
+    options = "--workspace --features vesica-cli/tee --locked"
     # Many tests wait for a peer that is late, slow or dead.
     os.environ.setdefault("RUST_TEST_THREADS", str(2 * (os.cpu_count() or 1)))
     stages = [
