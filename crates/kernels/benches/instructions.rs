@@ -5,6 +5,9 @@
 //! some 20 microseconds, and so the inputs are small.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod inputs;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn main() {
     stepping::table();
 }
@@ -22,6 +25,8 @@ mod stepping {
 
     use vesica_kernels::residues::{self, Modulus, ntt::Ntt};
     use vesica_kernels::{Backend, aes, band, binary, blake3, code, curve25519, gf2k, transpose};
+
+    use super::inputs::{self, words};
 
     static STEPS: AtomicU64 = AtomicU64::new(0);
 
@@ -45,14 +50,6 @@ mod stepping {
         // SAFETY: as above.
         unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
         STEPS.load(Ordering::Relaxed)
-    }
-
-    /// Numbers that look random.
-    fn words(count: usize) -> impl Iterator<Item = u64> {
-        (1..=count as u64).map(|i| {
-            let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        })
     }
 
     /// Items that fill the registers of a version of `curve25519`.
@@ -113,27 +110,10 @@ mod stepping {
         moduli();
     }
 
-    /// Bands of 448 at random starts, sorted by word, with values of 128 bits.
+    /// Rows as of an encoding, with values of 128 bits.
     fn bands() {
         let (n, columns) = (1usize << 8, 720);
-        let mut starts: Vec<usize> = words(n)
-            .map(|word| ((word >> 32) as usize * (columns - 448)) >> 32)
-            .collect();
-        starts.sort_by_key(|start| start / 64);
-        let frames: Vec<u32> = starts.iter().map(|start| (start / 64) as u32).collect();
-        let mut bits = words(8 * n).skip(n);
-        let rows: Vec<band::Row> = starts
-            .iter()
-            .map(|start| {
-                let mut row = [0; 8];
-                for word in 0..7 {
-                    let bits = bits.next().expect("seven words per row");
-                    row[word] |= bits << (start % 64);
-                    row[word + 1] |= bits >> 1 >> (63 - start % 64);
-                }
-                row
-            })
-            .collect();
+        let (frames, rows) = inputs::bands(n, columns);
         let values: Vec<[u64; 2]> = words(n).map(|word| [word, !word]).collect();
         let free: Vec<[u64; 2]> = words(columns - n).map(|word| [!word, word]).collect();
         let mut slots = vec![[0; 2]; columns];

@@ -1,6 +1,9 @@
 //! The kernels alone: `cargo bench -p vesica-kernels`.
 
+mod inputs;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use inputs::words;
 use std::hint::black_box;
 use vesica_kernels::{Backend, aes, band, binary, blake3, code, curve25519, gf2k, transpose};
 
@@ -241,36 +244,10 @@ fn ciphers(c: &mut Criterion) {
     group.finish();
 }
 
-/// Numbers that look random.
-fn words(count: usize) -> impl Iterator<Item = u64> {
-    (1..=count as u64).map(|i| {
-        let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-    })
-}
-
-/// As random-band encodings have it: 2^14 rows, bands of 448 at random starts, sorted by word; values of 128 bits.
+/// 2^14 rows as of an encoding, with values of 128 bits.
 fn bands(c: &mut Criterion) {
     let (n, columns) = (1usize << 14, 17141);
-    let mut starts: Vec<usize> = words(n)
-        .map(|word| ((word >> 32) as usize * (columns - 448)) >> 32)
-        .collect();
-    starts.sort_by_key(|start| start / 64);
-    let frames: Vec<u32> = starts.iter().map(|start| (start / 64) as u32).collect();
-    let mut bits = words(8 * n).skip(n);
-    let rows: Vec<band::Row> = starts
-        .iter()
-        .map(|start| {
-            let shift = start % 64;
-            let mut row = [0; 8];
-            for word in 0..7 {
-                let bits = bits.next().expect("seven words per row");
-                row[word] |= bits << shift;
-                row[word + 1] |= bits >> 1 >> (63 - shift);
-            }
-            row
-        })
-        .collect();
+    let (frames, rows) = inputs::bands(n, columns);
     let values: Vec<[u64; 2]> = words(n).map(|word| [word, !word]).collect();
     let free: Vec<[u64; 2]> = values[..columns - n].to_vec();
     let mut slots = vec![[0; 2]; columns];
