@@ -58,7 +58,7 @@ impl Agreement {
 
     /// Which bucket each key is in.
     pub fn assignment(&self) -> Assignment {
-        let salt = blake3::keyed_hash(&self.state.origin, b"buckets of a run");
+        let salt = blake3::keyed_hash(&self.state.origin, b"vesica/1 buckets of a run");
         Assignment::new(*salt.as_bytes(), self.contract.buckets)
     }
 }

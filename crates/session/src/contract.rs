@@ -20,7 +20,7 @@ use crate::parties::{Learns, Role};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
 /// Maximum number of key columns of a job.
