@@ -255,7 +255,7 @@ pub fn run_bucket(
     }
     let run = || {
         let session = bucket_session(&agreement.params.session, bucket);
-        let name = blake3::keyed_hash(&session, b"the bucket that runs");
+        let name = blake3::keyed_hash(&session, b"vesica/1 bucket that runs");
         channel.send(BUCKET, name.as_bytes().to_vec())?;
         channel.flush()?;
         if channel.recv(BUCKET, 32)? != name.as_bytes() {
@@ -298,12 +298,12 @@ fn one_bucket(
         let reason = "the items do not have the labels that were declared";
         return Err(WireError::limit(Limit::Values, reason));
     }
-    let (own, mut items) = (digests.len(), salt_items(&params.session, &digests));
     let compared = protocol.spec().compares(agreement.contract.key_bits);
     let numbers = compared
         .map(|(_, bits)| numbers(&digests, bits))
         .transpose()?;
-    drop(digests);
+    let own = digests.len();
+    let mut items = salt_items(&params.session, digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
         // The number is not for the peer.
         return Err(WireError::limit(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Output, Shares};
-use vesica_wire::Error as WireError;
+use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::items::all_distinct;
@@ -132,18 +132,23 @@ impl MemoryBuckets {
         }
     }
 
-    /// The keys in a bucket, of all of them.
+    /// The keys in a bucket, of all of them. If they are [all in one](MemoryBuckets::is_one), the digests are handed on
+    /// as they come, and may be given away: nothing needs them any more.
     pub fn load<'a>(
         &mut self,
         bucket: u32,
-        digests: &'a [[u8; 32]],
+        digests: Cow<'a, [[u8; 32]]>,
         values: Option<&'a [i64]>,
         labels: Option<Labels<'a>>,
     ) -> BucketKeys<'a> {
         /// Of so many elements for each key.
-        fn pick<'a, T: Copy>(all: &'a [T], each: usize, indices: Option<&[u32]>) -> Cow<'a, [T]> {
+        fn pick<'a, T: Copy>(
+            all: Cow<'a, [T]>,
+            each: usize,
+            indices: Option<&[u32]>,
+        ) -> Cow<'a, [T]> {
             let Some(indices) = indices else {
-                return Cow::Borrowed(all);
+                return all;
             };
             let mut picked = Vec::with_capacity(indices.len() * each);
             for index in indices {
@@ -155,8 +160,8 @@ impl MemoryBuckets {
         let indices = self.current();
         BucketKeys {
             digests: pick(digests, 1, indices),
-            values: values.map(|values| pick(values, 1, indices)),
-            labels: labels.map(|labels| pick(labels.all, labels.bytes, indices)),
+            values: values.map(|values| pick(values.into(), 1, indices)),
+            labels: labels.map(|labels| pick(labels.all.into(), labels.bytes, indices)),
         }
     }
 
@@ -174,15 +179,21 @@ impl MemoryBuckets {
         }
     }
 
+    /// Whether all digests are in one bucket.
+    pub fn is_one(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
     /// The indices of the last loaded digests; `None` if those are all, in order.
     pub fn current(&self) -> Option<&[u32]> {
         self.buckets.get(self.current).map(Vec::as_slice)
     }
 }
 
-/// A set in memory, of which nothing is kept after the run.
+/// A set in memory, for one run. Nothing is kept after it.
 pub struct MemorySet<'a> {
-    digests: &'a [[u8; 32]],
+    digests: Cow<'a, [[u8; 32]]>,
+    items: usize,
     values: Option<&'a [i64]>,
     labels: Option<Labels<'a>>,
     buckets: MemoryBuckets,
@@ -192,18 +203,24 @@ pub struct MemorySet<'a> {
 }
 
 impl<'a> MemorySet<'a> {
-    /// At most 2³² − 1 digests, and a value for each if this side has values.
+    /// At most 2³² − 1 digests, and a value for each if this side has values. A run needs less memory if the digests
+    /// are given to it.
     ///
     /// Fails with [`Error::Usage`] for digests that repeat, or another number of values.
-    pub fn new(digests: &'a [[u8; 32]], values: Option<&'a [i64]>) -> Result<MemorySet<'a>, Error> {
+    pub fn new(
+        digests: impl Into<Cow<'a, [[u8; 32]]>>,
+        values: Option<&'a [i64]>,
+    ) -> Result<MemorySet<'a>, Error> {
+        let digests = digests.into();
         let usage = |problem: &str| Err(Error::Usage(problem.into()));
-        if !all_distinct(digests) {
+        if !all_distinct(&digests) {
             return usage("a set holds each item once, and this one holds some twice");
         }
         if values.is_some_and(|values| values.len() != digests.len()) {
             return usage("there is not one value for each item");
         }
         Ok(MemorySet {
+            items: digests.len(),
             digests,
             values,
             labels: None,
@@ -218,7 +235,7 @@ impl<'a> MemorySet<'a> {
     ///
     /// Fails with [`Error::Usage`] if there is not one for each digest.
     pub fn with_labels(self, labels: Labels<'a>) -> Result<MemorySet<'a>, Error> {
-        if Some(labels.all.len()) != self.digests.len().checked_mul(labels.bytes) {
+        if Some(labels.all.len()) != self.items.checked_mul(labels.bytes) {
             return Err(Error::Usage("there is not one label for each item".into()));
         }
         Ok(MemorySet {
@@ -246,21 +263,29 @@ impl<'a> MemorySet<'a> {
 
 impl KeySet for MemorySet<'_> {
     fn items(&self) -> u64 {
-        self.digests.len() as u64
+        self.items as u64
     }
 
     fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), WireError> {
-        self.buckets.assign(assignment, self.digests);
+        if self.digests.len() != self.items {
+            let reason = "the set has been given to an earlier run";
+            return Err(WireError::limit(Limit::Input, reason));
+        }
+        self.buckets.assign(assignment, &self.digests);
         Ok(())
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
-        let (digests, values) = (self.digests, self.values);
-        Ok(self.buckets.load(bucket, digests, values, self.labels))
+        let digests = match &mut self.digests {
+            Cow::Owned(digests) if self.buckets.is_one() => std::mem::take(digests).into(),
+            digests => Cow::Borrowed(&**digests),
+        };
+        let (values, labels) = (self.values, self.labels);
+        Ok(self.buckets.load(bucket, digests, values, labels))
     }
 
     fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {
-        let items = self.digests.len();
+        let items = self.items;
         let matched = match output {
             Output::Matches(matched) => matched,
             Output::Labelled {

@@ -81,7 +81,7 @@ impl<'a> HandedOver<'a> {
     /// # Panics
     /// If there is not one label for each key.
     pub fn new(columns: &'a [String], keys: &'a Keys, labels: &'a [u8], bytes: usize) -> Self {
-        assert_eq!(labels.len(), keys.digests().len() * bytes);
+        assert_eq!(labels.len() as u64, keys.counts().items * bytes as u64);
         HandedOver {
             columns,
             keys,

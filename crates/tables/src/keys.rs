@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use hashbrown::HashTable;
+use rayon::prelude::*;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::number::ValueColumn;
@@ -35,7 +35,7 @@ impl Counts {
     }
 }
 
-/// A digest, a slot in a table that is half full at worst, and a value for each item, and its item's number for each row.
+/// A digest, what it takes to find its repetitions, and a value for each item, and its item's number for each row.
 fn bytes_in_memory(rows: u64, items: u64, values: bool) -> u64 {
     let value = if values { Sums::BYTES } else { 0 };
     4 * rows + (32 + 18 + value) * items
@@ -60,6 +60,26 @@ impl Keys {
         &self.digests
     }
 
+    /// Gives the digests away. What needs only the numbers of items still works: to mark rows, to find first rows.
+    pub fn give_digests(&mut self) -> Vec<[u8; 32]> {
+        std::mem::take(&mut self.digests)
+    }
+
+    /// Approximate memory use in bytes, while they are read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_with(self.values.is_some())
+    }
+
+    fn bytes_with(&self, values: bool) -> u64 {
+        let (rows, items) = (self.row_items.len(), self.digests.len());
+        bytes_in_memory(rows as u64, items as u64, values)
+    }
+
+    /// How many distinct keys there are.
+    fn items(&self) -> usize {
+        self.counts.items as usize
+    }
+
     /// The value of each digest, if the pass read values: the sum of its rows' values in units of the
     /// [`ValueColumn`].
     pub fn values(&self) -> Option<&[i64]> {
@@ -82,7 +102,7 @@ impl Keys {
     /// # Errors
     /// Usage: an index out of range.
     pub fn matched(&self, items: impl IntoIterator<Item = usize>) -> Result<Vec<bool>> {
-        let mut matched = vec![false; self.digests.len()];
+        let mut matched = vec![false; self.items()];
         for item in items {
             match matched.get_mut(item) {
                 Some(entry) => *entry = true,
@@ -94,7 +114,7 @@ impl Keys {
 
     /// The first row of each item, counted from 0.
     pub fn first_rows(&self) -> Vec<u64> {
-        let mut first = vec![u64::MAX; self.digests.len()];
+        let mut first = vec![u64::MAX; self.items()];
         for (row, item) in (0..).zip(&self.row_items) {
             // NO_ITEM is beyond every index.
             if let Some(first) = first.get_mut(*item as usize) {
@@ -106,7 +126,11 @@ impl Keys {
 
     /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
     /// approximately `memory` bytes; what does not fit takes more passes over the table.
+    ///
+    /// # Panics
+    /// If the digests have been given away.
     pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
+        assert_eq!(self.digests.len(), self.items(), "the digests are here");
         CommonOrder::new(self, key, memory)
     }
 
@@ -127,7 +151,7 @@ impl Keys {
     /// If `matched` has another length, `items` has an index out of range, or `rows` is of another table.
     pub fn mark(&self, items: Option<&[u32]>, matched: &[bool], rows: &mut RowSet) {
         let Some(items) = items else {
-            assert_eq!(matched.len(), self.digests.len(), "one entry per item");
+            assert_eq!(matched.len(), self.items(), "one entry per item");
             for (row, item) in (0..).zip(&self.row_items) {
                 // NO_ITEM is beyond every index.
                 if let Some(matched) = matched.get(*item as usize) {
@@ -138,7 +162,7 @@ impl Keys {
         };
         assert_eq!(matched.len(), items.len(), "one entry per item");
         // For each item whether it is listed, and whether it matched.
-        let mut listed = vec![(false, false); self.digests.len()];
+        let mut listed = vec![(false, false); self.items()];
         for (item, matched) in items.iter().zip(matched) {
             listed[*item as usize] = (true, *matched);
         }
@@ -162,18 +186,19 @@ impl KeyRows for Keys {
     }
 }
 
-/// How many items are looked up at once. Most lookups miss every cache; together they wait for
-/// memory once rather than one after another, which halves the time of the whole pass.
-const BATCH: usize = 64;
+/// Digests that are gathered at least before repetitions are dropped; few where tests gather few.
+const MIN_GATHERED: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
-/// Gathers items and drops repetitions.
+/// Gathers items. Repetitions are dropped when many rows have come together, by sorting: that takes as long as looking
+/// up each row, and all threads can do it.
 #[derive(Default)]
 pub(crate) struct Collector<'a> {
     keys: Keys,
-    seen: HashTable<Slot>,
+    /// How many digests are distinct. Others, one for each row, are repetitions perhaps.
+    distinct: usize,
+    /// How many rows have the numbers of distinct items.
+    numbered: usize,
     sums: Option<Sums<'a>>,
-    /// Items that are not in `keys` yet, with their rows counted from 0 and their values.
-    pending: Vec<(u32, [u8; 32], RowValue)>,
 }
 
 /// What a row adds to the value of its item; it counts for nothing without a value column.
@@ -197,21 +222,31 @@ impl Sums<'_> {
     /// Bytes for each item: a sum and a line, and at the end the value that comes of it.
     const BYTES: u64 = 16 + 8 + 8;
 
-    /// The first row of a new item.
+    /// A row with an item that may be new.
     fn push(&mut self, value: &RowValue) {
         self.sums.push(value.units.into());
         self.lines.push(value.line.and_then(NonZeroU64::new));
     }
 
-    /// Another row of an item.
-    fn add(&mut self, item: u32, value: &RowValue) -> Result<()> {
+    /// Puts what stands at an index to an item whose first row that is.
+    fn move_to(&mut self, item: usize, index: usize) {
+        self.sums[item] = self.sums[index];
+        self.lines[item] = self.lines[index];
+    }
+
+    /// Adds what stands at an index to an item that is there already. An error names the line, but not the row.
+    fn add_to(&mut self, item: usize, index: usize) -> Result<()> {
         if !self.column.sums_repeated {
-            return Err(self
-                .column
-                .wrong("belongs to a key that an earlier row has"));
+            let reason = "belongs to a key that an earlier row has";
+            return Err(self.column.wrong(reason));
         }
-        self.sums[item as usize] += i128::from(value.units);
+        self.sums[item] += self.sums[index];
         Ok(())
+    }
+
+    fn truncate(&mut self, items: usize) {
+        self.sums.truncate(items);
+        self.lines.truncate(items);
     }
 
     /// The values of the items. An error names the first row of its item.
@@ -232,26 +267,37 @@ impl Sums<'_> {
     }
 }
 
-/// An item in the table of those seen. The tag is part of its digest, so that the table grows
-/// without looking at the digests again.
-struct Slot {
-    tag: u32,
-    item: u32,
+/// What digests are sorted by: most of those that are not the same differ in it.
+fn tag(digest: &[u8; 32]) -> u32 {
+    u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-impl Slot {
-    fn tag(digest: &[u8; 32]) -> u32 {
-        u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
+/// For each digest the index of the first that is the same; nothing if all are distinct.
+fn first_of_each(digests: &[[u8; 32]]) -> Vec<u32> {
+    let entry = |(index, digest)| u64::from(tag(digest)) << 32 | index as u64;
+    let mut entries: Vec<u64> = digests.par_iter().enumerate().map(entry).collect();
+    entries.par_sort_unstable();
+    let (mut first, mut different) = (Vec::new(), Vec::new());
+    for same_tag in entries.chunk_by(|a, b| a >> 32 == b >> 32) {
+        if same_tag.len() == 1 {
+            continue;
+        }
+        different.clear();
+        for entry in same_tag {
+            let index = *entry as u32;
+            let same = |other: &&u32| digests[**other as usize] == digests[index as usize];
+            match different.iter().find(same) {
+                Some(earlier) => {
+                    if first.is_empty() {
+                        first.extend(0..digests.len() as u32);
+                    }
+                    first[index as usize] = *earlier;
+                }
+                None => different.push(index),
+            }
+        }
     }
-
-    /// The table takes its buckets from the low bits and its control bytes from the high ones.
-    fn hash(&self) -> u64 {
-        hash(self.tag)
-    }
-}
-
-fn hash(tag: u32) -> u64 {
-    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    first
 }
 
 impl<'a> Collector<'a> {
@@ -270,92 +316,120 @@ impl<'a> Collector<'a> {
     /// Adds the item of the next row, and its value.
     pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
         let Keys {
-            row_items, counts, ..
+            digests,
+            row_items,
+            counts,
+            ..
         } = &mut self.keys;
-        let Some(row) = u32::try_from(counts.rows)
-            .ok()
-            .filter(|row| *row < Keys::NO_ITEM)
-        else {
+        if counts.rows >= u64::from(Keys::NO_ITEM) {
             let limit = u64::from(Keys::NO_ITEM);
             return Err(Error::new(ErrorKind::TooMany {
                 what: "rows",
                 limit,
             }));
-        };
+        }
         counts.rows += 1;
-        row_items.push(Keys::NO_ITEM);
-        match item {
-            Item::Blank => counts.blanks += 1,
-            Item::Invalid => counts.invalid += 1,
+        row_items.push(match item {
+            Item::Blank => {
+                counts.blanks += 1;
+                Keys::NO_ITEM
+            }
+            Item::Invalid => {
+                counts.invalid += 1;
+                Keys::NO_ITEM
+            }
             Item::Digest { digest, changed } => {
                 counts.changed += u64::from(changed);
-                self.pending.push((row, digest, value));
-                if self.pending.len() == BATCH {
-                    self.flush()?;
+                if let Some(sums) = &mut self.sums {
+                    sums.push(&value);
                 }
+                digests.push(digest);
+                // There are no more of them than rows, which fit.
+                digests.len() as u32 - 1
+            }
+        });
+        match self.gathered() >= MIN_GATHERED.max(4 * self.distinct) {
+            true => self.drop_repetitions(),
+            false => Ok(()),
+        }
+    }
+
+    /// Digests that may be repetitions.
+    fn gathered(&self) -> usize {
+        self.keys.digests.len() - self.distinct
+    }
+
+    /// Leaves each digest where it was first, in order of first appearance, and numbers the items of rows anew.
+    fn drop_repetitions(&mut self) -> Result<()> {
+        let Keys {
+            digests,
+            row_items,
+            counts,
+            ..
+        } = &mut self.keys;
+        let new_rows = &mut row_items[self.numbered..];
+        let mut numbers = match digests.len() == self.distinct {
+            true => Vec::new(),
+            false => first_of_each(digests),
+        };
+        let mut items = 0;
+        for index in 0..numbers.len() {
+            let first = numbers[index] as usize;
+            if first == index {
+                digests[items] = digests[index];
+                if let Some(sums) = &mut self.sums {
+                    sums.move_to(items, index);
+                }
+                numbers[index] = items as u32;
+                items += 1;
+                continue;
+            }
+            // Those before have their numbers.
+            numbers[index] = numbers[first];
+            counts.duplicates += 1;
+            if let Some(sums) = &mut self.sums {
+                let line = sums.lines[index].map(NonZeroU64::get);
+                sums.add_to(numbers[index] as usize, index).map_err(|e| {
+                    let row = new_rows.iter().position(|item| *item as usize == index);
+                    let row = self.numbered + row.unwrap_or_default();
+                    e.at_row(row as u64 + 1, line)
+                })?;
             }
         }
+        if !numbers.is_empty() {
+            digests.truncate(items);
+            if let Some(sums) = &mut self.sums {
+                sums.truncate(items);
+            }
+            new_rows.par_iter_mut().for_each(|item| {
+                // NO_ITEM is beyond every index.
+                if let Some(number) = numbers.get(*item as usize) {
+                    *item = *number;
+                }
+            });
+        }
+        self.distinct = digests.len();
+        self.numbered = row_items.len();
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let mut found = [None; BATCH];
-        for (found, (_, digest, _)) in found.iter_mut().zip(&self.pending) {
-            *found = self.find(digest);
+    /// Whether the keys so far take at most `memory` bytes, approximately.
+    pub(crate) fn fits(&mut self, memory: u64) -> Result<bool> {
+        // Not for every few rows, however little memory is left.
+        let most = (self.distinct / 16).max(64);
+        if self.bytes() <= memory || self.gathered() < most {
+            return Ok(true);
         }
-        let pending = std::mem::take(&mut self.pending);
-        for (found, (row, digest, value)) in found.iter().zip(&pending) {
-            // An item that was not there may have come with this very batch.
-            let item = match found.or_else(|| self.find(digest)) {
-                Some(item) => {
-                    self.keys.counts.duplicates += 1;
-                    if let Some(sums) = &mut self.sums {
-                        let added = sums.add(item, value);
-                        added.map_err(|e| e.at_row(u64::from(*row) + 1, value.line))?;
-                    }
-                    item
-                }
-                None => {
-                    // There are no more items than rows, which fit.
-                    let item = self.keys.digests.len() as u32;
-                    self.keys.digests.push(*digest);
-                    if let Some(sums) = &mut self.sums {
-                        sums.push(value);
-                    }
-                    let slot = Slot {
-                        tag: Slot::tag(digest),
-                        item,
-                    };
-                    self.seen.insert_unique(slot.hash(), slot, Slot::hash);
-                    item
-                }
-            };
-            self.keys.row_items[*row as usize] = item;
-        }
-        self.pending = pending;
-        self.pending.clear();
-        Ok(())
+        self.drop_repetitions()?;
+        Ok(self.bytes() <= memory)
     }
 
-    fn find(&self, digest: &[u8; 32]) -> Option<u32> {
-        let tag = Slot::tag(digest);
-        let same = |s: &Slot| s.tag == tag && self.keys.digests[s.item as usize] == *digest;
-        self.seen.find(hash(tag), same).map(|s| s.item)
-    }
-
-    /// Whether values are gathered too.
-    pub(crate) fn has_values(&self) -> bool {
-        self.sums.is_some()
-    }
-
-    /// Approximate memory use of the keys so far, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        let (rows, items) = (self.keys.row_items.len(), self.keys.digests.len());
-        bytes_in_memory(rows as u64, items as u64, self.has_values())
+    fn bytes(&self) -> u64 {
+        self.keys.bytes_with(self.sums.is_some())
     }
 
     pub(crate) fn finish(mut self) -> Result<Keys> {
-        self.flush()?;
+        self.drop_repetitions()?;
         if let Some(sums) = self.sums.take() {
             self.keys.values = Some(sums.finish(&self.keys.row_items)?);
         }
@@ -372,7 +446,7 @@ mod tests {
 
     #[test]
     fn items_are_numbered_by_first_appearance() {
-        // Tags collide on purpose, and repetitions fall within a batch and far apart.
+        // Tags collide on purpose, and repetitions are near and far apart.
         let column = ValueColumn {
             name: "v".into(),
             scale: 0,
@@ -428,12 +502,46 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_key_with_a_value_is_refused_where_it_is() {
+        let column = ValueColumn {
+            name: "v".into(),
+            scale: 0,
+            bound: 9,
+            sums_repeated: false,
+        };
+        // Before repetitions are dropped for the first time, later, and at the end.
+        for repeated in [2, 63, 64, 300, 999] {
+            let mut collector = Collector::new(Some(&column));
+            let mut add = |row: u64| {
+                let digest = match row % 10 == 1 {
+                    true => Item::Invalid,
+                    false => Item::Digest {
+                        digest: *blake3::hash(&(row % repeated).to_le_bytes()).as_bytes(),
+                        changed: false,
+                    },
+                };
+                let line = Some(row + 5);
+                collector.add(digest, RowValue { units: 1, line })
+            };
+            let added = (0..1000).try_for_each(&mut add);
+            let error = added.and_then(|()| collector.finish().map(drop));
+            let error = error.unwrap_err();
+            let place = error.place();
+            assert_eq!(place.row, Some(repeated + 1), "{error}");
+            assert_eq!(place.line, Some(repeated + 5), "{error}");
+        }
+    }
+
+    #[test]
     fn rows_are_marked_as_their_items_matched() {
         let keys = Keys {
             digests: vec![[0; 32]; 4],
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
             values: None,
-            counts: Counts::default(),
+            counts: Counts {
+                items: 4,
+                ..Counts::default()
+            },
         };
         let marked = |items: Option<&[u32]>, matched: &[bool], before: bool| {
             let mut rows = RowSet::none(7);

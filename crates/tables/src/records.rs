@@ -18,7 +18,10 @@ use crate::text::{Buffer, strip_terminator};
 pub(crate) struct Records<R> {
     buffer: Buffer<R>,
     dialect: Dialect,
-    core: Reader,
+    /// What reads records with quotes, from the first of them on.
+    core: Option<Reader>,
+    /// Bytes of what is pending that are known to have no quote.
+    plain: usize,
     /// Line on which the next record starts.
     next_line: u64,
     record: Record,
@@ -99,6 +102,22 @@ impl Piece {
     }
 }
 
+/// What reads records with quotes.
+fn core(dialect: Dialect) -> Reader {
+    let CsvOptions { quote, escape, .. } = dialect.csv;
+    let mut core = ReaderBuilder::new()
+        .delimiter(dialect.delimiter)
+        .quoting(quote.is_some())
+        .quote(quote.unwrap_or(b'"'))
+        .escape(escape)
+        .terminator(Terminator::Any(b'\n'))
+        .build();
+    // csv-core drops a byte-order mark from the first record that it sees. Ours need not be
+    // the first of the file, so that one goes to waste.
+    core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
+    core
+}
+
 impl<R: Read> Records<R> {
     /// Line on which the present record starts.
     pub(crate) fn line(&self) -> u64 {
@@ -115,21 +134,11 @@ impl<R: Read> Records<R> {
     }
 
     fn of(buffer: Buffer<R>, dialect: Dialect) -> Self {
-        let CsvOptions { quote, escape, .. } = dialect.csv;
-        let mut core = ReaderBuilder::new()
-            .delimiter(dialect.delimiter)
-            .quoting(quote.is_some())
-            .quote(quote.unwrap_or(b'"'))
-            .escape(escape)
-            .terminator(Terminator::Any(b'\n'))
-            .build();
-        // csv-core drops a byte-order mark from the first record that it sees. Ours need not be
-        // the first of the file, so that one goes to waste.
-        core.read_record(b"\n\n", &mut [0; 4], &mut [0; 4]);
         Records {
             buffer,
             dialect,
-            core,
+            core: None,
+            plain: 0,
             next_line: 1,
             record: Record::default(),
         }
@@ -138,7 +147,7 @@ impl<R: Read> Records<R> {
     /// Consumes a byte-order mark.
     pub(crate) fn skip_byte_order_mark(&mut self) -> Result<bool> {
         let length = self.buffer.byte_order_mark()?;
-        self.buffer.consume(length);
+        self.consume(length);
         Ok(length > 0)
     }
 
@@ -151,14 +160,12 @@ impl<R: Read> Records<R> {
                 return Ok(false);
             };
             self.record.line = line;
-            let raw = &self.buffer.pending()[range.clone()];
-            let quote = self.dialect.csv.quote;
-            if quote.is_some_and(|quote| memchr(quote, raw).is_some()) {
+            if self.has_quote(range.end) {
                 self.quoted()?;
                 return Ok(true);
             }
             self.next_line += 1;
-            let (body, crlf) = strip_terminator(raw);
+            let (body, crlf) = strip_terminator(&self.buffer.pending()[range.clone()]);
             let blank = body.is_empty();
             if want_fields && !blank {
                 let ends = &mut self.record.ends;
@@ -169,11 +176,28 @@ impl<R: Read> Records<R> {
             self.record.raw = range.end;
             self.record.crlf = crlf;
             self.record.quoted = false;
-            self.buffer.consume(range.end);
+            self.consume(range.end);
             if !blank {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether there is a quote in the first `length` pending bytes.
+    fn has_quote(&mut self, length: usize) -> bool {
+        let Some(quote) = self.dialect.csv.quote else {
+            return false;
+        };
+        if self.plain < length {
+            let ahead = &self.buffer.pending()[self.plain..];
+            self.plain += memchr(quote, ahead).unwrap_or(ahead.len());
+        }
+        self.plain < length
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.buffer.consume(length);
+        self.plain = self.plain.saturating_sub(length);
     }
 
     /// The present record.
@@ -214,7 +238,7 @@ impl<R: Read> Records<R> {
             let plain = &plain[..lines];
             self.next_line += memchr_iter(b'\n', plain).count() as u64;
             piece.bytes.extend_from_slice(plain);
-            self.buffer.consume(lines);
+            self.consume(lines);
         }
         Ok(())
     }
@@ -233,6 +257,7 @@ impl<R: Read> Records<R> {
             unquoted.resize(1 << 10, 0);
         }
         ends.resize(ends.len().max(16), 0);
+        let core = self.core.get_or_insert_with(|| core(self.dialect));
         let (mut read, mut written, mut fields) = (0, 0, 0);
         let mut ended = false;
         loop {
@@ -246,8 +271,7 @@ impl<R: Read> Records<R> {
                 continue;
             }
             let (result, n_in, n_out, n_ends) =
-                self.core
-                    .read_record(input, &mut unquoted[written..], &mut ends[fields..]);
+                core.read_record(input, &mut unquoted[written..], &mut ends[fields..]);
             if !ended {
                 read += n_in;
             }
@@ -273,7 +297,7 @@ impl<R: Read> Records<R> {
         }
         *quoted = true;
         *raw_length = read;
-        self.buffer.consume(read);
+        self.consume(read);
         Ok(())
     }
 

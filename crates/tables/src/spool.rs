@@ -152,19 +152,37 @@ impl Top {
 }
 
 /// Hashes the keys of rows in order.
-struct RowKeys(Hasher);
+struct RowKeys {
+    hasher: Hasher,
+    /// Keys that are not hashed yet: together they take a sixth of the time that they take one by one.
+    pending: Vec<[u8; 32]>,
+}
 
 impl RowKeys {
+    const PENDING: usize = 1 << 11;
+
     fn new() -> RowKeys {
-        RowKeys(Hasher::new_derive_key("vesica/1 keys of all rows"))
+        RowKeys {
+            hasher: Hasher::new_derive_key("vesica/1 keys of all rows"),
+            pending: Vec::with_capacity(RowKeys::PENDING),
+        }
     }
 
     fn add(&mut self, key: Option<&[u8; 32]>) {
-        self.0.update(key.unwrap_or(&[0; 32]));
+        self.pending.push(key.copied().unwrap_or_default());
+        if self.pending.len() == RowKeys::PENDING {
+            self.hash();
+        }
     }
 
-    fn finish(self) -> [u8; 32] {
-        *self.0.finalize().as_bytes()
+    fn hash(&mut self) {
+        self.hasher.update(self.pending.as_flattened());
+        self.pending.clear();
+    }
+
+    fn finish(mut self) -> [u8; 32] {
+        self.hash();
+        *self.hasher.finalize().as_bytes()
     }
 }
 
@@ -257,18 +275,15 @@ impl<'a> StoreBuilder<'a> {
 
     /// Adds the item of the next row, and its value.
     pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
-        let on_disk = |e: Error| e.in_path(&self.directory.display().to_string());
         match &mut self.store {
-            Building::Disk(writer) => writer.add(item).map_err(on_disk),
+            Building::Disk(writer) => writer
+                .add(item)
+                .map_err(|e| in_directory(e, self.directory)),
             Building::Memory(collector) => {
                 collector.add(item, value)?;
-                if collector.bytes() > self.memory {
-                    if collector.has_values() {
-                        return Err(Error::new(ErrorKind::ValuesTooLarge));
-                    }
+                if !collector.fits(self.memory)? {
                     let keys = std::mem::take(collector).finish()?;
-                    let writer =
-                        Writer::take_over(self.directory, &keys, self.memory).map_err(on_disk)?;
+                    let writer = Writer::take_over(self.directory, &keys, self.memory)?;
                     self.store = Building::Disk(Box::new(writer));
                 }
                 Ok(())
@@ -277,14 +292,26 @@ impl<'a> StoreBuilder<'a> {
     }
 
     pub(crate) fn finish(self) -> Result<KeyStore> {
-        match self.store {
-            Building::Memory(collector) => Ok(KeyStore::Memory(collector.finish()?)),
-            Building::Disk(writer) => writer
-                .finish()
-                .map(KeyStore::Disk)
-                .map_err(|e| e.in_path(&self.directory.display().to_string())),
-        }
+        let writer = match self.store {
+            Building::Disk(writer) => *writer,
+            Building::Memory(collector) => {
+                let keys = collector.finish()?;
+                if keys.bytes() <= self.memory {
+                    return Ok(KeyStore::Memory(keys));
+                }
+                Writer::take_over(self.directory, &keys, self.memory)?
+            }
+        };
+        let spool = writer.finish();
+        spool
+            .map(KeyStore::Disk)
+            .map_err(|e| in_directory(e, self.directory))
     }
+}
+
+/// An error about the file of keys, which has no name.
+fn in_directory(e: Error, directory: &Path) -> Error {
+    e.in_path(&directory.display().to_string())
 }
 
 /// Fills a spool with the keys of rows.
@@ -296,10 +323,14 @@ struct Writer {
 }
 
 impl Writer {
-    /// A spool that begins with the keys that have been read into memory.
+    /// A spool that begins with the keys that have been read into memory, which have no values.
     fn take_over(directory: &Path, keys: &Keys, memory: u64) -> Result<Writer> {
+        if keys.values().is_some() {
+            return Err(Error::new(ErrorKind::ValuesTooLarge));
+        }
+        let in_directory = |e| in_directory(e, directory);
         let mut writer = Writer {
-            streams: Streams::create(directory, PARTITIONS)?,
+            streams: Streams::create(directory, PARTITIONS).map_err(in_directory)?,
             counts: Counts {
                 rows: 0,
                 items: 0,
@@ -310,7 +341,8 @@ impl Writer {
             memory,
         };
         for item in keys.row_items() {
-            writer.next_row(keys.digests().get(*item as usize))?;
+            let digest = keys.digests().get(*item as usize);
+            writer.next_row(digest).map_err(in_directory)?;
         }
         Ok(writer)
     }
@@ -567,6 +599,17 @@ mod tests {
             assert_eq!(repeated, in_memory.most_repeated(5).unwrap());
             assert_eq!(repeated.len(), 5);
         }
+    }
+
+    #[test]
+    fn repeated_keys_count_once_towards_the_memory() {
+        // Each key in three rows or so, far apart.
+        let (source, key) = table(3000);
+        let needed = read_keys(&source, &key).unwrap().counts().bytes_in_memory();
+        let directory = tempfile::tempdir().unwrap();
+        let read = |memory| read_keys_within(&source, &key, None, memory, directory.path());
+        assert!(matches!(read(needed).unwrap(), KeyStore::Memory(_)));
+        assert!(matches!(read(needed - 1).unwrap(), KeyStore::Disk(_)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use vesica_tables::{
 use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::memory::memory_of_bucket;
-use crate::stored::{Stored, shares_need_memory};
+use crate::stored::{Keeps, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
 
@@ -248,14 +248,12 @@ impl<'a> Party<'a> {
             return Err(Error::NoKeys(counts));
         }
         self.check_interrupt()?;
-        let mut keys = Stored::new(keys, directory.to_owned());
+        let keeps = work.map(|(work, left)| Keeps::new(work, role, left, &keys));
+        let mut keys = Stored::new(keys, directory.to_owned(), keeps);
         keys.limit_labels(memory);
         if let Handover::Offered(terms) = &self.handover {
             keys.hand_over(source, key, terms, memory)?;
             self.check_interrupt()?;
-        }
-        if let Some((work, left)) = work {
-            keys.keep_in(work, role, left);
         }
         Ok(keys)
     }

@@ -22,7 +22,6 @@ use crate::work_dir::{Head, Journal, WorkDir};
 pub(crate) struct Stored {
     place: Place,
     counts: Counts,
-    identity: [u8; 32],
     /// The directory for files of keys.
     directory: PathBuf,
     /// The rows that matched in the finished buckets.
@@ -63,20 +62,37 @@ impl Place {
 }
 
 /// The state from which another run can resume.
-struct Keeps {
+pub(crate) struct Keeps {
     work: WorkDir,
     role: Role,
     /// What an earlier run left, until this one begins.
     left: Option<Journal>,
+    /// What a journal calls this run's keys.
+    input: [u8; 32],
     /// What the journal says about the whole answer, once this run has found it.
     answer: Option<Head>,
     /// Why the whole answer could not be kept, if it could not.
     failed: Option<WireError>,
 }
 
+impl Keeps {
+    /// Resumes from what an earlier run left in `work`, and records the progress of this one there.
+    pub(crate) fn new(work: WorkDir, role: Role, left: Option<Journal>, keys: &KeyStore) -> Keeps {
+        let input = work.keys().input(&keys.identity());
+        Keeps {
+            work,
+            role,
+            left,
+            input,
+            answer: None,
+            failed: None,
+        }
+    }
+}
+
 impl Stored {
-    pub(crate) fn new(keys: KeyStore, directory: PathBuf) -> Stored {
-        let (counts, identity) = (*keys.counts(), keys.identity());
+    pub(crate) fn new(keys: KeyStore, directory: PathBuf, keeps: Option<Keeps>) -> Stored {
+        let counts = *keys.counts();
         Stored {
             place: match keys {
                 KeyStore::Memory(keys) => Place::Memory {
@@ -89,7 +105,6 @@ impl Stored {
                 },
             },
             counts,
-            identity,
             directory,
             matched: RowSet::none(counts.rows),
             shares: None,
@@ -97,7 +112,7 @@ impl Stored {
             handed_over: None,
             label_memory: u64::MAX,
             order_key: None,
-            keeps: None,
+            keeps,
         }
     }
 
@@ -154,22 +169,11 @@ impl Stored {
         &self.counts
     }
 
-    /// Resumes from what an earlier run left in `work`, and records the progress of this one there.
-    pub(crate) fn keep_in(&mut self, work: WorkDir, role: Role, left: Option<Journal>) {
-        self.keeps = Some(Keeps {
-            work,
-            role,
-            left,
-            answer: None,
-            failed: None,
-        });
-    }
-
     /// What an earlier run left, if its keys were exactly the same.
     fn left(&self) -> Option<&Journal> {
         let keeps = self.keeps.as_ref()?;
-        let input = keeps.work.keys().input(&self.identity);
-        keeps.left.as_ref().filter(|left| left.head.input == input)
+        let left = keeps.left.as_ref();
+        left.filter(|left| left.head.input == keeps.input)
     }
 
     /// The whole answer, if an earlier run found it but did not write its rows: its state, and when it was
@@ -307,7 +311,12 @@ impl KeySet for Stored {
                     .labels
                     .as_ref()
                     .map(|(all, bytes)| Labels { all, bytes: *bytes });
-                Ok(buckets.load(bucket, keys.digests(), keys.values(), labels))
+                // The common order is made from the digests, after the run.
+                let digests = match buckets.is_one() && self.order_key.is_none() {
+                    true => keys.give_digests().into(),
+                    false => keys.digests().into(),
+                };
+                Ok(buckets.load(bucket, digests, keys.values(), labels))
             }
         }
     }
@@ -320,9 +329,9 @@ impl KeySet for Stored {
                 labels,
                 bytes,
             } => {
-                if let Place::Memory { keys, buckets } = &self.place {
+                if let Place::Memory { buckets, .. } = &self.place {
                     let all = self.handed_over.get_or_insert_default();
-                    all.resize(keys.digests().len() * bytes, 0);
+                    all.resize(self.counts.items as usize * bytes, 0);
                     buckets.place(&labels, bytes, all);
                 }
                 Some(matched)
@@ -351,7 +360,7 @@ impl KeySet for Stored {
         {
             let head = Head {
                 owner: keeps.work.owner().clone(),
-                input: keeps.work.keys().input(&self.identity),
+                input: keeps.input,
                 state: state.clone(),
                 written: SystemTime::now(),
                 confirmed: keeps.role == Role::Receiver && state.is_complete(),

@@ -290,7 +290,7 @@ fn one_run(
         offline: halves.cloned(),
         ..Job::new(role, vec!["exact/1".into()])
     };
-    let mut set = MemorySet::new(&digests, values.as_deref())?;
+    let mut set = MemorySet::new(digests, values.as_deref())?;
     let report = with_threads(Some(setup.threads), || {
         run_set(connection, &job, &mut set, &mut NoProgress)
     })??;
