@@ -244,6 +244,17 @@ impl<'a> MemorySet<'a> {
         })
     }
 
+    /// Refuses a second run with digests that were given to the first.
+    fn check(&self) -> Result<(), WireError> {
+        match self.digests.len() == self.items {
+            true => Ok(()),
+            false => Err(WireError::limit(
+                Limit::Input,
+                "the set has been given to an earlier run",
+            )),
+        }
+    }
+
     /// For each digest whether it matched, once this side knows.
     pub fn matched(&self) -> Option<&[bool]> {
         self.matched.as_deref()
@@ -267,15 +278,13 @@ impl KeySet for MemorySet<'_> {
     }
 
     fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), WireError> {
-        if self.digests.len() != self.items {
-            let reason = "the set has been given to an earlier run";
-            return Err(WireError::limit(Limit::Input, reason));
-        }
+        self.check()?;
         self.buckets.assign(assignment, &self.digests);
         Ok(())
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+        self.check()?;
         let digests = match &mut self.digests {
             Cow::Owned(digests) if self.buckets.is_one() => std::mem::take(digests).into(),
             digests => Cow::Borrowed(&**digests),

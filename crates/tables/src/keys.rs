@@ -56,11 +56,15 @@ impl Keys {
     pub const NO_ITEM: u32 = u32::MAX;
 
     /// The 32-byte digests of the distinct keys, in order of first appearance.
+    ///
+    /// # Panics
+    /// If they have been given away.
     pub fn digests(&self) -> &[[u8; 32]] {
+        assert_eq!(self.digests.len(), self.items(), "the digests are here");
         &self.digests
     }
 
-    /// Gives the digests away. What needs only the numbers of items still works: to mark rows, to find first rows.
+    /// Gives the digests away. Rows can still be marked, and first rows found: items keep their numbers.
     pub fn give_digests(&mut self) -> Vec<[u8; 32]> {
         std::mem::take(&mut self.digests)
     }
@@ -126,11 +130,7 @@ impl Keys {
 
     /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
     /// approximately `memory` bytes; what does not fit takes more passes over the table.
-    ///
-    /// # Panics
-    /// If the digests have been given away.
     pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
-        assert_eq!(self.digests.len(), self.items(), "the digests are here");
         CommonOrder::new(self, key, memory)
     }
 
@@ -178,7 +178,7 @@ impl KeyRows for Keys {
     fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
         for (row, item) in (0..).zip(&self.row_items) {
             // NO_ITEM is beyond every index.
-            if let Some(digest) = self.digests.get(*item as usize) {
+            if let Some(digest) = self.digests().get(*item as usize) {
                 each(digest, row);
             }
         }
@@ -186,18 +186,20 @@ impl KeyRows for Keys {
     }
 }
 
-/// Digests that are gathered at least before repetitions are dropped; few where tests gather few.
-const MIN_GATHERED: usize = if cfg!(test) { 64 } else { 1 << 20 };
+/// Fewest digests that are gathered before repetitions are dropped; in unit tests, whose tables are small, fewer.
+const MIN_GATHERED: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
-/// Gathers items. Repetitions are dropped when many rows have come together, by sorting: that takes as long as looking
-/// up each row, and all threads can do it.
+/// Gathers items. Repetitions are found by sorting, once as many rows have come together as there are distinct items:
+/// looking up each row would miss the cache each time.
 #[derive(Default)]
 pub(crate) struct Collector<'a> {
     keys: Keys,
-    /// How many digests are distinct. Others, one for each row, are repetitions perhaps.
+    /// So many digests are distinct, and keep their indices. The others, one for each row, may be repetitions.
     distinct: usize,
-    /// How many rows have the numbers of distinct items.
+    /// So many rows have the index of a distinct digest. The others have that of their own.
     numbered: usize,
+    /// The [entries](entry) of the first digests, ascending: of the distinct ones, at least.
+    sorted: Vec<u64>,
     sums: Option<Sums<'a>>,
 }
 
@@ -228,20 +230,10 @@ impl Sums<'_> {
         self.lines.push(value.line.and_then(NonZeroU64::new));
     }
 
-    /// Puts what stands at an index to an item whose first row that is.
-    fn move_to(&mut self, item: usize, index: usize) {
-        self.sums[item] = self.sums[index];
-        self.lines[item] = self.lines[index];
-    }
-
-    /// Adds what stands at an index to an item that is there already. An error names the line, but not the row.
-    fn add_to(&mut self, item: usize, index: usize) -> Result<()> {
-        if !self.column.sums_repeated {
-            let reason = "belongs to a key that an earlier row has";
-            return Err(self.column.wrong(reason));
-        }
-        self.sums[item] += self.sums[index];
-        Ok(())
+    /// Makes an entry that of an item: its first row.
+    fn move_to(&mut self, item: usize, entry: usize) {
+        self.sums[item] = self.sums[entry];
+        self.lines[item] = self.lines[entry];
     }
 
     fn truncate(&mut self, items: usize) {
@@ -267,33 +259,29 @@ impl Sums<'_> {
     }
 }
 
-/// What digests are sorted by: most of those that are not the same differ in it.
-fn tag(digest: &[u8; 32]) -> u32 {
-    u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
+/// What a digest is sorted by: 32 of its bits, and its index.
+fn entry(digest: &[u8; 32], index: usize) -> u64 {
+    let tag = u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    u64::from(tag) << 32 | index as u64
 }
 
-/// For each digest the index of the first that is the same; nothing if all are distinct.
-fn first_of_each(digests: &[[u8; 32]]) -> Vec<u32> {
-    let entry = |(index, digest)| u64::from(tag(digest)) << 32 | index as u64;
-    let mut entries: Vec<u64> = digests.par_iter().enumerate().map(entry).collect();
-    entries.par_sort_unstable();
-    let (mut first, mut different) = (Vec::new(), Vec::new());
-    for same_tag in entries.chunk_by(|a, b| a >> 32 == b >> 32) {
-        if same_tag.len() == 1 {
-            continue;
-        }
-        different.clear();
-        for entry in same_tag {
-            let index = *entry as u32;
-            let same = |other: &&u32| digests[**other as usize] == digests[index as usize];
-            match different.iter().find(same) {
-                Some(earlier) => {
-                    if first.is_empty() {
-                        first.extend(0..digests.len() as u32);
-                    }
-                    first[index as usize] = *earlier;
-                }
-                None => different.push(index),
+/// For each digest the index of the first that is the same, from the entries of all, ascending; nothing if all are
+/// distinct.
+fn first_of_each(entries: &[u64], digests: &[[u8; 32]]) -> Vec<u32> {
+    let digest = |index: u32| digests[index as usize];
+    let (mut first, mut group) = (Vec::new(), Vec::new());
+    let same_tag = entries.chunk_by(|a, b| a >> 32 == b >> 32);
+    for same_tag in same_tag.filter(|entries| entries.len() > 1) {
+        group.clear();
+        group.extend(same_tag.iter().map(|entry| *entry as u32));
+        // Indices of the same digest stay in order.
+        group.sort_by_key(|index| digest(*index));
+        for same in group.chunk_by(|a, b| digest(*a) == digest(*b)) {
+            if same.len() > 1 && first.is_empty() {
+                first.extend(0..digests.len() as u32);
+            }
+            for index in &same[1..] {
+                first[*index as usize] = same[0];
             }
         }
     }
@@ -348,7 +336,7 @@ impl<'a> Collector<'a> {
                 digests.len() as u32 - 1
             }
         });
-        match self.gathered() >= MIN_GATHERED.max(4 * self.distinct) {
+        match self.gathered() >= MIN_GATHERED.max(self.distinct) {
             true => self.drop_repetitions(),
             false => Ok(()),
         }
@@ -359,47 +347,67 @@ impl<'a> Collector<'a> {
         self.keys.digests.len() - self.distinct
     }
 
-    /// Leaves each digest where it was first, in order of first appearance, and numbers the items of rows anew.
-    fn drop_repetitions(&mut self) -> Result<()> {
+    /// Leaves each digest where it was first, in order of first appearance, and numbers the items of rows anew. An error
+    /// changes nothing, and comes again.
+    pub(crate) fn drop_repetitions(&mut self) -> Result<()> {
         let Keys {
             digests,
             row_items,
             counts,
             ..
         } = &mut self.keys;
+        if digests.len() == self.distinct {
+            self.numbered = row_items.len();
+            return Ok(());
+        }
+        let before = self.sorted.len();
+        let new = digests[before..].par_iter().enumerate();
+        let mut new: Vec<u64> = new.map(|(i, digest)| entry(digest, before + i)).collect();
+        new.par_sort_unstable();
+        self.sorted.append(&mut new);
+        // Two runs, which this sort finds and merges.
+        self.sorted.sort();
+        let mut numbers = first_of_each(&self.sorted, digests);
         let new_rows = &mut row_items[self.numbered..];
-        let mut numbers = match digests.len() == self.distinct {
-            true => Vec::new(),
-            false => first_of_each(digests),
-        };
-        let mut items = 0;
-        for index in 0..numbers.len() {
-            let first = numbers[index] as usize;
-            if first == index {
-                digests[items] = digests[index];
-                if let Some(sums) = &mut self.sums {
-                    sums.move_to(items, index);
-                }
-                numbers[index] = items as u32;
-                items += 1;
-                continue;
-            }
-            // Those before have their numbers.
-            numbers[index] = numbers[first];
-            counts.duplicates += 1;
-            if let Some(sums) = &mut self.sums {
-                let line = sums.lines[index].map(NonZeroU64::get);
-                sums.add_to(numbers[index] as usize, index).map_err(|e| {
-                    let row = new_rows.iter().position(|item| *item as usize == index);
-                    let row = self.numbered + row.unwrap_or_default();
-                    e.at_row(row as u64 + 1, line)
-                })?;
+        if let Some(sums) = self.sums.as_ref().filter(|sums| !sums.column.sums_repeated) {
+            let repeated = (0..).zip(&numbers).find(|(index, first)| index != *first);
+            if let Some((index, _)) = repeated {
+                let reason = "belongs to a key that an earlier row has";
+                let row = new_rows.iter().take_while(|item| **item != index).count();
+                let line = sums.lines[index as usize].map(NonZeroU64::get);
+                let row = (self.numbered + row) as u64 + 1;
+                return Err(sums.column.wrong(reason).at_row(row, line));
             }
         }
         if !numbers.is_empty() {
+            self.sorted
+                .retain(|entry| numbers[*entry as u32 as usize] == *entry as u32);
+            let mut items = 0;
+            for index in 0..numbers.len() {
+                let first = numbers[index] as usize;
+                if first == index {
+                    digests[items] = digests[index];
+                    if let Some(sums) = &mut self.sums {
+                        sums.move_to(items, index);
+                    }
+                    numbers[index] = items as u32;
+                    items += 1;
+                } else {
+                    // The first has its number already.
+                    numbers[index] = numbers[first];
+                    counts.duplicates += 1;
+                    if let Some(Sums { sums, .. }) = &mut self.sums {
+                        sums[numbers[index] as usize] += sums[index];
+                    }
+                }
+            }
             digests.truncate(items);
             if let Some(sums) = &mut self.sums {
                 sums.truncate(items);
+            }
+            for entry in &mut self.sorted {
+                let number = numbers[*entry as u32 as usize];
+                *entry = *entry >> 32 << 32 | u64::from(number);
             }
             new_rows.par_iter_mut().for_each(|item| {
                 // NO_ITEM is beyond every index.
@@ -413,11 +421,22 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Whether the keys so far take at most `memory` bytes, approximately.
+    /// Whether values are gathered too.
+    pub(crate) fn has_values(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// Whether the keys so far take at most `memory` bytes, give or take a sixteenth of them that may be repetitions.
     pub(crate) fn fits(&mut self, memory: u64) -> Result<bool> {
+        if self.bytes() <= memory {
+            return Ok(true);
+        }
+        let rows = self.keys.row_items.len() as u64;
+        if bytes_in_memory(rows, self.distinct as u64, self.has_values()) > memory {
+            return Ok(false);
+        }
         // Not for every few rows, however little memory is left.
-        let most = (self.distinct / 16).max(64);
-        if self.bytes() <= memory || self.gathered() < most {
+        if self.gathered() < (self.distinct / 16).max(64) {
             return Ok(true);
         }
         self.drop_repetitions()?;
@@ -425,7 +444,7 @@ impl<'a> Collector<'a> {
     }
 
     fn bytes(&self) -> u64 {
-        self.keys.bytes_with(self.sums.is_some())
+        self.keys.bytes_with(self.has_values())
     }
 
     pub(crate) fn finish(mut self) -> Result<Keys> {
@@ -530,6 +549,41 @@ mod tests {
             assert_eq!(place.row, Some(repeated + 1), "{error}");
             assert_eq!(place.line, Some(repeated + 5), "{error}");
         }
+    }
+
+    #[test]
+    fn different_digests_that_begin_alike_are_distinct() {
+        let digest = |i: u32| {
+            let mut digest = [7; 32];
+            digest[28..].copy_from_slice(&(i % 500).to_le_bytes());
+            digest
+        };
+        let mut collector = Collector::new(None);
+        for i in 0..3000 {
+            let (digest, changed) = (digest(i), false);
+            let item = Item::Digest { digest, changed };
+            collector.add(item, RowValue::default()).unwrap();
+        }
+        let keys = collector.finish().unwrap();
+        assert_eq!(keys.digests(), (0..500).map(digest).collect::<Vec<_>>());
+        assert!(
+            (0..)
+                .zip(keys.row_items())
+                .all(|(i, item)| *item == i % 500)
+        );
+    }
+
+    #[test]
+    fn rows_without_a_key_count_towards_the_memory() {
+        let mut collector = Collector::new(None);
+        let mut add = |item| {
+            collector.add(item, RowValue::default()).unwrap();
+            collector.fits(1000).unwrap()
+        };
+        let (digest, changed) = ([1; 32], false);
+        assert!(add(Item::Digest { digest, changed }));
+        let fitting = (0..1000).take_while(|_| add(Item::Blank)).count();
+        assert!(fitting > 200 && fitting < 250, "{fitting}");
     }
 
     #[test]

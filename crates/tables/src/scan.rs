@@ -23,7 +23,13 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
     };
     match pass(&mut facts) {
         Ok(()) => Ok(facts),
-        Err(error) => Err(source.locate(error, &facts.ends)),
+        Err(error) => {
+            let error = match error.place().row {
+                Some(_) => sink.fail(error),
+                None => error,
+            };
+            Err(source.locate(error, &facts.ends))
+        }
     }
 }
 

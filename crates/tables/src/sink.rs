@@ -1,7 +1,7 @@
 //! Where the rows of a first pass go.
 
 use crate::columns::Columns;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::RowValue;
 use crate::value::{Item, Row};
 
@@ -24,6 +24,11 @@ pub(crate) trait Sink {
     /// Takes the item and the value of the next row, where these suffice.
     fn item(&mut self, _: Item, _: RowValue) -> Result<()> {
         unreachable!("rows are wanted")
+    }
+
+    /// The pass ends with an error about a row: that one, or one that an earlier row leads to.
+    fn fail(&mut self, error: Error) -> Error {
+        error
     }
 }
 

@@ -246,6 +246,11 @@ impl Sink for KeySink<'_> {
     fn item(&mut self, item: Item, value: RowValue) -> Result<()> {
         self.store.add(item, value)
     }
+
+    fn fail(&mut self, error: Error) -> Error {
+        let earlier = self.drain().and_then(|()| self.store.check());
+        earlier.err().unwrap_or(error)
+    }
 }
 
 /// Gathers items in memory, and on disk once they take too much memory.
@@ -282,12 +287,23 @@ impl<'a> StoreBuilder<'a> {
             Building::Memory(collector) => {
                 collector.add(item, value)?;
                 if !collector.fits(self.memory)? {
+                    if collector.has_values() {
+                        return Err(Error::new(ErrorKind::ValuesTooLarge));
+                    }
                     let keys = std::mem::take(collector).finish()?;
                     let writer = Writer::take_over(self.directory, &keys, self.memory)?;
                     self.store = Building::Disk(Box::new(writer));
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Meets the errors that the rows so far would lead to at the end.
+    fn check(&mut self) -> Result<()> {
+        match &mut self.store {
+            Building::Disk(_) => Ok(()),
+            Building::Memory(collector) => collector.drop_repetitions(),
         }
     }
 
@@ -610,6 +626,27 @@ mod tests {
         let read = |memory| read_keys_within(&source, &key, None, memory, directory.path());
         assert!(matches!(read(needed).unwrap(), KeyStore::Memory(_)));
         assert!(matches!(read(needed - 1).unwrap(), KeyStore::Disk(_)));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_not_judged() {
+        // The sum of the first key is within the bound only once all rows have been read.
+        let more: String = (0..3000).map(|i| format!("{i},1\n")).collect();
+        let text = format!("k,v\na,100\n{more}a,-100\n");
+        let source = Source::from_bytes("t.csv", text.into(), SourceOptions::default()).unwrap();
+        let key = KeySpec::parse::<&str>("k", &[]).unwrap();
+        let column = ValueColumn {
+            name: "v".into(),
+            scale: 0,
+            bound: 10,
+            sums_repeated: true,
+        };
+        let read = |memory| read_keys_within(&source, &key, Some(&column), memory, Path::new(""));
+        for memory in [0, 20_000, 200_000] {
+            let error = read(memory).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Resource, "{memory}: {error}");
+        }
+        assert!(matches!(read(u64::MAX).unwrap(), KeyStore::Memory(_)));
     }
 
     #[test]

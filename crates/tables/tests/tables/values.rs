@@ -218,12 +218,11 @@ fn repeated_keys_are_refused_by_row() {
     };
     let many: Vec<String> = (0..200).map(|i| format!("k{}", i % 150)).collect();
     let rows: Vec<_> = many.iter().map(|k| (Some(&**k), Some("1"))).collect();
-    all_refused(
-        &rows,
-        &once,
-        151,
-        "belongs to a key that an earlier row has",
-    );
+    let repeated = "belongs to a key that an earlier row has";
+    all_refused(&rows, &once, 151, repeated);
+    // Before what is wrong with later rows.
+    let later = source("t.csv", "k,v\na,1\nb,1\na,1\nc,x\n");
+    refused(&later, &once, 3, Some(4), repeated);
     // Rows without a key do not repeat.
     for source in tables(&[(None, Some("1")), (None, Some("1")), (Some("a"), Some("1"))]) {
         assert_eq!(read(&source, "k", &once).unwrap(), [1]);
