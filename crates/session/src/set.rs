@@ -318,3 +318,20 @@ impl KeySet for MemorySet<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_given_to_one_run_and_lent_to_many() {
+        let digests = [[1; 32], [2; 32]];
+        let mut lent = MemorySet::new(&digests, None).unwrap();
+        let mut given = MemorySet::new(digests.to_vec(), None).unwrap();
+        assert_eq!(*given.load(0).unwrap().digests, digests);
+        assert!(given.load(0).is_err());
+        for _ in 0..2 {
+            assert_eq!(*lent.load(0).unwrap().digests, digests);
+        }
+    }
+}
