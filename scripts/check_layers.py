@@ -18,6 +18,7 @@ from stages import CARGO, ROOT, say
 # Lowest first, by the folder below crates/; the last is beside it.
 LAYERS = (
     "kernels",
+    "files",
     "primitives",
     "wire",
     "correlations",

@@ -20,7 +20,6 @@ mod codec;
 mod connect;
 mod connection;
 mod contract;
-mod directory;
 mod error;
 mod fingerprint;
 mod identity;
@@ -61,7 +60,6 @@ pub use contract::{
     Begin, Contract, Hello, KAPPA, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
     ProtocolRequest, Resume, StartOver, VERSION,
 };
-pub use directory::private_directory;
 pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;

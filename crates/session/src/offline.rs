@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use vesica_correlations::store::{Store, StoreError};
+use vesica_files::private_directory;
 use vesica_plan::Registry;
 use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use zeroize::Zeroizing;
 
 use crate::codec::offers_at_most;
-use crate::directory::private_directory;
 use crate::offers::{MAX_OFFERS, Name, Offer};
 use crate::random::fresh_rng;
 use crate::{Contract, Error, Fingerprint, Identity, Platform, ProtocolRequest, Role};

@@ -97,7 +97,6 @@ mod streams;
 mod text;
 mod value;
 mod wanted;
-mod whole;
 mod write;
 
 pub use arrow_array::RecordBatch;
@@ -128,5 +127,4 @@ pub use profile::{Normalized, Profile};
 pub use rows::RowSet;
 pub use source::Source;
 pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
-pub use whole::WholeFile;
 pub use write::{select_rows, write_rows, write_rows_to};

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
+use vesica_files::WholeFile;
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::compression::Compression;
@@ -10,7 +11,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::sniff;
 use crate::source::Source;
-use crate::whole::WholeFile;
 
 /// A result that appears under its name only after [`Output::commit`]. Dropped before, it leaves nothing.
 #[derive(Debug)]

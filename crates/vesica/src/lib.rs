@@ -60,6 +60,7 @@ pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
 pub use options::query;
+pub use vesica_files::WholeFile;
 pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Expected, Favour, Fingerprint, FingerprintError, Handover, Identity,
@@ -75,8 +76,8 @@ pub use vesica_tables::Region;
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
     KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
-    SourceOptions, ValueColumn, WholeFile, check, check_within, import_batches, is_in,
-    panic_is_caught, same_file, select_rows,
+    SourceOptions, ValueColumn, check, check_within, import_batches, is_in, panic_is_caught,
+    same_file, select_rows,
 };
 #[cfg(feature = "adbc")]
 pub use vesica_tables::{Query, database_path, has_credentials};

@@ -14,7 +14,8 @@ use std::time::SystemTime;
 
 use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
-use vesica_session::{Error as SessionError, Identity, State, private_directory};
+use vesica_files::private_directory;
+use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
