@@ -1,9 +1,7 @@
 //! A directory of prepared correlations: one file for each half of a pair, encrypted, and consumed by one run.
 //!
-//! **Encryption.** A file has a key of its own, derived from the store's key, the file's name and a salt. Its content is
-//! encrypted by AES-256-GCM in pieces (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár, *Online
-//! authenticated-encryption and its nonce-reuse misuse-resistance*, CRYPTO 2015), so that pieces cannot be dropped,
-//! exchanged or appended. The header is legible and authenticated with each piece.
+//! **Encryption.** A file is a [`Sealed`] message, under a key of its own that is derived from the store's key, the file's
+//! name and a salt. The header is legible and authenticated.
 //!
 //! **Used once.** Correlations that serve two runs reveal items of both. [`Store::take`] first leaves a marker with the
 //! half's name, then removes the half, and only then returns the content: of two takers one gets it, a crash loses
@@ -16,20 +14,15 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use aead_stream::{DecryptorLE31, EncryptorLE31};
-use aes_gcm::aead::{KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Key};
 use rand_core::CryptoRng;
 use thiserror::Error;
+use vesica_primitives::sealed::{Sealed, Unreadable};
 use zeroize::Zeroizing;
 
 const MAGIC: &[u8; 8] = b"vesicao1";
 const SUFFIX: &str = ".half";
 /// Of the empty file that says that a half was used.
 const MARKER: &str = ".used";
-/// Bytes of content per piece.
-const PIECE: usize = 1 << 20;
-const TAG: usize = 16;
 /// Longest header.
 const MAX_HEADER: usize = 4096;
 const SALT: usize = 16;
@@ -174,23 +167,7 @@ impl Store {
 
     fn write(&self, file: &mut File, name: Name, head: &[u8], content: &[u8]) -> io::Result<()> {
         file.write_all(head)?;
-        let cipher = self.cipher(name, head);
-        let mut encryptor = EncryptorLE31::from_aead(cipher, &Default::default());
-        let full = content.len().div_ceil(PIECE).max(1) - 1;
-        let sealed = |e: aes_gcm::Error| io::Error::other(e);
-        for piece in content.chunks(PIECE).take(full) {
-            file.write_all(
-                &encryptor
-                    .encrypt_next(payload(piece, head))
-                    .map_err(sealed)?,
-            )?;
-        }
-        let last = &content[full * PIECE..];
-        file.write_all(
-            &encryptor
-                .encrypt_last(payload(last, head))
-                .map_err(sealed)?,
-        )?;
+        self.sealed(name, head).write(head, content, file)?;
         file.sync_all()
     }
 
@@ -277,49 +254,22 @@ impl Store {
 
     fn read(&self, name: Name) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), StoreError> {
         let path = self.path(name, SUFFIX);
-        let io = |e| failed(&path, e);
-        let changed = |_| bad(&path, "damaged, or written by another identity");
-        let mut opened = File::open(&path).map_err(io)?;
+        let mut opened = File::open(&path).map_err(|e| failed(&path, e))?;
         let mut head = read_head(&path, &mut opened)?;
-        let length = opened.metadata().map_err(io)?.len();
-        let length = usize::try_from(length).map_err(|_| bad(&path, "too long"))?;
-        let length = length.saturating_sub(head.len());
-        let mut content = Zeroizing::new(Vec::new());
-        // The length is anybody's. In one piece, since what is moved is not wiped.
-        content
-            .try_reserve_exact(length)
-            .map_err(|_| bad(&path, "too long for the memory of this machine"))?;
-        let mut decryptor = DecryptorLE31::from_aead(self.cipher(name, &head), &Default::default());
-        let mut piece = Vec::with_capacity(PIECE + TAG);
-        let mut next = |piece: &mut Vec<u8>| {
-            piece.clear();
-            (&mut opened)
-                .take((PIECE + TAG) as u64)
-                .read_to_end(piece)
-                .map_err(io)
-        };
-        for _ in 1..length.div_ceil(PIECE + TAG).max(1) {
-            next(&mut piece)?;
-            let plain = decryptor
-                .decrypt_next(payload(&piece, &head))
-                .map_err(changed)?;
-            content.extend_from_slice(&Zeroizing::new(plain));
-        }
-        next(&mut piece)?;
-        let plain = decryptor
-            .decrypt_last(payload(&piece, &head))
-            .map_err(changed)?;
-        content.extend_from_slice(&Zeroizing::new(plain));
+        let length = opened.metadata().map_err(|e| failed(&path, e))?.len();
+        let length = length.saturating_sub(head.len() as u64);
+        let content = self.sealed(name, &head).read(&head, length, &mut opened);
+        let content = content.map_err(|e| match e {
+            Unreadable::Io(e) => failed(&path, e),
+            Unreadable::NotAuthentic => bad(&path, "damaged, or written by another identity"),
+            Unreadable::TooLong => bad(&path, "too long for the memory of this machine"),
+        })?;
         Ok((head.split_off(FIXED), content))
     }
 
-    fn cipher(&self, name: Name, head: &[u8]) -> Aes256Gcm {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(b"vesica/1 half of a pair");
-        hasher.update(&name.0);
-        hasher.update(&head[MAGIC.len()..][..SALT]);
-        let key = Zeroizing::new(*hasher.finalize().as_bytes());
-        Aes256Gcm::new(&Key::<Aes256Gcm>::from(*key))
+    fn sealed(&self, name: Name, head: &[u8]) -> Sealed {
+        let salt = &head[MAGIC.len()..][..SALT];
+        Sealed::new(&self.key, &[b"vesica/1 half of a pair", &name.0, salt])
     }
 
     /// Makes what happened to the directory's files last.
@@ -369,10 +319,6 @@ fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
 fn head(salt: &[u8; SALT], header: &[u8]) -> Vec<u8> {
     let length = (header.len() as u32).to_le_bytes();
     [MAGIC, &salt[..], &length, header].concat()
-}
-
-fn payload<'a>(msg: &'a [u8], aad: &'a [u8]) -> Payload<'a, 'a> {
-    Payload { msg, aad }
 }
 
 #[cfg(test)]

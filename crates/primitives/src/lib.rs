@@ -10,6 +10,7 @@
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
 //! | [`prime`] | prime moduli of at most 63 bits, uniform residues |
 //! | [`scaled`] | numbers with directed rounding, for parameter functions |
+//! | [`sealed`] | messages that outlive a process, encrypted under a long-lived key |
 //! | [`security`] | the adversary of a run, and how its events share 2^-λ |
 #![forbid(unsafe_code)]
 
@@ -21,4 +22,5 @@ pub mod permutation;
 pub mod polynomial;
 pub mod prime;
 pub mod scaled;
+pub mod sealed;
 pub mod security;

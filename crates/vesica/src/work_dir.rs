@@ -1,20 +1,27 @@
 //! The directory in which a run keeps the state that another can resume.
 //!
 //! It holds a journal and a lock. The journal says which job it belongs to, how far it came and which rows
-//! matched so far; it contains no key and nothing against which a guess could be tested. It is replaced as a
-//! whole, and is on disk before the run continues, so that even a killed process leaves a complete one. It
-//! ends in a tag under a key that only this side's identity can derive: a journal that is damaged, or written
-//! by another, is not read. Both files are removed once the result is in its place, and earlier if there is
-//! nothing to resume.
+//! matched so far. It is replaced as a whole, and is on disk before the run continues, so that even a killed
+//! process leaves a complete one. Both files are removed once the result is in its place, and earlier if there
+//! is nothing to resume.
+//!
+//! **Encryption.** What a journal holds tests guesses: the salt of the buckets and the matches of each bucket rule
+//! out most keys that did not match. So a journal is a [`Sealed`] message under a key that only this side's identity
+//! can derive, with a salt of 256 bits drawn for each time that it is written. Its length depends only on the number
+//! of rows. A journal that is damaged, or written by another, is not read, nor is one that an earlier version wrote
+//! in clear.
+//!
+//! [`Owner`] is a part of what is sealed and compared once it has been opened, not associated data: whoever has the
+//! identity learns whether the peer or the options are others, and nobody else learns anything.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use blake3::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 use vesica_files::private_directory;
+use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
 use vesica_wire::{Error as WireError, Limit};
@@ -24,10 +31,14 @@ use crate::Error;
 
 const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
-const MAGIC: &[u8; 8] = b"vesicaj3";
-/// Longest head, in bytes: a contract, and the matches of each bucket.
-const MAX_HEAD: usize = 128 << 10;
-const TAG: usize = 32;
+const MAGIC: &[u8; 8] = b"vesicaj4";
+/// What journals began with that earlier versions wrote in clear.
+const IN_CLEAR: [&[u8; 8]; 3] = [b"vesicaj1", b"vesicaj2", b"vesicaj3"];
+/// Bytes of every head: enough for the longest contract and the matches of each bucket.
+const HEAD: usize = 64 << 10;
+const SALT: usize = 32;
+/// What is legible of a journal: magic and salt.
+const LEGIBLE: usize = MAGIC.len() + SALT;
 
 /// Which run a journal belongs to. No other run may use its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,25 +75,26 @@ pub(crate) struct Head {
 
 /// The keys that an identity derives for its journals.
 pub(crate) struct Keys {
-    tag: Zeroizing<[u8; 32]>,
+    journal: Zeroizing<[u8; 32]>,
     input: Zeroizing<[u8; 32]>,
 }
 
 impl Keys {
     pub(crate) fn of(identity: &Identity) -> Keys {
         Keys {
-            tag: identity.derive_key("vesica/1 journal tag"),
+            journal: identity.derive_key("vesica/1 sealed journal"),
             input: identity.derive_key("vesica/1 journal input"),
         }
     }
 
-    /// The hash by which a journal identifies an input: without the identity nobody can test a guess at it.
+    /// The hash by which a journal identifies an input.
     pub(crate) fn input(&self, identity: &[u8; 32]) -> [u8; 32] {
         *blake3::keyed_hash(&self.input, identity).as_bytes()
     }
 
-    fn tag(&self, bytes: &[u8]) -> Hash {
-        Hasher::new_keyed(&self.tag).update(bytes).finalize()
+    /// The cipher of the journal that begins with `legible`.
+    fn sealed(&self, legible: &[u8]) -> Sealed {
+        Sealed::new(&self.journal, &[legible])
     }
 }
 
@@ -94,32 +106,32 @@ impl Head {
 }
 
 impl Journal {
-    /// Magic; the length of the head in four bytes, little endian; the head as JSON; one bit per row; the tag
-    /// of all that.
-    fn encode(head: &Head, matched: &RowSet, keys: &Keys) -> io::Result<Vec<u8>> {
-        let head = serde_json::to_vec(head)?;
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&(head.len() as u32).to_le_bytes());
-        out.extend_from_slice(&head);
-        out.extend_from_slice(&matched.to_bytes());
-        let tag = keys.tag(&out);
-        out.extend_from_slice(tag.as_bytes());
-        Ok(out)
+    /// Writes magic and salt, and sealed: the head as JSON, filled up with spaces, so that numbers of matches do not
+    /// show in its length; then one bit per row.
+    fn encode(head: &Head, matched: &RowSet, keys: &Keys, out: &mut impl Write) -> io::Result<()> {
+        let mut content = serde_json::to_vec(head)?;
+        if content.len() > HEAD {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        content.resize(HEAD, b' ');
+        content.extend_from_slice(&matched.to_bytes());
+        let mut legible = [0; LEGIBLE];
+        let (magic, salt) = legible.split_at_mut(MAGIC.len());
+        magic.copy_from_slice(MAGIC);
+        getrandom::fill(salt).map_err(io::Error::other)?;
+        out.write_all(&legible)?;
+        keys.sealed(&legible).write(&legible, &content, out)
     }
 
     /// Reads exactly what [`Journal::encode`] writes under the same keys.
     fn decode(bytes: &[u8], keys: &Keys) -> Option<Journal> {
-        let (bytes, tag) = bytes.split_last_chunk::<TAG>()?;
-        // Compared in constant time.
-        if keys.tag(bytes) != *tag {
-            return None;
-        }
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let (head, rest) = rest.split_at_checked(length.min(MAX_HEAD))?;
+        let (legible, mut rest) = bytes.split_at_checked(LEGIBLE)?;
+        legible.strip_prefix(MAGIC)?;
+        let length = rest.len() as u64;
+        let content = keys.sealed(legible).read(legible, length, &mut rest).ok()?;
+        let (head, bits) = content.split_at_checked(HEAD)?;
         let head: Head = serde_json::from_slice(head).ok()?;
-        let matched = RowSet::from_bytes(head.rows, rest).ok()?;
+        let matched = RowSet::from_bytes(head.rows, bits).ok()?;
         Some(Journal { head, matched })
     }
 }
@@ -210,6 +222,13 @@ impl WorkDir {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(&self.path, &e)),
         }
+        if IN_CLEAR.iter().any(|magic| bytes.starts_with(*magic)) {
+            return Err(refused(
+                &self.path,
+                "holds a journal that an earlier version wrote, in clear; finish that run with the version that began it, \
+                 or remove the directory",
+            ));
+        }
         let Some(journal) = Journal::decode(&bytes, &self.keys) else {
             return Err(refused(
                 &self.path,
@@ -234,7 +253,7 @@ impl WorkDir {
                 .prefix(".vesica-")
                 .suffix(".part")
                 .tempfile_in(&self.path)?;
-            part.write_all(&Journal::encode(head, matched, &self.keys)?)?;
+            Journal::encode(head, matched, &self.keys, &mut part)?;
             part.as_file().sync_all()?;
             part.persist(self.path.join(JOURNAL))?;
             // Not every file system can synchronise a directory.

@@ -1,5 +1,6 @@
 use super::*;
 use tempfile::TempDir;
+use vesica_primitives::sealed::{PIECE, TAG};
 use vesica_testing::{Script, array, bytes, rng};
 
 const NAME: Name = Name([0xab; 16]);

@@ -52,7 +52,9 @@ fn journal() -> Journal {
 }
 
 fn encode(journal: &Journal, keys: &Keys) -> Vec<u8> {
-    Journal::encode(&journal.head, &journal.matched, keys).unwrap()
+    let mut bytes = Vec::new();
+    Journal::encode(&journal.head, &journal.matched, keys, &mut bytes).unwrap();
+    bytes
 }
 
 fn write(work: &mut WorkDir) {
@@ -76,22 +78,90 @@ fn a_journal_comes_back_and_a_spoilt_one_does_not() {
     let keys = keys(&identity);
     let bytes = encode(&journal(), &keys);
     assert_eq!(Journal::decode(&bytes, &keys), Some(journal()));
-    for end in 0..bytes.len() {
+    let some = || (0..LEGIBLE).chain((0..bytes.len()).step_by(1021));
+    for end in some().chain(bytes.len() - 16..bytes.len()) {
         assert_eq!(Journal::decode(&bytes[..end], &keys), None, "{end}");
     }
     assert_eq!(Journal::decode(&[&bytes[..], &[0]].concat(), &keys), None);
-    for at in 0..bytes.len() {
-        for bit in [1, 0x80] {
-            let mut spoilt = bytes.clone();
-            spoilt[at] ^= bit;
-            assert_eq!(Journal::decode(&spoilt, &keys), None, "{at}");
-        }
+    for at in some().chain(bytes.len() - 16..bytes.len()) {
+        let mut spoilt = bytes.clone();
+        spoilt[at] ^= 1 << (at % 8);
+        assert_eq!(Journal::decode(&spoilt, &keys), None, "{at}");
     }
     // Whoever has another identity can neither write nor read one.
     let other = Keys::of(&Identity::generate().unwrap());
     assert_eq!(Journal::decode(&bytes, &other), None);
     assert_ne!(keys.input(&[1; 32]), other.input(&[1; 32]));
     assert_ne!(keys.input(&[1; 32]), keys.input(&[2; 32]));
+}
+
+/// A stolen directory tests no guess at a key: it shows neither which bucket a key would be in, nor how many keys of a
+/// bucket matched, nor which rows did.
+#[test]
+fn a_journal_says_nothing_without_the_identity() {
+    let keys = keys(&Identity::generate().unwrap());
+    let one = journal();
+    let mut other = journal();
+    other.head.state.found = vec![u64::MAX; 2];
+    other.head.input = [255; 32];
+    (0..100).for_each(|row| other.matched.set(row, true));
+    let written = [&one, &one, &other].map(|journal| encode(journal, &keys));
+    assert!(written.iter().all(|bytes| bytes.len() == written[0].len()));
+    let contains = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|w| w == part);
+    let json = serde_json::to_string(&one.head).unwrap();
+    let origin = one.head.state.origin;
+    let as_text = serde_json::to_string(&origin).unwrap();
+    assert!(json.contains(&as_text));
+    for bytes in &written {
+        assert_eq!(bytes[..MAGIC.len()], *MAGIC);
+        for part in [
+            &origin[..],
+            as_text.as_bytes(),
+            b"found",
+            b"origin",
+            b"    ",
+        ] {
+            assert!(!contains(bytes, &part[..part.len().min(8)]), "{part:?}");
+        }
+        // Nor under another key, such as all zeros.
+        for key in [[0; 32], [255; 32]] {
+            let guess = Keys {
+                journal: Zeroizing::new(key),
+                input: Zeroizing::new(key),
+            };
+            assert_eq!(Journal::decode(bytes, &guess), None);
+        }
+    }
+    // Two journals have nothing in common, be they of the same state: no keystream is used twice.
+    let blocks = |bytes: &[u8]| -> std::collections::HashSet<Vec<u8>> {
+        bytes[MAGIC.len()..].chunks(8).map(<[u8]>::to_vec).collect()
+    };
+    let [a, b, c] = written.each_ref().map(|bytes| blocks(bytes));
+    assert!(a.is_disjoint(&b) && a.is_disjoint(&c) && b.is_disjoint(&c));
+    let difference = |a: &[u8], b: &[u8]| -> std::collections::HashSet<Vec<u8>> {
+        let xor: Vec<u8> = a.iter().zip(b).map(|(a, b)| a ^ b).collect();
+        xor[LEGIBLE..].chunks(8).map(<[u8]>::to_vec).collect()
+    };
+    assert!(!difference(&written[0], &written[1]).contains(&vec![0; 8]));
+}
+
+/// It may hold an answer, so that it is not removed; and it is not used, since anybody could have read it.
+#[test]
+fn a_journal_in_clear_is_refused_and_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("work");
+    let identity = Identity::generate().unwrap();
+    for magic in IN_CLEAR {
+        fs::create_dir(&path).unwrap();
+        let text = [magic, &b"\x02\0\0\0{}"[..]].concat();
+        fs::write(path.join(JOURNAL), &text).unwrap();
+        let (class, line) = failed(WorkDir::open(&path, keys(&identity), owner()));
+        assert_eq!(class, ErrorClass::Usage);
+        let said = "an earlier version wrote, in clear; finish that run with the version that began it, or remove";
+        assert!(line.contains(said), "{line}");
+        assert_eq!(fs::read(path.join(JOURNAL)).unwrap(), text);
+        fs::remove_dir_all(&path).unwrap();
+    }
 }
 
 /// The longest contract and the most buckets.
@@ -105,7 +175,11 @@ fn every_journal_can_be_read_back() {
     journal.head.owner.terms = contract.normalization.join(",");
     journal.head.state.found = vec![u64::MAX; vesica_session::MAX_BUCKETS as usize];
     let bytes = encode(&journal, &keys);
-    assert_eq!(Journal::decode(&bytes, &keys), Some(journal));
+    assert_eq!(Journal::decode(&bytes, &keys), Some(journal.clone()));
+    // No longer one is written than is read.
+    journal.head.owner.terms = "x".repeat(HEAD);
+    let written = Journal::encode(&journal.head, &journal.matched, &keys, &mut Vec::new());
+    assert_eq!(written.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
 }
 
 #[test]
