@@ -111,6 +111,15 @@ pub enum ErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
+    /// Something in a columnar file, which has to be in memory as a whole, is larger than the memory of the run allows.
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its bytes in memory.
+        bytes: u64,
+        /// How many there may be.
+        limit: u64,
+    },
     /// The file breaks off or contradicts itself.
     Corrupt {
         /// What the reader said.
@@ -243,9 +252,10 @@ impl Error {
         match &self.0.kind {
             ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
-            ErrorKind::Unwritable(_) | ErrorKind::TooMany { .. } | ErrorKind::ValuesTooLarge => {
-                ErrorClass::Resource
-            }
+            ErrorKind::Unwritable(_)
+            | ErrorKind::TooLarge { .. }
+            | ErrorKind::TooMany { .. }
+            | ErrorKind::ValuesTooLarge => ErrorClass::Resource,
             ErrorKind::Unreadable(e) if is_exhaustion(e) => ErrorClass::Resource,
             _ => ErrorClass::Data,
         }
@@ -350,6 +360,12 @@ impl fmt::Display for Error {
             ErrorKind::RowTooLong { limit } => {
                 write!(f, "a row is longer than {} MiB", limit >> 20)
             }
+            ErrorKind::TooLarge { what, bytes, limit } => write!(
+                f,
+                "{what} takes {} MiB, and there is memory for {} MiB",
+                bytes.div_ceil(1 << 20),
+                limit >> 20
+            ),
             ErrorKind::Corrupt { reason } => write!(f, "is damaged: {reason}"),
             ErrorKind::BadJson { reason } => write!(f, "is not a JSON object: {reason}"),
             ErrorKind::NoObject => write!(f, "there is no object on the way to {column:?}"),

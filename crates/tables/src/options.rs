@@ -84,6 +84,9 @@ pub struct SourceOptions {
     /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
     /// is an error.
     pub allow_no_rows: bool,
+    /// Approximate memory of the run in bytes, which bounds what a columnar file can have in memory at once: half of it,
+    /// and at least as much as a row of text may take. `None` is no limit.
+    pub memory: Option<u64>,
     /// Directory for the copy of piped input, which is encrypted and has no name. Otherwise the system's
     /// directory for temporary files, which is `TMPDIR` if that is set.
     pub scratch: Option<PathBuf>,

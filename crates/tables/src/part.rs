@@ -19,7 +19,7 @@ use crate::options::{Passes, SourceOptions};
 use crate::records::guess_delimiter;
 use crate::scratch::ScratchFile;
 use crate::sniff;
-use crate::text::read_error;
+use crate::text::{MAX_ROW_BYTES, read_error};
 
 /// One file of a table.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Part {
     formless: bool,
     /// Whether there is not a byte in it.
     empty: bool,
+    /// Bytes that may be in memory at once of a columnar file.
+    most_at_once: u64,
 }
 
 impl Part {
@@ -165,6 +167,9 @@ impl Part {
             arrow_stream: false,
             formless: false,
             empty: false,
+            most_at_once: options
+                .memory
+                .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
         }
     }
 
@@ -241,6 +246,11 @@ impl Part {
 
     pub(crate) fn passes(&self) -> Passes {
         self.passes
+    }
+
+    /// Bytes that may be in memory at once of a columnar file, as its readers need whole pages and batches there.
+    pub(crate) fn most_at_once(&self) -> u64 {
+        self.most_at_once
     }
 
     pub(crate) fn is_empty(&self) -> bool {

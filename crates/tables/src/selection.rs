@@ -341,8 +341,11 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Fewest rows that are put in order at once, and most of a batch that comes out.
+    /// Fewest rows that are put in order at once, unless they are long, and most of a batch that comes out.
     const ROWS: usize = 8192;
+
+    /// Bytes from which rows are long.
+    const LONG: usize = 16 << 20;
 
     /// Holds approximately `most` bytes.
     pub(crate) fn new(most: usize) -> Batches {
@@ -368,7 +371,8 @@ impl Batches {
         let batch = compacted(batch)?;
         self.bytes += bytes_of(&batch);
         self.batches.push(batch);
-        if self.bytes > self.most && self.rows.len() > 2 * Batches::ROWS {
+        let long = self.bytes > Batches::LONG && self.rows.len() > 1;
+        if self.bytes > self.most && (long || self.rows.len() > 2 * Batches::ROWS) {
             let half = self.rows.len() / 2;
             self.rows
                 .select_nth_unstable_by_key(half - 1, |(row, _)| *row);

@@ -47,6 +47,10 @@ impl Error {
             ErrorKind::RowTooLong { .. } => {
                 Some("look for a quote that is opened and not closed".into())
             }
+            ErrorKind::TooLarge { what, bytes, .. } => Some(format!(
+                "raise --memory to {}M or more, as half of it is for {what}, or write the file in smaller ones",
+                (2 * bytes).div_ceil(1 << 20)
+            )),
             ErrorKind::KeyType { found } if found.to_lowercase().contains("float") => Some(
                 "floats have no exact text: take --normalize COL=integer if they are whole numbers, or write them as integers, decimals or text".into(),
             ),

@@ -3,9 +3,10 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, RecordBatch, RecordBatchOptions, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, LargeBinaryArray, LargeStringArray,
+    OffsetSizeTrait, RecordBatch, RecordBatchOptions, StringArray, StructArray,
 };
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -37,6 +38,61 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
     });
     let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// A schema whose texts and bytes are views of their values, those in structs too.
+pub(crate) fn with_views(schema: &Schema) -> Schema {
+    let fields: Fields = schema.fields().iter().map(viewed).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+fn viewed(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        _ if is_numeric_text(field) => return field.clone(),
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect()),
+        _ => return field.clone(),
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// A batch of [`with_views`] under the schema that was there before.
+pub(crate) fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
+    let columns = catching(|| columns.collect()).map_err(Error::corrupt)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|e| Error::corrupt(e.to_string()))
+}
+
+fn unviewed(array: &ArrayRef, wanted: &DataType) -> ArrayRef {
+    match (array.data_type(), wanted) {
+        (DataType::Utf8View, DataType::Utf8) => {
+            Arc::new(StringArray::from_iter(array.as_string_view()))
+        }
+        (DataType::Utf8View, DataType::LargeUtf8) => {
+            Arc::new(LargeStringArray::from_iter(array.as_string_view()))
+        }
+        (DataType::BinaryView, DataType::Binary) => {
+            Arc::new(BinaryArray::from_iter(array.as_binary_view()))
+        }
+        (DataType::BinaryView, DataType::LargeBinary) => {
+            Arc::new(LargeBinaryArray::from_iter(array.as_binary_view()))
+        }
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let array = array.as_struct();
+            let columns = array.columns().iter().zip(fields);
+            let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
+            Arc::new(StructArray::new(
+                fields.clone(),
+                columns.collect(),
+                array.nulls().cloned(),
+            ))
+        }
+        _ => array.clone(),
+    }
 }
 
 /// The schema of a result of `rows`: that of the first file, and the columns that are added.
@@ -71,6 +127,61 @@ pub(crate) fn passes(
     Ok(())
 }
 
+/// Bytes of rows that are taken at once.
+const BYTES_AT_ONCE: usize = 8 << 20;
+
+/// Bytes of each row by itself, as a writer may copy them: rows that share a value in memory have one each.
+fn bytes_of_rows(batch: &RecordBatch) -> Vec<usize> {
+    let mut bytes = vec![0; batch.num_rows()];
+    batch
+        .columns()
+        .iter()
+        .for_each(|column| add_bytes(column, &mut bytes));
+    bytes
+}
+
+/// Adds the bytes of each row of an array; of types that none of these are, all rows have the same.
+fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
+    fn add_lengths<O: OffsetSizeTrait>(offsets: &[O], bytes: &mut [usize]) {
+        for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
+            *bytes += ends[1].as_usize() - ends[0].as_usize();
+        }
+    }
+    fn add_views(views: &[u128], bytes: &mut [usize]) {
+        for (bytes, view) in bytes.iter_mut().zip(views) {
+            // The lower half of a view begins with the length.
+            *bytes += *view as u32 as usize;
+        }
+    }
+    match array.data_type() {
+        DataType::Utf8 => add_lengths(array.as_string::<i32>().value_offsets(), bytes),
+        DataType::LargeUtf8 => add_lengths(array.as_string::<i64>().value_offsets(), bytes),
+        DataType::Binary => add_lengths(array.as_binary::<i32>().value_offsets(), bytes),
+        DataType::LargeBinary => add_lengths(array.as_binary::<i64>().value_offsets(), bytes),
+        DataType::Utf8View => add_views(array.as_string_view().views(), bytes),
+        DataType::BinaryView => add_views(array.as_binary_view().views(), bytes),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let mut of_values = vec![0; dictionary.values().len()];
+            add_bytes(dictionary.values(), &mut of_values);
+            if !of_values.is_empty() {
+                for (bytes, key) in bytes.iter_mut().zip(dictionary.normalized_keys()) {
+                    *bytes += of_values[key];
+                }
+            }
+        }
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns();
+            columns.iter().for_each(|column| add_bytes(column, bytes));
+        }
+        _ => {
+            let all = array.to_data().get_slice_memory_size();
+            let each = all.unwrap_or(0) / array.len().max(1);
+            bytes.iter_mut().for_each(|bytes| *bytes += each);
+        }
+    }
+}
+
 /// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
 /// of another file than the first, or of a reader that leaves out metadata.
 pub(crate) fn selected(
@@ -80,9 +191,17 @@ pub(crate) fn selected(
     take: &mut Take<'_>,
 ) -> Result<()> {
     let most = rows.rows_at_once();
+    let bytes = bytes_of_rows(batch);
     let mut start = 0;
     while start < batch.num_rows() {
-        let length = most.min(batch.num_rows() - start);
+        let mut left = BYTES_AT_ONCE;
+        let fits = |row_bytes: &&usize| {
+            let fits = left >= **row_bytes;
+            left = left.saturating_sub(**row_bytes);
+            fits
+        };
+        let length = bytes[start..].iter().take_while(fits).count();
+        let length = length.clamp(1, most);
         if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
             let numbered = rows.last_kept(kept.num_rows());
             take(kept, numbered)?;

@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use super::columnar::Take;
 use super::{columnar, fields};
 use crate::backing::Handle;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
@@ -267,6 +267,8 @@ impl Layout {
             input,
             size,
             compression: None,
+            largest_batch: 0,
+            dictionaries: 0,
         };
         let is_file =
             size >= 8 && walk.bytes(0, ARROW_FILE_MAGIC.len() as u64)? == ARROW_FILE_MAGIC;
@@ -274,6 +276,14 @@ impl Layout {
             walk.file()?
         } else {
             walk.stream()?
+        }
+        let (bytes, limit) = (
+            walk.dictionaries.saturating_add(walk.largest_batch),
+            part.most_at_once(),
+        );
+        if bytes > limit {
+            let what = "a record batch";
+            return Err(Error::new(ErrorKind::TooLarge { what, bytes, limit }));
         }
         Ok(Layout {
             is_file,
@@ -286,6 +296,9 @@ struct Walk {
     input: Handle,
     size: u64,
     compression: Option<CompressionType>,
+    /// Bytes of the largest batch in memory, and of all dictionaries together.
+    largest_batch: u64,
+    dictionaries: u64,
 }
 
 impl Walk {
@@ -383,27 +396,38 @@ impl Walk {
             return Err(error);
         }
         let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
-        let Some(batch) = message.header_as_record_batch().or(dictionary) else {
-            return Ok(body);
-        };
+        let mut bytes = body;
+        if let Some(batch) = message.header_as_record_batch().or(dictionary) {
+            bytes = bytes.saturating_add(self.expanded(batch, start)?);
+        }
+        match dictionary {
+            Some(_) => self.dictionaries = self.dictionaries.saturating_add(bytes),
+            None => self.largest_batch = self.largest_batch.max(bytes),
+        }
+        Ok(body)
+    }
+
+    /// Bytes that the compressed buffers of a batch, whose body is at `start`, claim to have once they are expanded.
+    fn expanded(&mut self, batch: arrow_ipc::RecordBatch<'_>, start: u64) -> Result<u64> {
         let Some(compression) = batch.compression() else {
-            return Ok(body);
+            return Ok(0);
         };
         self.compression.get_or_insert(compression.codec());
+        let mut bytes = 0u64;
         for buffer in batch.buffers().into_iter().flatten() {
             if buffer.length() < 8 {
                 continue;
             }
             let place = start.saturating_add(unsigned(buffer.offset())?);
             let claim = self.bytes(place, 8)?;
-            if claim
-                .try_into()
-                .is_ok_and(|b| i64::from_le_bytes(b) > MAX_BUFFER_BYTES)
-            {
+            let claim = claim.try_into().map_or(0, i64::from_le_bytes);
+            if claim > MAX_BUFFER_BYTES {
                 return Err(Error::corrupt("a compressed buffer claims more than 1 GiB"));
             }
+            // Less than nothing stands for a buffer that is not compressed.
+            bytes = bytes.saturating_add(claim.max(0) as u64);
         }
-        Ok(body)
+        Ok(bytes)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Parquet files.
 
+use std::collections::HashMap;
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -11,7 +12,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowSelector,
+    ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::arrow::{ProjectionMask, encode_arrow_schema};
@@ -19,15 +20,18 @@ use parquet::basic::{
     Compression, LogicalType, PageType, Repetition, Type as PhysicalType, ZstdLevel,
 };
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{PageEncodingStats, ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageEncodingStats, ParquetMetaData, RowGroupMetaData,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::columnar::Take;
+use super::thrift::PageSize;
 use super::{columnar, fields, ipc, thrift};
 use crate::backing::Handle;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
@@ -36,9 +40,11 @@ use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
 use crate::wanted::Wanted;
 
-type Builder = ParquetRecordBatchReaderBuilder<Handle>;
-
+/// Maximum rows of a batch.
 const BATCH_ROWS: usize = 8192;
+
+/// Approximate bytes of a batch, by what the file says of its columns.
+const BATCH_BYTES: u64 = 16 << 20;
 
 /// Encoded bytes of a row group after which it is written out.
 const ROW_GROUP_BYTES: usize = 64 << 20;
@@ -65,7 +71,7 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T
 }
 
 fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
-    let handle = part.handle()?;
+    let handle = Chunks::open(part)?;
     call(|| check_footer(&handle))?;
     let load = |skip| {
         let options = ArrowReaderOptions::new()
@@ -80,11 +86,19 @@ fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
     })
 }
 
+/// The metadata of a file whose texts and bytes are to be read as views: so a value that many rows share is in memory
+/// once.
+fn as_views(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
+    let schema = Arc::new(columnar::with_views(metadata.schema()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
+}
+
 /// Bytes at the end of a file: the length of the metadata before them, and `PAR1`.
 const FOOTER_BYTES: u64 = 8;
 
 /// Refuses a file whose metadata claims more than it has. What else is wrong with it, the library says.
-fn check_footer(handle: &Handle) -> ParquetResult<()> {
+fn check_footer(handle: &Chunks) -> ParquetResult<()> {
     let Some(end) = handle.len().checked_sub(FOOTER_BYTES) else {
         return Ok(());
     };
@@ -111,33 +125,166 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
     ipc::unknown_type(message.header_as_schema()?)
 }
 
-/// Refuses a compression that the library does not know, in the columns that will be read: the key's `roots`, or all
-/// if there is a second pass.
-fn check_compression(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
+/// Refuses a compression that the library does not know, and pages that are too large, in the columns that will be
+/// read: the key's `roots`, or all if there is a second pass.
+fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
-            let is_read = part.passes() == Passes::Two || roots.contains(&root);
-            if column.compression() == Compression::LZO && is_read {
+            if part.passes() == Passes::One && !roots.contains(&root) {
+                continue;
+            }
+            if column.compression() == Compression::LZO {
                 let column = column.column_path().string();
                 return Err(Error::unsupported("LZO compression").in_column(&column));
+            }
+            if column.uncompressed_size() as u64 > part.most_at_once() {
+                check_pages(part, column)?;
             }
         }
     }
     Ok(())
 }
 
-/// A reader of what `choose` leaves of the columns and rows.
-fn reader(
-    part: &Part,
-    metadata: &ArrowReaderMetadata,
-    choose: impl FnOnce(Builder) -> Builder,
-) -> Result<ParquetRecordBatchReader> {
-    let handle = part.handle()?;
-    call(|| {
-        let builder = Builder::new_with_metadata(handle, metadata.clone());
-        choose(builder.with_batch_size(BATCH_ROWS)).build()
+/// Refuses a page that is too large, before the library meets it in the middle of a pass.
+fn check_pages(part: &Part, column: &ColumnChunkMetaData) -> Result<()> {
+    let chunks = Chunks::open(part)?;
+    let (mut start, length) = column.byte_range();
+    let end = start.saturating_add(length);
+    while start < end {
+        let mut header = call(|| chunks.get_read(start))?;
+        let Some(found) = call(|| Ok(header.check()?))? else {
+            break;
+        };
+        if found.size.expanded > part.most_at_once() {
+            return Err(too_large(part, found.size.expanded));
+        }
+        start = found.end.saturating_add(found.size.stored);
+    }
+    Ok(())
+}
+
+fn too_large(part: &Part, bytes: u64) -> Error {
+    Error::new(ErrorKind::TooLarge {
+        what: "a page",
+        bytes,
+        limit: part.most_at_once(),
     })
+}
+
+/// How many rows of a group take approximately [`BATCH_BYTES`] in the columns of `mask`. Text and bytes are views,
+/// but for those in lists.
+fn batch_rows(group: &RowGroupMetaData, mask: &ProjectionMask) -> usize {
+    const VIEW: i64 = 16;
+    let columns = group.columns().iter().enumerate();
+    let bytes = columns
+        .filter(|(i, _)| mask.leaf_included(*i))
+        .map(|(_, column)| {
+            let width = match column.column_type() {
+                PhysicalType::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
+                _ => VIEW,
+            };
+            let copied = match column.column_descr().max_rep_level() {
+                0 => None,
+                _ => column.unencoded_byte_array_data_bytes(),
+            };
+            let fixed = column.num_values().saturating_mul(width);
+            let expanded = column.uncompressed_size().max(copied.unwrap_or(0));
+            expanded.max(fixed).max(0) as u64
+        });
+    let bytes = bytes.fold(1u64, u64::saturating_add);
+    let rows = u128::from(BATCH_BYTES) * group.num_rows().max(0) as u128 / u128::from(bytes);
+    rows.clamp(1, BATCH_ROWS as u128) as usize
+}
+
+/// The rows of a row group that are read.
+struct GroupRows<'a> {
+    part: &'a Part,
+    metadata: &'a ArrowReaderMetadata,
+    group: usize,
+    mask: ProjectionMask,
+    /// All rows if there is none.
+    selection: Option<RowSelection>,
+}
+
+impl GroupRows<'_> {
+    /// A reader of them in batches of so many, and the pages that it will have met.
+    fn reader(&self, batch_rows: usize) -> Result<(ParquetRecordBatchReader, Arc<Pages>)> {
+        let chunks = Chunks::open(self.part)?;
+        let pages = chunks.pages.clone();
+        let reader = call(|| {
+            let metadata = self.metadata.clone();
+            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
+            if let Some(selection) = self.selection.clone() {
+                builder = builder.with_row_selection(selection);
+            }
+            builder
+                .with_batch_size(batch_rows)
+                .with_row_groups(vec![self.group])
+                .with_projection(self.mask.clone())
+                .build()
+        })?;
+        Ok((reader, pages))
+    }
+}
+
+/// Rows of a row group in batches for which there is memory.
+struct Batches<'a> {
+    rows: GroupRows<'a>,
+    batch_rows: usize,
+    reader: ParquetRecordBatchReader,
+    pages: Arc<Pages>,
+    /// How many rows have been returned, and how many of them the reader has yet to repeat.
+    returned: usize,
+    repeated: usize,
+}
+
+impl<'a> Batches<'a> {
+    fn new(rows: GroupRows<'a>) -> Result<Batches<'a>> {
+        let group = rows.metadata.metadata().row_group(rows.group);
+        let batch_rows = batch_rows(group, &rows.mask);
+        let (reader, pages) = rows.reader(batch_rows)?;
+        Ok(Batches {
+            rows,
+            batch_rows,
+            reader,
+            pages,
+            returned: 0,
+            repeated: 0,
+        })
+    }
+
+    /// The next batch. Where its pages are more than there is memory for, a smaller one.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            self.pages.begin_batch();
+            let next = catching(|| self.reader.next()).map_err(wrong);
+            let batch = match (
+                next.and_then(|next| next.transpose().map_err(wrong)),
+                self.pages.refused(),
+            ) {
+                (Err(_), Some(bytes)) if self.batch_rows == 1 => {
+                    return Err(too_large(self.rows.part, bytes));
+                }
+                (Err(_), Some(_)) => {
+                    self.batch_rows = (self.batch_rows / 8).max(1);
+                    (self.reader, self.pages) = self.rows.reader(self.batch_rows)?;
+                    self.repeated = self.returned;
+                    continue;
+                }
+                (Err(error), None) => return Err(error),
+                (Ok(None), _) => return Ok(None),
+                (Ok(Some(batch)), _) => batch,
+            };
+            let old = self.repeated.min(batch.num_rows());
+            self.repeated -= old;
+            let new = batch.num_rows() - old;
+            if new > 0 {
+                self.returned += new;
+                return Ok(Some(batch.slice(old, new)));
+            }
+        }
+    }
 }
 
 /// At most [`BATCH_ROWS`] neighbouring rows of a row group.
@@ -185,34 +332,13 @@ fn pages_can_be_skipped(group: &RowGroupMetaData) -> bool {
     })
 }
 
-/// A reader of the pieces that are wanted. Of row groups and pages that have none, it reads nothing but headers.
-fn reader_of(
-    part: &Part,
-    metadata: &ArrowReaderMetadata,
-    pieces: &[Piece],
-) -> Result<ParquetRecordBatchReader> {
-    let (mut groups, mut selectors) = (Vec::new(), Vec::new());
-    for group in pieces.chunk_by(|a, b| a.group == b.group) {
-        if group.iter().any(|piece| piece.wanted) {
-            groups.push(group[0].group);
-            selectors.extend(group.iter().map(|piece| match piece.wanted {
-                true => RowSelector::select(piece.rows),
-                false => RowSelector::skip(piece.rows),
-            }));
-        }
-    }
-    reader(part, metadata, |builder| {
-        builder
-            .with_row_groups(groups)
-            .with_row_selection(selectors.into())
-    })
-}
-
-fn next(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
-    catching(|| reader.next())
-        .map_err(wrong)?
-        .transpose()
-        .map_err(wrong)
+/// The pieces of a row group that are wanted. Of pages that have none, nothing but headers is read.
+fn selection_of(pieces: &[Piece]) -> RowSelection {
+    let selectors = pieces.iter().map(|piece| match piece.wanted {
+        true => RowSelector::select(piece.rows),
+        false => RowSelector::skip(piece.rows),
+    });
+    selectors.collect::<Vec<_>>().into()
 }
 
 pub(crate) fn scan<S: Sink>(
@@ -225,16 +351,19 @@ pub(crate) fn scan<S: Sink>(
     facts.columns.schema(part.name(), metadata.schema())?;
     let found = fields::find_fields(metadata.schema().fields(), wanted)?;
     let (roots, places) = fields::projection(&found);
-    check_compression(part, &metadata, &roots)?;
+    check_columns(part, &metadata, &roots)?;
+    let metadata = as_views(&metadata)?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
     for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
-        let mut reader = reader(part, &metadata, |builder| {
-            builder
-                .with_projection(mask.clone())
-                .with_row_groups(vec![i])
+        let mut batches = Batches::new(GroupRows {
+            part,
+            metadata: &metadata,
+            group: i,
+            mask: mask.clone(),
+            selection: None,
         })?;
         let mut rows = 0;
-        while let Some(batch) = next(&mut reader)? {
+        while let Some(batch) = batches.next()? {
             rows += batch.num_rows() as i64;
             catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
         }
@@ -271,32 +400,39 @@ fn selected_of(
     rows: &mut Selection<'_>,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let metadata = metadata(part)?;
+    let metadata = as_views(&metadata(part)?)?;
     let pieces = pieces(&metadata, rows.clone())?;
-    let mut reader = reader_of(part, &metadata, &pieces)?;
-    let mut batch = None;
-    for Piece {
-        rows: length,
-        wanted,
-        ..
-    } in pieces
-    {
-        if !wanted {
-            rows.mask(length)?;
+    for pieces in pieces.chunk_by(|a, b| a.group == b.group) {
+        if !pieces.iter().any(|piece| piece.wanted) {
+            rows.mask(pieces.iter().map(|piece| piece.rows).sum())?;
             continue;
         }
-        let mut left = length;
-        while left > 0 {
-            // What the last piece left of a batch, or the next one.
-            let next = match batch.take() {
-                None => next(&mut reader)?.ok_or_else(fewer_rows)?,
-                Some(rest) => rest,
-            };
-            let here = left.min(next.num_rows());
-            columnar::selected(&next.slice(0, here), schema, rows, take)?;
-            left -= here;
-            let rest = next.num_rows() - here;
-            batch = (rest > 0).then(|| next.slice(here, rest));
+        let mut batches = Batches::new(GroupRows {
+            part,
+            metadata: &metadata,
+            group: pieces[0].group,
+            mask: ProjectionMask::all(),
+            selection: Some(selection_of(pieces)),
+        })?;
+        let mut batch = None;
+        for piece in pieces {
+            if !piece.wanted {
+                rows.mask(piece.rows)?;
+                continue;
+            }
+            let mut left = piece.rows;
+            while left > 0 {
+                // What the last piece left of a batch, or the next one.
+                let next = match batch.take() {
+                    None => batches.next()?.ok_or_else(fewer_rows)?,
+                    Some(rest) => rest,
+                };
+                let here = left.min(next.num_rows());
+                columnar::selected(&next.slice(0, here), schema, rows, take)?;
+                left -= here;
+                let rest = next.num_rows() - here;
+                batch = (rest > 0).then(|| next.slice(here, rest));
+            }
         }
     }
     Ok(())
@@ -306,7 +442,7 @@ fn selected_of(
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
     let failure = out.failure();
-    let schema = columnar::result_schema(first.schema(), &rows);
+    let schema = columnar::result_schema(as_views(&first)?.schema(), &rows);
     let added = columnar::added(first.schema(), &rows);
     let options = writer_options(first.metadata(), &added)?;
     let mut writer =
@@ -342,9 +478,10 @@ pub(crate) fn select(
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
     let schema = columnar::result_schema(first.schema(), &rows);
+    let views = columnar::result_schema(as_views(&first)?.schema(), &rows);
     let mut all = Vec::new();
-    selected(parts, &schema, &mut rows, |kept| {
-        all.push(kept);
+    selected(parts, &views, &mut rows, |kept| {
+        all.push(columnar::without_views(kept, &schema)?);
         Ok(())
     })?;
     Ok((schema, all))
@@ -450,9 +587,69 @@ fn decode_schema(embedded: &str) -> Option<Vec<u8>> {
     message.get(skipped..).map(<[u8]>::to_vec)
 }
 
-impl Length for Handle {
+/// The bytes of a file as the library reads them, in pages.
+pub(crate) struct Chunks {
+    handle: Handle,
+    pages: Arc<Pages>,
+}
+
+impl Chunks {
+    fn open(part: &Part) -> Result<Chunks> {
+        Ok(Chunks {
+            handle: part.handle()?,
+            pages: Arc::new(Pages {
+                most: part.most_at_once(),
+                read: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// Refuses pages for which there is no memory.
+struct Pages {
+    /// Bytes that the pages of a batch may have once they are decompressed.
+    most: u64,
+    read: Mutex<PagesRead>,
+}
+
+#[derive(Default)]
+struct PagesRead {
+    /// Where pages begin whose headers have been read, and their bytes once they are decompressed.
+    announced: HashMap<u64, u64>,
+    /// Bytes of the present batch.
+    bytes: u64,
+    /// As many bytes as there were none for.
+    refused: Option<u64>,
+}
+
+impl Pages {
+    fn read(&self) -> MutexGuard<'_, PagesRead> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_batch(&self) {
+        self.read().bytes = 0;
+    }
+
+    fn refused(&self) -> Option<u64> {
+        self.read().refused
+    }
+
+    /// Notes that the library reads what is at `start`, which may be a page.
+    fn take(&self, start: u64) -> ParquetResult<()> {
+        let mut read = self.read();
+        read.bytes += read.announced.remove(&start).unwrap_or(0);
+        if read.bytes > self.most {
+            read.refused = Some(read.bytes);
+            return Err(ParquetError::General("a batch is too large".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Length for Chunks {
     fn len(&self) -> u64 {
-        match self {
+        match &self.handle {
             Handle::File(file) => Length::len(file),
             Handle::Scratch(file) => file.len(),
             Handle::Bytes(bytes) => bytes.get_ref().len() as u64,
@@ -466,25 +663,45 @@ pub(crate) struct Header {
     reader: BufReader<Handle>,
     /// Bytes to the end of the file, until the header has been checked.
     unchecked: Option<u64>,
+    pages: Arc<Pages>,
+}
+
+/// A page whose header has been read.
+struct Found {
+    size: PageSize,
+    /// Where the header ends.
+    end: u64,
+}
+
+impl Header {
+    /// Checks the header, once; the reader is at its beginning afterwards.
+    fn check(&mut self) -> std::io::Result<Option<Found>> {
+        let Some(left) = self.unchecked.take() else {
+            return Ok(None);
+        };
+        let start = self.reader.stream_position()?;
+        let size = thrift::check_page_header(&mut self.reader, left)?;
+        let end = self.reader.stream_position()?;
+        self.reader.seek_relative(start as i64 - end as i64)?;
+        Ok(Some(Found { size, end }))
+    }
 }
 
 impl Read for Header {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        if let Some(left) = self.unchecked.take() {
-            let start = self.reader.stream_position()?;
-            thrift::check_page_header(&mut self.reader, left)?;
-            let length = self.reader.stream_position()? - start;
-            self.reader.seek_relative(-(length as i64))?;
+        if let Some(found) = self.check()? {
+            let mut read = self.pages.read();
+            read.announced.insert(found.end, found.size.expanded);
         }
         self.reader.read(out)
     }
 }
 
-impl ChunkReader for Handle {
+impl ChunkReader for Chunks {
     type T = Header;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let handle = match self {
+        let handle = match &self.handle {
             Handle::File(file) => Handle::File(file.try_clone()?),
             Handle::Scratch(file) => Handle::Scratch(file.clone()),
             Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
@@ -496,6 +713,7 @@ impl ChunkReader for Handle {
             reader,
             // The end of the file is no header.
             unchecked: (left > FOOTER_BYTES).then_some(left),
+            pages: self.pages.clone(),
         })
     }
 
@@ -507,7 +725,8 @@ impl ChunkReader for Handle {
         let Some(end) = end else {
             return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
         };
-        match self {
+        self.pages.take(start)?;
+        match &self.handle {
             Handle::File(file) => file.get_bytes(start, length),
             Handle::Scratch(file) => {
                 let mut reader = file.clone();

@@ -24,6 +24,7 @@ pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
     let mut walk = Walk {
         input,
         bytes: length,
+        sizes: [0; 2],
     };
     walk.fields(MAX_DEPTH, &[])
 }
@@ -34,8 +35,8 @@ const MAX_PAGE_BYTES: u64 = 1 << 30;
 /// A field that the library knows.
 enum Known {
     Integer,
-    /// An integer of at most [`MAX_PAGE_BYTES`].
-    Size,
+    /// An integer of at most [`MAX_PAGE_BYTES`], and which of a page's sizes it is.
+    Size(usize),
     Flag,
     Struct(&'static [Known]),
 }
@@ -44,8 +45,8 @@ use Known::{Flag, Integer, Size};
 /// The fields of `PageHeader`, numbered from 1, and of the structs in it (`parquet.thrift`): those that the library reads.
 const PAGE_HEADER: [Known; 8] = [
     Integer,
-    Size,
-    Integer,
+    Size(0),
+    Size(1),
     Integer,
     Known::Struct(&[Integer, Integer, Integer, Integer]),
     Known::Struct(&[]),
@@ -53,20 +54,34 @@ const PAGE_HEADER: [Known; 8] = [
     Known::Struct(&[Integer, Integer, Integer, Integer, Integer, Integer, Flag]),
 ];
 
-/// Reads one header of a page and discards it, as [`check_struct`]. Fails also if the page claims more than a gibibyte,
-/// or has a field of another type than the library takes it for.
-pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<()> {
+/// What the header of a page says of the bytes that follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageSize {
+    /// Once they are decompressed.
+    pub(super) expanded: u64,
+    /// In the file.
+    pub(super) stored: u64,
+}
+
+/// Reads one header of a page, as [`check_struct`]. Fails also if the page claims more than a gibibyte, or has a field
+/// of another type than the library takes it for.
+pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<PageSize> {
     let mut walk = Walk {
         input,
         bytes: length,
+        sizes: [0; 2],
     };
-    walk.fields(MAX_DEPTH, &PAGE_HEADER)
+    walk.fields(MAX_DEPTH, &PAGE_HEADER)?;
+    let [expanded, stored] = walk.sizes;
+    Ok(PageSize { expanded, stored })
 }
 
 struct Walk<R> {
     input: R,
     /// Bytes that are left.
     bytes: u64,
+    /// A page's, once they have been met.
+    sizes: [u64; 2],
 }
 
 fn damaged() -> io::Error {
@@ -130,9 +145,10 @@ impl<R: Read> Walk<R> {
             match (expected, kind) {
                 (None, _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
                 (Some(Integer), 4..=6) => drop(self.varint()?),
-                (Some(Size), 4..=6) => {
+                (Some(Size(which)), 4..=6) => {
                     // An integer that is not negative is twice itself (zigzag).
-                    if self.varint()? / 2 > MAX_PAGE_BYTES {
+                    self.sizes[*which] = self.varint()? / 2;
+                    if self.sizes[*which] > MAX_PAGE_BYTES {
                         let reason = "a page claims more than 1 GiB";
                         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                     }
@@ -244,11 +260,17 @@ mod tests {
                 left >>= 7;
             }
             bytes.extend([left as u8, 0x15, 2, 0]);
-            check_page_header(&bytes[..], bytes.len() as u64).map_err(|e| e.to_string())
+            let size = check_page_header(&bytes[..], bytes.len() as u64);
+            size.map_err(|e| e.to_string())
         };
         for written in [false, true] {
-            assert_eq!(header(1 << 20, written), Ok(()));
-            assert_eq!(header(1 << 30, written), Ok(()));
+            for expanded in [1 << 20, 1 << 30] {
+                let size = PageSize {
+                    expanded,
+                    stored: 1,
+                };
+                assert_eq!(header(expanded, written), Ok(size));
+            }
             let refused = Err("a page claims more than 1 GiB".to_owned());
             assert_eq!(header((1 << 30) + 1, written), refused);
             assert_eq!(header((1 << 31) - 1, written), refused);
