@@ -196,6 +196,7 @@ impl Reading {
             delimiter: self.delimiter.as_deref().map(parse_delimiter).transpose()?,
             csv: self.csv()?,
             encoding: encoding.map(str::parse::<Encoding>).transpose()?,
+            memory: self.memory()?,
             ..more
         })
     }

@@ -1,5 +1,7 @@
 """Makes the tables of this folder, with pyarrow 26 and polars 2: what other writers write and our
-own libraries cannot. Run it in this folder."""
+own libraries cannot. Run it in this folder.
+
+`shared.parquet` is not from here: the Rust library wrote it, 3000 rows whose texts are one entry of a dictionary."""
 
 import polars as pl
 import pyarrow as pa

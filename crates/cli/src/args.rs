@@ -22,6 +22,7 @@ use vesica::{
     parse_size, query,
 };
 use vesica_kernels::Backend;
+use vesica_kernels::process::leave_no_core;
 use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
@@ -63,6 +64,9 @@ struct Cli {
     /// What lines on standard error are
     #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
     log_format: LogFormat,
+    /// Let a crash leave a core dump, which has keys of tables in clear in it, and let debuggers attach
+    #[arg(long, global = true)]
+    allow_core_dumps: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -510,10 +514,9 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Bytes for keys in memory: a quarter of the limit, as in a run.
-    pub(crate) fn memory(&self) -> u64 {
-        let memory = self.memory.or_else(half_of_the_machine);
-        memory.map_or(u64::MAX, |memory| memory / 4)
+    /// Approximate memory in bytes; `None` is no limit.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory.or_else(half_of_the_machine)
     }
 }
 
@@ -699,6 +702,9 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
                 .map_or(Ok(()), check_database)
                 .map_err(Stop::Failed)?;
             log::set(cli.log_format);
+            if !cli.allow_core_dumps {
+                leave_no_core();
+            }
             return Ok(cli.command);
         }
         Err(error) => error,

@@ -15,10 +15,13 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let key = options.table.key()?;
     let source = options.table.open(SourceOptions {
         passes: Passes::One,
+        memory: options.memory(),
         ..SourceOptions::default()
     })?;
     let directory = std::env::temp_dir();
-    let check = vesica::check_within(&source, &key, options.memory(), &directory)?;
+    // A quarter is for keys, as in a run.
+    let for_keys = options.memory().map_or(u64::MAX, |memory| memory / 4);
+    let check = vesica::check_within(&source, &key, for_keys, &directory)?;
     let text = if options.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?

@@ -1,12 +1,14 @@
 //! Options from a file, `--config`.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::Path;
 
 use clap::{ArgAction, Command};
 use toml::{Table, Value};
+use vesica_files::{is_exhausted, open_regular};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::log::{self, LogFormat};
 
 /// Options of which one takes the place of another.
@@ -63,8 +65,13 @@ pub(crate) fn with_file(
     };
     let path = Path::new(&path);
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| wrong(format!("cannot be read: {}", e.kind())))?;
+    let mut text = String::new();
+    open_regular(path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .map_err(|e| Failure {
+            code: if is_exhausted(&e) { RESOURCE } else { USAGE },
+            ..wrong(format!("cannot be read: {e}"))
+        })?;
     // The parser would quote the line, which may have a secret in it.
     let table: Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().map_or("", |span| &text[..span.start]);

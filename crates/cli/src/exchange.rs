@@ -175,6 +175,8 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
             rows: rows.unwrap_or_default(),
             scratch: scratch.clone(),
             allow_no_rows: link.allow_empty,
+            memory: party.resources.memory,
+            wait: Some(link.wait),
             ..SourceOptions::default()
         })
         .inspect_err(|_| {
@@ -183,6 +185,7 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
                 let _ = std::fs::remove_dir(work_dir);
             }
         })?;
+    record.readable_as(&source);
     let report = match (role, output) {
         (Role::Receiver, Some(output)) if has_shares => {
             receive_shares(&party, &source, &key, output, &mut progress)?

@@ -166,10 +166,10 @@ impl Shown {
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read;
     let failed = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
-    let file = std::fs::File::open(path).map_err(|e| failed(e.to_string()))?;
     let mut bytes = Vec::new();
-    let read = file.take(MAX_ENDORSEMENTS + 1).read_to_end(&mut bytes);
-    read.map_err(|e| failed(e.to_string()))?;
+    vesica_files::open_regular(path)
+        .and_then(|file| file.take(MAX_ENDORSEMENTS + 1).read_to_end(&mut bytes))
+        .map_err(|e| failed(e.to_string()))?;
     match bytes.len() as u64 > MAX_ENDORSEMENTS {
         true => Err(failed("too long for certificates".into())),
         false => Ok(bytes),

@@ -1,11 +1,12 @@
 //! What `--report` writes of a run, however it ends.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{Fingerprint, Report, Role, WholeFile, is_in, rfc3339, same_file};
+use vesica::{Fingerprint, Report, Role, Source, WholeFile, is_in, rfc3339, same_file};
+use vesica_files::is_exhausted;
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Table};
@@ -103,6 +104,13 @@ impl<'a> Record<'a> {
         matches!(self.place, Place::Stdout)
     }
 
+    /// Lets those read the report who may read the table; until this is known, only this user.
+    pub(crate) fn readable_as(&mut self, source: &Source) {
+        if let Place::File(_, file) = &mut self.place {
+            file.readable_by(source.readers());
+        }
+    }
+
     /// Writes the report of a run that succeeded.
     pub(crate) fn done(self, report: &Report) -> Result<(), Failure> {
         self.write(0, None, Outcome::Done(report))
@@ -165,10 +173,7 @@ pub(crate) fn not_among_inputs(path: &Path, table: &Table) -> Result<(), Failure
 
 /// A report that cannot be written: a full disk is a limit, anything else a bad request.
 fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
-    let code = match e.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => RESOURCE,
-        _ => USAGE,
-    };
-    let line = format!("{}: cannot be written: {}", path.display(), e.kind());
+    let code = if is_exhausted(e) { RESOURCE } else { USAGE };
+    let line = format!("{}: cannot be written: {e}", path.display());
     Failure::new(code, line)
 }

@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod limits;
 mod open;
+mod readers;
 mod whole;
 
 pub use directory::private_directory;
-pub use open::open_regular;
+pub use limits::is_exhausted;
+pub use open::{open_pipe, open_regular};
+pub use readers::Readers;
 pub use whole::WholeFile;

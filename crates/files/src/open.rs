@@ -3,6 +3,8 @@
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Opens a regular file for reading. What only looks like one by its name is refused at once, whereas opening a named
 /// pipe would wait for a writer.
@@ -17,6 +19,57 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     // The name may be another file's by now.
     check(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Opens a named pipe for reading, or what else is no regular file. A pipe has to have a writer by the time that `wait`
+/// is over; without it this waits for as long as it takes.
+///
+/// # Errors
+/// [`io::ErrorKind::TimedOut`] if there was none, else the file system's.
+pub fn open_pipe(path: &Path, wait: Option<Duration>) -> io::Result<File> {
+    let Some(wait) = wait else {
+        return File::open(path);
+    };
+    // Opening cannot be interrupted, nor does anything else tell whether there is a writer.
+    let (to, opened) = mpsc::channel();
+    let name = path.to_owned();
+    std::thread::Builder::new()
+        .name("vesica-open".into())
+        .spawn(move || to.send(File::open(name)))?;
+    opened.recv_timeout(wait).unwrap_or_else(|_| {
+        // A writer for a moment lets the thread go.
+        let _ = open_for_writing(path);
+        let problem = format!("nobody has written to it within {} s", wait.as_secs_f32());
+        Err(io::Error::new(io::ErrorKind::TimedOut, problem))
+    })
+}
+
+/// Opens what is there for writing, as it is. A named pipe has to have a reader.
+///
+/// # Errors
+/// The file system's.
+pub(crate) fn open_for_writing(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    {
+        use nix::errno::Errno;
+        use nix::fcntl::{FcntlArg, OFlag, fcntl};
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+        let file = options.open(path).map_err(|e| match e.raw_os_error() {
+            Some(code) if code == Errno::ENXIO as i32 => {
+                let problem = "nobody reads from this pipe or socket";
+                io::Error::new(io::ErrorKind::InvalidInput, problem)
+            }
+            _ => e,
+        })?;
+        let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+        fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    options.open(path)
 }
 
 fn without_waiting() -> OpenOptions {
@@ -79,6 +132,36 @@ mod tests {
             .unwrap();
         assert_eq!(text, "text");
         assert_eq!(refused(place.path()), io::ErrorKind::IsADirectory);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_waits_for_its_other_end_only_so_long() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = open_for_writing(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let error = open_pipe(&path, Some(Duration::from_millis(20))).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        // With both ends it carries more than fits into it at once.
+        let text = "text".repeat(1 << 16);
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let mut file = open_pipe(&path, Some(Duration::from_secs(60)))?;
+                let mut read = String::new();
+                file.read_to_string(&mut read).map(|_| read)
+            });
+            let mut file = loop {
+                match open_for_writing(&path) {
+                    Ok(file) => break file,
+                    Err(_) => std::thread::yield_now(),
+                }
+            };
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            drop(file);
+            assert!(reading.join().unwrap().unwrap() == text);
+        });
     }
 
     #[cfg(unix)]

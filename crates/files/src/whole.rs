@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, TempPath};
 
+use crate::Readers;
+use crate::open::open_for_writing;
+
 /// A file that is written beside its destination and renamed once it is complete. Dropped before, it leaves
 /// nothing. Nor does a killed process where the system supports unnamed files, except in the moment in which
 /// another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are
@@ -24,6 +27,7 @@ struct Place {
     private: Option<TempPath>,
     /// The permissions of a file that is to be replaced.
     permissions: Option<Permissions>,
+    readers: Readers,
 }
 
 impl WholeFile {
@@ -35,7 +39,7 @@ impl WholeFile {
         let (path, permissions) = match path.metadata() {
             Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(there) if !there.is_file() => {
-                let file = OpenOptions::new().write(true).open(path)?;
+                let file = open_for_writing(path)?;
                 return Ok(WholeFile { file, place: None });
             }
             // A symbolic link stays one: what it points to is replaced.
@@ -53,12 +57,21 @@ impl WholeFile {
                 path,
                 private,
                 permissions,
+                readers: Readers::OWNER,
             }),
         })
     }
 
+    /// Lets these read the file, once it is in its place; otherwise its owner alone may. Devices and pipes stay as they
+    /// are.
+    pub fn readable_by(&mut self, readers: Readers) {
+        if let Some(place) = &mut self.place {
+            place.readers = readers;
+        }
+    }
+
     /// Puts the finished file in its place: flushed to the disk, then renamed, with the permissions
-    /// of the file that it replaces, or those that new files get.
+    /// of the file that it replaces, or those that new files get, but for those of other readers.
     ///
     /// # Errors
     /// Those of the file system. Nothing is left then.
@@ -72,6 +85,7 @@ impl WholeFile {
         let directory = directory(&place.path);
         let permissions = place.permissions;
         let permissions = permissions.map_or_else(|| default_permissions(directory), Ok)?;
+        let permissions = place.readers.limit(&permissions, &file.metadata()?);
         file.set_permissions(permissions.clone())?;
         file.sync_all()?;
         let private = match place.private {
@@ -328,11 +342,21 @@ mod tests {
         let (path, fresh) = (directory.path().join("a"), directory.path().join("b"));
         let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o777;
         std::fs::write(&fresh, "").unwrap();
-        WholeFile::create(&path).unwrap().commit().unwrap();
-        assert_eq!(mode(&path), mode(&fresh));
+        let write_for = |readers: &Path| {
+            let mut file = WholeFile::create(&path).unwrap();
+            file.readable_by(Readers::of(&readers.metadata().unwrap()));
+            file.commit().unwrap();
+            mode(&path)
+        };
+        assert_eq!(write_for(&fresh), mode(&fresh));
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(write_for(&fresh), 0o640 & mode(&fresh));
+        // As few as may read the input.
+        std::fs::set_permissions(&fresh, Permissions::from_mode(0o400)).unwrap();
+        assert_eq!(write_for(&fresh), 0o600);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         WholeFile::create(&path).unwrap().commit().unwrap();
-        assert_eq!(mode(&path), 0o640);
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[cfg(target_os = "linux")]

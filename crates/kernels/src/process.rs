@@ -44,6 +44,22 @@ pub fn ignore_file_size_signal() {
     }
 }
 
+/// Keeps what is in the memory of this process out of core dumps and away from other processes of this user. Debuggers
+/// and tracers cannot attach from now on.
+pub fn leave_no_core() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: both change limits of this process only; the struct outlives the call.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+        // A program that takes cores in the kernel's place (`core_pattern`) is not bound by the limit.
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
+}
+
 /// An allocator that ends the process where `A` has no memory left: it prints `message` to standard
 /// error and exits with `code`. The standard library would abort instead.
 ///

@@ -12,6 +12,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use vesica_files::is_exhausted;
 use vesica_wire::{Error as WireError, POLL};
 
 use crate::tls::{self, Failure, Side};
@@ -79,20 +80,23 @@ fn dial(
     transport: &Transport<'_>,
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
-    let fail = |problem: String| Error::Connect(format!("cannot connect to {address}: {problem}"));
+    let line = |problem: String| format!("cannot connect to {address}: {problem}");
+    let fail = |problem| Error::Connect(line(problem));
+    let cannot = |e: &io::Error| Error::limit_or(e, line(e.to_string()), Error::Connect);
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
     let mut last = None;
     loop {
         let problem = match attempt(address, &wait)? {
             Attempt::Hopeless(problem) => return Err(fail(problem)),
+            Attempt::Exhausted(e) => return Err(cannot(&e)),
             Attempt::Failed(problem) => problem,
             // The last failure says more than that time has run out.
             Attempt::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
             Attempt::Open(stream) => match secure(stream, transport, &wait, options) {
                 Ok((stream, tls)) => {
                     return Connection::over(stream, tls, transport, options)
-                        .map_err(|e| fail(e.to_string()));
+                        .map_err(|e| cannot(&e));
                 }
                 Err(failure) => match verdict(failure, transport)? {
                     foreign @ Failure::Foreign(_) => return Err(fail(foreign.to_string())),
@@ -164,6 +168,8 @@ enum Attempt {
     Failed(String),
     /// The address itself is wrong.
     Hopeless(String),
+    /// This machine has met a limit.
+    Exhausted(io::Error),
     /// The wait is over.
     GivenUp,
 }
@@ -197,6 +203,7 @@ fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
 fn try_addresses(name: &str, limit: Duration) -> Attempt {
     let addresses = match name.to_socket_addrs() {
         Ok(addresses) => addresses,
+        Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
         // A name that cannot be looked up now may be known before the timeout.
         Err(e) if e.kind() != io::ErrorKind::InvalidInput => {
             return Attempt::Failed(format!("cannot look up the name: {e}"));
@@ -207,6 +214,7 @@ fn try_addresses(name: &str, limit: Duration) -> Attempt {
     for address in addresses {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(stream) => return Attempt::Open(stream),
+            Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 problem = format!("nobody listens on {address}");
             }

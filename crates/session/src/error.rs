@@ -1,7 +1,9 @@
 //! Why a session ended.
 
+use std::io;
 use std::path::PathBuf;
 
+use vesica_files::is_exhausted;
 use vesica_wire::{Blame, Limit};
 
 use crate::Fingerprint;
@@ -99,6 +101,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// A limit that this machine has met, if `cause` is one, or else what `other` makes of the line.
+    pub(crate) fn limit_or(
+        cause: &io::Error,
+        line: String,
+        other: impl FnOnce(String) -> Error,
+    ) -> Error {
+        match is_exhausted(cause) {
+            true => Error::Run(vesica_wire::Error::limit(Limit::System, line)),
+            false => other(line),
+        }
+    }
+
     /// Whose fault it is. When the peer gave up, this translates what the peer blamed to our side: a peer
     /// that blames *its* peer for misbehaving blames us, which counts as misbehaviour as well.
     pub fn class(&self) -> ErrorClass {
@@ -156,6 +170,10 @@ impl Error {
                 limit: Limit::Memory { .. },
                 ..
             }) => Some("raise --memory, or take smaller sets"),
+            Error::Run(Wire::Resource {
+                limit: Limit::System,
+                ..
+            }) => Some("raise the limit that this process has met (ulimit -a), or free some space"),
             Error::Run(Wire::TimedOut(_)) => Some(
                 "the peer's machine or the network between has stopped; if it is only slow, raise --timeout",
             ),

@@ -11,8 +11,6 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
 use zeroize::Zeroizing;
 
-use vesica_wire::Limit;
-
 use crate::{Error, Fingerprint, random, read_secret};
 
 /// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
@@ -27,10 +25,6 @@ pub struct Identity {
     pem: Zeroizing<String>,
     key: Arc<dyn SigningKey>,
     public_key: SubjectPublicKeyInfoDer<'static>,
-}
-
-fn resource(limit: Limit, problem: String) -> Error {
-    Error::Run(vesica_wire::Error::limit(limit, problem))
 }
 
 impl Identity {
@@ -76,22 +70,16 @@ impl Identity {
     /// existing file is never overwritten.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let fail = |e: std::io::Error| {
-            let problem = match e.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    return resource(
-                        Limit::Storage,
-                        format!("cannot write {}: {e}", path.display()),
-                    );
-                }
-                ErrorKind::AlreadyExists => {
-                    "the file exists, and an identity is never overwritten".into()
-                }
-                _ => e.to_string(),
-            };
-            Error::IdentityFile {
+            let line = format!("cannot write {}: {e}", path.display());
+            Error::limit_or(&e, line, |_| Error::IdentityFile {
                 path: path.to_owned(),
-                problem,
-            }
+                problem: match e.kind() {
+                    ErrorKind::AlreadyExists => {
+                        "the file exists, and an identity is never overwritten".into()
+                    }
+                    _ => e.to_string(),
+                },
+            })
         };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

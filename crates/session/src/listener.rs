@@ -44,12 +44,12 @@ impl Listener {
     /// Fails with [`Error::Connect`] when the address is bad or taken.
     pub fn bind(address: &str) -> Result<Listener, Error> {
         let fail = |e: io::Error| {
-            Error::Connect(match e.kind() {
-                io::ErrorKind::AddrInUse => {
-                    format!("cannot listen on {address}: the port is taken")
-                }
-                _ => format!("cannot listen on {address}: {e}"),
-            })
+            let problem = match e.kind() {
+                io::ErrorKind::AddrInUse => "the port is taken".to_owned(),
+                _ => e.to_string(),
+            };
+            let line = format!("cannot listen on {address}: {problem}");
+            Error::limit_or(&e, line, Error::Connect)
         };
         let socket = TcpListener::bind(address).map_err(fail)?;
         socket.set_nonblocking(true).map_err(fail)?;
@@ -208,7 +208,8 @@ impl Listener {
     }
 
     fn broken(&self, from: SocketAddr, e: &io::Error) -> Error {
-        Error::Connect(format!("connection from {from}: {e}"))
+        let line = format!("connection from {from}: {e}");
+        Error::limit_or(e, line, Error::Connect)
     }
 
     fn nobody(&self, options: &ConnectOptions, lobby: &Lobby<'_>) -> Error {
@@ -234,10 +235,13 @@ impl Listener {
             message.push_str("; turned away: ");
             message.push_str(visitors);
         }
-        if let Some(e) = trouble {
-            message.push_str(&format!("; connections could not be taken: {e}"));
+        match trouble {
+            Some(e) => {
+                message.push_str(&format!("; connections could not be taken: {e}"));
+                Error::limit_or(e, message, Error::Connect)
+            }
+            None => Error::Connect(message),
         }
-        Error::Connect(message)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use vesica_correlations::store::{Store, StoreError};
-use vesica_files::private_directory;
+use vesica_files::{is_exhausted, private_directory};
 use vesica_plan::Registry;
 use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
@@ -102,13 +102,8 @@ pub struct Listing {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match &error {
-            StoreError::Io { cause, .. }
-                if matches!(
-                    cause.kind(),
-                    std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-                ) =>
-            {
-                Error::Run(WireError::limit(Limit::Storage, error))
+            StoreError::Io { cause, .. } if is_exhausted(cause) => {
+                Error::Run(WireError::limit(Limit::System, error))
             }
             _ => Error::Offline(error.to_string()),
         }
@@ -265,7 +260,7 @@ impl OfflineStore {
                 .transpose()
                 .ok()?,
             attested: header.attested,
-            made: SystemTime::UNIX_EPOCH + Duration::from_secs(header.made),
+            made: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(header.made))?,
             terms: header.terms,
             layout: header.layout,
             bytes: 0,

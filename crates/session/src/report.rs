@@ -1,6 +1,6 @@
 //! The report of a finished run.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
@@ -59,9 +59,20 @@ pub struct Report {
     pub contract: Contract,
 }
 
-/// A time as RFC 3339 writes it, in UTC and whole seconds: `2026-11-21T16:30:00Z`.
+/// A time as RFC 3339 writes it, in UTC and whole seconds: `2026-11-21T16:30:00Z`. What its four digits for years have no
+/// room for is the first or the last that they have.
 pub fn rfc3339(time: SystemTime) -> String {
-    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
+    const FIRST: i64 = -62_167_219_200;
+    const LAST: i64 = 253_402_300_799;
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let since_1970 = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => seconds(after),
+        // Rounded down.
+        Err(before) => -seconds(before.duration() + Duration::from_nanos(999_999_999)),
+    };
+    DateTime::<Utc>::from_timestamp(since_1970.clamp(FIRST, LAST), 0)
+        .unwrap_or_default()
+        .to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 fn optional_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::Ok, S::Error> {
@@ -117,6 +128,34 @@ impl Report {
             computed: Some(computed),
             peer: Some(peer),
             ..Report::of(state, role)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_can_be_written() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let after = |seconds| epoch.checked_add(Duration::from_secs(seconds));
+        let before = |seconds| epoch.checked_sub(Duration::from_secs(seconds));
+        for (time, expected) in [
+            (Some(epoch), "1970-01-01T00:00:00Z"),
+            (after(1_795_000_000), "2026-11-18T11:06:40Z"),
+            (after(253_402_300_800), "9999-12-31T23:59:59Z"),
+            // As far as clocks go.
+            (after(i64::MAX as u64), "9999-12-31T23:59:59Z"),
+            (before(1), "1969-12-31T23:59:59Z"),
+            (before(62_167_219_201), "0000-01-01T00:00:00Z"),
+            (before(i64::MAX as u64), "0000-01-01T00:00:00Z"),
+            (
+                epoch.checked_sub(Duration::from_millis(1)),
+                "1969-12-31T23:59:59Z",
+            ),
+        ] {
+            assert_eq!(rfc3339(time.unwrap()), expected);
         }
     }
 }

@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, Uni
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
     DistinguishedName, Error as TlsError, PeerIncompatible, ServerConfig, ServerConnection,
@@ -333,7 +334,7 @@ fn connection(
 }
 
 fn server_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ServerConfig, TlsError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(NoClock))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::clone(pin) as Arc<dyn ClientCertVerifier>)
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(raw_key(
@@ -347,7 +348,7 @@ fn server_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ServerConfig, Tl
 }
 
 fn client_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ClientConfig, TlsError> {
-    let mut config = ClientConfig::builder_with_provider(provider())
+    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(NoClock))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(pin) as Arc<dyn ServerCertVerifier>)
@@ -359,6 +360,17 @@ fn client_config(identity: &Identity, pin: &Arc<Pin>) -> Result<ClientConfig, Tl
     config.enable_early_data = false;
     config.enable_sni = false;
     Ok(config)
+}
+
+/// Keys that are pinned do not expire, so that a machine's clock may say anything, such as a time before 1970, which the
+/// library's own refuses.
+#[derive(Debug)]
+struct NoClock;
+
+impl TimeProvider for NoClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::ZERO))
+    }
 }
 
 /// There is one key exchange, and nothing to fall back to.

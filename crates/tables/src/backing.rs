@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
+use vesica_files::open_regular;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::scratch::{ScratchFile, ScratchReader};
@@ -41,7 +42,7 @@ impl Backing {
     /// The bytes, from the start, of anything but a pipe.
     pub(crate) fn handle(&self) -> Result<Handle> {
         Ok(match self {
-            Backing::Path(path) => Handle::File(File::open(path).map_err(open_error)?),
+            Backing::Path(path) => Handle::File(open_regular(path).map_err(open_error)?),
             Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
             Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
             Backing::Batches(..) => return Err(Error::usage("record batches are no bytes", "")),

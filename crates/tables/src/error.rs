@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use vesica_files::is_exhausted;
+
 mod hint;
 
 /// Shorthand for results of this crate.
@@ -170,6 +172,8 @@ pub enum ErrorKind {
     OutputIsInput,
     /// The output cannot be created or written.
     Unwritable(io::Error),
+    /// What this run has put into a temporary file cannot be read back.
+    Scratch(io::Error),
     /// More distinct items or rows than this program can number.
     TooMany {
         /// What there is too much of.
@@ -253,10 +257,11 @@ impl Error {
             ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
             ErrorKind::Unwritable(_)
+            | ErrorKind::Scratch(_)
             | ErrorKind::TooLarge { .. }
             | ErrorKind::TooMany { .. }
             | ErrorKind::ValuesTooLarge => ErrorClass::Resource,
-            ErrorKind::Unreadable(e) if is_exhaustion(e) => ErrorClass::Resource,
+            ErrorKind::Unreadable(e) if is_exhausted(e) => ErrorClass::Resource,
             _ => ErrorClass::Data,
         }
     }
@@ -273,14 +278,6 @@ fn is_about_the_request(e: &io::Error) -> bool {
             | K::ReadOnlyFilesystem
             | K::InvalidInput
             | K::InvalidFilename
-    )
-}
-
-fn is_exhaustion(e: &io::Error) -> bool {
-    use io::ErrorKind as K;
-    matches!(
-        e.kind(),
-        K::StorageFull | K::QuotaExceeded | K::FileTooLarge | K::OutOfMemory
     )
 }
 
@@ -399,6 +396,11 @@ impl fmt::Display for Error {
             ErrorKind::Unwritable(e) => {
                 write!(f, "cannot be written: {}", one_line(&e.to_string()))
             }
+            ErrorKind::Scratch(e) => write!(
+                f,
+                "a temporary file cannot be read back: {}",
+                one_line(&e.to_string())
+            ),
             ErrorKind::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
         }
     }
@@ -407,7 +409,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.kind {
-            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) => Some(e),
+            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) | ErrorKind::Scratch(e) => Some(e),
             _ => None,
         }
     }

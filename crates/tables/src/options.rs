@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::dialect::CsvOptions;
 use crate::encoding::Encoding;
@@ -87,6 +88,8 @@ pub struct SourceOptions {
     /// Approximate memory of the run in bytes, which bounds what a columnar file can have in memory at once: half of it,
     /// and at least as much as a row of text may take. `None` is no limit.
     pub memory: Option<u64>,
+    /// How long a named pipe may be without anyone who writes to it; `None` is as long as it takes.
+    pub wait: Option<Duration>,
     /// Directory for the copy of piped input, which is encrypted and has no name. Otherwise the system's
     /// directory for temporary files, which is `TMPDIR` if that is set.
     pub scratch: Option<PathBuf>,

@@ -80,7 +80,8 @@ enum Target {
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
     /// early. `-` is standard output. The format is that of `source`, or of the name if `source` is record
-    /// batches in memory or the answer of a database; text is compressed if the name ends in `.gz` or `.zst`.
+    /// batches in memory or the answer of a database; text is compressed if the name ends in `.gz` or `.zst`. Nobody may
+    /// read the file who may not read `source` ([`Source::readers`]).
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
@@ -229,7 +230,9 @@ fn create(
         }
     }
     let (_, compression) = Compression::split_name(name);
-    Ok((WholeFile::create(path).map_err(unwritable)?, compression))
+    let mut file = WholeFile::create(path).map_err(unwritable)?;
+    file.readable_by(source.readers());
+    Ok((file, compression))
 }
 
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,

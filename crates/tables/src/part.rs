@@ -1,6 +1,8 @@
 //! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
 
-use std::fs::{File, Metadata};
+#[cfg(unix)]
+use std::fs::File;
+use std::fs::Metadata;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
+use vesica_files::{Readers, open_pipe};
 
 use crate::backing::{Backing, Handle, Stamp, open_error};
 use crate::compression::Compression;
@@ -44,30 +47,51 @@ pub(crate) struct Part {
     empty: bool,
     /// Bytes that may be in memory at once of a columnar file.
     most_at_once: u64,
+    /// Who may read it; only its owner if it is no file.
+    readers: Readers,
+}
+
+/// Who may read the file that standard input is redirected from.
+#[cfg(unix)]
+fn readers_of_standard_input() -> Readers {
+    use std::os::fd::AsFd;
+    let copy = io::stdin().as_fd().try_clone_to_owned();
+    let metadata = copy.and_then(|copy| File::from(copy).metadata());
+    match metadata {
+        Ok(metadata) if metadata.is_file() => Readers::of(&metadata),
+        _ => Readers::OWNER,
+    }
+}
+
+#[cfg(not(unix))]
+fn readers_of_standard_input() -> Readers {
+    Readers::OWNER
 }
 
 impl Part {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Part> {
         if path.as_os_str() == "-" {
-            return Part::from_reader("standard input", io::stdin(), options);
+            return Ok(Part {
+                readers: readers_of_standard_input(),
+                ..Part::from_reader("standard input", io::stdin(), options)?
+            });
         }
         let name = path.display().to_string();
-        let open = || {
-            let metadata = std::fs::metadata(path).map_err(open_error)?;
-            if metadata.is_dir() {
-                return Err(Error::new(ErrorKind::IsDirectory));
-            }
-            let file = File::open(path).map_err(open_error)?;
-            Ok((metadata, file))
-        };
-        let result: Result<(Metadata, File)> = { open }();
-        let (metadata, file) = result.map_err(|e| e.in_path(&name))?;
+        let in_path = |e| open_error(e).in_path(&name);
+        let metadata = std::fs::metadata(path).map_err(in_path)?;
+        if metadata.is_dir() {
+            return Err(Error::new(ErrorKind::IsDirectory).in_path(&name));
+        }
         if !metadata.is_file() {
-            return Part::from_reader(&name, file, options);
+            let pipe = open_pipe(path, options.wait).map_err(in_path)?;
+            return Part::from_reader(&name, pipe, options);
         }
         let backing = Backing::Path(path.to_owned());
-        Part::build(&name, backing, Stamp::of(&metadata), options)
+        Ok(Part {
+            readers: Readers::of(&metadata),
+            ..Part::build(&name, backing, Stamp::of(&metadata), options)?
+        })
     }
 
     /// A part from a reader, as [`Source::from_reader`](crate::Source::from_reader) says.
@@ -170,6 +194,7 @@ impl Part {
             most_at_once: options
                 .memory
                 .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
+            readers: Readers::OWNER,
         }
     }
 
@@ -251,6 +276,10 @@ impl Part {
     /// Bytes that may be in memory at once of a columnar file, as its readers need whole pages and batches there.
     pub(crate) fn most_at_once(&self) -> u64 {
         self.most_at_once
+    }
+
+    pub(crate) fn readers(&self) -> Readers {
+        self.readers
     }
 
     pub(crate) fn is_empty(&self) -> bool {

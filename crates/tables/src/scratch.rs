@@ -17,6 +17,8 @@ use blake3::{Hash, Hasher, OUT_LEN};
 use bytes::Bytes;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::error::{Error, ErrorKind};
+
 /// Bytes of a block's tag, which follows it.
 const TAG: usize = OUT_LEN;
 
@@ -162,8 +164,11 @@ impl ScratchFile {
             block.clear();
             return Ok(());
         }
-        self.scratch
-            .read(number * (BLOCK + TAG) as u64, length, block)
+        let read = self
+            .scratch
+            .read(number * (BLOCK + TAG) as u64, length, block);
+        // It is no fault of the table that is in it.
+        read.map_err(|e| io::Error::other(Error::new(ErrorKind::Scratch(e))))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use vesica_files::Readers;
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
@@ -214,6 +215,12 @@ impl Source {
     /// The delimiter, if the table is CSV.
     pub fn csv_delimiter(&self) -> Option<u8> {
         (self.format() == Format::Csv).then_some(self.first().dialect().delimiter)
+    }
+
+    /// Who may read all of its files, and so what is made of them; only this user where it is something else.
+    pub fn readers(&self) -> Readers {
+        let readers = self.parts.iter().map(Part::readers);
+        readers.reduce(Readers::and).unwrap_or(Readers::OWNER)
     }
 
     /// Whether `metadata` is of a file of the table.

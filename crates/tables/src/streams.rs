@@ -74,7 +74,7 @@ impl Streams {
         for (place, length) in &self.chunks[stream] {
             self.scratch
                 .read(*place, *length as usize, &mut bytes)
-                .map_err(unwritable)?;
+                .map_err(|e| Error::new(ErrorKind::Scratch(e)))?;
             for record in bytes.chunks_exact(RECORD) {
                 let mut digest = [0; 32];
                 digest.copy_from_slice(&record[..32]);

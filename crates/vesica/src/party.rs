@@ -301,7 +301,9 @@ impl<'a> Party<'a> {
             observer.connecting(&self.endpoint);
         }
         std::thread::scope(|scope| {
-            let meeting = scope.spawn(|| self.meet(listener, &options));
+            let meeting = std::thread::Builder::new()
+                .spawn_scoped(scope, || self.meet(listener, &options))
+                .map_err(|e| vesica_session::Error::from(WireError::no_thread(e)))?;
             let keys = read(observer);
             if keys.is_err() {
                 options.interrupt.raise();

@@ -362,7 +362,8 @@ impl KeySet for Stored {
                 owner: keeps.work.owner().clone(),
                 input: keeps.input,
                 state: state.clone(),
-                written: SystemTime::now(),
+                // A time before 1970 cannot be written.
+                written: SystemTime::now().max(SystemTime::UNIX_EPOCH),
                 confirmed: keeps.role == Role::Receiver && state.is_complete(),
                 rows: self.counts.rows,
             };

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::private_directory;
+use vesica_files::{is_exhausted, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -364,11 +364,9 @@ fn refused(path: &Path, why: &str) -> Error {
 
 fn failed(path: &Path, e: &io::Error) -> Error {
     let line = format!("the work directory {}: {}", path.display(), e.kind());
-    match e.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            SessionError::Run(WireError::limit(Limit::Storage, line)).into()
-        }
-        _ => SessionError::Usage(line).into(),
+    match is_exhausted(e) {
+        true => SessionError::Run(WireError::limit(Limit::System, line)).into(),
+        false => SessionError::Usage(line).into(),
     }
 }
 

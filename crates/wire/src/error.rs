@@ -121,6 +121,8 @@ pub enum Limit {
     Storage,
     /// Threads.
     Threads,
+    /// What the operating system gives a process besides: open files, or room on a disk.
+    System,
     /// Randomness of the operating system.
     Randomness,
     /// The largest set, bucket or frame that the run takes.

@@ -1,6 +1,10 @@
 //! Limits of the process and of the machine, and what a run leaves of itself on the disk.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::FileWriter;
 
 use crate::support::{Arguments, Place, Running, exchange};
 
@@ -131,7 +135,9 @@ fn piped_input_is_nowhere_in_clear() {
     let place = Place::new();
     let before = place.names();
     let text = "email\n".to_owned() + &"alice@example.com\n".repeat(100);
+    // Otherwise nobody but root may look at what files they have open.
     let input = Arguments::new("-", "email").stdin(&text);
+    let input = input.with("--allow-core-dumps");
     let waiting = |mut party: Running| {
         party.wait_for("listening on ");
         party
@@ -155,4 +161,132 @@ fn piped_input_is_nowhere_in_clear() {
         party.process.wait().unwrap();
     }
     assert_eq!(place.names(), before);
+}
+
+/// Keys, and in the row of each a text that many rows share.
+fn shared_texts(rows: usize, bytes: usize) -> RecordBatch {
+    let ids = Int64Array::from_iter_values(0..rows as i64);
+    let texts = StringArray::from(vec!["x".repeat(bytes)]);
+    let texts = DictionaryArray::new(Int32Array::from(vec![0; rows]), Arc::new(texts));
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn arrow_of(batch: &RecordBatch) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = FileWriter::try_new(&mut file, &batch.schema()).unwrap();
+    writer.write(batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    file
+}
+
+/// What a run has in memory besides the program itself is at most what `--memory` says, whatever the format.
+#[test]
+fn memory_holds_for_every_format() {
+    const MEMORY: u64 = 64 << 20;
+    let place = Place::new();
+    place.write("few.csv", "id\n7\n170\n1999\n");
+    let long = "y".repeat(200);
+    let lines = |row: &dyn Fn(usize) -> String| (0..200_000).map(row).collect::<String>();
+    place.write(
+        "t.csv",
+        "id,text\n".to_owned() + &lines(&|i| format!("{i},{long}\n")),
+    );
+    place.write(
+        "t.jsonl",
+        lines(&|i| format!("{{\"id\":{i},\"text\":\"{long}\"}}\n")),
+    );
+    // Rows that share a text of 1 MiB: 3 GiB, were they not.
+    let parquet = include_bytes!("../../../../vectors/tables/shared.parquet");
+    place.write("t.parquet", parquet);
+    place.write("t.arrow", arrow_of(&shared_texts(3000, 1 << 20)));
+    let peak = |input: &str| {
+        let output = format!("out-{input}");
+        let words = "--memory 64M --threads 1 --protocol vole";
+        let receiver = Arguments::new(input, "id").output(&output).with(words);
+        let mut sender = place.sender(
+            &Arguments::new("few.csv", "id").with(words),
+            "--listen 127.0.0.1:0",
+        );
+        let receiver = place.receiver(&receiver, &sender.endpoint());
+        let (ended, peak) = receiver.wait_with_peak();
+        ended.expect_success();
+        sender.wait().expect_success();
+        assert!(ended.err.contains("matches"), "{}", ended.err);
+        peak
+    };
+    let alone = peak("few.csv");
+    for input in ["t.csv", "t.jsonl", "t.parquet", "t.arrow"] {
+        let more = peak(input) - alone;
+        println!("{input}: {} MiB", more >> 20);
+        assert!(more <= MEMORY, "{input} takes {} MiB", more >> 20);
+    }
+}
+
+/// The permission bits of a file.
+fn mode(place: &Place, name: &str) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    place.path(name).metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn nobody_reads_a_result_who_may_not_read_the_input() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.write("theirs.csv", "id\n1\n");
+    let theirs = Arguments::new("theirs.csv", "id");
+    for input in [0o600, 0o640, 0o644] {
+        place.write("ours.csv", "id\n1\n");
+        let only = std::fs::Permissions::from_mode(input);
+        std::fs::set_permissions(place.path("ours.csv"), only).unwrap();
+        let ours = Arguments::new("ours.csv", "id").output("out.csv");
+        let ours = ours.with("--report report.json").after("umask 022");
+        exchange(&place, &ours, &theirs).expect_success();
+        assert_eq!(
+            [mode(&place, "out.csv"), mode(&place, "report.json")],
+            [input; 2]
+        );
+        // What is replaced stays as narrow as it was.
+        let narrow = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(place.path("out.csv"), narrow).unwrap();
+        exchange(&place, &ours, &theirs).expect_success();
+        assert_eq!(mode(&place, "out.csv"), 0o600);
+        for name in ["out.csv", "report.json"] {
+            std::fs::remove_file(place.path(name)).unwrap();
+        }
+    }
+    let piped = Arguments::new("-", "id").stdin("id\n1\n").output("out.csv");
+    exchange(&place, &piped, &theirs).expect_success();
+    assert_eq!(mode(&place, "out.csv"), 0o600);
+}
+
+#[test]
+fn a_crash_leaves_no_core() {
+    let place = Place::new();
+    place.write("good.csv", "id\n1\n");
+    let limit = |words: &str| {
+        let table = Arguments::new("good.csv", "id")
+            .with(words)
+            .after("ulimit -Sc $(ulimit -Hc)");
+        let mut waiting = place.sender(&table, "--listen 127.0.0.1:0");
+        waiting.endpoint();
+        let path = format!("/proc/{}/limits", waiting.process.id());
+        let limits = std::fs::read_to_string(path).unwrap();
+        waiting.process.kill().unwrap();
+        waiting.process.wait().unwrap();
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        words[4].to_owned()
+    };
+    assert_eq!(limit(""), "0");
+    // Whether more is allowed here is up to who started the test.
+    let allowed = std::process::Command::new("sh")
+        .args(["-c", "ulimit -Hc"])
+        .output();
+    if allowed.unwrap().stdout != b"0\n" {
+        assert_ne!(limit("--allow-core-dumps"), "0");
+    }
 }

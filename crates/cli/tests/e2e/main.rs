@@ -1,6 +1,8 @@
 //! The real binary, two processes, TLS on this machine.
 
 mod align;
+#[cfg(target_os = "linux")]
+mod codes;
 mod columns;
 mod commands;
 #[cfg(unix)]

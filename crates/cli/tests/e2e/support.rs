@@ -289,6 +289,22 @@ impl Running {
         nix::sys::signal::kill(id, signal).unwrap();
     }
 
+    /// Waits for its end; also the most memory that it has had, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wait_with_peak(self) -> (Ended, u64) {
+        let path = format!("/proc/{}/status", self.process.id());
+        let watching = std::thread::spawn(move || {
+            let mut peak = 0;
+            while let Some(now) = peak_in(&std::fs::read_to_string(&path).unwrap_or_default()) {
+                peak = now;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            peak
+        });
+        let ended = self.wait();
+        (ended, watching.join().unwrap())
+    }
+
     pub(crate) fn wait(mut self) -> Ended {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -309,6 +325,16 @@ impl Running {
             err: self.seen,
         }
     }
+}
+
+/// The most memory that a process has had, in bytes, by its `/proc/PID/status`; `None` if it has ended.
+#[cfg(target_os = "linux")]
+fn peak_in(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 /// A process that has ended; `code` is `None` if a signal ended it.

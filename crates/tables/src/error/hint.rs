@@ -2,6 +2,8 @@
 
 use std::io;
 
+use vesica_files::is_exhausted;
+
 use super::{Error, ErrorKind};
 
 impl Error {
@@ -75,6 +77,12 @@ impl Error {
             }
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::FileTooLarge => {
                 Some("raise the limit on file sizes (ulimit -f), or use another file system".into())
+            }
+            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) if is_exhausted(e) => {
+                Some("raise the limit that this process has met (ulimit -a)".into())
+            }
+            ErrorKind::Unreadable(e) if e.kind() == io::ErrorKind::TimedOut => {
+                Some("start what writes to it first, or give --wait more seconds".into())
             }
             ErrorKind::Usage { hint, .. } if !hint.is_empty() => Some(hint.clone()),
             _ => None,

@@ -5,6 +5,7 @@ mod errors;
 mod formats;
 mod handed;
 mod keys;
+mod memory;
 #[cfg(unix)]
 mod output;
 mod rows;
