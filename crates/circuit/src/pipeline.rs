@@ -13,11 +13,15 @@
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
 //! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
 //!
+//! **Minimum.** What is compared with a minimum is the number of matches that add to the result: an item whose value is
+//! 0 is replaced by a random string before step 1, on either side and at no cost. Otherwise a receiver could bring a few
+//! keys with values and any number without. See *What one answer can carry* in `docs/protocols/circuit.md`.
+//!
 //! The receiver's table has room for all items, or a stash of a fixed number of places and a second execution for the
 //! items in it (`pipeline/stash.rs`; CGS22, appendix E). The latter costs more than it saves, so it runs only if it is
 //! asked for ([`CircuitPsi::with_table`]).
 //!
-//! **What is revealed.** To the receiver the value, or that fewer items match than the minimum; to the sender nothing.
+//! **What is revealed.** To the receiver the value, or that fewer matches count than the minimum; to the sender nothing.
 //! Sizes of sets are public. Neither the length nor the time of a message depends on values or matches.
 //!
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
@@ -29,6 +33,8 @@ mod function;
 mod recipes;
 mod stash;
 
+use std::borrow::Cow;
+
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_encodings::cuckoo;
@@ -37,7 +43,7 @@ use vesica_oprf::programmable::{EVENTS, Hint, Opprf, Shape, Target};
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task, Values};
+use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Reveal, Spec, Task, Values};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -159,6 +165,22 @@ impl Plan {
             lambda: self.lambda(),
             ..params.clone()
         }
+    }
+
+    /// The items that count towards a minimum, if there is one: an item whose value is 0 adds nothing to the result, and
+    /// a random string takes its place, which is nobody's item. The time does not depend on values.
+    fn counted_items<'a>(&self, rng: &mut dyn CryptoRng, input: Input<'a>) -> Cow<'a, [Item]> {
+        let Some(values) = input.values.filter(|_| self.task.min_size > 0) else {
+            return Cow::Borrowed(input.items);
+        };
+        let mut items = vec![[0; 32]; input.items.len()];
+        rng.fill_bytes(items.as_flattened_mut());
+        for ((to, item), value) in items.iter_mut().zip(input.items).zip(values) {
+            let counts = ((value | value.wrapping_neg()) >> 63) as u8;
+            let bytes = to.iter_mut().zip(item);
+            bytes.for_each(|(to, item)| *to ^= (*to ^ item) & counts);
+        }
+        Cow::Owned(items)
     }
 
     /// The session of a part of the run.
@@ -356,7 +378,8 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<(ReceiverBins, Received), Error> {
         channel.begin_phase("bins");
-        let bins = ReceiverBins::of(&plan.params(params), plan.table, input.items)?;
+        let items = plan.counted_items(rng, input);
+        let bins = ReceiverBins::of(&plan.params(params), plan.table, &items)?;
         let run = Run {
             channel,
             rng,
@@ -366,8 +389,8 @@ impl<R: Recipe> CircuitPsi<R> {
         let mut received = self.recipe.receive(run, &bins)?;
         if let Some(second) = &plan.second {
             let stash = bins.table.stash().iter();
-            let items = stash.map(|item| input.items[*item as usize]).collect();
-            second.receive(channel, rng, plan, items, &mut received)?;
+            let stashed = stash.map(|item| items[*item as usize]).collect();
+            second.receive(channel, rng, plan, stashed, &mut received)?;
         }
         Ok((bins, received))
     }
@@ -382,7 +405,8 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<Sent, Error> {
         channel.begin_phase("bins");
-        let bins = SenderBins::of(&plan.params(params), plan.table, input.items);
+        let items = plan.counted_items(rng, input);
+        let bins = SenderBins::of(&plan.params(params), plan.table, &items);
         let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
         let run = Run {
             channel,
@@ -393,7 +417,7 @@ impl<R: Recipe> CircuitPsi<R> {
         let mut sent = self.recipe.send(run, &bins, &value)?;
         drop(bins);
         if let Some(second) = &plan.second {
-            second.send(channel, rng, plan, input.items, &value, &mut sent)?;
+            second.send(channel, rng, plan, &items, &value, &mut sent)?;
         }
         Ok(sent)
     }

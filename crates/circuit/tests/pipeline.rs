@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use proptest::prelude::*;
 use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
@@ -196,7 +197,13 @@ fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
     let pairs: Vec<(i64, i64)> = pairs
         .filter_map(|(own, found)| Some((*own, (*found)?)))
         .collect();
-    let enough = pairs.len() as u64 >= task.min_size;
+    let counts = |(own, their): &&(i64, i64)| match task.values {
+        Values::None => true,
+        Values::Receiver => *own != 0,
+        Values::Sender => *their != 0,
+        Values::Both => *own != 0 && *their != 0,
+    };
+    let enough = pairs.iter().filter(counts).count() as u64 >= task.min_size;
     match task.reveal {
         Reveal::ThresholdMatches => {
             Output::Matches(found.iter().map(|f| f.is_some() && enough).collect())
@@ -305,6 +312,99 @@ fn minimums_just_met_and_just_missed() {
         for min_size in [1, 10, 11, u64::MAX] {
             check_one(RECIPES[i % 3], &least(of, min_size), &ours, &theirs);
         }
+    }
+}
+
+/// Values of 0 add nothing, and their keys do not count towards a minimum.
+#[test]
+fn a_minimum_counts_matches_that_add_to_the_result() {
+    let ours = Side::new(0..60, |i| i as i64 % 3);
+    let theirs = Side::new(10..90, |i| i as i64 % 2);
+    for (i, of) in TASKS.into_iter().filter(|of| of.0.is_value()).enumerate() {
+        let counted = match of.1 {
+            Values::None => 50,
+            Values::Receiver => 34,
+            Values::Sender => 25,
+            Values::Both => 17,
+        };
+        for (recipes, min_size) in [(&RECIPES, counted), (&STASHED, counted + 1)] {
+            let task = least(of, min_size);
+            let enough = plain(&task, &ours, &theirs) != Output::Below(min_size);
+            assert_eq!(enough, min_size == counted, "{of:?}");
+            check_one(recipes[i % 3], &task, &ours, &theirs);
+        }
+    }
+    // Without a minimum they are matches as others are.
+    check(0, &ours, &theirs);
+}
+
+/// Two thirds of the sender's keys are the receiver's.
+fn third_missing(i: u64) -> u64 {
+    if i.is_multiple_of(3) { i + 10_000 } else { i }
+}
+
+/// Weights that are powers of two on fifty keys and 0 elsewhere would be fifty memberships in one sum.
+#[test]
+fn a_few_weighted_keys_do_not_meet_a_minimum() {
+    let theirs = Side {
+        items: (0..1000)
+            .flat_map(|i| digests(third_missing(i)..third_missing(i) + 1))
+            .collect(),
+        values: (0..1000).map(|i| 1000 + 37 * i).collect(),
+    };
+    let fifty = Side::new(0..1000, |i| if i < 50 { 1 << i } else { 0 });
+    let sum = least((Reveal::Sum, Values::Receiver), 100);
+    assert_eq!(
+        run(RECIPES[0], &sum, 40, &fifty, &theirs),
+        Output::Below(100)
+    );
+    // Two weights would be two of the sender's values in one inner product.
+    let two = Side::new(0..1000, |i| match i {
+        1 => 1,
+        2 => 1 << 18,
+        _ => 0,
+    });
+    let product = least((Reveal::InnerProduct, Values::Both), 100);
+    assert_eq!(
+        run(RECIPES[0], &product, 40, &two, &theirs),
+        Output::Below(100)
+    );
+}
+
+/// What the documentation says that a minimum does not prevent: weights of 1 meet it, and leave the higher bits of a sum
+/// to the keys that the receiver asks about. The bound on its values does, which is in the contract.
+#[test]
+fn large_weights_beside_small_ones_still_carry_memberships() {
+    let theirs = Side {
+        items: (0..1000)
+            .flat_map(|i| digests(third_missing(i)..third_missing(i) + 1))
+            .collect(),
+        values: vec![0; 1000],
+    };
+    let ours = Side::new(0..1000, |i| if i < 50 { 1 << (i + 10) } else { 1 });
+    let sum = least((Reveal::Sum, Values::Receiver), 100);
+    let Output::Value(sum) = run(RECIPES[0], &sum, 40, &ours, &theirs) else {
+        panic!("withheld");
+    };
+    for i in 0..50 {
+        assert_eq!(sum >> (i + 10) & 1 == 1, third_missing(i) == i);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn results_under_a_minimum_are_those_of_plain_arithmetic(
+        ours in prop::collection::vec(-2i64..3, 0..40),
+        theirs in prop::collection::vec(-2i64..3, 0..40),
+        apart in 0u64..20,
+        of in prop::sample::select(TASKS.into_iter().filter(|of| of.0.is_value()).collect::<Vec<_>>()),
+        recipe in 0usize..3,
+        min_size in 0u64..25,
+    ) {
+        let ours = Side::new(0..ours.len() as u64, |i| ours[i as usize]);
+        let theirs = Side::new(apart..apart + theirs.len() as u64, |i| theirs[(i - apart) as usize]);
+        check_one(RECIPES[recipe], &least(of, min_size), &ours, &theirs);
     }
 }
 

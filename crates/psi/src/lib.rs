@@ -29,7 +29,8 @@ pub struct Task {
     pub reveal: Reveal,
     /// Whether the receiver tells the sender the result.
     pub both: bool,
-    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
+    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do. Where
+    /// values are added up, items whose value is 0 do not count.
     pub min_size: u64,
     /// Who has a value for each of its items.
     pub values: Values,
@@ -259,7 +260,7 @@ pub enum Output {
     },
     /// A number, such as the size of the intersection.
     Value(i128),
-    /// Fewer items match than this number; nothing else is learnt.
+    /// Fewer items match than this number, those of value 0 not counted; nothing else is learnt.
     Below(u64),
     /// This party's shares, of which it learns nothing.
     Shares(Shares),
