@@ -100,6 +100,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         min_size: 0,
         favour: Favour::Time,
         values: None,
+        max_peer_value_bound: NO_LIMIT,
         labels: Handover::Nothing,
         items: 3,
         memory: NO_LIMIT,

@@ -12,7 +12,7 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 30] = [
+const OPTIONS: [&str; 31] = [
     "align",
     "allow-empty",
     "attested",
@@ -24,6 +24,7 @@ const OPTIONS: [&str; 30] = [
     "input",
     "lambda",
     "max-peer-items",
+    "max-peer-value-bound",
     "memory",
     "min-size",
     "normalize",

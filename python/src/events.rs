@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use vesica::{Begin, Connection, Counts, Observer, Progress, Refused};
 
+use crate::errors::in_python;
+
 /// How far a run is.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
@@ -140,6 +142,6 @@ impl Observer for Events {
     }
 
     fn warning(&mut self, text: &str) {
-        self.warn(text.to_owned());
+        self.warn(in_python(text));
     }
 }

@@ -233,6 +233,7 @@ pub(crate) struct Options {
     min_size: Option<String>,
     favour: String,
     max_peer_items: String,
+    max_peer_value_bound: Option<u64>,
     lambda_: u32,
     threads: Option<usize>,
     wait: f64,
@@ -254,6 +255,7 @@ impl Options {
             },
             lambda: self.lambda_,
             max_peer_items: named("max_peer_items", parse_size(&self.max_peer_items))?,
+            max_peer_value_bound: self.max_peer_value_bound,
             reveal,
             min_size: named("min_size", least)?.unwrap_or(0).max(min_size),
             favour: match self.favour.as_str() {

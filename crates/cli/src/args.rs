@@ -257,7 +257,9 @@ pub(crate) struct Meeting {
     #[arg(long, value_name = "NAME", default_value = "matches", value_parser = Revealed::from_str)]
     reveal: Revealed,
     /// The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and
-    /// otherwise only that fewer do; on both sides the same. Of two thresholds the larger one counts
+    /// otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two thresholds the
+    /// larger one counts. Values that the receiver chooses can still make one result single out keys: see
+    /// --max-peer-value-bound
     #[arg(long, value_name = "K", value_parser = parse_size)]
     min_size: Option<u64>,
     /// What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s
@@ -300,9 +302,15 @@ pub(crate) struct Meeting {
     /// Statistical security in bits, 40 to 128
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     pub(crate) lambda: u32,
-    /// Most distinct keys that the peer may bring; what it brings bounds what it can learn or cost
+    /// Most distinct keys that the peer may bring, and below 2^28 with what pads them in buckets; what it brings bounds
+    /// what it can learn or cost
     #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^28")]
     pub(crate) max_peer_items: u64,
+    /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000
+    /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it
+    /// about single keys; any if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_peer_value_bound: Option<u64>,
     /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to
     /// the sender about them
     #[arg(long)]
@@ -449,6 +457,7 @@ impl Meeting {
             security: self.security.security(),
             lambda: self.lambda,
             max_peer_items: self.max_peer_items,
+            max_peer_value_bound: self.max_peer_value_bound,
             reveal: self.reveal.reveal,
             min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
             favour: self.favour.favour(),

@@ -11,6 +11,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
+use crate::job::MAX_ITEMS;
 use crate::offers::Offer;
 use crate::{
     Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Resume, Role, StartOver,
@@ -112,6 +113,7 @@ fn exchange(
         min_size: job.min_size,
         favour: job.favour,
         values: job.values,
+        max_peer_value_bound: job.max_peer_value_bound.unwrap_or(NO_LIMIT),
         labels: job.labels.clone(),
         normalization: job.normalization.clone(),
         key_bits: job.key_bits,
@@ -161,14 +163,14 @@ fn exchange(
             ),
         ));
     }
-    // Padding lets a dishonest peer bring so many more items.
+    // Padding lets a dishonest peer bring so many more items. A limit that every run has leaves room for it.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
         Role::Sender => contract.receiver_bucket,
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
     let is_padded = contract.buckets > 1 || contract.offline.is_some();
-    if is_padded && padded > job.max_peer_items {
+    if is_padded && padded > job.max_peer_items && job.max_peer_items < MAX_ITEMS {
         return Err(WireError::limit(
             Limit::Size,
             format!(

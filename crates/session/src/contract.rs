@@ -20,7 +20,7 @@ use crate::parties::{Learns, Role};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
 /// Maximum number of key columns of a job.
@@ -30,7 +30,7 @@ pub const MAX_NORMALIZATION: usize = 128;
 /// Computational security of everything here, in bits.
 pub const KAPPA: u32 = 128;
 
-/// The value of [`Hello::memory`] for no limit.
+/// The value of [`Hello::memory`] and of [`Hello::max_peer_value_bound`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;
 
 const MAGIC: [u8; 4] = *b"vs1h";
@@ -86,6 +86,8 @@ pub struct Hello {
     pub favour: Favour,
     /// The values that it has for its items, if it has some.
     pub values: Option<ValueTerms>,
+    /// The largest bound that it allows for the peer's values, in units; [`NO_LIMIT`] for any.
+    pub max_peer_value_bound: u64,
     /// What it wants to do about labels.
     pub labels: Handover,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`.
@@ -234,6 +236,7 @@ impl Hello {
         out.extend_from_slice(&self.min_size.to_le_bytes());
         out.push(favour_code(self.favour));
         ValueTerms::put(self.values, &mut out);
+        out.extend_from_slice(&self.max_peer_value_bound.to_le_bytes());
         self.labels.put(&mut out);
         put_names(&mut out, &self.normalization);
         out.push(self.key_bits.unwrap_or(0) as u8);
@@ -298,6 +301,7 @@ impl Hello {
                 _ => return Err(bad("favour", "unknown code")),
             },
             values: ValueTerms::read(&mut reader)?,
+            max_peer_value_bound: reader.u64()?,
             labels: Handover::read(&mut reader, role)?,
             normalization: names(&mut reader)?,
             key_bits: match reader.u8()? {
@@ -358,6 +362,16 @@ impl Hello {
                 in_words(self.values),
                 in_words(theirs.values),
             ));
+        }
+        for (owner, peer) in [(receiver, sender), (sender, receiver)] {
+            let most = peer.max_peer_value_bound;
+            if let Some(terms) = owner.values.filter(|terms| terms.bound > most) {
+                let (has, allows) = (terms.to_string(), format!("at most {most} units"));
+                return Err(match owner.role == self.role {
+                    true => differ("value bound", has, allows),
+                    false => differ("value bound", allows, has),
+                });
+            }
         }
         value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
         let labels = self.labels.agree(&theirs.labels)?;

@@ -9,6 +9,9 @@ use crate::{
     Error, Fingerprint, Handover, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms,
 };
 
+/// Maximum number of items of a side, whatever the protocol and the number of buckets.
+pub const MAX_ITEMS: u64 = 1 << 28;
+
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -32,6 +35,9 @@ pub struct Job {
     pub favour: Favour,
     /// The values that this side has for its items, if it has some.
     pub values: Option<ValueTerms>,
+    /// Largest bound that the peer may declare for its values, in units of their last digit; `None` is any. A receiver
+    /// that chooses its values can make one result tell more the larger they may be.
+    pub max_peer_value_bound: Option<u64>,
     /// What is to be done about labels, which the sender hands over with the matches.
     pub labels: Handover,
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
@@ -41,7 +47,8 @@ pub struct Job {
     /// the number, little endian, and different digests have different numbers. Some protocols compare such keys as
     /// they are.
     pub key_bits: Option<u32>,
-    /// Maximum number of items that the peer may bring.
+    /// Maximum number of items that the peer may bring. Below [`MAX_ITEMS`], what pads its items in buckets counts too,
+    /// since a dishonest peer can put items in its place.
     pub max_peer_items: u64,
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
     /// limit. With more than fits, both sides run the protocol in several buckets.
@@ -68,10 +75,11 @@ impl Job {
             min_size: 0,
             favour: Favour::Time,
             values: None,
+            max_peer_value_bound: None,
             labels: Handover::Nothing,
             normalization,
             key_bits: None,
-            max_peer_items: 1 << 28,
+            max_peer_items: MAX_ITEMS,
             memory: None,
             offline: None,
             attested: None,

@@ -64,7 +64,7 @@ pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use items::salt_items;
-pub use job::Job;
+pub use job::{Job, MAX_ITEMS};
 pub use labels::{Handover, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};

@@ -91,6 +91,13 @@ impl Error {
             })) => Some(
                 "a sum is over the values of one side: give --value on that side only".to_owned(),
             ),
+            Error::Session(SessionError::Run(WireError::ContractDiffers {
+                field: "value bound",
+                ..
+            })) => Some(
+                "declare a smaller --value-bound or --value-scale, or raise --max-peer-value-bound on the other side"
+                    .to_owned(),
+            ),
             Error::Session(SessionError::Run(WireError::ContractDiffers { field: "role", .. })) => {
                 Some("one side receives and the other one sends".to_owned())
             }

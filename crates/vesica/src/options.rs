@@ -6,15 +6,12 @@ use std::str::FromStr;
 
 use vesica_psi::Spec;
 use vesica_session::{
-    Error as SessionError, Handover, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
+    Error as SessionError, Handover, LabelTerms, MAX_ITEMS, ProtocolRequest, Registry, Reveal, Role,
 };
 
 use crate::Error;
 #[cfg(feature = "adbc")]
 use crate::{Query, read_secret};
-
-/// Maximum number of distinct keys of a party.
-const MAX_SIZE: u64 = 1 << 28;
 
 /// What the receiver learns, and the least number of matches that the name asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +90,7 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
         None => text.parse().ok(),
     };
     value
-        .filter(|n| *n <= MAX_SIZE)
+        .filter(|n| *n <= MAX_ITEMS)
         .ok_or_else(|| usage("a size is a number up to 2^28, as 65536 or 2^16"))
 }
 

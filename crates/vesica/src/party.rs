@@ -30,6 +30,8 @@ pub struct Terms {
     pub lambda: u32,
     /// The most distinct keys that the peer may bring.
     pub max_peer_items: u64,
+    /// The largest bound that the peer may declare for its values, in units of their last digit; `None` is any.
+    pub max_peer_value_bound: Option<u64>,
     /// What the receiver learns.
     pub reveal: Reveal,
     /// The receiver learns the result only if at least this many keys match, and otherwise only that fewer do.
@@ -50,6 +52,7 @@ impl Default for Terms {
             security: usual.security,
             lambda: usual.lambda,
             max_peer_items: usual.max_peer_items,
+            max_peer_value_bound: usual.max_peer_value_bound,
             reveal: usual.reveal,
             min_size: usual.min_size,
             favour: usual.favour,
@@ -71,6 +74,15 @@ impl Terms {
             .check()?)
     }
 
+    /// Whether a sender relies on a minimum and lets the receiver choose values of any size.
+    fn leaves_weights_free(&self, sender_has_values: bool) -> bool {
+        let receiver_has_values = match self.reveal {
+            Reveal::Sum => !sender_has_values,
+            reveal => reveal == Reveal::InnerProduct,
+        };
+        self.min_size > 1 && receiver_has_values && self.max_peer_value_bound.is_none()
+    }
+
     fn job(&self, role: Role, normalization: Vec<String>, value: Option<&ValueColumn>) -> Job {
         Job {
             reveal: self.reveal,
@@ -88,6 +100,7 @@ impl Terms {
             security: self.security,
             lambda: self.lambda,
             max_peer_items: self.max_peer_items,
+            max_peer_value_bound: self.max_peer_value_bound,
             learns: if self.both {
                 Learns::Both
             } else {
@@ -376,6 +389,12 @@ impl<'a> Party<'a> {
         // What cannot be had is known before the table is read.
         if matches!(self.handover, Handover::Wanted { .. }) {
             source.check_added_texts()?;
+        }
+        if job.role == Role::Sender && self.terms.leaves_weights_free(self.value.is_some()) {
+            observer.warning(
+                "the receiver chooses its values, and one result over large ones can tell which of its keys match, \
+                 however large --min-size is; --max-peer-value-bound limits them",
+            );
         }
         let mut work = self.work_dir(job)?;
         let (path, file) = match result {

@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::support::{Arguments, Ended, Pair, Place, exchange};
 
 /// Two shops' customers. Three customers are shared; one of them has two rows here.
-const OURS: &str = "email,spent\n\
-    ann@x.org,10.50\n\
-    bob@x.org,-3\n\
-    cy@x.org,100\n\
-    ann@x.org,0.25\n\
-    dee@x.org,7.10\n\
-    ,not a number\n";
+const OURS: &str = "email,spent,kept\n\
+    ann@x.org,10.50,2\n\
+    bob@x.org,-3,0\n\
+    cy@x.org,100,1\n\
+    ann@x.org,0.25,3\n\
+    dee@x.org,7.10,4\n\
+    ,not a number,\n";
 
 const THEIRS: &str = "mail,visits,kind\n\
     ann@x.org,3,a\n\
@@ -54,6 +54,40 @@ fn run(place: &Place, [receiver, sender]: &[Arguments; 2]) -> [Ended; 2] {
     [receiver, sender]
 }
 
+/// The sender protects what it tells: the larger the receiver's values may be, the more one number says of single keys.
+#[test]
+fn a_sender_limits_the_values_of_the_receiver() {
+    let place = place();
+    let both = "--reveal sum --min-size 3";
+    let free = "however large --min-size is";
+    for limit in [100_000, 99_999] {
+        let limited = format!("--max-peer-value-bound {limit}");
+        let [received, sent] = run(&place, &sides(both, OURS_OF, &limited));
+        assert!(!sent.err.contains(free), "{}", sent.err);
+        if limit == 100_000 {
+            received.expect_success();
+            sent.expect_success();
+            assert_eq!(received.text(), "14.85\n");
+            continue;
+        }
+        let (has, allows) = ("up to 100000 units of 10^-2", "at most 99999 units");
+        for (ended, ours, theirs) in [(received, has, allows), (sent, allows, has)] {
+            ended.expect_failure(6, "value bound");
+            assert!(ended.err.contains(ours), "{}", ended.err);
+            assert!(ended.err.contains(theirs), "{}", ended.err);
+            assert!(
+                ended.err.contains("--max-peer-value-bound"),
+                "{}",
+                ended.err
+            );
+        }
+    }
+    let [received, sent] = run(&place, &sides(both, OURS_OF, ""));
+    received.expect_success();
+    assert!(sent.err.contains(free), "{}", sent.err);
+    assert!(!received.err.contains(free), "{}", received.err);
+}
+
 /// How a summary begins the line of a value.
 fn reveal_line(both: &str) -> &str {
     both.split([' ', ':']).nth(1).unwrap()
@@ -73,6 +107,14 @@ fn every_function_prints_its_value_alone() {
         ("--reveal sum", "", theirs, "6"),
         ("--reveal sum --min-size 4", "", theirs, "fewer than 4"),
         ("--reveal inner-product", ours, theirs, "3.05"),
+        // One of the shared keys has the value 0, and adds nothing.
+        ("--reveal sum --min-size 2", "--value kept", "", "9"),
+        (
+            "--reveal sum --min-size 3",
+            "--value kept",
+            "",
+            "fewer than 3",
+        ),
     ] {
         let [received, sent] = run(&place, &sides(both, ours, theirs));
         received.expect_success();
@@ -130,8 +172,7 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
         sent.expect_success();
         let report: Value = serde_json::from_str(&place.read("r.json")).unwrap();
         if found {
-            let rows =
-                "email,spent\nann@x.org,10.50\nbob@x.org,-3\nann@x.org,0.25\ndee@x.org,7.10\n";
+            let rows = "email,spent,kept\nann@x.org,10.50,2\nbob@x.org,-3,0\nann@x.org,0.25,3\ndee@x.org,7.10,4\n";
             assert_eq!(place.read("out.csv"), rows);
             assert_eq!(
                 (&report["matches"], &report["below"]),
@@ -139,7 +180,7 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
             );
             assert_eq!(received.text(), "");
         } else {
-            assert_eq!(place.read("out.csv"), "email,spent\n");
+            assert_eq!(place.read("out.csv"), "email,spent,kept\n");
             assert_eq!(
                 (&report["matches"], &report["below"]),
                 (&Value::Null, &4.into())
@@ -152,7 +193,7 @@ fn rows_above_a_threshold_are_written_and_others_are_not() {
     // Where rows go to standard output, nothing else does.
     let [received, _] = run(&place, &sides("--reveal threshold-matches:3", "", ""));
     received.expect_success();
-    assert_eq!(received.text(), "email,spent\n");
+    assert_eq!(received.text(), "email,spent,kept\n");
     assert!(received.err.contains("fewer than 4"));
 }
 

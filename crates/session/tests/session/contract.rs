@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::{
     Agreement, Error, ErrorClass, Favour, Fingerprint, Handover, Hello, Job, Kept, LabelTerms,
-    Learns, MAX_BUCKETS, MAX_HELLO, MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest, Registry,
-    Resume, Reveal, Role, Security, VERSION, agree, confirm_done,
+    Learns, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer, ProtocolRequest,
+    Registry, RepeatedKeys, Resume, Reveal, Role, Security, VERSION, ValueTerms, agree,
+    confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -238,6 +239,20 @@ fn each_difference_ends_both_sides_with_both_values() {
             Box::new(|j| j.labels = offered(65)),
         ),
         (
+            "value bound",
+            "up to 1000 units of 10^-2",
+            "at most 999 units",
+            Box::new(|j| sum_of(j, Some((1000, 2)), None)),
+            Box::new(|j| sum_of(j, None, Some(999))),
+        ),
+        (
+            "value bound",
+            "at most 999 units",
+            "up to 1000 units of 10^-0",
+            Box::new(|j| sum_of(j, None, Some(999))),
+            Box::new(|j| sum_of(j, Some((1000, 0)), Some(1))),
+        ),
+        (
             "normalization",
             "email/1,exact/1",
             "exact/1,email/1",
@@ -263,6 +278,32 @@ fn each_difference_ends_both_sides_with_both_values() {
                 other => panic!("{field}: {other:?}"),
             }
         }
+    }
+}
+
+/// A sum over values up to a number of units of 10^-scale, if this side has them, and with such a limit for the peer's.
+fn sum_of(job: &mut Job, values: Option<(u64, u8)>, max_peer_value_bound: Option<u64>) {
+    *job = Job {
+        security: Security::SemiHonest,
+        reveal: Reveal::Sum,
+        values: values.map(|(bound, scale)| ValueTerms {
+            bound,
+            scale,
+            repeated: RepeatedKeys::Sum,
+        }),
+        max_peer_value_bound,
+        ..job.clone()
+    };
+}
+
+#[test]
+fn values_up_to_the_peers_limit_are_agreed_on() {
+    for limit in [Some(1000), None] {
+        let (mut ours, mut theirs) = (job(Role::Receiver), job(Role::Sender));
+        sum_of(&mut ours, Some((1000, 2)), None);
+        sum_of(&mut theirs, None, limit);
+        let (a, b) = compare(&ours, &theirs);
+        assert_eq!(a.unwrap().contract, b.unwrap().contract);
     }
 }
 
@@ -414,6 +455,64 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         assert_eq!(error.class(), ErrorClass::Resource);
         drop(b);
     });
+}
+
+/// The largest sets that a protocol takes can run in any number of buckets: what pads a bucket is within the limits of
+/// items and of λ. No items are there, only their numbers.
+#[test]
+fn the_largest_sets_run_in_buckets() {
+    let fits = |role: Role, spec: &Spec, memory| Job {
+        protocol: ProtocolRequest::named(spec.name),
+        security: spec.security,
+        key_bits: spec.exact.as_ref().map(|_| 64),
+        memory: Some(memory),
+        ..job(role)
+    };
+    let registry = Registry::standard();
+    let of_matches = registry.all().iter().filter(|protocol| {
+        let dealt = protocol.offline().is_some_and(|o| o.origin().is_dealer());
+        protocol.reveals().contains(&Reveal::Matches) && !dealt
+    });
+    for spec in of_matches.map(|protocol| protocol.spec()) {
+        let most = spec.max_items;
+        assert!(most <= MAX_ITEMS);
+        for sizes in [[most; 2], [most, 1], [1, most]] {
+            let mut numbers = Vec::new();
+            for memory in (20..44).step_by(2).map(|log| 1 << log) {
+                let (a, b) = silent_pair(5000);
+                let (ours, theirs) = run_both(
+                    (a, b),
+                    |channel| {
+                        let job = fits(Role::Receiver, spec, memory);
+                        agree(channel, &job, sizes[0], &Kept::Nothing, None, None)
+                    },
+                    |channel| {
+                        let job = fits(Role::Sender, spec, memory);
+                        agree(channel, &job, sizes[1], &Kept::Nothing, None, None)
+                    },
+                );
+                match ours {
+                    Ok(agreement) => {
+                        assert_eq!(theirs.unwrap().contract, agreement.contract);
+                        let of = &agreement.contract;
+                        assert!(of.receiver_bucket <= most && of.sender_bucket <= most);
+                        numbers.push(of.buckets);
+                    }
+                    Err(Error::Run(WireError::Resource {
+                        limit: Limit::Memory { .. },
+                        ..
+                    })) => {}
+                    other => panic!("{} {sizes:?} {memory}: {other:?}", spec.name),
+                }
+            }
+            assert!(numbers.is_sorted_by(|a, b| a >= b));
+            assert!(
+                numbers.len() > 3 && numbers[0] > 1,
+                "{} {numbers:?}",
+                spec.name
+            );
+        }
+    }
 }
 
 /// Both sides come to the same limit, whichever is the larger.
@@ -694,6 +793,7 @@ fn hello() -> Hello {
         min_size: 0,
         favour: Favour::Time,
         values: None,
+        max_peer_value_bound: NO_LIMIT,
         labels: Handover::Nothing,
         normalization: vec!["email/1".into(), "exact/1".into()],
         key_bits: None,
