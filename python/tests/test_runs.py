@@ -46,6 +46,10 @@ def test_numbers() -> None:
     assert total == sum(decimal.Decimal(f"{i}.25") for i in range(80, 100))
     assert isinstance(total, decimal.Decimal)
     assert value(prices, {"value": "count"}, reveal="inner-product") == 2 * total
+    limited = {"max_peer_value_bound": 100_000}
+    assert value(prices, limited, reveal="sum") == total
+    with pytest.raises(vesica.ContractError, match="value bound"):
+        value(prices | {"value_bound": 1001}, limited, reveal="sum")
 
 
 def test_thresholds_and_minimum_sizes() -> None:
