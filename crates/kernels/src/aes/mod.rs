@@ -1,5 +1,5 @@
 //! AES-128 (FIPS 197) of many blocks under one key, and functions of it block by block: π(x) ⊕ x, and the
-//! children of the nodes of a tree; also one bit of a few blocks under many keys.
+//! children of the nodes of a tree; also few blocks under each of many keys, or one bit of each.
 //!
 //! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
 //! blocks; the portable version is that of the `aes` crate.
@@ -31,16 +31,20 @@ impl Key {
         key
     }
 
+    /// A key whose round keys are still to come.
+    #[inline(always)]
+    fn unexpanded(key: u128) -> Self {
+        let mut round_keys = [0; 11];
+        round_keys[0] = key;
+        Key(round_keys)
+    }
+
     /// Expands several keys. The rounds of one key depend on each other, so about four keys together take
     /// little longer than one.
     #[inline]
     pub fn expand<const N: usize>(keys: [u128; N]) -> [Self; N] {
         #[allow(unused_mut)]
-        let mut expanded = keys.map(|key| {
-            let mut round_keys = [0; 11];
-            round_keys[0] = key;
-            Key(round_keys)
-        });
+        let mut expanded = keys.map(Key::unexpanded);
         #[cfg(target_arch = "x86_64")]
         if x86::available(Backend::Best) {
             // SAFETY: the CPU has the features that the function was compiled for.
@@ -101,6 +105,25 @@ pub fn feed_forward(backend: Backend, key: &Key, blocks: &mut [u128]) {
 pub fn children(backend: Backend, keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2] {
     assert!(nodes.len().is_multiple_of(2));
     dispatch!(backend, children(keys, nodes))
+}
+
+/// Encrypts blocks in place, each plane of them under the same keys: of n keys, number i encrypts the blocks i, i + n,
+/// i + 2n, and so on. The keys are expanded as they are used.
+///
+/// # Panics
+/// If the blocks are no whole number of planes.
+pub fn encrypt_under_each(backend: Backend, keys: &[u128], blocks: &mut [u128]) {
+    assert!(blocks.len().is_multiple_of(keys.len()));
+    dispatch!(backend, encrypt_under_each(keys, blocks))
+}
+
+/// π(x) ⊕ x for every block x in place, where π is encryption under the block's key as in [`encrypt_under_each`].
+///
+/// # Panics
+/// As there.
+pub fn feed_forward_under_each(backend: Backend, keys: &[u128], blocks: &mut [u128]) {
+    assert!(blocks.len().is_multiple_of(keys.len()));
+    dispatch!(backend, feed_forward_under_each(keys, blocks))
 }
 
 /// Blocks that [`bits`] takes.

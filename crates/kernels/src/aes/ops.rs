@@ -4,6 +4,9 @@
 
 use super::{BITS, Key};
 
+/// What the key schedule adds in each round.
+pub(super) const ROUND_CONSTANTS: [u8; 10] = [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36];
+
 /// What a backend provides: a block in a register.
 pub(super) trait Arithmetic {
     /// A register.
@@ -27,10 +30,7 @@ pub(super) fn expand<A: Arithmetic, const N: usize>(keys: &mut [Key; N]) {
     for (round_key, key) in round_keys.iter_mut().zip(&*keys) {
         *round_key = A::load(&key.0[0]);
     }
-    for (round, constant) in [1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36]
-        .into_iter()
-        .enumerate()
-    {
+    for (round, constant) in ROUND_CONSTANTS.into_iter().enumerate() {
         for (round_key, key) in round_keys.iter_mut().zip(&mut *keys) {
             *round_key = A::next_round_key(*round_key, constant);
             A::store(&mut key.0[round + 1], *round_key);
@@ -93,6 +93,69 @@ pub(super) fn encrypt<A: Arithmetic>(key: &Key, blocks: &mut [u128]) {
 #[inline(always)]
 pub(super) fn feed_forward<A: Arithmetic>(key: &Key, blocks: &mut [u128]) {
     all::<A, true>(key, blocks);
+}
+
+/// The blocks of K keys, number `first` and those after it, in every plane of `width` blocks.
+#[inline(always)]
+fn column<A: Arithmetic, const FEED_FORWARD: bool, const K: usize>(
+    keys: &[u128; K],
+    expanded: &mut [Key; K],
+    (first, width): (usize, usize),
+    blocks: &mut [u128],
+) {
+    for (expanded, key) in expanded.iter_mut().zip(keys) {
+        expanded.0[0] = *key;
+    }
+    expand::<A, K>(expanded);
+    for plane in blocks.chunks_exact_mut(width) {
+        let blocks = &mut plane[first..first + K];
+        let mut x = [[A::zero()]; K];
+        for (x, block) in x.iter_mut().zip(blocks.iter()) {
+            x[0] = A::load(block);
+        }
+        rounds::<A, K, 1>(expanded.each_ref(), &mut x);
+        for (block, [mut x]) in blocks.iter_mut().zip(x) {
+            if FEED_FORWARD {
+                x = A::add(x, A::load(block));
+            }
+            A::store(block, x);
+        }
+    }
+}
+
+/// The keys from number `first` on that come in groups of K, with their blocks; returns how many keys are done.
+#[inline(always)]
+fn columns<A: Arithmetic, const FEED_FORWARD: bool, const K: usize>(
+    keys: &[u128],
+    first: usize,
+    blocks: &mut [u128],
+) -> usize {
+    // One place for all groups, so that it is wiped once.
+    let mut expanded = [0; K].map(Key::unexpanded);
+    let mut done = first;
+    for group in keys[first..].as_chunks::<K>().0 {
+        let place = (done, keys.len());
+        column::<A, FEED_FORWARD, K>(group, &mut expanded, place, blocks);
+        done += K;
+    }
+    done
+}
+
+#[inline(always)]
+fn under_each<A: Arithmetic, const FEED_FORWARD: bool>(keys: &[u128], blocks: &mut [u128]) {
+    let done = columns::<A, FEED_FORWARD, 4>(keys, 0, blocks);
+    let done = columns::<A, FEED_FORWARD, 2>(keys, done, blocks);
+    columns::<A, FEED_FORWARD, 1>(keys, done, blocks);
+}
+
+#[inline(always)]
+pub(super) fn encrypt_under_each<A: Arithmetic>(keys: &[u128], blocks: &mut [u128]) {
+    under_each::<A, false>(keys, blocks);
+}
+
+#[inline(always)]
+pub(super) fn feed_forward_under_each<A: Arithmetic>(keys: &[u128], blocks: &mut [u128]) {
+    under_each::<A, true>(keys, blocks);
 }
 
 /// The children of N parents from number `start` on, added to the sums.

@@ -115,6 +115,33 @@ fn all_lengths() {
 }
 
 #[test]
+fn blocks_under_many_keys() {
+    for count in [0, 1, 2, 3, 4, 7, 16, 17, 33, 70] {
+        let keys = blocks(count);
+        for planes in [0, 1, 2, 3, 5] {
+            let input: Vec<u128> = blocks(count * planes).iter().map(|x| !x).collect();
+            let pairs = input.iter().zip(keys.iter().cycle());
+            let images: Vec<u128> = pairs.map(|(x, key)| expected(*key, *x)).collect();
+            let forward: Vec<u128> = images.iter().zip(&input).map(|(y, x)| y ^ x).collect();
+            for backend in Backend::ALL {
+                let mut out = input.clone();
+                encrypt_under_each(backend, &keys, &mut out);
+                assert_eq!(out, images, "{backend:?}, {count} keys, {planes} planes");
+                let mut out = input.clone();
+                feed_forward_under_each(backend, &keys, &mut out);
+                assert_eq!(out, forward, "{backend:?}, {count} keys, {planes} planes");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic]
+fn planes_are_whole() {
+    encrypt_under_each(Backend::Best, &[1, 2], &mut [0; 3]);
+}
+
+#[test]
 fn all_families() {
     let secrets = [3, u128::MAX / 5];
     let input = blocks(301);

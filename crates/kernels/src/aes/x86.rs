@@ -24,6 +24,7 @@ pub(super) fn wide_available(backend: Backend) -> bool {
         && available(backend)
         && is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
 }
 
 macro_rules! instantiate {
@@ -44,6 +45,8 @@ pub(super) mod narrow {
     instantiate!(
         fn encrypt(key: &Key, blocks: &mut [u128]);
         fn feed_forward(key: &Key, blocks: &mut [u128]);
+        fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]);
+        fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]);
         fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
         fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);
     );
@@ -131,8 +134,10 @@ impl Arithmetic for Narrow {
 
 /// VAES with AVX-512.
 pub(super) mod wide {
+    use super::super::ops::ROUND_CONSTANTS;
     use super::super::{BITS, Key};
     use core::arch::x86_64::*;
+    use zeroize::ZeroizeOnDrop;
 
     /// Blocks in a register.
     const LANES: usize = 4;
@@ -177,6 +182,17 @@ pub(super) mod wide {
         _mm512_broadcast_i32x4(key)
     }
 
+    /// What encryption does with round key number `round`, from 0 to 10.
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn step(round: usize, x: __m512i, key: __m512i) -> __m512i {
+        match round {
+            0 => _mm512_xor_si512(x, key),
+            10 => _mm512_aesenclast_epi128(x, key),
+            _ => _mm512_aesenc_epi128(x, key),
+        }
+    }
+
     /// Encrypts the rows of `x`, each under its own key.
     #[target_feature(enable = "vaes,avx512f")]
     #[inline]
@@ -185,11 +201,7 @@ pub(super) mod wide {
             for (key, x) in keys.iter().zip(x.iter_mut()) {
                 let key = broadcast(&key.0[round]);
                 for x in x {
-                    *x = match round {
-                        0 => _mm512_xor_si512(*x, key),
-                        10 => _mm512_aesenclast_epi128(*x, key),
-                        _ => _mm512_aesenc_epi128(*x, key),
-                    };
+                    *x = step(round, *x, key);
                 }
             }
         }
@@ -239,6 +251,89 @@ pub(super) mod wide {
     #[target_feature(enable = "vaes,avx512f")]
     pub(in super::super) unsafe fn feed_forward(key: &Key, blocks: &mut [u128]) {
         all::<true>(key, blocks);
+    }
+
+    /// Keys that are expanded together.
+    const KEYS: usize = 4 * LANES;
+
+    /// The round keys of [`KEYS`] keys, round by round.
+    #[derive(ZeroizeOnDrop)]
+    #[repr(align(64))]
+    struct Schedule([[u128; KEYS]; 11]);
+
+    impl Schedule {
+        /// Replaces the keys; if there are fewer, the others are 0.
+        #[target_feature(enable = "vaes,avx512f,avx512bw")]
+        #[inline]
+        fn expand(&mut self, keys: &[u128]) {
+            let last_word = _mm512_set1_epi32(0x0c0f_0e0d);
+            let mut x = load::<{ KEYS / LANES }>(keys);
+            store(&mut self.0[0], &x);
+            let rounds = self.0[1..].iter_mut().zip(ROUND_CONSTANTS);
+            for (round_keys, constant) in rounds {
+                let constant = _mm512_set1_epi32(i32::from(constant));
+                for x in &mut x {
+                    // As for one key.
+                    let last = _mm512_shuffle_epi8(*x, last_word);
+                    let word = _mm512_aesenclast_epi128(last, constant);
+                    let next = _mm512_xor_si512(*x, _mm512_bslli_epi128::<4>(*x));
+                    let shifted = _mm512_bslli_epi128::<8>(next);
+                    *x = _mm512_ternarylogic_epi64::<XOR>(next, shifted, word);
+                }
+                store(round_keys, &x);
+            }
+        }
+
+        /// Encrypts the blocks, of which there may be fewer than keys.
+        #[target_feature(enable = "vaes,avx512f")]
+        #[inline]
+        fn encrypt<const FEED_FORWARD: bool>(&self, blocks: &mut [u128]) {
+            let mut x = load::<{ KEYS / LANES }>(blocks);
+            for (round, keys) in self.0.iter().enumerate() {
+                for (x, key) in x.iter_mut().zip(load::<{ KEYS / LANES }>(keys)) {
+                    *x = step(round, *x, key);
+                }
+            }
+            if FEED_FORWARD {
+                for (x, block) in x.iter_mut().zip(load::<{ KEYS / LANES }>(blocks)) {
+                    *x = _mm512_xor_si512(*x, block);
+                }
+            }
+            store(blocks, &x);
+        }
+    }
+
+    /// The truth table of a ⊕ b ⊕ c.
+    const XOR: i32 = 0x96;
+
+    #[target_feature(enable = "vaes,avx512f,avx512bw")]
+    #[inline]
+    fn under_each<const FEED_FORWARD: bool>(keys: &[u128], blocks: &mut [u128]) {
+        let mut schedule = Schedule([[0; KEYS]; 11]);
+        for (group, first) in keys.chunks(KEYS).zip((0..).step_by(KEYS)) {
+            schedule.expand(group);
+            for plane in blocks.chunks_exact_mut(keys.len()) {
+                schedule.encrypt::<FEED_FORWARD>(&mut plane[first..first + group.len()]);
+            }
+        }
+    }
+
+    /// See [`super::super::encrypt_under_each`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f,avx512bw")]
+    pub(in super::super) unsafe fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]) {
+        under_each::<false>(keys, blocks);
+    }
+
+    /// See [`super::super::feed_forward_under_each`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f,avx512bw")]
+    pub(in super::super) unsafe fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]) {
+        under_each::<true>(keys, blocks);
     }
 
     /// Parents whose children are made together.
