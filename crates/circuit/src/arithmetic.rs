@@ -28,7 +28,7 @@ use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
-use crate::cots::{ChoiceEnd, ValueEnd, WINDOW_BYTES};
+use crate::cots::{ChoiceEnd, Masked, ValueEnd, WINDOW_BYTES};
 use crate::messages::{BitReader, BitWriter, CHOICES, FACTORS, MULTIPLES, VALUES, receive_bits};
 
 /// The integers modulo 2^k, for k from 1 to 64.
@@ -114,10 +114,16 @@ impl ValueEnd {
         let mut shares = Zeroizing::new(Vec::with_capacity(values.len()));
         for values in values.chunks(WINDOW) {
             let mut pads = Zeroizing::new(Vec::with_capacity(values.len()));
-            self.pads(channel, rng, values.len(), |_, zero, one| {
-                let low = |(zero, one): (&u128, &u128)| [*zero as u64, *one as u64];
-                pads.extend(zero.iter().zip(one).map(low));
-            })?;
+            self.pads(
+                channel,
+                rng,
+                Masked::Values,
+                values.len(),
+                |_, zero, one| {
+                    let low = |(zero, one): (&u128, &u128)| [*zero as u64, *one as u64];
+                    pads.extend(zero.iter().zip(one).map(low));
+                },
+            )?;
             let mut frames = Vec::new();
             for piece in values.chunks(PIECE) {
                 frames.push(receive_bits(channel, CHOICES, piece.len())?);
@@ -166,13 +172,19 @@ impl ValueEnd {
         let mut share = 0u64;
         for values in values.chunks(LONG_WINDOW) {
             let mut pads = Zeroizing::new(Vec::with_capacity(64 * values.len()));
-            self.pads(channel, rng, 64 * values.len(), |start, zero, one| {
-                for (i, (zero, one)) in zero.iter().zip(one).enumerate() {
-                    let (zero, one) = (*zero as u64, *one as u64);
-                    share = share.wrapping_sub(zero << ((start + i) % 64));
-                    pads.push(zero.wrapping_sub(one));
-                }
-            })?;
+            self.pads(
+                channel,
+                rng,
+                Masked::Values,
+                64 * values.len(),
+                |start, zero, one| {
+                    for (i, (zero, one)) in zero.iter().zip(one).enumerate() {
+                        let (zero, one) = (*zero as u64, *one as u64);
+                        share = share.wrapping_sub(zero << ((start + i) % 64));
+                        pads.push(zero.wrapping_sub(one));
+                    }
+                },
+            )?;
             let mut frames = Vec::new();
             for piece in values.chunks(LONG_PIECE) {
                 frames.push(receive_bits(channel, FACTORS, 64 * piece.len())?);
@@ -240,7 +252,7 @@ impl ChoiceEnd {
         for first in (0..bits.len()).step_by(WINDOW) {
             let count = WINDOW.min(bits.len() - first);
             let mut corrections = Zeroizing::new(vec![0; count.div_ceil(64)]);
-            self.pads(channel, rng, count, |start, rows, pads| {
+            self.pads(channel, rng, Masked::Values, count, |start, rows, pads| {
                 for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
                     let k = start + i;
                     corrections[k / 64] |= (*t as u64 & 1 ^ bits.get(first + k)) << (k % 64);
@@ -275,13 +287,19 @@ impl ChoiceEnd {
         let mut share = 0u64;
         for factors in factors.chunks(LONG_WINDOW) {
             let mut corrections = Zeroizing::new(factors.to_vec());
-            self.pads(channel, rng, 64 * factors.len(), |start, rows, pads| {
-                for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
-                    let (k, j) = ((start + i) / 64, (start + i) % 64);
-                    corrections[k] ^= (*t as u64 & 1) << j;
-                    share = share.wrapping_add((*pad as u64) << j);
-                }
-            })?;
+            self.pads(
+                channel,
+                rng,
+                Masked::Values,
+                64 * factors.len(),
+                |start, rows, pads| {
+                    for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
+                        let (k, j) = ((start + i) / 64, (start + i) % 64);
+                        corrections[k] ^= (*t as u64 & 1) << j;
+                        share = share.wrapping_add((*pad as u64) << j);
+                    }
+                },
+            )?;
             for words in corrections.chunks(LONG_PIECE) {
                 let mut message = Vec::new();
                 BitShares::write(words, 64 * words.len(), &mut message);

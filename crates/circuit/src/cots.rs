@@ -4,15 +4,17 @@
 //! q_i ⊕ x_i·Δ and contributes the bits. x_i is random: where a bit c is wanted, the choice end sends c ⊕ x_i, once
 //! for each COT, and the value end exchanges its two pads if that is 1.
 //!
-//! **The hash.** H is TMMO (C. Guo, J. Katz, X. Wang, Y. Yu, S&P 2020), under a key for each session and direction.
-//! Every COT, or every combination of COTs, has a tweak of its own: a counter over the life of the end. Each end
-//! takes COTs and tweaks forward only, and before anything is sent, so that no pad is used twice even if a run
-//! fails half-way.
+//! **The hashes.** Pads that mask bits are TMMO (C. Guo, J. Katz, X. Wang, Y. Yu, S&P 2020), under a key for each session
+//! and direction. Pads that mask values have a key each ([`Rekeyed`]): the choice end comes to know many of those that
+//! it lacks, since factors are ±1 where bins are counted, and 0 where they are empty; with one key for all it would test
+//! one guess at Δ against all of them ([`vesica_primitives::pads`]). Every COT, or every combination of COTs, has a
+//! tweak of its own: a counter over the life of the end. Each end takes COTs and tweaks forward only, and before
+//! anything is sent, so that no pad is used twice even if a run fails half-way.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_correlations::cot;
-use vesica_primitives::block::{Block, CorrelationRobust};
+use vesica_primitives::block::{Block, CorrelationRobust, Rekeyed};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -35,20 +37,34 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// H, and the tweaks that are left.
-struct Hash {
-    hash: CorrelationRobust,
+/// What pads mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Masked {
+    /// At most three bits each.
+    Bits,
+    /// Integers, which the choice end may know.
+    Values,
+}
+
+/// The hashes of an end, and the tweaks that are left.
+struct Hashes {
+    bits: CorrelationRobust,
+    values: Rekeyed,
     next: u128,
 }
 
-impl Hash {
+impl Hashes {
     fn new(direction: Direction, session: &[u8; 32]) -> Self {
-        let label = match direction {
-            Direction::Main => "vesica/1 circuit main",
-            Direction::Reverse => "vesica/1 circuit reverse",
+        let [bits, values] = match direction {
+            Direction::Main => ["vesica/1 circuit main", "vesica/1 circuit main values"],
+            Direction::Reverse => [
+                "vesica/1 circuit reverse",
+                "vesica/1 circuit reverse values",
+            ],
         };
-        Hash {
-            hash: CorrelationRobust::new(label, session),
+        Hashes {
+            bits: CorrelationRobust::new(bits, session),
+            values: Rekeyed::new(values, session),
             next: 0,
         }
     }
@@ -61,16 +77,21 @@ impl Hash {
     }
 }
 
-/// COTs as they come from a source, with H and the first of the tweaks reserved for them.
+/// COTs as they come from a source, with the hashes and the first of the tweaks reserved for them.
 pub(crate) struct Batch<'a> {
     pub(crate) rows: &'a [Block],
-    pub(crate) hash: &'a CorrelationRobust,
-    pub(crate) first: u128,
+    hashes: &'a Hashes,
+    first: u128,
 }
 
 impl Batch<'_> {
-    /// H of every row plus `offset`.
-    fn hash(&self, offset: Block, hashes: &mut [Block]) {
+    /// Replaces the inputs of tables number `table` and after it by pads for bits.
+    pub(crate) fn hash_tables(&self, table: usize, inputs: &mut [Block]) {
+        self.hashes.bits.hash(self.first + table as u128, inputs);
+    }
+
+    /// The pads of every row plus `offset`.
+    fn pads(&self, masked: Masked, offset: Block, hashes: &mut [Block]) {
         hashes
             .par_chunks_mut(TASK)
             .zip(self.rows.par_chunks(TASK))
@@ -79,7 +100,11 @@ impl Batch<'_> {
                 for (hash, row) in hashes.iter_mut().zip(rows) {
                     *hash = row ^ offset;
                 }
-                self.hash.hash(self.first + (task * TASK) as u128, hashes);
+                let first = self.first + (task * TASK) as u128;
+                match masked {
+                    Masked::Bits => self.hashes.bits.hash(first, hashes),
+                    Masked::Values => self.hashes.values.hash(first, hashes),
+                }
             });
     }
 }
@@ -95,7 +120,7 @@ fn room(buffer: &mut Zeroizing<Vec<Block>>, count: usize) -> &mut [Block] {
 /// The value end: it holds Δ.
 pub struct ValueEnd {
     source: Box<dyn cot::Sender + Send>,
-    hash: Hash,
+    hashes: Hashes,
     rows: Zeroizing<Vec<Block>>,
 }
 
@@ -107,7 +132,7 @@ impl ValueEnd {
     ) -> Self {
         ValueEnd {
             source,
-            hash: Hash::new(direction, session),
+            hashes: Hashes::new(direction, session),
             rows: Zeroizing::default(),
         }
     }
@@ -124,19 +149,23 @@ impl ValueEnd {
         tweaks: usize,
         per_tweak: usize,
     ) -> Result<Batch<'_>, Error> {
-        let first = self.hash.reserve(tweaks);
+        let first = self.hashes.reserve(tweaks);
         let rows = room(&mut self.rows, tweaks * per_tweak);
         self.source.extend(channel, rng, rows)?;
-        let hash = &self.hash.hash;
-        Ok(Batch { rows, hash, first })
+        Ok(Batch {
+            rows,
+            hashes: &self.hashes,
+            first,
+        })
     }
 
-    /// Passes the pads H(q_i) and H(q_i ⊕ Δ) of the next `count` COTs to `sink`, piece by piece, with the number of
+    /// Passes the pads of q_i and q_i ⊕ Δ of the next `count` COTs to `sink`, piece by piece, with the number of
     /// the first.
     pub(crate) fn pads(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
+        masked: Masked,
         count: usize,
         mut sink: impl FnMut(usize, &[Block], &[Block]),
     ) -> Result<(), Error> {
@@ -145,8 +174,8 @@ impl ValueEnd {
         for start in (0..count).step_by(COTS) {
             let batch = self.take(channel, rng, COTS.min(count - start), 1)?;
             let [zero, one] = hashes.each_mut().map(|h| &mut h[..batch.rows.len()]);
-            batch.hash(0, zero);
-            batch.hash(*delta, one);
+            batch.pads(masked, 0, zero);
+            batch.pads(masked, *delta, one);
             sink(start, zero, one);
         }
         Ok(())
@@ -156,7 +185,7 @@ impl ValueEnd {
 /// The choice end.
 pub struct ChoiceEnd {
     source: Box<dyn cot::Receiver + Send>,
-    hash: Hash,
+    hashes: Hashes,
     rows: Zeroizing<Vec<Block>>,
 }
 
@@ -168,7 +197,7 @@ impl ChoiceEnd {
     ) -> Self {
         ChoiceEnd {
             source,
-            hash: Hash::new(direction, session),
+            hashes: Hashes::new(direction, session),
             rows: Zeroizing::default(),
         }
     }
@@ -181,19 +210,23 @@ impl ChoiceEnd {
         tweaks: usize,
         per_tweak: usize,
     ) -> Result<Batch<'_>, Error> {
-        let first = self.hash.reserve(tweaks);
+        let first = self.hashes.reserve(tweaks);
         let rows = room(&mut self.rows, tweaks * per_tweak);
         self.source.extend(channel, rng, rows)?;
-        let hash = &self.hash.hash;
-        Ok(Batch { rows, hash, first })
+        Ok(Batch {
+            rows,
+            hashes: &self.hashes,
+            first,
+        })
     }
 
-    /// Passes the next `count` COTs t_i, of which x_i is the lowest bit, and their pads H(t_i) to `sink`, piece by
+    /// Passes the next `count` COTs t_i, of which x_i is the lowest bit, and their pads to `sink`, piece by
     /// piece, with the number of the first.
     pub(crate) fn pads(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
+        masked: Masked,
         count: usize,
         mut sink: impl FnMut(usize, &[Block], &[Block]),
     ) -> Result<(), Error> {
@@ -201,7 +234,7 @@ impl ChoiceEnd {
         for start in (0..count).step_by(COTS) {
             let batch = self.take(channel, rng, COTS.min(count - start), 1)?;
             let hashes = &mut hashes[..batch.rows.len()];
-            batch.hash(0, hashes);
+            batch.pads(masked, 0, hashes);
             sink(start, batch.rows, hashes);
         }
         Ok(())

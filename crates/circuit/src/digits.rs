@@ -149,7 +149,7 @@ pub(crate) fn hash_tables<const C: usize>(
                 for (input, sum) in inputs.iter_mut().zip(&*sums) {
                     *input = sum ^ multiple;
                 }
-                batch.hash.hash(batch.first + (task * TASK) as u128, inputs);
+                batch.hash_tables(task * TASK, inputs);
                 for (pads, pad) in pads.iter_mut().zip(&*inputs) {
                     for (c, bits) in pads.iter_mut().enumerate() {
                         *bits |= (*pad as u16 >> c & 1) << u;
@@ -179,7 +179,7 @@ pub(crate) fn hash_choices(batch: &Batch, width: u32, chosen: &mut [Chosen]) {
             for (pad, row) in pads.iter_mut().zip(rows.clone()) {
                 *pad = combine(row);
             }
-            batch.hash.hash(batch.first + (task * TASK) as u128, pads);
+            batch.hash_tables(task * TASK, pads);
             for ((chosen, pad), row) in chosen.iter_mut().zip(&*pads).zip(rows) {
                 let choice = row.iter().rev().fold(0, |x, t| x << 1 | (*t as u8 & 1));
                 *chosen = Chosen(choice | (*pad as u8) << WIDTH);

@@ -20,7 +20,7 @@ use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
-use crate::cots::{ChoiceEnd, ValueEnd};
+use crate::cots::{ChoiceEnd, Masked, ValueEnd};
 use crate::messages::{GATES, exchange, stray_bits};
 
 /// Shares of random triples (a, b, a·b), 64 per word.
@@ -63,12 +63,18 @@ impl Party for ValueEnd {
     ) -> Result<Triples, Error> {
         let mut r = Zeroizing::new(vec![0; 2 * words]);
         let mut s = r.clone();
-        self.pads(channel, rng, 128 * words, |start, zero, one| {
-            for (i, (zero, one)) in zero.iter().zip(one).enumerate() {
-                set(&mut r, start + i, *zero);
-                set(&mut s, start + i, zero ^ one);
-            }
-        })?;
+        self.pads(
+            channel,
+            rng,
+            Masked::Bits,
+            128 * words,
+            |start, zero, one| {
+                for (i, (zero, one)) in zero.iter().zip(one).enumerate() {
+                    set(&mut r, start + i, *zero);
+                    set(&mut s, start + i, zero ^ one);
+                }
+            },
+        )?;
         // The first half of the COTs has number 1, the second number 2.
         let b = Zeroizing::new(s[..words].to_vec());
         let a = Zeroizing::new(s[words..].to_vec());
@@ -89,12 +95,18 @@ impl Party for ChoiceEnd {
     ) -> Result<Triples, Error> {
         let mut x = Zeroizing::new(vec![0; 2 * words]);
         let mut m = x.clone();
-        self.pads(channel, rng, 128 * words, |start, rows, pads| {
-            for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
-                set(&mut x, start + i, *t);
-                set(&mut m, start + i, *pad);
-            }
-        })?;
+        self.pads(
+            channel,
+            rng,
+            Masked::Bits,
+            128 * words,
+            |start, rows, pads| {
+                for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
+                    set(&mut x, start + i, *t);
+                    set(&mut m, start + i, *pad);
+                }
+            },
+        )?;
         let a = Zeroizing::new(x[..words].to_vec());
         let b = Zeroizing::new(x[words..].to_vec());
         Ok(Triples::new(a, b, &m))

@@ -21,7 +21,7 @@ use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
-use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::prime::{largest, uniform};
 use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour};
 use zeroize::Zeroizing;
@@ -206,15 +206,15 @@ pub fn unpack(
     }
 }
 
-/// Values chosen by one party, from a seed.
+/// Values chosen by one party, from a seed. All rows are parts of one stream: with a key each, whoever knows the first
+/// blocks of many would test one guess against all of them.
 struct Seeded(Zeroizing<Block>);
 
 impl Seeded {
-    /// Row `number` of numbers in `start..q`.
-    fn row(&self, number: u128, start: u64, modulus: Modulus, out: &mut [u64]) {
-        let mut seed = Zeroizing::new([number]);
-        Cipher::new(*self.0).encrypt(&mut seed[..]);
-        uniform(&mut Prg::new(seed[0]), start, modulus.get(), out);
+    /// Row `number` of numbers in `start..q`: its stream starts at block 2^64·`number`.
+    fn row(&self, number: u64, start: u64, modulus: Modulus, out: &mut [u64]) {
+        let mut prg = Prg::starting_at(*self.0, u128::from(number) << 64);
+        uniform(&mut prg, start, modulus.get(), out);
     }
 }
 
@@ -285,7 +285,7 @@ pub struct ReceiverHalf {
 
 /// Version of what a seed is expanded to: a change of [`BLOCK`], of how [`uniform`] draws, or of the order of values
 /// raises it, since stored halves would mean something else.
-pub const EXPANSION: u32 = 1;
+pub const EXPANSION: u32 = 2;
 
 /// What comes after the rows of a half, in bytes.
 pub const SEED_BYTES: usize = size_of::<Block>();
@@ -328,7 +328,7 @@ impl ReceiverHalf {
     /// If `out` does not have the block's width.
     pub fn s(&self, block: usize, out: &mut [u64]) {
         assert_eq!(out.len(), self.shape().width(block));
-        self.s.row(block as u128, 0, self.shape().modulus, out);
+        self.s.row(block as u64, 0, self.shape().modulus, out);
     }
 
     /// The values r.
@@ -429,9 +429,9 @@ impl SenderHalf {
         }
     }
 
-    fn chosen(&self, purpose: u128, start: u64, block: usize, row: usize, out: &mut [u64]) {
+    fn chosen(&self, purpose: u64, start: u64, block: usize, row: usize, out: &mut [u64]) {
         assert!(row < self.shape.per_bin && out.len() == self.shape.width(block));
-        let number = (block * self.shape.per_bin + row) as u128;
+        let number = (block * self.shape.per_bin + row) as u64;
         self.seed
             .row(number << 1 | purpose, start, self.shape.modulus, out);
     }
@@ -451,7 +451,7 @@ pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
         let width = shape.width(block);
         let [mut s, mut u, mut v, mut r] = [(); 4].map(|()| Zeroizing::new(vec![0; width]));
         let zero = vec![0; width];
-        seed.row(block as u128, 0, shape.modulus, &mut s);
+        seed.row(block as u64, 0, shape.modulus, &mut s);
         for (row, out) in out.chunks_exact_mut(shape.row_bytes(block)).enumerate() {
             sender.u(block, row, &mut u);
             sender.v(block, row, &mut v);

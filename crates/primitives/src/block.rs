@@ -1,4 +1,4 @@
-//! 128-bit blocks, and two primitives from AES: a pseudorandom generator and a correlation-robust hash.
+//! 128-bit blocks, and two primitives from AES: a pseudorandom generator and correlation-robust hashes.
 //!
 //! A [`Block`] is sixteen bytes, least significant first. As an element of GF(2^128) it is c0 + c1·u in the
 //! tower of [`vesica_kernels::binary`], where c0 is the low 64 bits.
@@ -108,6 +108,14 @@ impl Prg {
         }
     }
 
+    /// The generator of a seed from block number `first` on.
+    pub fn starting_at(seed: Block, first: u128) -> Self {
+        Prg {
+            counter: first,
+            ..Prg::new(seed)
+        }
+    }
+
     /// A generator with a fresh seed.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut seed = Zeroizing::new([0; 16]);
@@ -134,8 +142,25 @@ impl Prg {
     }
 }
 
+/// Expands many seeds: block number p of `out` is the encryption of `first + p` under seed number p modulo their number.
+///
+/// Where no two calls of a run share a counter, no evaluation of AES tests a guess at more than one seed.
+///
+/// # Panics
+/// If the seeds do not get equally many blocks.
+pub fn expand_seeds(seeds: &[Block], first: u128, out: &mut [Block]) {
+    for (block, counter) in out.iter_mut().zip(first..) {
+        *block = counter;
+    }
+    aes::encrypt_under_each(Backend::Best, seeds, out);
+}
+
 /// A tweakable hash that hides correlations among its inputs: TMMO of Guo, Katz, Wang and Yu
 /// (S&P 2020, section VII-C), H(x, i) = π(π(x) ⊕ i) ⊕ π(x), in the ideal-cipher model.
+///
+/// Not for masks of values that a party can come to know: of q known hashes one evaluation of AES tests them all,
+/// since H(x, i) ⊕ i = π(w) ⊕ w for w = π(x) ⊕ i. Masks of a few bits leave too many candidates for that to help.
+/// [`pads`](crate::pads) has the bound, and [`Rekeyed`] is the hash for values.
 #[derive(Clone)]
 pub struct CorrelationRobust(Cipher);
 
@@ -160,25 +185,36 @@ impl CorrelationRobust {
     }
 }
 
-impl CorrelationRobust {
-    /// Writes, for each input, its hashes with the next `per_input` tweaks: those of input number i have the tweaks
-    /// from `first + i·per_input` on.
-    ///
-    /// # Panics
-    /// If `out` does not have `per_input` blocks for each input.
-    pub fn expand(&self, first: u128, inputs: &mut [Block], out: &mut [Block]) {
-        if inputs.is_empty() {
-            return;
+/// A tweakable hash that hides correlations among its inputs, whoever knows how many other hashes: H(x, i) = E(kᵢ, x)
+/// ⊕ x, where the key kᵢ is the encryption of i under a public key that depends on the run. C. Guo, J. Katz, X. Wang,
+/// C. Weng, Y. Yu, *Better Concrete Security for Half-Gates Garbling (in the Multi-Instance Setting)*, CRYPTO 2020,
+/// without their orthomorphism: it serves messages that depend on Δ, and there are none here.
+///
+/// In the ideal-cipher model an evaluation of AES, in either direction, concerns one key and thus one tweak: it tests
+/// one guess at Δ in one place.
+#[derive(Clone)]
+pub struct Rekeyed(Cipher);
+
+impl Rekeyed {
+    /// The hash of one purpose in one run.
+    pub fn new(label: &'static str, session: &[u8; 32]) -> Self {
+        Rekeyed(Cipher::public(label, session))
+    }
+
+    /// Replaces block number j by its hash with tweak `first + j`. No two inputs of a run may share a
+    /// tweak unless they are two choices of one transfer.
+    pub fn hash(&self, first: u128, blocks: &mut [Block]) {
+        let mut keys = [0; BATCH];
+        let mut first = first;
+        for chunk in blocks.chunks_mut(BATCH) {
+            let keys = &mut keys[..chunk.len()];
+            for (key, tweak) in keys.iter_mut().zip(first..) {
+                *key = tweak;
+            }
+            self.0.encrypt(keys);
+            aes::feed_forward_under_each(Backend::Best, keys, chunk);
+            first += chunk.len() as u128;
         }
-        let per_input = out.len() / inputs.len();
-        assert_eq!(out.len(), per_input * inputs.len());
-        self.0.encrypt(inputs);
-        for (out, input) in out.chunks_mut(per_input.max(1)).zip(&*inputs) {
-            out.fill(*input);
-        }
-        add_counters(first, out);
-        self.0.feed_forward(out);
-        add_counters(first, out);
     }
 }
 
@@ -246,6 +282,36 @@ mod tests {
         let expected: Vec<Block> = forward.iter().map(|x| one(*x) ^ x).collect();
         pi.feed_forward(&mut forward);
         assert_eq!(forward, expected);
+    }
+
+    #[test]
+    fn rekeyed_hashes_follow_their_definition() {
+        let session = [3; 32];
+        let master = Cipher::public("vesica test", &session);
+        let inputs: Vec<Block> = (0..300).map(|i| i * i).collect();
+        let mut hashes = inputs.clone();
+        Rekeyed::new("vesica test", &session).hash(5, &mut hashes);
+        for ((input, hash), tweak) in inputs.iter().zip(&hashes).zip(5..) {
+            let mut key = [tweak];
+            master.encrypt(&mut key);
+            let mut expected = [*input];
+            Cipher::new(key[0]).feed_forward(&mut expected);
+            assert_eq!(*hash, expected[0]);
+        }
+    }
+
+    #[test]
+    fn seeds_are_expanded_at_counters_of_their_own() {
+        let seeds = [4, 8, 15];
+        let mut out = [0; 6];
+        expand_seeds(&seeds, 1 << 70, &mut out);
+        for (p, block) in out.into_iter().enumerate() {
+            let mut prg = Prg::starting_at(seeds[p % 3], (1 << 70) + p as u128);
+            assert_eq!(block, prg.next_block());
+        }
+        let mut whole = [0; 9];
+        Prg::new(16).fill(&mut whole);
+        assert_eq!(Prg::starting_at(16, 8).next_block(), whole[8]);
     }
 
     #[test]

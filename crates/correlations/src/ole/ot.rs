@@ -17,14 +17,19 @@
 //! of s, of which a bin has one: all rows share ℓ OTs, a factor of β fewer. The OTs are those of [`bulk`], at 1.3 bits of
 //! traffic each.
 //!
-//! **Uniform residues.** A key is hashed to some candidates of ℓ bits more than there are rows, and those below Q are
+//! **Pads.** A key x of OT number i is hashed to a seed, and this is expanded by AES in counter mode. The receiver comes
+//! to know most of the pads that it was not meant to have: the sender's dummy is public, and most entries of a bin are
+//! dummies. So each OT has a key for its hash, and each block of a pad a counter of its own in the run: an evaluation of
+//! AES tests a guess at Δ, or at a seed, in one place ([`vesica_primitives::pads`]).
+//!
+//! **Uniform residues.** A seed is expanded to some candidates of ℓ bits more than there are rows, and those below Q are
 //! taken. Too few are left in any of all OTs with probability at most 2^-λ (`spare`); zeros stand for those.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
-use vesica_primitives::block::{Block, CorrelationRobust};
+use vesica_primitives::block::{Block, Rekeyed, expand_seeds};
 use vesica_primitives::scaled::{Round, Scaled};
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
@@ -77,7 +82,7 @@ struct Layout {
     shape: Shape,
     /// Candidates of a key.
     candidates: usize,
-    hash: CorrelationRobust,
+    hash: Rekeyed,
 }
 
 impl Layout {
@@ -87,7 +92,7 @@ impl Layout {
         Layout {
             shape,
             candidates: shape.per_bin + spare,
-            hash: CorrelationRobust::new("vesica/1 tuple keys", session),
+            hash: Rekeyed::new("vesica/1 tuple keys", session),
         }
     }
 
@@ -101,8 +106,8 @@ impl Layout {
         self.shape.bins * self.bits()
     }
 
-    /// Blocks into which a key is hashed.
-    fn key_blocks(&self) -> usize {
+    /// Blocks into which a seed is expanded.
+    fn pad_blocks(&self) -> usize {
         (self.candidates * self.bits()).div_ceil(128)
     }
 
@@ -142,8 +147,10 @@ impl Layout {
 
 /// Buffers for the work on one bin.
 struct Scratch {
-    keys: Zeroizing<Vec<Block>>,
+    seeds: Zeroizing<Vec<Block>>,
+    /// The first blocks of all pads, then the second, and so on.
     pads: Zeroizing<Vec<Block>>,
+    pad: Zeroizing<Vec<Block>>,
     candidates: Zeroizing<Vec<u64>>,
     kept: Zeroizing<Vec<u64>>,
     /// Residues of the keys for a choice bit of 0 and of 1, or of those that the receiver has.
@@ -155,8 +162,9 @@ impl Scratch {
     fn new(layout: &Layout) -> Self {
         let (bits, rows) = (layout.bits(), layout.shape.per_bin);
         Scratch {
-            keys: Zeroizing::new(vec![0; bits]),
-            pads: Zeroizing::new(vec![0; bits * layout.key_blocks()]),
+            seeds: Zeroizing::new(vec![0; bits]),
+            pads: Zeroizing::new(vec![0; bits * layout.pad_blocks()]),
+            pad: Zeroizing::new(vec![0; layout.pad_blocks()]),
             candidates: Zeroizing::new(vec![0; layout.candidates]),
             kept: Zeroizing::new(vec![0; layout.candidates + 1]),
             residues: [(); 2].map(|()| Zeroizing::new(vec![0; bits * rows])),
@@ -174,15 +182,20 @@ impl Scratch {
         offset: Block,
         first: usize,
     ) {
-        for (to, key) in self.keys.iter_mut().zip(keys) {
+        for (to, key) in self.seeds.iter_mut().zip(keys) {
             *to = key ^ offset;
         }
-        let (modulus, each) = (layout.shape.modulus, layout.key_blocks());
-        let tweak = (first * each) as u128;
-        layout.hash.expand(tweak, &mut self.keys, &mut self.pads);
+        layout.hash.hash(first as u128, &mut self.seeds);
+        let counter = (first * layout.pad_blocks()) as u128;
+        expand_seeds(&self.seeds, counter, &mut self.pads);
+        let modulus = layout.shape.modulus;
         let rows = self.residues[which].chunks_exact_mut(layout.shape.per_bin);
-        for (out, pad) in rows.zip(self.pads.chunks_exact(each)) {
-            let bytes: &[u8] = bytemuck::must_cast_slice(pad);
+        for (i, out) in rows.enumerate() {
+            let blocks = self.pads[i..].iter().step_by(keys.len());
+            for (to, from) in self.pad.iter_mut().zip(blocks) {
+                *to = *from;
+            }
+            let bytes: &[u8] = bytemuck::must_cast_slice(&self.pad);
             residues::unpack(Backend::Best, modulus, bytes, &mut self.candidates);
             // Whether one is rejected or not: the peer knows both keys of an OT, and time would tell which one this is.
             let (start, end) = (0, modulus.get());

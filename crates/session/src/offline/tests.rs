@@ -965,7 +965,8 @@ fn headers_are_checked() {
     forge(&file, &from, &to);
     assert!(problem().contains("damaged"));
     let layout = terms.layout(registry()).unwrap();
-    forge(&file, &layout, &layout.replacen('1', "2", 1));
+    // Of the version before, whose seeds mean other tuples.
+    forge(&file, &layout, &format!("1{}", &layout[1..]));
     assert!(problem().contains("is of another version"));
     forge(&file, "\"made\":1", "\"made\":-");
     let listing = store.list().unwrap();
