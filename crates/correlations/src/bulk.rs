@@ -29,8 +29,7 @@
 //! **Assumption.** Primal LPN with regular noise and ten ones per row, with a fresh matrix for every extension.
 //! [`crate::lpn::primal`] lists the attacks, assuming that the peer knows all choice bits that are given out. None of
 //! them takes fewer than 2^128 bit operations on one extension by the counts there, sparse rows included. An attack on
-//! whichever extension of a run falls first gains the logarithm of their number: 6 bits for the 50 that make 120
-//! million COTs in favour of time, 5 for the 21 in favour of traffic.
+//! whichever extension of a run falls first gains the logarithm of their number at most ([`kappa`]).
 //!
 //! **Adversary.** Semi-honest, and [`SemiHonest`] says so at every call of a setup. A malicious receiver gains
 //! nothing: the first base is made with malicious security, and after it the receiver sends nothing. A malicious
@@ -53,7 +52,7 @@ mod sizes;
 mod source;
 mod tree;
 
-pub use sizes::{Favour, Size, sizes};
+pub use sizes::{Favour, Size, kappa, sizes};
 
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;

@@ -128,3 +128,36 @@ fn folding_costs_what_is_said() {
         [said.receiver_bytes, said.sender_bytes]
     );
 }
+
+/// COTs of the largest runs, and what their extensions leave of κ.
+#[test]
+fn the_largest_runs_have_as_many_extensions_as_said() {
+    fn kappa<R: Recipe>(recipe: R, log: u32, values: Values) -> u32 {
+        let params = Params {
+            security: Security::SemiHonest,
+            lambda: 40,
+            receiver_size: 1 << log,
+            sender_size: 1 << log,
+            session: [0; 32],
+        };
+        let reveal = match values {
+            Values::None => Reveal::Size,
+            _ => Reveal::InnerProduct,
+        };
+        let task = Task {
+            values,
+            ..Task::new(reveal)
+        };
+        let protocol = CircuitPsi::new(recipe);
+        let plan = Plan::new::<R>(&params, protocol.table, &task);
+        bulk::kappa(plan.cost(&protocol.recipe).cots, task.favour)
+    }
+    let small = kappa(Okvs, 20, Values::None);
+    let sizes = kappa(Okvs, 26, Values::None);
+    let products = [
+        kappa(Okvs, 26, Values::Both),
+        kappa(Psm1, 26, Values::Both),
+        kappa(Psm2, 26, Values::Both),
+    ];
+    assert_eq!((small, sizes, products), (122, 116, [116, 114, 116]));
+}

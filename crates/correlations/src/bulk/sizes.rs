@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::lpn::KAPPA;
 use crate::lpn::primal::{self, ROW_WEIGHT};
 
 /// An extension's size. k and d are chosen, t follows ([`primal::weight`]).
@@ -71,10 +72,15 @@ impl Size {
         16 * self.depth
     }
 
+    /// Extensions that make `count` COTs, each of which keeps what the next one consumes.
+    fn extensions(&self, count: usize) -> usize {
+        let usable = (self.trees() - self.reserved()) * self.leaves();
+        count.div_ceil(usable)
+    }
+
     /// Bytes for `count` COTs once there is a base.
     fn bytes(&self, count: usize) -> usize {
-        let usable = (self.trees() - self.reserved()) * self.leaves();
-        let refills = count.div_ceil(usable).saturating_sub(1);
+        let refills = self.extensions(count).saturating_sub(1);
         refills
             .saturating_mul(self.reserved())
             .saturating_add(count.div_ceil(self.leaves()))
@@ -104,9 +110,40 @@ pub fn sizes(expected: usize, favour: Favour) -> &'static [Size] {
     &SIZES[..count.unwrap_or(0)]
 }
 
+/// Bits of security that the extensions of a source of `expected` COTs have together: an attack on whichever falls first
+/// gains at most the logarithm of their number.
+pub fn kappa(expected: usize, favour: Favour) -> u32 {
+    // From the size that makes the COTs down.
+    let (_, extensions) = sizes(expected, favour).iter().rev().fold(
+        (expected, 0usize),
+        |(needed, extensions), size| {
+            let more = size.extensions(needed);
+            (size.consumed(), extensions.saturating_add(more))
+        },
+    );
+    KAPPA as u32 - extensions.max(1).next_power_of_two().ilog2()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 2^20 items take some 2^27 COTs in circuits, the largest sets up to 2^36.
+    #[test]
+    fn many_extensions_lose_the_logarithm_of_their_number() {
+        for (expected, time, traffic) in [
+            (1 << 12, 128, 128),
+            (1 << 16, 128, 128),
+            (1 << 20, 126, 126),
+            (120_000_000, 122, 123),
+            (1 << 28, 121, 122),
+            (1 << 34, 115, 116),
+            (1 << 36, 113, 114),
+        ] {
+            assert_eq!(kappa(expected, Favour::Time), time, "{expected}");
+            assert_eq!(kappa(expected, Favour::Traffic), traffic, "{expected}");
+        }
+    }
 
     #[test]
     fn sizes_grow_with_the_number_of_cots() {
