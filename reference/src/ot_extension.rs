@@ -87,13 +87,9 @@ pub fn tile(session: &[u8; 32], s: u128, pairs: &[[u128; 2]; 128], choices: &[u1
     }
 }
 
-fn tweaked(label: &str, session: &[u8; 32], tweak: u128, value: u128) -> u128 {
-    let key = first_half(&blake3::derive_key(label, session));
-    let once = aes(key, value);
-    aes(key, once ^ tweak) ^ once
-}
-
 /// The key made from a row.
 pub fn random_key(session: &[u8; 32], row: u64, value: u128) -> u128 {
-    tweaked("vesica/1 ot-extension random", session, row.into(), value)
+    let label = "vesica/1 ot-extension random";
+    let public = first_half(&blake3::derive_key(label, session));
+    aes(aes(public, row.into()), value) ^ value
 }

@@ -41,11 +41,9 @@
 //! choose its t_i, and by trial influence its own keys; the other key of each OT is random to it. For chosen
 //! messages that makes no difference.
 //!
-//! **The hash.** Keys of random OTs are TMMO of Guo, Katz, Wang and Yu (S&P 2020) under one AES key per
-//! extension. Its bound for q OTs and p evaluations of AES is of the order p·q·2^-128: κ is 128 − log₂ q
-//! there, 108 for 2^20 OTs and 115 for the 6552 OTs of a silent vector OLE of 2^20 entries. A search that
-//! comes near the bound tests a guess at Δ against many OTs, each with a separate comparison, so it saves no
-//! bit operations.
+//! **The hash.** Keys of random OTs are made by [`Rekeyed`], with an AES key for each OT. So an evaluation of AES
+//! tests one guess at Δ in one OT, whatever the keys mask and however many of those masks the receiver knows: κ is
+//! 128 for any number of OTs.
 //!
 //! After an error an extension is dead: every later call returns the error again. A receiver that was caught
 //! guessing at s gets no second guess.
@@ -57,7 +55,7 @@ use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
-use vesica_primitives::block::{Block, CorrelationRobust, Prg};
+use vesica_primitives::block::{Block, Prg, Rekeyed};
 pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
@@ -108,7 +106,7 @@ struct State {
     security: Security,
     challenger: Challenger,
     /// Hash of random transfers; its tweak is the row.
-    hash: CorrelationRobust,
+    hash: Rekeyed,
     /// Rows so far, unused ones included.
     position: u64,
     failed: Option<Error>,
@@ -119,7 +117,7 @@ impl State {
         State {
             security,
             challenger: Challenger::new(session),
-            hash: CorrelationRobust::new("vesica/1 ot-extension random", session),
+            hash: Rekeyed::new("vesica/1 ot-extension random", session),
             position: 0,
             failed: None,
         }
@@ -207,7 +205,7 @@ impl Sender {
         &mut self,
         channel: &mut dyn Channel,
         count: usize,
-        mut sink: impl FnMut(&CorrelationRobust, u128, &mut [Block]),
+        mut sink: impl FnMut(&Rekeyed, u128, &mut [Block]),
     ) -> Result<(), Error> {
         self.state.alive()?;
         let largest = count.min(tile_rows(self.state.security)).div_ceil(128)
@@ -343,7 +341,7 @@ impl Receiver {
         &mut self,
         channel: &mut dyn Channel,
         choices: &Choices,
-        mut sink: impl FnMut(&CorrelationRobust, u128, &mut [Block]),
+        mut sink: impl FnMut(&Rekeyed, u128, &mut [Block]),
     ) -> Result<(), Error> {
         self.state.alive()?;
         let tile_pieces = tile_rows(self.state.security) / 128;

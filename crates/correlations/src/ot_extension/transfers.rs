@@ -1,12 +1,12 @@
 //! Random and chosen-message oblivious transfers (OTs) from correlated ones.
 //!
 //! - *Random:* hashing the rows breaks the correlation; the keys are H(q_i) and H(q_i ⊕ Δ). H is
-//!   tweakable and withstands rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang, Y. Yu,
-//!   *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
+//!   tweakable, which it has to be to withstand rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang,
+//!   Y. Yu, *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
 //! - *Chosen:* the keys mask the messages, stretched where a message is longer than a key.
 
 use rayon::prelude::*;
-use vesica_primitives::block::{Block, CorrelationRobust, Prg};
+use vesica_primitives::block::{Block, Prg, Rekeyed};
 use vesica_wire::{Channel, Error, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
@@ -135,13 +135,7 @@ fn mask(key: Block, message: &mut [u8]) {
 }
 
 /// H(q_i) and H(q_i ⊕ Δ) for every row.
-fn hash_both(
-    hash: &CorrelationRobust,
-    first: u128,
-    delta: Block,
-    rows: &[Block],
-    keys: &mut [[Block; 2]],
-) {
+fn hash_both(hash: &Rekeyed, first: u128, delta: Block, rows: &[Block], keys: &mut [[Block; 2]]) {
     keys.par_chunks_mut(ROWS)
         .zip(rows.par_chunks(ROWS))
         .enumerate()
