@@ -1,6 +1,6 @@
-//! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on
-//! them, and the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away; and
-//! what a stash costs a circuit.
+//! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on them, and
+//! the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away; known pads
+//! under one key; and what a stash costs a circuit.
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod known_pads;
 pub mod lattice;
 pub mod narrow_masks;
 pub mod okvs_message;

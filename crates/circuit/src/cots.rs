@@ -1,4 +1,4 @@
-//! The ends of a source of correlated OTs (COTs), with the hash that turns them into pads.
+//! The ends of a source of correlated OTs (COTs), with the hashes that turn them into pads.
 //!
 //! The *value end* holds Δ and q_i and multiplies its values by bits of the peer's; the *choice end* holds t_i =
 //! q_i ⊕ x_i·Δ and contributes the bits. x_i is random: where a bit c is wanted, the choice end sends c ⊕ x_i, once
@@ -7,9 +7,9 @@
 //! **The hashes.** Pads that mask bits are TMMO (C. Guo, J. Katz, X. Wang, Y. Yu, S&P 2020), under a key for each session
 //! and direction. Pads that mask values have a key each ([`Rekeyed`]): the choice end comes to know many of those that
 //! it lacks, since factors are ±1 where bins are counted, and 0 where they are empty; with one key for all it would test
-//! one guess at Δ against all of them ([`vesica_primitives::pads`]). Every COT, or every combination of COTs, has a
-//! tweak of its own: a counter over the life of the end. Each end takes COTs and tweaks forward only, and before
-//! anything is sent, so that no pad is used twice even if a run fails half-way.
+//! one guess at Δ against all of them. Every COT, or every combination of COTs, has a tweak of its own: a counter over
+//! the life of the end. Each end takes COTs and tweaks forward only, and before anything is sent, so that no pad is used
+//! twice even if a run fails half-way.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;

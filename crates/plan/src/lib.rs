@@ -2,7 +2,11 @@
 //!
 //! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write its
 //! module and add a line to `PROTOCOLS`.
+//!
+//! [`pads`] is the bound on what the hashes of all of them leave of κ.
 #![forbid(unsafe_code)]
+
+pub mod pads;
 
 use vesica_circuit::{self as circuit, CircuitPsi};
 use vesica_oprf::compact_dh::{CompactDh, Variant};

@@ -159,8 +159,8 @@ pub fn expand_seeds(seeds: &[Block], first: u128, out: &mut [Block]) {
 /// (S&P 2020, section VII-C), H(x, i) = π(π(x) ⊕ i) ⊕ π(x), in the ideal-cipher model.
 ///
 /// Not for masks of values that a party can come to know: of q known hashes one evaluation of AES tests them all,
-/// since H(x, i) ⊕ i = π(w) ⊕ w for w = π(x) ⊕ i. Masks of a few bits leave too many candidates for that to help.
-/// [`pads`](crate::pads) has the bound, and [`Rekeyed`] is the hash for values.
+/// since H(x, i) ⊕ i = π(w) ⊕ w for w = π(x) ⊕ i. Masks of a few bits leave too many candidates for that to help;
+/// [`Rekeyed`] is the hash for values. The crate `plan` lists the uses of both, with the bound.
 #[derive(Clone)]
 pub struct CorrelationRobust(Cipher);
 
@@ -185,10 +185,10 @@ impl CorrelationRobust {
     }
 }
 
-/// A tweakable hash that hides correlations among its inputs, whoever knows how many other hashes: H(x, i) = E(kᵢ, x)
-/// ⊕ x, where the key kᵢ is the encryption of i under a public key that depends on the run. C. Guo, J. Katz, X. Wang,
-/// C. Weng, Y. Yu, *Better Concrete Security for Half-Gates Garbling (in the Multi-Instance Setting)*, CRYPTO 2020,
-/// without their orthomorphism: it serves messages that depend on Δ, and there are none here.
+/// A tweakable hash that hides correlations among its inputs, however many other hashes are known: H(x, i) = E(kᵢ, x) ⊕
+/// x, where the key kᵢ is the encryption of i under a public key that depends on the run. C. Guo, J. Katz, X. Wang, C.
+/// Weng, Y. Yu, *Better Concrete Security for Half-Gates Garbling (in the Multi-Instance Setting)*, CRYPTO 2020. Their
+/// orthomorphism of x is left out: it is for messages that depend on Δ, which these hashes must not mask.
 ///
 /// In the ideal-cipher model an evaluation of AES, in either direction, concerns one key and thus one tweak: it tests
 /// one guess at Δ in one place.

@@ -485,6 +485,14 @@ impl<S: Source> Ole<S> {
         Ole(PhantomData)
     }
 
+    /// How many tuples a run takes, and modulo what, for items of so many bits or for hashes.
+    ///
+    /// # Errors
+    /// [`Limit::Keys`] if the items are too long for any modulus of the source.
+    pub fn shape(params: &Params, bits: Option<u32>) -> Result<Shape, Error> {
+        Ok(Plan::of::<S>(params, bits)?.shape)
+    }
+
     const SPEC: Spec = Spec {
         name: S::PROTOCOL,
         source: "KBM23, algorithm 1",
@@ -708,12 +716,12 @@ impl<S: Source> Offline for Ole<S> {
         bits: Option<u32>,
         rng: &mut dyn CryptoRng,
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error> {
-        let (receiver, sender) = ole::deal(Plan::of::<S>(params, bits)?.shape, rng);
+        let (receiver, sender) = ole::deal(Self::shape(params, bits)?, rng);
         Ok([receiver.into_bytes(), sender.into_bytes()])
     }
 
     fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error> {
-        let shape = Plan::of::<S>(params, bits)?.shape;
+        let shape = Self::shape(params, bits)?;
         let (bins, per_bin) = (shape.bins, shape.per_bin);
         Ok(format!(
             "{} {bins} {per_bin} {}",
@@ -724,7 +732,7 @@ impl<S: Source> Offline for Ole<S> {
 
     fn dealt_bytes(&self, half: Half, params: &Params, bits: Option<u32>) -> Result<usize, Error> {
         let rows = match half {
-            Half::Receiver => Plan::of::<S>(params, bits)?.shape.bytes(),
+            Half::Receiver => Self::shape(params, bits)?.bytes(),
             Half::Sender => 0,
         };
         Ok(rows + ole::SEED_BYTES)
@@ -737,7 +745,7 @@ impl<S: Source> Offline for Ole<S> {
         bits: Option<u32>,
         bytes: Zeroizing<Vec<u8>>,
     ) -> Option<Prepared> {
-        let shape = Plan::of::<S>(params, bits).ok()?.shape;
+        let shape = Self::shape(params, bits).ok()?;
         match half {
             Half::Receiver => ole::ReceiverHalf::from_bytes(shape, bytes).map(Prepared::new),
             Half::Sender => ole::SenderHalf::from_bytes(shape, bytes).map(Prepared::new),

@@ -2,8 +2,10 @@ use super::*;
 use crate::harness::{Engines, SIZES, blocks, engines, run, share, talking};
 use crate::messages::{CHOICES, VALUES};
 use proptest::prelude::*;
-use vesica_primitives::block::Block;
-use vesica_testing::{honest, misbehaviour, rng, try_both};
+use std::collections::HashSet;
+use vesica_correlations::{cot, ideal};
+use vesica_primitives::block::{Block, Cipher, Rekeyed};
+use vesica_testing::{Recorder, honest, misbehaviour, rng, try_both};
 use vesica_wire::{Misbehaviour, Spoil, Tamper, memory_pair};
 
 /// Matching bins, and all payloads.
@@ -336,5 +338,65 @@ fn a_peer_that_stops_is_noticed() {
     for frame in 0..3 {
         assert!(spoilt(frame, Spoil::Close).is_err());
         assert!(spoilt(frame, Spoil::Kind(99)).is_err());
+    }
+}
+
+/// The sender knows all pads of bins whose value it knows, such as empty ones. Δ, were it guessed, shows at one of them
+/// by each evaluation of AES, and the evaluations that would show at all of them under one key show at none.
+#[test]
+fn known_pads_are_tested_one_by_one() {
+    let (session, bins) = ([7; 32], 1 << 12);
+    let (main, chosen) = ideal::cots(99);
+    let delta = cot::Sender::delta(&main);
+    let mut receiver = Receiver::new(&session, Box::new(main));
+    let mut sender = Sender::new(&session, Box::new(chosen));
+    let matching = share(5, |i| i % 3 == 0, bins);
+    let (near, far) = memory_pair();
+    let mut far = Recorder::new(far);
+    let zeros = vec![0; bins];
+    let (answer, sent) = try_both(
+        (near, &mut far),
+        |channel| receiver.sum_of_receiver(channel, &mut rng(1), &matching[0], &zeros, 0),
+        |channel| sender.sum_of_receiver(channel, &mut rng(2), &matching[1], 0),
+    );
+    assert_eq!(answer.unwrap(), Answer::Value(0));
+    sent.unwrap();
+
+    // What the sender has: its rows t, its bits, and the messages h₀ − h₁.
+    let (_, mut same) = ideal::cots(99);
+    let mut t = vec![0; bins];
+    cot::Receiver::extend(&mut same, &mut memory_pair().0, &mut rng(3), &mut t).unwrap();
+    let hash = Rekeyed::new("vesica/1 circuit main values", &session);
+    let hashed = |input: Block, tweak: usize| {
+        let mut block = [input];
+        hash.hash(tweak as u128, &mut block);
+        block[0] as u64
+    };
+    let frames = far.received.iter().filter(|(kind, _)| *kind == VALUES);
+    let frames: Vec<u8> = frames.flat_map(|(_, frame)| frame.clone()).collect();
+    let mut messages = BitReader::new(&frames);
+    let pads: Vec<u64> = (0..bins)
+        .map(|i| {
+            let (own, message) = (hashed(t[i], i), messages.next(64));
+            match matching[1].get(i) {
+                0 => own.wrapping_sub(message),
+                _ => own.wrapping_add(message),
+            }
+        })
+        .collect();
+
+    let known: HashSet<u64> = pads.iter().copied().collect();
+    let tweaked: HashSet<u64> = (0..).zip(&pads).map(|(i, pad)| pad ^ i).collect();
+    for i in 0..bins {
+        assert_eq!(hashed(t[i] ^ delta, i), pads[i]);
+        assert!(!known.contains(&hashed(t[i] ^ delta, (i + 1) % bins)));
+        for label in ["vesica/1 circuit main", "vesica/1 circuit main values"] {
+            let public = Cipher::public(label, &session);
+            let mut w = [t[i] ^ delta];
+            public.encrypt(&mut w);
+            w[0] ^= i as Block;
+            public.feed_forward(&mut w);
+            assert!(!tweaked.contains(&(w[0] as u64)));
+        }
     }
 }

@@ -20,7 +20,7 @@
 //! **Pads.** A key x of OT number i is hashed to a seed, and this is expanded by AES in counter mode. The receiver comes
 //! to know most of the pads that it was not meant to have: the sender's dummy is public, and most entries of a bin are
 //! dummies. So each OT has a key for its hash, and each block of a pad a counter of its own in the run: an evaluation of
-//! AES tests a guess at Δ, or at a seed, in one place ([`vesica_primitives::pads`]).
+//! AES tests a guess at Δ, or at a seed, in one place.
 //!
 //! **Uniform residues.** A seed is expanded to some candidates of ℓ bits more than there are rows, and those below Q are
 //! taken. Too few are left in any of all OTs with probability at most 2^-λ (`spare`); zeros stand for those.
@@ -500,6 +500,9 @@ mod tests {
     use super::*;
     use crate::ideal;
     use crate::ole::{largest_from, tests::check};
+    use std::collections::HashSet;
+    use vesica_primitives::block::{Cipher, Prg};
+    use vesica_primitives::prime::uniform;
     use vesica_testing::{honest, misbehaviour, rng, try_both};
     use vesica_wire::memory_pair;
 
@@ -523,6 +526,108 @@ mod tests {
             );
             check(&receiver, &sender);
         }
+    }
+
+    /// The blocks of pads that a receiver lacks and comes to know, first ones only: with its values of a run in which all
+    /// entries of a bin but a few are the dummy. With each its row t and the number of its OT.
+    fn known_pads(layout: &Layout, delta: Block) -> Vec<(Block, Block, usize)> {
+        let (modulus, rows, bits) = (layout.shape.modulus, layout.shape.per_bin, layout.bits());
+        let (dummy, items) = (modulus.get() - 1, 20..23);
+        let (mut prg, mut known) = (Prg::new(5), Vec::new());
+        let (mut sending, mut receiving) = (Scratch::new(layout), Scratch::new(layout));
+        for bin in 0..layout.shape.bins {
+            let first = bin * bits;
+            let [mut s, mut x] = [[0]; 2];
+            uniform(&mut prg, 0, modulus.get(), &mut s);
+            uniform(&mut prg, 0, modulus.get() - 2, &mut x);
+            let (s, x) = (s[0], x[0]);
+            let mut t = vec![0; bits];
+            prg.fill(&mut t);
+            let is_one = |i: usize| Block::from(s >> i & 1).wrapping_neg();
+            let keys: Vec<Block> = (0..bits).map(|i| t[i] ^ is_one(i) & delta).collect();
+            let mut u = vec![0; rows];
+            uniform(&mut prg, 1, modulus.get(), &mut u);
+            let (mut v, mut offers) = (vec![0; rows], vec![0; layout.bin_bytes()]);
+            let keys = &keys[..];
+            let sender = Sender {
+                layout,
+                delta,
+                keys,
+                first,
+            };
+            let chosen = u.clone();
+            sender.bin(0, &mut u, &mut v, &mut offers, &mut sending);
+            let y = (0..rows).map(|j| if items.contains(&j) { 77 } else { dummy });
+            let c = modulus.minus(s, x);
+            let answers = y.zip(&chosen).zip(&v);
+            let answers =
+                answers.map(|((y, u), v)| modulus.plus(modulus.times(*u, modulus.plus(c, y)), *v));
+            // From here on, what the receiver has: s, x, r, t, the offers and the answers.
+            let r = |j: usize| modulus.plus(modulus.times(chosen[j], s), v[j]);
+            let inverse = modulus.power_vartime(modulus.minus(dummy, x), modulus.get() - 2);
+            let found = answers
+                .enumerate()
+                .map(|(j, d)| modulus.times(modulus.minus(d, r(j)), inverse));
+            let mut found: Vec<u64> = found.collect();
+            receiving.residues(layout, 0, &t, 0, first);
+            for (i, t) in t.iter().enumerate() {
+                let mut offer = vec![0; rows];
+                let packed = &offers[i * layout.offer_bytes()..];
+                super::super::unpack(OFFERS, modulus, packed, &mut offer).unwrap();
+                let own = &receiving.residues[0][i * rows..];
+                let pad = (0..128 / bits).fold(0, |pad, j| {
+                    let lacked = match s >> i & 1 {
+                        0 => modulus.minus(modulus.plus(own[j], found[j]), offer[j]),
+                        _ => modulus.plus(modulus.minus(offer[j], found[j]), own[j]),
+                    };
+                    pad | Block::from(lacked) << (bits * j)
+                });
+                known.push((pad, *t, first + i));
+                found.iter_mut().for_each(|u| *u = modulus.plus(*u, *u));
+            }
+        }
+        known
+    }
+
+    /// Δ, were it guessed, shows at one pad by each evaluation of AES, and the evaluations that showed at all of them
+    /// when all had one key show at none.
+    #[test]
+    fn known_pads_are_tested_one_by_one() {
+        let layout = Layout::new(shape(14, 64, 26), 40, &[3; 32]);
+        let delta: Block = 0x0123_4567_89ab_cdef_1122_3344_5566_7789;
+        let known = known_pads(&layout, delta);
+        let each = layout.pad_blocks();
+        let low = |block: Block| block & (Block::MAX >> 2);
+        let pads: HashSet<Block> = known.iter().map(|(pad, ..)| *pad).collect();
+        let tweaked = known
+            .iter()
+            .map(|(pad, _, i)| low(pad ^ (i * each) as Block));
+        let tweaked: HashSet<Block> = tweaked.collect();
+        let public = Cipher::public("vesica/1 tuple keys", &[3; 32]);
+        let (mut own, mut others, mut common) = (0, 0, 0);
+        for (pad, t, i) in &known {
+            let shows = |tweak: usize, counter: usize| {
+                let mut seed = [t ^ delta];
+                layout.hash.hash(tweak as u128, &mut seed);
+                let mut block = [0];
+                expand_seeds(&seed, counter as u128, &mut block);
+                low(block[0])
+            };
+            let bits = layout.bits();
+            let counter = |i: usize| i / bits * bits * each + i % bits;
+            own += usize::from(shows(*i, counter(*i)) == *pad);
+            let other = (i + 100) % known.len();
+            let wrong = [shows(other, counter(*i)), shows(*i, counter(other))];
+            others += wrong.iter().filter(|block| pads.contains(block)).count();
+            let mut w = [t ^ delta];
+            public.encrypt(&mut w);
+            w[0] ^= (i * each) as Block;
+            public.feed_forward(&mut w);
+            common += usize::from(tweaked.contains(&low(w[0])));
+        }
+        // A candidate that is rejected moves those after it.
+        assert!(own * 100 > 97 * known.len(), "{own}");
+        assert_eq!((others, common), (0, 0));
     }
 
     /// A bin whose offers fill more than a frame.
