@@ -1,7 +1,7 @@
 //! From errors of the library to exceptions of the package.
 
 use pyo3::prelude::*;
-use vesica::ErrorClass;
+use vesica::{ErrorClass, Problem};
 
 /// Why a run failed: the name of the exception, a line, and what to do about it.
 #[derive(Debug)]
@@ -12,12 +12,13 @@ pub(crate) struct Failure {
 }
 
 /// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 31] = [
+const OPTIONS: [&str; 32] = [
     "align",
     "allow-empty",
     "attested",
     "database-file",
     "database",
+    "deadline",
     "driver",
     "encoding",
     "escape",
@@ -75,6 +76,16 @@ impl Failure {
             class: "UsageError",
             line: line.into(),
             hint: None,
+        }
+    }
+
+    /// What the peer may know of it before anything was exchanged, as for [`vesica::Error::problem`].
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        match self.class {
+            "UsageError" => Some(Problem::Options),
+            "DataError" => Some(Problem::Table),
+            "ResourceError" => Some(Problem::Resources),
+            _ => None,
         }
     }
 }

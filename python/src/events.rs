@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{Begin, Connection, Counts, Observer, Progress, Refused};
+use vesica::{Begin, Connection, Counts, Observer, Problem, Progress, Refused};
 
 use crate::errors::in_python;
 
@@ -135,6 +135,13 @@ impl Observer for Events {
 
     fn connected(&mut self, _: &Connection) {
         self.stage("connected");
+    }
+
+    fn peer_problem(&mut self, problem: Problem) {
+        self.warn(format!(
+            "the peer reports a problem with {problem}; waiting for it to try again"
+        ));
+        self.stage("meeting");
     }
 
     fn writing(&mut self) {

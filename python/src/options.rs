@@ -238,6 +238,7 @@ pub(crate) struct Options {
     threads: Option<usize>,
     wait: f64,
     timeout: f64,
+    deadline: Option<f64>,
     pub(crate) work_dir: Option<PathBuf>,
     pub(crate) allow_empty: bool,
 }
@@ -327,6 +328,7 @@ impl Options {
         Ok(ConnectOptions {
             wait: seconds("wait", self.wait)?,
             timeout: seconds("timeout", self.timeout)?,
+            deadline: (self.deadline.map(|time| seconds("deadline", time))).transpose()?,
             on_refused: OnRefused::new(events.refusals()),
             interrupt: link.interrupt.child(),
             ..ConnectOptions::default()

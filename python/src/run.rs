@@ -219,10 +219,6 @@ impl Job {
         endpoint: vesica::Endpoint,
         mut events: Events,
     ) -> Result<Finished, Failure> {
-        if let Some(work_dir) = &self.resources.work_dir {
-            prepare_work_dir(work_dir)?;
-        }
-        let source = table.open(&self.key, self.value.as_ref(), self.source)?;
         let party = Party {
             identity: &self.identity.key,
             peer: self.peer,
@@ -234,6 +230,17 @@ impl Job {
             handover: self.handover,
             allow_empty: self.allow_empty,
         };
+        let open = || {
+            if let Some(work_dir) = &party.resources.work_dir {
+                prepare_work_dir(work_dir)?;
+            }
+            table.open(&self.key, party.value.as_ref(), self.source)
+        };
+        let source = open().inspect_err(|failure: &Failure| {
+            if let Some(problem) = failure.problem() {
+                party.tell_problem(problem);
+            }
+        })?;
         let (key, output, observer) = (&self.key, self.output, &mut events);
         let report = match (self.gets, self.role, output) {
             (Gets::Rows, role, output) => {

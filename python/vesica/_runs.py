@@ -108,6 +108,7 @@ def receive(
     threads: int | None = None,
     wait: float = 120,
     timeout: float = 120,
+    deadline: float | None = None,
     work_dir: Path | None = None,
     allow_empty: bool = False,
     null: Texts = (),
@@ -141,6 +142,8 @@ def receive(
     align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
                `match_number` that both sides share
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
+    deadline   seconds that the run may take from when the contract is agreed; ten times what the sizes take on a slow
+               link and a slow machine if not given, and at least an hour
     memory     bytes, or a text such as "4G"; half of this machine's if not given
     null       texts that stand for null in the key, as "NULL"
     query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…", or of the one
@@ -207,6 +210,7 @@ def send(
     threads: int | None = None,
     wait: float = 120,
     timeout: float = 120,
+    deadline: float | None = None,
     work_dir: Path | None = None,
     allow_empty: bool = False,
     null: Texts = (),

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::json;
 use vesica::{
     ConnectOptions, Handover, Identity, OnRefused, Party, Passes, Report, Reveal, Role, Rows,
-    SourceOptions, no_match_hint, prepare_work_dir, receive_shares, receive_table, receive_value,
-    same_file, send_shares, send_table, send_table_to,
+    Source, SourceOptions, no_match_hint, prepare_work_dir, receive_shares, receive_table,
+    receive_value, same_file, send_shares, send_table, send_table_to,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -134,58 +134,24 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
     let identity = Identity::load(&link.identity)?;
     record.fingerprint = Some(identity.fingerprint());
     identity.check_peer(link.peer)?;
-    let endpoint = link.endpoint()?;
-    let (terms, value) = (link.terms()?, link.value(&handover)?);
-    terms.check(value.as_ref())?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
-    let party = Party {
-        identity: &identity,
-        peer: link.peer,
-        endpoint,
-        connect: ConnectOptions {
-            wait: link.wait,
-            timeout: link.timeout,
-            on_refused: OnRefused::new(progress.refusals()),
-            interrupt,
-            ..ConnectOptions::default()
-        },
-        terms,
-        resources: link.resources(),
-        value,
-        handover,
-        allow_empty: link.allow_empty,
+    let mut party = Party::new(&identity, link.peer, link.endpoint()?);
+    party.connect = ConnectOptions {
+        wait: link.wait,
+        timeout: link.timeout,
+        deadline: link.deadline,
+        on_refused: OnRefused::new(progress.refusals()),
+        interrupt,
+        ..ConnectOptions::default()
     };
-    let has_shares = party.terms.reveal == Reveal::Shares;
-    if rows.is_some() && (output.is_none() || has_shares) {
-        return Err(Failure::usage("--rows is for results of rows"));
-    }
-    let passes = match output {
-        Some(_) if !has_shares => Passes::Two,
-        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
-        _ => Passes::One,
-    };
-    let scratch = party.resources.work_dir.clone();
-    if let Some(work_dir) = &scratch {
-        prepare_work_dir(work_dir)?;
-    }
-    let source = table
-        .open(SourceOptions {
-            passes,
-            rows: rows.unwrap_or_default(),
-            scratch: scratch.clone(),
-            allow_no_rows: link.allow_empty,
-            memory: party.resources.memory,
-            wait: Some(link.wait),
-            ..SourceOptions::default()
-        })
-        .inspect_err(|_| {
-            if let Some(work_dir) = &scratch {
-                // Only if nothing is in it.
-                let _ = std::fs::remove_dir(work_dir);
-            }
-        })?;
+    let source = complete(side, output, handover, &mut party).inspect_err(|failure| {
+        if let Some(problem) = failure.problem() {
+            party.tell_problem(problem);
+        }
+    })?;
     record.readable_as(&source);
+    let has_shares = party.terms.reveal == Reveal::Shares;
     let report = match (role, output) {
         (Role::Receiver, Some(output)) if has_shares => {
             receive_shares(&party, &source, &key, output, &mut progress)?
@@ -204,6 +170,50 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
     };
     progress.finish();
     Ok(report)
+}
+
+/// Gives the party what else the side asks for, and opens its table.
+fn complete(
+    side: &Side<'_>,
+    output: Option<&Path>,
+    handover: Handover,
+    party: &mut Party<'_>,
+) -> Result<Source, Failure> {
+    let link = side.link;
+    party.terms = link.terms()?;
+    party.value = link.value(&handover)?;
+    party.terms.check(party.value.as_ref())?;
+    party.resources = link.resources();
+    party.handover = handover;
+    party.allow_empty = link.allow_empty;
+    let has_shares = party.terms.reveal == Reveal::Shares;
+    if side.rows.is_some() && (output.is_none() || has_shares) {
+        return Err(Failure::usage("--rows is for results of rows"));
+    }
+    let passes = match output {
+        Some(_) if !has_shares => Passes::Two,
+        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
+        _ => Passes::One,
+    };
+    let scratch = party.resources.work_dir.clone();
+    if let Some(work_dir) = &scratch {
+        prepare_work_dir(work_dir)?;
+    }
+    let options = SourceOptions {
+        passes,
+        rows: side.rows.unwrap_or_default(),
+        scratch: scratch.clone(),
+        allow_no_rows: link.allow_empty,
+        memory: party.resources.memory,
+        wait: Some(link.wait),
+        ..SourceOptions::default()
+    };
+    side.table.open(options).inspect_err(|_| {
+        if let Some(work_dir) = &scratch {
+            // Only if nothing is in it.
+            let _ = std::fs::remove_dir(work_dir);
+        }
+    })
 }
 
 /// The summary.

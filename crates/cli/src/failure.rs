@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vesica::ErrorClass;
+use vesica::{ErrorClass, Problem};
 use vesica_wire::is_hidden;
 
 use crate::log;
@@ -45,6 +45,16 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// What the peer may know of it before anything was exchanged, as for [`vesica::Error::problem`].
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        match self.code {
+            USAGE => Some(Problem::Options),
+            DATA => Some(Problem::Table),
+            RESOURCE => Some(Problem::Resources),
+            _ => None,
+        }
     }
 
     /// Prints the line and the hint, unless another thread has said why the process ends; returns the exit

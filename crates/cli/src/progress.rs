@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use vesica::{Begin, Counts, Endpoint, Observer, Refused, rfc3339};
+use vesica::{Begin, Counts, Endpoint, Observer, Problem, Refused, rfc3339};
 use vesica_session::Connection;
 
 use crate::log::{self, Level};
@@ -344,6 +344,13 @@ impl Observer for Progress {
             let fields = json!({"peer": peer.to_string()});
             self.note("connected", &format!("connected to {peer}"), &fields);
         }
+    }
+
+    fn peer_problem(&mut self, problem: Problem) {
+        let text =
+            format!("the peer reports a problem with {problem}; waiting for it to try again");
+        self.view.event("peer-problem", &text, &Value::Null);
+        self.now("step", "waiting for the peer", &Value::Null);
     }
 
     fn warning(&mut self, text: &str) {

@@ -48,7 +48,7 @@ use vesica_primitives::polynomial::{
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 
-use crate::{Item, LongOutput, Oprf, Outputs, Params, Spec, bytes};
+use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
 /// Frame with the sender's public key.
 pub const KEY: Kind = Kind {
@@ -301,6 +301,10 @@ const fn spec(name: &'static str, source: &'static str, security: Security) -> S
         // 1.3 GB for the polynomial.
         max_items: 1 << 20,
         max_lambda: |_, _| None,
+        item_cost: ItemCost {
+            bytes: 96,
+            aes_blocks: 400_000,
+        },
         working_bytes,
     }
 }

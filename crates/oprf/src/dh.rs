@@ -25,7 +25,7 @@ use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
 
-use crate::{Item, LongOutput, Oprf, Outputs, Params, Spec, bytes};
+use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
 /// Frames with the receiver's blinded items.
 pub const BLINDED: Kind = Kind {
@@ -153,6 +153,10 @@ static SPEC: Spec = Spec {
     has_semi_honest_form: false,
     max_items: 1 << 28,
     max_lambda: |_, _| None,
+    item_cost: ItemCost {
+        bytes: 192,
+        aes_blocks: 400_000,
+    },
     working_bytes: |receiver_size, sender_size| {
         bytes(receiver_size.saturating_add(sender_size), 150)
     },

@@ -53,7 +53,9 @@ use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::width::width;
-use crate::{Item, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short};
+use crate::{
+    Item, ItemCost, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short,
+};
 
 use matrix::{Code, Matrix};
 use outputs::Inputs;
@@ -390,6 +392,10 @@ static SPEC: Spec = Spec {
     max_items: 1 << 26,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Kkrt>(receiver_size, sender_size))
+    },
+    item_cost: ItemCost {
+        bytes: 256,
+        aes_blocks: 10_000,
     },
     working_bytes: |receiver_size, sender_size| {
         let both = bytes(receiver_size.saturating_add(sender_size), 150);

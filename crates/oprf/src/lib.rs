@@ -75,6 +75,19 @@ pub struct Spec {
     pub working_bytes: fn(u64, u64) -> u64,
     /// The limits for items that are numbers of a declared width, if the protocol compares those as they are.
     pub exact: Option<ExactLimits>,
+    /// What each item of either side adds to a run.
+    pub item_cost: ItemCost,
+}
+
+/// Upper bounds on what an item adds to a run of any size, at any λ, from which deadlines are computed: twice or more of
+/// what the protocol's page in `docs/protocols/` and `docs/performance.md` say was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemCost {
+    /// Bytes on the wire, in both directions together.
+    pub bytes: u64,
+    /// Work of one thread of either side with the slowest kernels, in AES blocks
+    /// ([`aes_blocks_per_second`](vesica_primitives::yardstick::aes_blocks_per_second)).
+    pub aes_blocks: u64,
 }
 
 /// The limits of a protocol for items that are numbers.

@@ -53,7 +53,7 @@ use vesica_wire::{Channel, Error, Kind, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
-use crate::{Item, MAX_SYSTEM, Oprf, Outputs, Params, Spec, bytes, max_lambda_of_short};
+use crate::{Item, ItemCost, MAX_SYSTEM, Oprf, Outputs, Params, Spec, bytes, max_lambda_of_short};
 
 use okvs::ArrangedOkvs;
 
@@ -104,6 +104,10 @@ static SPEC: Spec = Spec {
     max_items: 1 << 28,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Vole>(receiver_size, sender_size).min(MAX_LAMBDA))
+    },
+    item_cost: ItemCost {
+        bytes: 64,
+        aes_blocks: 4_000,
     },
     working_bytes,
 };

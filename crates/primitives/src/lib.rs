@@ -24,3 +24,4 @@ pub mod prime;
 pub mod scaled;
 pub mod sealed;
 pub mod security;
+pub mod yardstick;

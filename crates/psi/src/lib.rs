@@ -14,7 +14,7 @@ use std::any::Any;
 use rand_core::CryptoRng;
 pub use vesica_correlations::bulk::Favour;
 pub use vesica_correlations::ole::Origin;
-pub use vesica_oprf::{ExactLimits, Item, Oprf, Params, Spec};
+pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;

@@ -53,8 +53,8 @@ use zeroize::Zeroizing;
 
 use crate::masks::{Exchange, names};
 use crate::{
-    ExactLimits, Half, Input, Offline, Output, Params, Prepared, Protocol, Reveal, Security, Spec,
-    Task, indices_vartime,
+    ExactLimits, Half, Input, ItemCost, Offline, Output, Params, Prepared, Protocol, Reveal,
+    Security, Spec, Task, indices_vartime,
 };
 
 /// Frames with c of one block of bins.
@@ -501,6 +501,10 @@ impl<S: Source> Ole<S> {
         max_items: MAX_ITEMS,
         max_lambda: |receiver_size, sender_size| {
             Some(max_lambda::<S>(receiver_size, sender_size, None))
+        },
+        item_cost: ItemCost {
+            bytes: 4096,
+            aes_blocks: 100_000,
         },
         working_bytes: |receiver_size, sender_size| {
             // No hash is longer at any λ for which there is a plan.

@@ -14,12 +14,12 @@ use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::job::MAX_ITEMS;
 use crate::offers::Offer;
 use crate::{
-    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Resume, Role, StartOver,
-    State, nonces,
+    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Problem, Resume, Role,
+    StartOver, State, nonces,
 };
 use crate::{random, value};
 
-const HELLO: Kind = Kind {
+pub(crate) const HELLO: Kind = Kind {
     code: 16,
     name: "hello",
 };
@@ -67,8 +67,8 @@ impl Agreement {
 /// Compares contracts with the peer and derives the session both ways. `items` is the number of this side's
 /// distinct items, `kept` what it has kept of an earlier run; the fingerprints are `None` over plaintext.
 ///
-/// Nothing derived from an item is sent. Fails with `Usage` for an impossible job, else with `Run`, and then
-/// the peer has been told.
+/// Nothing derived from an item is sent. Fails with `Usage` for an impossible job, with `PeerProblem` if the peer cannot
+/// take part, else with `Run`, and then the peer has been told.
 pub fn agree(
     channel: &mut dyn Channel,
     job: &Job,
@@ -88,9 +88,11 @@ pub fn agree(
         let why = "it has no stored correlations for this run";
         channel.abort(&WireError::limit(Limit::Offline, why));
     })?;
-    exchange(channel, job, items, kept, offers, local, peer)
-        .inspect_err(|error| channel.abort(error))
-        .map_err(Error::Run)
+    exchange(channel, job, items, kept, offers, local, peer).inspect_err(|error| {
+        if let Error::Run(error) = error {
+            channel.abort(error);
+        }
+    })
 }
 
 fn exchange(
@@ -101,7 +103,7 @@ fn exchange(
     offline: Option<Vec<Offer>>,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
-) -> Result<Agreement, WireError> {
+) -> Result<Agreement, Error> {
     let ours = Hello {
         role: job.role,
         protocol: job.protocol.clone(),
@@ -127,6 +129,9 @@ fn exchange(
     // An abort overtakes what is queued; the peer must read the hello first, to find the field itself.
     channel.flush()?;
     let theirs_encoded = channel.recv(HELLO, MAX_HELLO)?;
+    if let Some(problem) = Problem::decode(&theirs_encoded)? {
+        return Err(Error::PeerProblem(problem));
+    }
     let theirs = Hello::decode(&theirs_encoded)?;
     let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
     let spec = protocol.spec();
@@ -138,7 +143,8 @@ fn exchange(
                 "the {} brings {items} items; {} takes at most {limit}",
                 job.role, spec.name,
             ),
-        ));
+        )
+        .into());
     }
     let most = job.max_peer_items.min(limit);
     if theirs.items > most {
@@ -148,7 +154,8 @@ fn exchange(
                 "the {} brings {} items; this run allows {most}",
                 theirs.role, theirs.items
             ),
-        ));
+        )
+        .into());
     }
     let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
     if contract.buckets > 1 && contract.reveal != Reveal::Matches {
@@ -161,7 +168,8 @@ fn exchange(
                 "the {} of sets that do not fit into memory cannot be computed",
                 contract.reveal
             ),
-        ));
+        )
+        .into());
     }
     // Padding lets a dishonest peer bring so many more items. A limit that every run has leaves room for it.
     let peer_bucket = match job.role {
@@ -177,7 +185,8 @@ fn exchange(
                 "the {}'s {} items, padded to {padded}, are more than the {} that this run allows",
                 theirs.role, theirs.items, job.max_peer_items
             ),
-        ));
+        )
+        .into());
     }
     let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
     let sizes = [contract.receiver_bucket, contract.sender_bucket];
@@ -185,7 +194,7 @@ fn exchange(
         && lambda > most
     {
         let most = most.saturating_sub(lambda - contract.lambda);
-        return Err(offers_at_most(spec, contract.key_bits, most));
+        return Err(offers_at_most(spec, contract.key_bits, most).into());
     }
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vesica_files::is_exhausted;
 use vesica_wire::{Error as WireError, POLL};
@@ -80,37 +80,77 @@ fn dial(
     transport: &Transport<'_>,
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
-    let line = |problem: String| format!("cannot connect to {address}: {problem}");
-    let fail = |problem| Error::Connect(line(problem));
-    let cannot = |e: &io::Error| Error::limit_or(e, line(e.to_string()), Error::Connect);
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
     let mut last = None;
     loop {
-        let problem = match attempt(address, &wait)? {
-            Attempt::Hopeless(problem) => return Err(fail(problem)),
-            Attempt::Exhausted(e) => return Err(cannot(&e)),
-            Attempt::Failed(problem) => problem,
+        let problem = match try_once(address, transport, &wait, options)? {
+            Tried::Met(connection) => return Ok(*connection),
+            Tried::Failed(problem) => problem,
             // The last failure says more than that time has run out.
-            Attempt::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
-            Attempt::Open(stream) => match secure(stream, transport, &wait, options) {
-                Ok((stream, tls)) => {
-                    return Connection::over(stream, tls, transport, options)
-                        .map_err(|e| cannot(&e));
-                }
-                Err(failure) => match verdict(failure, transport)? {
-                    foreign @ Failure::Foreign(_) => return Err(fail(foreign.to_string())),
-                    other => other.to_string(),
-                },
-            },
+            Tried::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
         };
-        if wait.is_over() {
+        if wait.is_last() {
             let waited = options.wait.as_secs_f32();
-            return Err(fail(format!("{problem} (tried for {waited} s)")));
+            let problem = format!("{problem} (tried for {waited} s)");
+            return Err(cannot_connect(address, problem));
         }
         last = Some(problem);
-        pause(wait.within(rest), &wait)?;
+        pause(&wait, rest)?;
         rest = (rest * 2).min(LAST_PAUSE);
+    }
+}
+
+/// One attempt of [`connect`] to reach a listener at `address`.
+///
+/// Fails as [`connect`] does.
+pub fn connect_once(
+    address: &str,
+    transport: &Transport<'_>,
+    options: &ConnectOptions,
+) -> Result<Connection, Error> {
+    match try_once(address, transport, &Wait::new(options), options)? {
+        Tried::Met(connection) => Ok(*connection),
+        Tried::Failed(problem) => Err(cannot_connect(address, problem)),
+        Tried::GivenUp => Err(cannot_connect(address, "the attempt was given up")),
+    }
+}
+
+fn cannot_connect(address: &str, problem: impl fmt::Display) -> Error {
+    Error::Connect(format!("cannot connect to {address}: {problem}"))
+}
+
+/// What became of an attempt after which another may succeed.
+enum Tried {
+    Met(Box<Connection>),
+    Failed(String),
+    /// The wait is over.
+    GivenUp,
+}
+
+fn try_once(
+    address: &str,
+    transport: &Transport<'_>,
+    wait: &Wait<'_>,
+    options: &ConnectOptions,
+) -> Result<Tried, Error> {
+    let cannot =
+        |e: &io::Error| Error::limit_or(e, cannot_connect(address, e).to_string(), Error::Connect);
+    let stream = match attempt(address, wait)? {
+        Attempt::Hopeless(problem) => return Err(cannot_connect(address, problem)),
+        Attempt::Exhausted(e) => return Err(cannot(&e)),
+        Attempt::Failed(problem) => return Ok(Tried::Failed(problem)),
+        Attempt::GivenUp => return Ok(Tried::GivenUp),
+        Attempt::Open(stream) => stream,
+    };
+    match secure(stream, transport, wait, options) {
+        Ok((stream, tls)) => Connection::over(stream, tls, transport, options)
+            .map(|connection| Tried::Met(Box::new(connection)))
+            .map_err(|e| cannot(&e)),
+        Err(failure) => match verdict(failure, transport)? {
+            foreign @ Failure::Foreign(_) => Err(cannot_connect(address, foreign)),
+            other => Ok(Tried::Failed(other.to_string())),
+        },
     }
 }
 
@@ -121,13 +161,14 @@ fn secure(
     wait: &Wait<'_>,
     options: &ConnectOptions,
 ) -> Result<(TcpStream, Option<rustls::Connection>), Failure> {
+    let limit = wait.limit(HANDSHAKE);
     match transport {
         Transport::Tls { identity, peer } => tls::handshake(
             stream,
             Side::Connector,
             identity,
             *peer,
-            wait.within(HANDSHAKE),
+            &|| limit.is_over(),
             &options.interrupt,
         )
         .map(|(stream, tls)| (stream, Some(tls))),
@@ -151,15 +192,13 @@ fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error
     }
 }
 
-fn pause(until: Instant, wait: &Wait<'_>) -> Result<(), Error> {
-    loop {
+fn pause(wait: &Wait<'_>, rest: Duration) -> Result<(), Error> {
+    let limit = wait.limit(rest);
+    while !limit.is_over() && !wait.is_last() {
         wait.check_interrupt()?;
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(POLL));
+        std::thread::sleep(POLL.min(rest));
     }
+    wait.check_interrupt()
 }
 
 enum Attempt {
@@ -181,13 +220,11 @@ enum Attempt {
 fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
     let (result, outcome) = mpsc::channel();
     let name = address.to_owned();
-    let until = wait.within(ATTEMPT);
-    let limit = until.saturating_duration_since(Instant::now()).max(POLL);
     std::thread::Builder::new()
         .name("vesica-connect".into())
         .spawn(move || {
             // If nobody waits any longer, there is nothing to do.
-            let _ = result.send(try_addresses(&name, limit));
+            let _ = result.send(try_addresses(&name));
         })
         .map_err(WireError::no_thread)?;
     loop {
@@ -200,7 +237,7 @@ fn attempt(address: &str, wait: &Wait<'_>) -> Result<Attempt, Error> {
     }
 }
 
-fn try_addresses(name: &str, limit: Duration) -> Attempt {
+fn try_addresses(name: &str) -> Attempt {
     let addresses = match name.to_socket_addrs() {
         Ok(addresses) => addresses,
         Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
@@ -212,7 +249,7 @@ fn try_addresses(name: &str, limit: Duration) -> Attempt {
     };
     let mut problem = "the name has no address".to_owned();
     for address in addresses {
-        match TcpStream::connect_timeout(&address, limit) {
+        match TcpStream::connect_timeout(&address, ATTEMPT) {
             Ok(stream) => return Attempt::Open(stream),
             Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {

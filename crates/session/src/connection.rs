@@ -10,6 +10,7 @@ use vesica_wire::{
     ChannelOptions, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf, tcp_halves,
 };
 
+use crate::deadline::Deadline;
 use crate::{Fingerprint, Identity, tls_stream};
 
 /// What protects the bytes.
@@ -37,6 +38,9 @@ pub struct ConnectOptions {
     /// Longest wait for a peer that is alive but neither sends nor receives anything. Its longest computation
     /// between two messages has to fit into it.
     pub patience: Duration,
+    /// Longest time of a run from when its contract is agreed; `None` is ten times what the sizes take at 1 Mb/s and at a
+    /// tenth of this machine's speed, and at least an hour. The contract has as long, or an hour.
+    pub deadline: Option<Duration>,
     /// Whether this side is ready itself.
     pub ready: Readiness,
     /// Hears of connections that a listener turns away.
@@ -48,7 +52,7 @@ pub struct ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// Two minutes to connect, the deadlines of [`ChannelOptions`], ready from the start, no listener for refusals, its
+    /// Two minutes to connect, the times of [`ChannelOptions`], the usual deadline, ready from the start, no listener for refusals, its
     /// own interrupt flag, no emulated link.
     fn default() -> Self {
         let channel = ChannelOptions::default();
@@ -56,6 +60,7 @@ impl Default for ConnectOptions {
             wait: Duration::from_secs(120),
             timeout: channel.timeout,
             patience: channel.patience,
+            deadline: None,
             ready: Readiness::from_the_start(),
             on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
@@ -75,6 +80,7 @@ pub struct Connection {
     /// Connections that were turned away before the peer connected: the first 16 wrong identities, and the
     /// first 16 others.
     pub refused: Vec<Refused>,
+    pub(crate) deadline: Deadline,
 }
 
 impl fmt::Debug for Connection {
@@ -104,10 +110,11 @@ impl Connection {
                 (Box::new(reader), Box::new(writer))
             }
         };
+        let interrupt = options.interrupt.child();
         let channel_options = ChannelOptions {
             timeout: options.timeout,
             patience: options.patience,
-            interrupt: options.interrupt.clone(),
+            interrupt: interrupt.clone(),
             link: options.link,
             ..ChannelOptions::default()
         };
@@ -120,6 +127,7 @@ impl Connection {
             local,
             peer,
             refused: Vec::new(),
+            deadline: Deadline::new(options.deadline, interrupt),
         })
     }
 }
@@ -127,9 +135,19 @@ impl Connection {
 /// Whether this side is ready for its peer. Clones share one state.
 ///
 /// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may connect
-/// while a table is still being read, however long that takes.
+/// while a table is still being read, however long that takes. Several waits of one side that became ready end together.
 #[derive(Clone, Debug)]
-pub struct Readiness(pub(crate) Arc<OnceLock<Instant>>);
+pub struct Readiness(Option<Arc<OnceLock<Since>>>);
+
+/// Since when a side is ready, or knows that it will not be.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Ready(Instant),
+    GaveUp(Instant),
+}
+
+/// Time for which a side that gives up goes on with a handshake that has begun: its peer may take it for done.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Readiness {
     /// Not ready until [`Readiness::set`].
@@ -138,19 +156,43 @@ impl Readiness {
         reason = "the default of the options is to be ready from the start"
     )]
     pub fn new() -> Readiness {
-        Readiness(Arc::default())
+        Readiness(Some(Arc::default()))
     }
 
     /// Ready from the start: the wait counts from the call that waits.
     pub fn from_the_start() -> Readiness {
-        let readiness = Readiness::new();
-        readiness.set();
-        readiness
+        Readiness(None)
     }
 
     /// From now on this side is ready.
     pub fn set(&self) {
-        self.0.get_or_init(Instant::now);
+        if let Some(since) = &self.0 {
+            since.get_or_init(|| Since::Ready(Instant::now()));
+        }
+    }
+
+    /// This side will not be ready: whoever waits for its peer tries no further, but for a second in which what has begun
+    /// may end. Does nothing if it is ready.
+    pub fn give_up(&self) {
+        if let Some(since) = &self.0 {
+            since.get_or_init(|| Since::GaveUp(Instant::now()));
+        }
+    }
+
+    /// When a wait ends that began at this time and takes so long; `None` as long as this side is not ready.
+    pub(crate) fn deadline(&self, began: Instant, wait: Duration) -> Option<Instant> {
+        match &self.0 {
+            None => began.checked_add(wait),
+            Some(since) => match since.get()? {
+                Since::Ready(ready) => ready.checked_add(wait),
+                Since::GaveUp(at) => at.checked_add(GRACE.min(wait)),
+            },
+        }
+    }
+
+    pub(crate) fn has_given_up(&self) -> bool {
+        let since = self.0.as_ref().and_then(|since| since.get());
+        matches!(since, Some(Since::GaveUp(_)))
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use vesica_files::is_exhausted;
 use vesica_wire::{Blame, Limit};
 
-use crate::Fingerprint;
 use crate::claims::Untrusted;
+use crate::{Fingerprint, Problem};
 
 /// Whose fault an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,9 @@ pub enum Error {
     /// The dealer has not shown that it runs what was expected.
     #[error("the dealer is not trusted: {0}")]
     Untrusted(#[from] Untrusted),
+    /// The peer has said that it cannot take part.
+    #[error("the peer reported a problem with {0}, and did not try again in time")]
+    PeerProblem(Problem),
     /// The run over the connection failed.
     #[error(transparent)]
     Run(#[from] vesica_wire::Error),
@@ -122,7 +125,7 @@ impl Error {
             | Error::ExposedSecret { .. }
             | Error::OwnFingerprint
             | Error::IdentityFile { .. } => ErrorClass::Usage,
-            Error::Connect(_) => ErrorClass::Network,
+            Error::Connect(_) | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } | Error::Untrusted(_) => {
                 ErrorClass::Peer
             }
@@ -176,6 +179,9 @@ impl Error {
             }) => Some("raise the limit that this process has met (ulimit -a), or free some space"),
             Error::Run(Wire::TimedOut(_)) => Some(
                 "the peer's machine or the network between has stopped; if it is only slow, raise --timeout",
+            ),
+            Error::Run(Wire::Overdue(_)) => Some(
+                "the peer may hold this side up on purpose; if it or the network is only slow, raise --deadline",
             ),
             _ => None,
         }

@@ -20,6 +20,7 @@ mod codec;
 mod connect;
 mod connection;
 mod contract;
+mod deadline;
 mod error;
 mod fingerprint;
 mod identity;
@@ -34,6 +35,7 @@ mod offline;
 mod order;
 mod pairs;
 mod parties;
+mod problem;
 mod random;
 mod report;
 mod request;
@@ -54,7 +56,7 @@ pub use attestation::{
 pub use attestation::{SevSnp, TcbLevel, Tdx};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
-pub use connect::{Endpoint, connect};
+pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
     Begin, Contract, Hello, KAPPA, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
@@ -71,9 +73,13 @@ pub use offers::{MAX_OFFERS, Name, Offer};
 pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
 pub use pairs::{Wanted, deal, fetch_half, make_half};
 pub use parties::{Learns, Role};
+pub use problem::Problem;
 pub use report::{Report, rfc3339};
 pub use request::DealerRequest;
-pub use run::{NoProgress, Outcome, Progress, run, run_bucket, run_over, run_set, run_set_over};
+pub use run::{
+    Agreed, NoProgress, Outcome, Progress, agree_on_set, run, run_bucket, run_over, run_set,
+    run_set_over,
+};
 pub use secret::read_secret;
 pub use set::{BucketKeys, Kept, KeySet, Labels, MemoryBuckets, MemorySet, State};
 pub use threads::with_threads;

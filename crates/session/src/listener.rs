@@ -62,13 +62,13 @@ impl Listener {
         self.address
     }
 
-    /// Waits for the peer, then stops listening. Over plaintext the first connection is the peer.
+    /// Waits for the peer. Over plaintext the first connection is the peer.
     ///
     /// Fails when the wait of the options is over: with [`Error::WrongPeer`] if somebody has proved
     /// another identity than the pinned one, as one of the two fingerprints is then most likely
     /// mistyped, else with [`Error::Connect`], which names who was turned away. Fails when interrupted.
     pub fn accept(
-        self,
+        &self,
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {

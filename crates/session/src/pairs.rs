@@ -229,10 +229,8 @@ pub fn deal(
         let is_ours = matches!(why, WireError::Overdue(_) | WireError::Interrupted);
         let whose = whose.filter(|_| !is_ours);
         // Neither hears of what the other one has said.
-        let other = WireError::limit(
-            Limit::Offline,
-            "the other party gave up, or sent the dealer no valid request",
-        );
+        let other =
+            WireError::ThirdParty("the other party gave up, or sent the dealer no valid request");
         for (i, connection) in connections.iter_mut().enumerate() {
             let is_other = whose.is_some_and(|whose| whose != i);
             connection

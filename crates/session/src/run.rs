@@ -105,15 +105,59 @@ pub fn run_over(
 
 /// Runs the job on a set that need not be in memory. Its matches go back into the set.
 ///
-/// Fails with [`Error::Usage`] for an impossible job, else with [`Error::Run`].
+/// Fails with [`Error::Usage`] for an impossible job, with [`Error::PeerProblem`] if the peer cannot take part, else with
+/// [`Error::Run`].
 pub fn run_set(
-    mut connection: Connection,
+    connection: Connection,
     job: &Job,
     set: &mut dyn KeySet,
     progress: &mut dyn Progress,
 ) -> Result<Report, Error> {
-    let (local, peer) = (connection.local, connection.peer);
-    run_set_over(&mut connection.channel, local, peer, job, set, progress)
+    agree_on_set(connection, job, set, progress)?.run(job, set, progress)
+}
+
+/// A connection over which both sides have agreed on a contract.
+pub struct Agreed {
+    connection: Connection,
+    agreement: Agreement,
+    began: Instant,
+}
+
+/// The first part of [`run_set`]: the contract. The set is not changed.
+///
+/// Fails as [`run_set`] does.
+pub fn agree_on_set(
+    mut connection: Connection,
+    job: &Job,
+    set: &dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Agreed, Error> {
+    let (local, peer, began) = (connection.local, connection.peer, Instant::now());
+    connection.deadline.of_contract();
+    let mut channel = Watched::new(&mut connection.channel, progress);
+    let agreement = agree(&mut channel, job, set.items(), &set.kept(), local, peer)?;
+    connection.deadline.of_run(&agreement);
+    Ok(Agreed {
+        connection,
+        agreement,
+        began,
+    })
+}
+
+impl Agreed {
+    /// The second part of [`run_set`], with the same job and set.
+    ///
+    /// Fails as [`run_set`] does.
+    pub fn run(
+        mut self,
+        job: &Job,
+        set: &mut dyn KeySet,
+        progress: &mut dyn Progress,
+    ) -> Result<Report, Error> {
+        let peer = self.connection.peer;
+        let mut channel = Watched::new(&mut self.connection.channel, progress);
+        run_agreed(&mut channel, peer, &self.agreement, self.began, job, set)
+    }
 }
 
 /// Runs the job as [`run_set`] does, over any channel.
@@ -127,10 +171,22 @@ pub fn run_set_over(
     set: &mut dyn KeySet,
     progress: &mut dyn Progress,
 ) -> Result<Report, Error> {
-    let start = Instant::now();
+    let began = Instant::now();
     let mut channel = Watched::new(channel, progress);
+    let agreement = agree(&mut channel, job, set.items(), &set.kept(), local, peer)?;
+    run_agreed(&mut channel, peer, &agreement, began, job, set)
+}
+
+/// Runs the job once the contract is agreed, which began at this time.
+fn run_agreed(
+    channel: &mut Watched<'_>,
+    peer: Option<Fingerprint>,
+    agreement: &Agreement,
+    began: Instant,
+    job: &Job,
+    set: &mut dyn KeySet,
+) -> Result<Report, Error> {
     let items = set.items();
-    let agreement = agree(&mut channel, job, items, &set.kept(), local, peer)?;
     let buckets = agreement.contract.buckets;
     channel.progress.begin(agreement.begin, buckets);
     if agreement.contract.offline.is_some() {
@@ -145,15 +201,15 @@ pub fn run_set_over(
     });
     let stored = stored.transpose()?.flatten();
     if stored.is_some() {
-        offline::both_have_taken(&mut channel).inspect_err(|error| channel.abort(error))?;
+        offline::both_have_taken(channel).inspect_err(|error| channel.abort(error))?;
     }
-    let (state, answer) = protocol(&mut channel, job.role, &agreement, stored, set)
+    let (state, answer) = protocol(channel, job.role, agreement, stored, set)
         .inspect_err(|error| channel.abort(error))?;
     let phases = channel.traffic();
     let mut report = Report {
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
-        seconds: start.elapsed().as_secs_f64(),
+        seconds: began.elapsed().as_secs_f64(),
         phases,
         peer,
         ..Report::of(&state, job.role)
@@ -414,11 +470,12 @@ pub(crate) struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     pub(crate) fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
+        let traffic = channel.traffic();
         Watched {
+            sent: traffic.iter().map(|phase| phase.bytes_sent).sum(),
+            received: traffic.iter().map(|phase| phase.bytes_received).sum(),
             channel,
             progress,
-            sent: 0,
-            received: 0,
         }
     }
 }

@@ -251,13 +251,13 @@ impl Leaving {
     }
 }
 
-/// Runs a whole handshake before `deadline`, in the mode in which [`Handshake::finish`] leaves a stream.
+/// Runs a whole handshake until `is_over`, in the mode in which [`Handshake::finish`] leaves a stream.
 pub(crate) fn handshake(
     stream: TcpStream,
     side: Side,
     identity: &Identity,
     pinned: Fingerprint,
-    deadline: Instant,
+    is_over: &dyn Fn() -> bool,
     interrupt: &Interrupt,
 ) -> Result<(TcpStream, rustls::Connection), Failure> {
     block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
@@ -268,7 +268,7 @@ pub(crate) fn handshake(
                 return handshake.finish().map_err(|e| Failure::Gone(e.to_string()));
             }
             Ok(_) if interrupt.is_raised() => break Failure::Interrupted,
-            Ok(_) if Instant::now() >= deadline => break Failure::TimedOut,
+            Ok(_) if is_over() => break Failure::TimedOut,
             Ok(_) => {}
             Err(failure) => break failure,
         }

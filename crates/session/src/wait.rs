@@ -24,22 +24,41 @@ impl<'a> Wait<'a> {
 
     /// When the wait is over; `None` as long as this side is not ready.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let ready = self.options.ready.0.get()?;
-        Some(self.began.max(*ready) + self.options.wait)
+        self.options.ready.deadline(self.began, self.options.wait)
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.deadline().is_some_and(|at| Instant::now() >= at)
     }
 
-    /// The instant `most` from now, or the end of the wait if that is sooner.
-    pub(crate) fn within(&self, most: Duration) -> Instant {
-        let at = Instant::now() + most;
-        self.deadline().map_or(at, |deadline| deadline.min(at))
+    /// Whether there is no use in another attempt.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_over() || self.options.ready.has_given_up()
+    }
+
+    /// The time limit of a part of the wait that begins now and takes at most so long.
+    pub(crate) fn limit(&self, most: Duration) -> TimeLimit<'_> {
+        TimeLimit {
+            wait: self,
+            until: Instant::now() + most,
+        }
     }
 
     pub(crate) fn check_interrupt(&self) -> Result<(), Error> {
         Ok(self.options.interrupt.check()?)
+    }
+}
+
+/// The time limit of a part of a wait, such as one handshake. It ends with the wait, whose end may be known only
+/// meanwhile.
+pub(crate) struct TimeLimit<'a> {
+    wait: &'a Wait<'a>,
+    until: Instant,
+}
+
+impl TimeLimit<'_> {
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.until || self.wait.is_over()
     }
 }
 
@@ -126,8 +145,43 @@ mod tests {
         assert!(wait.deadline().unwrap() >= before + options.wait);
         std::thread::sleep(Duration::from_millis(80));
         assert!(wait.is_over());
-        // Somebody who was ready long before still waits in full.
+        // Another wait of a side that has been ready for so long is over as well.
+        assert!(Wait::new(&options).is_over());
+        let options = ConnectOptions {
+            wait: Duration::from_millis(50),
+            ..ConnectOptions::default()
+        };
+        std::thread::sleep(Duration::from_millis(80));
         assert!(!Wait::new(&options).is_over());
+    }
+
+    #[test]
+    fn a_part_ends_with_a_wait_that_ends_meanwhile() {
+        let options = ConnectOptions {
+            wait: Duration::ZERO,
+            ready: Readiness::new(),
+            ..ConnectOptions::default()
+        };
+        let wait = Wait::new(&options);
+        let [long, short] = [3600, 0].map(|seconds| wait.limit(Duration::from_secs(seconds)));
+        assert!(!long.is_over() && short.is_over());
+        options.ready.set();
+        assert!(long.is_over());
+    }
+
+    #[test]
+    fn a_side_that_gives_up_waits_no_longer() {
+        let options = ConnectOptions {
+            ready: Readiness::new(),
+            ..ConnectOptions::default()
+        };
+        let wait = Wait::new(&options);
+        assert!(!wait.is_last());
+        options.ready.give_up();
+        assert!(wait.is_last() && wait.deadline().is_some());
+        let options = ConnectOptions::default();
+        options.ready.give_up();
+        assert!(!Wait::new(&options).is_last());
     }
 
     #[test]

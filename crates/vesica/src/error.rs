@@ -1,6 +1,6 @@
 //! Why a job failed.
 
-use vesica_session::Error as SessionError;
+use vesica_session::{Error as SessionError, Problem};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes};
@@ -57,6 +57,16 @@ impl Error {
                 vesica_session::ErrorClass::Resource => ErrorClass::Resource,
                 vesica_session::ErrorClass::Data => ErrorClass::Data,
             },
+        }
+    }
+
+    /// What the peer may know of a failure before anything was exchanged with it, if it is this side's.
+    pub fn problem(&self) -> Option<Problem> {
+        match self.class() {
+            ErrorClass::Usage => Some(Problem::Options),
+            ErrorClass::Data => Some(Problem::Table),
+            ErrorClass::Resource => Some(Problem::Resources),
+            ErrorClass::Network | ErrorClass::Peer | ErrorClass::Contract => None,
         }
     }
 

@@ -65,9 +65,9 @@ pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Expected, Favour, Fingerprint, FingerprintError, Handover, Identity,
     Interrupt, LabelTerms, Link, Listener, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
-    OfflineStore, OfflineTerms, OnRefused, Platform, Progress, ProtocolRequest, Readiness, Refused,
-    Registry, Report, Reveal, Role, Security, Simulated, StartOver, StoredHalf, Wanted, attester,
-    deal, fetch_half, make_half, read_secret, rfc3339,
+    OfflineStore, OfflineTerms, OnRefused, Platform, Problem, Progress, ProtocolRequest, Readiness,
+    Refused, Registry, Report, Reveal, Role, Security, Simulated, StartOver, StoredHalf, Wanted,
+    attester, deal, fetch_half, make_half, read_secret, rfc3339,
 };
 #[cfg(feature = "tee")]
 pub use vesica_session::{SevSnp, TcbLevel, Tdx};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use vesica_session::{Connection, Endpoint, NoProgress, Progress};
+use vesica_session::{Connection, Endpoint, NoProgress, Problem, Progress};
 use vesica_tables::Counts;
 
 /// Receives the progress of a job, in the order of these methods, and as [`Progress`] that of the run between
@@ -27,6 +27,12 @@ pub trait Observer: Progress {
     /// The peer is connected and is the pinned one.
     fn connected(&mut self, connection: &Connection) {
         let _ = connection;
+    }
+
+    /// The peer has said that it cannot take part. This side goes on waiting for it; the peer may say so again, which is not
+    /// reported.
+    fn peer_problem(&mut self, problem: Problem) {
+        let _ = problem;
     }
 
     /// An earlier run found the whole answer at this time but did not write its rows. This run writes them

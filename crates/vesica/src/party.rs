@@ -2,17 +2,19 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Favour, Fingerprint, Handover, Identity, Job, Learns,
-    Listener, OfflineStore, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
-    Security, Transport, ValueTerms, connect, run_set, with_threads,
+    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Favour, Fingerprint,
+    Handover, Identity, Job, Learns, Listener, OfflineStore, Problem, ProtocolRequest, Readiness,
+    RepeatedKeys, Report, Reveal, Role, Security, Transport, ValueTerms, agree_on_set, connect,
+    connect_once, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Matched, Output, RowSet, Rows, Source, ValueColumn, read_keys_within,
     write_rows,
 };
-use vesica_wire::{Channel, Error as WireError, Limit};
+use vesica_wire::Error as WireError;
 
 use crate::memory::memory_of_bucket;
 use crate::stored::{Keeps, Stored, shares_need_memory};
@@ -149,6 +151,22 @@ impl Resources {
     }
 }
 
+/// Longest time that a side which cannot take part gives its peer to hear of it: a peer that connects tries every two
+/// seconds.
+const FAREWELL: Duration = Duration::from_millis(2500);
+
+/// Pauses before a peer that cannot take part is met again double from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What a run has before its peer.
+struct Ready {
+    work: Option<(WorkDir, Option<Journal>)>,
+    file: Option<Output>,
+    keys: Option<Stored>,
+    directory: PathBuf,
+}
+
 /// Where the matching rows go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Destination<'a> {
@@ -282,18 +300,21 @@ impl<'a> Party<'a> {
         Ok(Some(listener))
     }
 
-    fn meet(
-        &self,
-        listener: Option<Listener>,
-        options: &ConnectOptions,
-    ) -> Result<Connection, Error> {
-        let transport = Transport::Tls {
+    fn transport(&self) -> Transport<'_> {
+        Transport::Tls {
             identity: self.identity,
             peer: self.peer,
-        };
+        }
+    }
+
+    fn meet(
+        &self,
+        listener: Option<&Listener>,
+        options: &ConnectOptions,
+    ) -> Result<Connection, Error> {
         Ok(match listener {
-            Some(listener) => listener.accept(&transport, options)?,
-            None => connect(&self.endpoint, &transport, options)?,
+            Some(listener) => listener.accept(&self.transport(), options)?,
+            None => connect(&self.endpoint, &self.transport(), options)?,
         })
     }
 
@@ -302,44 +323,117 @@ impl<'a> Party<'a> {
     fn read_and_meet(
         &self,
         read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
-        listener: Option<Listener>,
+        listener: Option<&Listener>,
+        options: &ConnectOptions,
         observer: &mut dyn Observer,
     ) -> Result<(Stored, Connection), Error> {
-        let options = ConnectOptions {
-            ready: Readiness::new(),
-            interrupt: self.connect.interrupt.child(),
-            ..self.connect.clone()
-        };
         if listener.is_none() {
             observer.connecting(&self.endpoint);
         }
         std::thread::scope(|scope| {
             let meeting = std::thread::Builder::new()
-                .spawn_scoped(scope, || self.meet(listener, &options))
-                .map_err(|e| vesica_session::Error::from(WireError::no_thread(e)))?;
+                .spawn_scoped(scope, || self.meet(listener, options))
+                .map_err(|e| SessionError::from(WireError::no_thread(e)))?;
             let keys = read(observer);
-            if keys.is_err() {
-                options.interrupt.raise();
+            match keys {
+                Ok(_) => options.ready.set(),
+                Err(_) => options.ready.give_up(),
             }
-            options.ready.set();
             let met = meeting
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match (keys, met) {
-                (Ok(keys), Ok(connection)) => {
-                    observer.connected(&connection);
-                    Ok((keys, connection))
-                }
-                (Err(error), Ok(mut connection)) => {
-                    let why = "this side's table cannot be used";
-                    connection
-                        .channel
-                        .abort(&WireError::limit(Limit::Input, why));
+                (Ok(keys), Ok(connection)) => Ok((keys, connection)),
+                (Ok(_), Err(error)) => Err(error),
+                (Err(error), met) => {
+                    if let Some(problem) = error.problem() {
+                        match met {
+                            // The peer is told whatever can be told to a peer that may be gone.
+                            Ok(mut met) => drop(problem.tell(&mut met.channel)),
+                            Err(_) => self.tell(listener, problem),
+                        }
+                    }
                     Err(error)
                 }
-                (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
             }
         })
+    }
+
+    /// Meets the peer for a moment and says that this side cannot take part, so that it goes on waiting until this side
+    /// tries again. For failures before a run; the runs of this module do so by themselves. Does nothing if the peer is not
+    /// there.
+    pub fn tell_problem(&self, problem: Problem) {
+        let listener = match &self.endpoint {
+            Endpoint::Listen(address) => Listener::bind(address).ok(),
+            Endpoint::Bound(listener) => listener.take().ok(),
+            Endpoint::Connect(_) => None,
+        };
+        self.tell(listener.as_ref(), problem);
+    }
+
+    fn tell_of(&self, error: &Error) {
+        if let Some(problem) = error.problem() {
+            self.tell_problem(problem);
+        }
+    }
+
+    fn tell(&self, listener: Option<&Listener>, problem: Problem) {
+        let options = ConnectOptions {
+            wait: FAREWELL,
+            timeout: FAREWELL,
+            interrupt: self.connect.interrupt.child(),
+            ..ConnectOptions::default()
+        };
+        let met = match (listener, &self.endpoint) {
+            (Some(listener), _) => listener.accept(&self.transport(), &options),
+            // A listener that is not there now does not wait.
+            (None, Endpoint::Connect(address)) => {
+                connect_once(address, &self.transport(), &options)
+            }
+            (None, _) => return,
+        };
+        if let Ok(mut met) = met {
+            let _ = problem.tell(&mut met.channel);
+        }
+    }
+
+    /// Reads the table, meets the peer and agrees on the contract; where the peer says that it cannot take part, waits for
+    /// it to come again, until the wait is over.
+    fn agree(
+        &self,
+        job: &Job,
+        read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
+        listener: Option<Listener>,
+        observer: &mut dyn Observer,
+    ) -> Result<(Stored, Agreed), Error> {
+        let options = ConnectOptions {
+            ready: Readiness::new(),
+            ..self.connect.clone()
+        };
+        let listener = listener.as_ref();
+        let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
+        let (mut told, mut rest) = (Vec::new(), FIRST_PAUSE);
+        loop {
+            observer.connected(&connection);
+            let problem = match agree_on_set(connection, job, &keys, observer) {
+                Ok(agreed) => return Ok((keys, agreed)),
+                Err(SessionError::PeerProblem(problem)) => problem,
+                Err(error) => return Err(error.into()),
+            };
+            // However often it says so.
+            if !told.contains(&problem) {
+                told.push(problem);
+                observer.peer_problem(problem);
+            }
+            std::thread::sleep(rest);
+            rest = LAST_PAUSE.min(2 * rest);
+            connection = match self.meet(listener, &options) {
+                Err(Error::Session(SessionError::Connect(_))) => {
+                    return Err(SessionError::PeerProblem(problem).into());
+                }
+                met => met?,
+            };
+        }
     }
 
     /// The whole job of a side, from its table to its rows.
@@ -372,7 +466,8 @@ impl<'a> Party<'a> {
             let problem = "rows are in one order on both sides where both learn the matches";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
-        let job = self.job(role, key, source.rows())?;
+        let job = self.job(role, key, source.rows());
+        let job = job.inspect_err(|error| self.tell_of(error))?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, result, observer)
         })?
@@ -386,6 +481,50 @@ impl<'a> Party<'a> {
         result: Destination<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Received, Error> {
+        let ready = self.prepare(job, source, key, result, observer);
+        let Ready {
+            work,
+            file,
+            keys,
+            directory,
+        } = ready.inspect_err(|error| self.tell_of(error))?;
+        let keys = match keys {
+            None => None,
+            Some(mut stored) => {
+                if let Some((state, computed)) = stored.answer() {
+                    // Do not connect unless the table has changed, and have no open port: the time when it closes would
+                    // say how long writing took, and so how many rows matched.
+                    self.endpoint.close();
+                    observer.answered(computed);
+                    let report = Report::of_earlier(&state, job.role, self.peer, computed);
+                    return self.write(source, file, stored, report, observer);
+                }
+                Some(stored)
+            }
+        };
+        // A peer that is early finds an open port, which closes once the contract is agreed.
+        let listener = self.bind(observer)?;
+        let read = |observer: &mut dyn Observer| match keys {
+            Some(keys) => Ok(keys),
+            None => self.read(job.role, source, key, &directory, work, observer),
+        };
+        let (mut keys, agreed) = self.agree(job, read, listener, observer)?;
+        let report = agreed.run(job, &mut keys, observer)?;
+        if let Some(why) = keys.confirmed() {
+            observer.warning(&format!("the answer is not kept: {why}"));
+        }
+        self.write(source, file, keys, report, observer)
+    }
+
+    /// What comes before the peer: the work directory, the output, and the table if an earlier run has found the answer.
+    fn prepare(
+        &self,
+        job: &Job,
+        source: &Source,
+        key: &KeySpec,
+        result: Destination<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ready, Error> {
         // What cannot be had is known before the table is read.
         if matches!(self.handover, Handover::Wanted { .. }) {
             source.check_added_texts()?;
@@ -405,31 +544,16 @@ impl<'a> Party<'a> {
         let directory = self.directory(work.as_ref().map(|(work, _)| work), path);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
         let answered = left.is_some_and(|left| left.head.is_answer());
-        let mut keys = None;
-        if answered && result != Destination::Nowhere {
-            // Do not connect unless the table has changed, and have no open port: the time when it closes would
-            // say how long writing took, and so how many rows matched.
-            let mut stored = self.read(job.role, source, key, &directory, work.take(), observer)?;
-            if let Some((state, computed)) = stored.answer() {
-                self.endpoint.close();
-                observer.answered(computed);
-                let report = Report::of_earlier(&state, job.role, self.peer, computed);
-                return self.write(source, file, stored, report, observer);
-            }
-            keys = Some(stored);
-        }
-        // A peer that is early finds an open port.
-        let listener = self.bind(observer)?;
-        let read = |observer: &mut dyn Observer| match keys {
-            Some(keys) => Ok(keys),
-            None => self.read(job.role, source, key, &directory, work, observer),
+        let keys = match answered && result != Destination::Nowhere {
+            true => Some(self.read(job.role, source, key, &directory, work.take(), observer)?),
+            false => None,
         };
-        let (mut keys, connection) = self.read_and_meet(read, listener, observer)?;
-        let report = run_set(connection, job, &mut keys, observer)?;
-        if let Some(why) = keys.confirmed() {
-            observer.warning(&format!("the answer is not kept: {why}"));
-        }
-        self.write(source, file, keys, report, observer)
+        Ok(Ready {
+            work,
+            file,
+            keys,
+            directory,
+        })
     }
 
     /// Second pass, if there is a file to write: the matching rows or shares, and the report's figures about the

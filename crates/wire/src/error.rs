@@ -74,6 +74,9 @@ pub enum Error {
     /// All of it has taken this long, which is as long as it may.
     #[error("not done within {} seconds", .0.as_secs_f32())]
     Overdue(Duration),
+    /// A third party, without which there is nothing to do, went away or sent nothing valid.
+    #[error("{0}")]
+    ThirdParty(&'static str),
     /// The peer gave up and said why.
     #[error("the peer gave up: {reason}")]
     PeerAborted {
@@ -169,6 +172,7 @@ impl Error {
             | Error::TimedOut(_)
             | Error::Stalled(_)
             | Error::Overdue(_)
+            | Error::ThirdParty(_)
             | Error::Interrupted => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,

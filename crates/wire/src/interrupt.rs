@@ -1,7 +1,7 @@
 //! The user's request to stop, visible to every blocking call.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -19,8 +19,8 @@ pub struct Interrupt(Arc<Flag>);
 struct Flag {
     raised: AtomicBool,
     parent: Option<Interrupt>,
-    /// When it raises itself, and how long after it was made that is.
-    deadline: Option<(Instant, Duration)>,
+    /// When it raises itself, and how long after it was told so that is.
+    deadline: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Interrupt {
@@ -41,12 +41,20 @@ impl Interrupt {
     /// A new flag, which is raised together with this one, and at the latest after `time`.
     #[must_use]
     pub fn within(&self, time: Duration) -> Interrupt {
+        let child = self.child();
+        child.end_within(time);
+        child
+    }
+
+    /// Has the flag raise itself after `time` from now, in place of whatever was said before.
+    pub fn end_within(&self, time: Duration) {
         let end = Instant::now().checked_add(time);
-        Interrupt(Arc::new(Flag {
-            parent: Some(self.clone()),
-            deadline: end.map(|end| (end, time)),
-            ..Flag::default()
-        }))
+        let mut deadline = self
+            .0
+            .deadline
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *deadline = end.map(|end| (end, time));
     }
 
     /// Asks everything that shares the flag to stop.
@@ -70,8 +78,8 @@ impl Interrupt {
             return Err(Error::Interrupted);
         }
         parent.as_ref().map_or(Ok(()), Interrupt::check)?;
-        match deadline {
-            Some((end, time)) if Instant::now() >= *end => Err(Error::Overdue(*time)),
+        match *deadline.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((end, time)) if Instant::now() >= end => Err(Error::Overdue(time)),
             _ => Ok(()),
         }
     }
@@ -97,6 +105,12 @@ mod tests {
         let [late, early] = [1000, 0].map(|seconds| parent.within(Duration::from_secs(seconds)));
         assert!(late.check().is_ok() && !parent.is_raised());
         assert!(matches!(early.child().check(), Err(Error::Overdue(time)) if time.is_zero()));
+        // The last one counts, for all that share the flag.
+        let shared = early.clone();
+        early.end_within(Duration::from_secs(1000));
+        assert!(shared.check().is_ok());
+        shared.end_within(Duration::ZERO);
+        assert!(early.is_raised() && late.check().is_ok());
         // Whoever stops it says more than that time has run out.
         parent.raise();
         assert!(matches!(early.check(), Err(Error::Interrupted)));

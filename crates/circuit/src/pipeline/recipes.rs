@@ -6,7 +6,7 @@ use vesica_oprf::programmable::{
 };
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::Block;
-use vesica_psi::{Params, Security, Spec, lambda_each};
+use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::Error;
 use zeroize::Zeroizing;
 
@@ -269,6 +269,10 @@ const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
         has_semi_honest_form: false,
         max_items: MAX_ITEMS,
         max_lambda: max_lambda_of::<R>,
+        item_cost: ItemCost {
+            bytes: 1024,
+            aes_blocks: 40_000,
+        },
         working_bytes: working_bytes_of::<R>,
     }
 }

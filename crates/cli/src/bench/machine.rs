@@ -1,10 +1,5 @@
 //! The machine: its name, its speed, and how much memory this process has held.
 
-use std::time::{Duration, Instant};
-
-use aes::Aes128;
-use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-
 /// Processor, cores and system, in a line.
 pub(super) fn describe() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo")
@@ -17,28 +12,6 @@ pub(super) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     format!("{model}, {cores} cores, {os} {arch}")
-}
-
-/// Fixed-key AES-128 encryptions per second on one core, in batches of 256 blocks: a yardstick for comparing
-/// absolute times between machines. The median of several measurements.
-pub(super) fn aes_blocks_per_second() -> u64 {
-    const BATCH: usize = 256;
-    const SAMPLES: usize = 15;
-    let cipher = Aes128::new(&Array::from([7; 16]));
-    let mut blocks = [Array::from([0; 16]); BATCH];
-    let mut speeds = [0u64; SAMPLES];
-    for speed in &mut speeds {
-        let (start, mut count) = (Instant::now(), 0u64);
-        while start.elapsed() < Duration::from_millis(20) {
-            for _ in 0..64 {
-                cipher.encrypt_blocks(std::hint::black_box(&mut blocks));
-            }
-            count += 64 * BATCH as u64;
-        }
-        *speed = (count as f64 / start.elapsed().as_secs_f64()) as u64;
-    }
-    speeds.sort_unstable();
-    speeds[SAMPLES / 2]
 }
 
 /// Peak memory of this process, in bytes; `None` where the system does not tell.

@@ -16,9 +16,11 @@ mod threads;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::time::Duration;
 
 use vesica::Registry;
 use vesica_kernels::Backend;
+use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::{Origin, Spec};
 
 use crate::args::{Bench, Carrier, Parties};
@@ -31,6 +33,9 @@ use threads::Pair;
 
 use party::is_attested;
 pub(crate) use party::run as party;
+
+/// Time of one sample of the yardstick.
+const YARDSTICK: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
     vesica_kernels::limit(options.backend.backend());
@@ -49,7 +54,7 @@ pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
 }
 
 fn yardstick(json: bool) -> String {
-    let speed = machine::aes_blocks_per_second();
+    let speed = aes_blocks_per_second(YARDSTICK, 15);
     let kernels = vesica_kernels::backends(Backend::Best);
     if json {
         serde_json::json!({
@@ -90,7 +95,7 @@ fn measure(
              --transport tls measures what real runs use",
         );
     }
-    let speed = machine::aes_blocks_per_second();
+    let speed = aes_blocks_per_second(YARDSTICK, 15);
     let setup = |part, peer, dealer| Setup {
         part,
         protocol: protocol.name.to_owned(),

@@ -433,8 +433,72 @@ fn a_slow_table_is_no_dead_peer() {
             }
             _ => {
                 sender.expect_failure(3, "slow.csv");
-                receiver.expect_failure(7, "table cannot be used");
+                // It has waited in full meanwhile.
+                receiver.expect_failure(4, "reported a problem with its table");
+                let told =
+                    "the peer reports a problem with its table; waiting for it to try again\n";
+                assert!(receiver.err.contains(told), "{}", receiver.err);
             }
         }
     }
+}
+
+/// A side that fails before it has met its peer says so, and may try again while the peer waits.
+#[test]
+fn a_mistake_can_be_mended_while_the_peer_waits() {
+    let (place, receiver, sender) = short_place();
+    place.write("broken.csv", "id,mail\n1,\"a\n");
+    let told = |problem: &str| format!("the peer reports a problem with {problem}; waiting for it");
+    let failing = |words: &Arguments, input: &str, key: &str| {
+        let words = words.clone().without("--input").without("--key");
+        words.option("--input", input).option("--key", key)
+    };
+    // Whoever is mistaken connects.
+    let mut waiting = place.receiver(&receiver, LISTEN);
+    let endpoint = waiting.endpoint();
+    for (input, key, code, problem) in [
+        ("theirs.csv", "idd", 3, "its table"),
+        ("nothing.csv", "id", 3, "its table"),
+        ("broken.csv", "id", 3, "its table"),
+    ] {
+        let mistaken = place
+            .sender(&failing(&sender, input, key), &endpoint)
+            .wait();
+        assert_eq!(mistaken.code, Some(code), "{}", mistaken.err);
+        if input == "theirs.csv" {
+            waiting.wait_for(&told(problem));
+        }
+    }
+    let mistaken = place.sender(&sender.clone().with("--lambda 39"), &endpoint);
+    mistaken.wait().expect_failure(2, "lambda");
+    waiting.wait_for(&told("its options"));
+    place.sender(&sender, &endpoint).wait().expect_success();
+    let ended = waiting.wait();
+    ended.expect_success();
+    assert_eq!(
+        ended.err.matches("the peer reports").count(),
+        2,
+        "{}",
+        ended.err
+    );
+    assert_eq!(place.read("out.csv"), "id,mail\n1,a@example.com\n");
+
+    // Whoever is mistaken listens.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut waiting = place.sender(&sender, &format!("--connect {address}"));
+    let listen = format!("--listen {address}");
+    let mistaken = place.receiver(&failing(&receiver, "ours.csv", "idd"), &listen);
+    mistaken.wait().expect_failure(3, "idd");
+    waiting.wait_for(&told("its table"));
+    place.receiver(&receiver, &listen).wait().expect_success();
+    waiting.wait().expect_success();
+
+    // Nobody is there: nothing is said, and nothing is waited for.
+    let mistaken = place.sender(
+        &failing(&sender, "theirs.csv", "idd"),
+        &format!("--connect {address}"),
+    );
+    mistaken.wait().expect_failure(3, "idd");
 }

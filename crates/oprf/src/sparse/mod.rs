@@ -61,7 +61,7 @@ use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
-use crate::{Item, Oprf, Outputs, Params, Spec, max_lambda_of_short};
+use crate::{Item, ItemCost, Oprf, Outputs, Params, Spec, max_lambda_of_short};
 
 pub use bins::{BINS, Bins};
 pub use rows::{AesBit, BitFunction, Row};
@@ -238,6 +238,10 @@ pub const fn spec<M: Message>(
         max_lambda: |receiver_size, sender_size| {
             let short = max_lambda_of_short::<Sparse<M>>(receiver_size, sender_size);
             Some(short.min(MAX_LAMBDA))
+        },
+        item_cost: ItemCost {
+            bytes: 256,
+            aes_blocks: 50_000,
         },
         working_bytes,
     }

@@ -830,9 +830,16 @@ fn a_dealer_does_not_wait_for_ever() {
     }
 }
 
-/// What one party sends instead of a request is held against that party, and not against the other one.
+/// What one party sends instead of a request is held against that party, and not against the other one, to which the
+/// first one is gone; so it is if it dies.
 #[test]
-fn a_dealer_blames_the_party_that_lies() {
+fn a_dealer_blames_the_party_that_lies_or_dies() {
+    for dies in [false, true] {
+        deal_with_one_party(dies);
+    }
+}
+
+fn deal_with_one_party(dies: bool) {
     let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Connect(listener.local_addr().to_string());
@@ -860,19 +867,26 @@ fn a_dealer_blames_the_party_that_lies() {
             fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
         });
         let mut liar = connect(&address, &sender.tls(&dealer), &options()).unwrap();
-        let request = crate::request::REQUEST;
-        liar.channel.send(request, vec![9; 7]).unwrap();
-        liar.channel.flush().unwrap();
-        let told = liar.channel.recv(request, 0).unwrap_err();
-        assert!(told.to_string().contains("request"), "{told}");
+        if !dies {
+            let request = crate::request::REQUEST;
+            liar.channel.send(request, vec![9; 7]).unwrap();
+            liar.channel.flush().unwrap();
+            let told = liar.channel.recv(request, 0).unwrap_err();
+            assert!(told.to_string().contains("request"), "{told}");
+        }
+        drop(liar);
         let error = honest.join().unwrap().unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Resource, "{error}");
+        assert_eq!(error.class(), ErrorClass::Network, "{error}");
         assert!(
             error.to_string().contains("the other party gave up"),
             "{error}"
         );
         let error = dealing.join().unwrap().unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Peer, "{error}");
+        let class = match dies {
+            true => ErrorClass::Network,
+            false => ErrorClass::Peer,
+        };
+        assert_eq!(error.class(), class, "{error}");
     });
 }
 

@@ -33,16 +33,14 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             let mut leaving = theirs.leave();
             while !leaving.step() {}
         });
-        handshake(
-            near,
-            side,
-            ours,
-            pinned,
-            Instant::now() + LIMIT,
-            &Interrupt::new(),
-        )
-        .unwrap_err()
+        handshake(near, side, ours, pinned, &after(LIMIT), &Interrupt::new()).unwrap_err()
     })
+}
+
+/// Whether this time is over, from now on.
+fn after(time: Duration) -> impl Fn() -> bool {
+    let until = Instant::now() + time;
+    move || Instant::now() >= until
 }
 
 fn client(config: ClientConfig) -> rustls::Connection {
@@ -59,8 +57,8 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
     let near = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
     let (far, _) = socket.accept().unwrap();
     let run = |stream, side, ours: &Identity, theirs: &Identity| {
-        let (pinned, until) = (theirs.fingerprint(), Instant::now() + LIMIT);
-        let done = handshake(stream, side, ours, pinned, until, &Interrupt::new());
+        let (pinned, is_over) = (theirs.fingerprint(), after(LIMIT));
+        let done = handshake(stream, side, ours, pinned, &is_over, &Interrupt::new());
         let (_, tls) = done.unwrap();
         tls.negotiated_key_exchange_group().unwrap().name()
     };
@@ -169,9 +167,9 @@ fn answered(side: Side, answer: &'static [u8]) -> Failure {
             io::Write::write_all(&mut far, answer).unwrap();
             let _ = io::Read::read(&mut far, &mut [0; 4096]);
         });
-        let deadline = Instant::now() + LIMIT;
+        let is_over = after(LIMIT);
         let pinned = b.fingerprint();
-        handshake(near, side, &a, pinned, deadline, &Interrupt::new()).unwrap_err()
+        handshake(near, side, &a, pinned, &is_over, &Interrupt::new()).unwrap_err()
     })
 }
 
@@ -195,7 +193,7 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
         let (far, _) = socket.accept().unwrap();
-        let deadline = Instant::now() + LIMIT;
+        let is_over = after(LIMIT);
         let (pinned, ours) = (listener_pins.fingerprint(), connector_pins.fingerprint());
         thread::scope(|scope| {
             let listening = scope.spawn(move || {
@@ -204,12 +202,12 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
                     Side::Listener,
                     listener,
                     pinned,
-                    deadline,
+                    &after(LIMIT),
                     &Interrupt::new(),
                 )
             });
             let side = Side::Connector;
-            let connected = handshake(near, side, connector, ours, deadline, &Interrupt::new());
+            let connected = handshake(near, side, connector, ours, &is_over, &Interrupt::new());
             (listening.join().unwrap().err(), connected.err())
         })
     };

@@ -438,6 +438,29 @@ fn a_side_that_is_not_ready_waits_without_a_deadline() {
     }
 }
 
+/// The end of the wait is known only once the handshake is under way, which would take half a minute by itself.
+#[test]
+fn a_silent_listener_does_not_outlast_the_wait() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = Endpoint::Connect(silent.local_addr().unwrap().to_string());
+    let me = identity();
+    let options = ConnectOptions {
+        ready: Readiness::new(),
+        ..within(0.2)
+    };
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| connect(&endpoint, &tls(&me, me.fingerprint()), &options));
+        // Its first message shows that the handshake has begun.
+        let (mut far, _) = silent.accept().unwrap();
+        far.read_exact(&mut [0; 5]).unwrap();
+        let ready = Instant::now();
+        options.ready.set();
+        let error = waiting.join().unwrap().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Network, "{error}");
+        assert!(ready.elapsed() < Duration::from_secs(15));
+    });
+}
+
 /// One that is met while the other is not ready yet: the port is bound, so that it gets in.
 #[test]
 fn a_peer_may_come_before_this_side_is_ready() {

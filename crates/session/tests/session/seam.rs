@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::thread;
 
 use rand_core::CryptoRng;
-use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Spec, Task, Values};
+use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Spec, Task, Values};
 use vesica_session::{
     Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest, Registry,
     RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
@@ -25,6 +25,10 @@ static SPEC: Spec = Spec {
     has_semi_honest_form: false,
     max_items: 1000,
     max_lambda: |_, _| None,
+    item_cost: ItemCost {
+        bytes: 80,
+        aes_blocks: 1,
+    },
     working_bytes: |receiver_size, sender_size| 32 * (receiver_size + sender_size),
 };
 

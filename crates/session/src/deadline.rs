@@ -1,0 +1,68 @@
+//! How long a run may take.
+//!
+//! A peer that is alive but does nothing else would hold this side for as long as that takes. So a run has a deadline:
+//! the user's, or ten times what its sizes take over a link of 1 Mb/s and at a tenth of this machine's speed, and at least
+//! an hour. It counts from when the contract is agreed, over all buckets. The contract has as long, or an hour: the peer
+//! may still be reading its table.
+
+use std::time::Duration;
+
+use vesica_primitives::yardstick::aes_blocks_per_second;
+use vesica_psi::ItemCost;
+use vesica_wire::Interrupt;
+
+use crate::Agreement;
+
+/// The least deadline unless the user gives another, and the longest time until a contract is agreed.
+const LEAST: Duration = Duration::from_secs(3600);
+/// How many times as long as estimated a run may take.
+const SLACK: u64 = 10;
+/// Bytes per second over the slowest link that is expected: 1 Mb/s.
+const SLOWEST_LINK: u64 = 1_000_000 / 8;
+/// By how much the peer may be slower than this side.
+const SLOWEST_MACHINE: u64 = 10;
+
+/// Ends the waits of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Deadline {
+    /// What the user asks for.
+    asked: Option<Duration>,
+    interrupt: Interrupt,
+}
+
+impl Deadline {
+    /// `interrupt` is that of the run's channel alone.
+    pub(crate) fn new(asked: Option<Duration>, interrupt: Interrupt) -> Deadline {
+        Deadline { asked, interrupt }
+    }
+
+    /// The time for the contract begins.
+    pub(crate) fn of_contract(&self) {
+        self.interrupt.end_within(self.asked.unwrap_or(LEAST));
+    }
+
+    /// The time for the run begins.
+    pub(crate) fn of_run(&self, agreement: &Agreement) {
+        let time = self.asked.unwrap_or_else(|| {
+            let speed = aes_blocks_per_second(Duration::from_millis(1), 3);
+            usual(agreement, speed)
+        });
+        self.interrupt.end_within(time);
+    }
+}
+
+/// The deadline of a run on a machine of this speed, in AES blocks per second.
+fn usual(agreement: &Agreement, speed: u64) -> Duration {
+    let contract = &agreement.contract;
+    let per_bucket = contract
+        .receiver_bucket
+        .saturating_add(contract.sender_bucket);
+    let items = per_bucket.saturating_mul(contract.buckets.into());
+    let ItemCost { bytes, aes_blocks } = agreement.protocol.spec().item_cost;
+    let copies = agreement.protocol.labels_per_item().unwrap_or(0);
+    let labels = copies.saturating_mul(contract.label_bytes() as u64);
+    let link = items.saturating_mul(bytes.saturating_add(labels)) / SLOWEST_LINK;
+    let work = items.saturating_mul(aes_blocks.saturating_mul(SLOWEST_MACHINE)) / speed.max(1);
+    let seconds = link.saturating_add(work).saturating_mul(SLACK);
+    LEAST.max(Duration::from_secs(seconds))
+}
