@@ -38,6 +38,13 @@ enum Command {
     Verify(Named),
     /// Removes halves that no run will take: used copies, and those whose other half is lost
     Rm(Named),
+    /// Takes over halves that were moved to another file system, copied or restored
+    ///
+    /// A half is bound to its file, so that a copy of it, which may have served a run elsewhere, is refused. This binds it
+    /// to the file that it is in now. Take over what was moved: if both parties' halves of a pair serve two runs, the
+    /// sender learns a fifth or more of the receiver's keys of each run (of keys that are no numbers: hashes, on which it
+    /// can test guesses), and the receiver learns nearly all of the sender's. A dishonest peer needs no copy of its own.
+    Adopt(Named),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,6 +88,17 @@ impl Attestation {
     }
 }
 
+/// A generation of AMD's processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Processor {
+    /// EPYC 7003
+    Milan,
+    /// EPYC 9004 and 8004
+    Genoa,
+    /// EPYC 9005
+    Turin,
+}
+
 /// What a dealer has to show.
 #[derive(Debug, Args)]
 struct Shown {
@@ -90,10 +108,17 @@ struct Shown {
     /// With --offline tee: digest of what the dealer was started with, 96 hexadecimal digits
     #[arg(long, value_name = "HEX", requires = "attestation")]
     dealer_measurement: Option<Measurement>,
-    /// With --attestation sev-snp: the least versions of the processor's firmware, as 4.0.24.219: bootloader, TEE, SNP and
-    /// microcode, with FMC before them from Turin on
+    /// With --attestation sev-snp: the generation of the processor
+    #[arg(long, value_enum, value_name = "PRODUCT", requires = "attestation")]
+    dealer_product: Option<Processor>,
+    /// With --attestation sev-snp: the least versions of the product's firmware, as 4.0.24.219: bootloader, TEE, SNP and
+    /// microcode, with FMC before them for turin
     #[arg(long, value_name = "VERSIONS", requires = "attestation")]
     dealer_tcb: Option<String>,
+    /// With --attestation sev-snp: the privilege level that asks for the report, 0 if not given; another one means that you
+    /// trust what runs below it, such as a paravisor of the cloud
+    #[arg(long, value_name = "LEVEL", requires = "attestation", value_parser = clap::value_parser!(u32).range(0..=3))]
+    dealer_vmpl: Option<u32>,
     /// Certificate of the processor's key (sev-snp; if the dealer has none) or collateral of the platform (tdx)
     #[arg(long, value_name = "FILE", requires = "attestation")]
     endorsements: Option<PathBuf>,
@@ -117,9 +142,20 @@ impl Shown {
             (_, Some(_)) => return Err(Failure::usage("--attestation goes with --offline tee")),
             (_, None) => return Ok(None),
         };
-        if self.dealer_tcb.is_some() != (attestation == Attestation::SevSnp) {
+        let is_snp = attestation == Attestation::SevSnp;
+        if self.dealer_tcb.is_some() != is_snp {
             return Err(Failure::usage(
                 "--dealer-tcb goes with --attestation sev-snp",
+            ));
+        }
+        if !is_snp && (self.dealer_product.is_some() || self.dealer_vmpl.is_some()) {
+            return Err(Failure::usage(
+                "--dealer-product and --dealer-vmpl go with --attestation sev-snp",
+            ));
+        }
+        if is_snp && self.dealer_product.is_none() {
+            return Err(Failure::usage(
+                "--attestation sev-snp needs --dealer-product",
             ));
         }
         if self.endorsements.is_some() && attestation == Attestation::Simulated {
@@ -147,8 +183,15 @@ impl Shown {
                 Expected::new(vesica::Tdx::new(&collateral)?, measurement)
             }
             _ => {
+                let product = match self.dealer_product {
+                    None | Some(Processor::Milan) => vesica::Product::Milan,
+                    Some(Processor::Genoa) => vesica::Product::Genoa,
+                    Some(Processor::Turin) => vesica::Product::Turin,
+                };
                 let least = self.dealer_tcb.as_deref().unwrap_or_default().parse()?;
-                Expected::new(vesica::SevSnp::new(least, endorsements), measurement)
+                let verifier = vesica::SevSnp::new(product, least, endorsements)?;
+                let vmpl = self.dealer_vmpl.unwrap_or_default();
+                Expected::new(verifier.at_vmpl(vmpl), measurement)
             }
         })
     }
@@ -243,7 +286,7 @@ struct Ls {
 /// Some halves of a store.
 #[derive(Debug, Args)]
 struct Named {
-    /// Names of pairs; for `verify` all of this identity if none is given
+    /// Names of pairs; for `verify` and `adopt` all of this identity if none is given
     #[arg(value_name = "NAME")]
     names: Vec<Name>,
     /// Directory of halves
@@ -290,6 +333,7 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
         Command::Ls(ls) => ls.run(),
         Command::Verify(named) => named.verify(),
         Command::Rm(named) => named.remove(),
+        Command::Adopt(named) => named.adopt(),
     }
 }
 
@@ -414,10 +458,11 @@ impl<'a> Line<'a> {
             attested: half.attested.as_deref(),
             made: rfc3339(half.made),
             bytes: half.bytes,
-            state: match (half.is_own, half.is_used) {
-                (false, _) => "of another identity",
-                (true, true) => "used",
-                (true, false) => "ready",
+            state: match half {
+                _ if !half.is_own => "of another identity",
+                _ if half.is_used => "used",
+                _ if half.is_copy => "copied",
+                _ => "ready",
             },
         }
     }
@@ -430,6 +475,12 @@ impl Ls {
         for name in listing.unreadable {
             let problem = format!("{name}.half cannot be read as a half");
             log::say(Level::Warning, &problem);
+        }
+        if let (files @ 1.., bytes) = listing.unfinished {
+            let left = format!(
+                "killed runs have left {files} unfinished files of {bytes} bytes; the next `vesica offline make` or `rm` removes them"
+            );
+            log::say(Level::Warning, &left);
         }
         if self.json {
             let json = serde_json::to_string(&lines)
@@ -473,24 +524,32 @@ impl Named {
             true => all.collect(),
             false => self.names.clone(),
         };
-        let mut bad = 0;
-        for name in &names {
-            let is_used = |half: &StoredHalf| half.name == *name && half.is_used;
-            let verdict = match store.verify(*name) {
-                _ if listing.halves.iter().any(is_used) => "was used before".to_owned(),
-                Ok(()) => "ok".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            bad += usize::from(verdict != "ok");
-            print(&format!("{name}  {verdict}"))?;
-        }
-        match bad {
-            0 => Ok(()),
-            _ => {
-                let line = format!("{bad} of {} halves cannot be used", names.len());
-                Err(Failure::new(DATA, line))
+        judge(&names, |name| {
+            let is_used = |half: &StoredHalf| half.name == name && half.is_used;
+            match store.verify(name) {
+                _ if listing.halves.iter().any(is_used) => Err("was used before".to_owned()),
+                Ok(()) => Ok("ok"),
+                Err(error) => Err(error.to_string()),
             }
-        }
+        })
+    }
+
+    fn adopt(&self) -> Result<(), Failure> {
+        let store = store(&self.offline_store, &self.identity)?;
+        let names = match self.names.is_empty() {
+            true => {
+                let halves = store.list()?.halves.into_iter();
+                let copied = |half: &StoredHalf| half.is_own && half.is_copy && !half.is_used;
+                halves.filter(copied).map(|half| half.name).collect()
+            }
+            false => self.names.clone(),
+        };
+        log::say(Level::Warning, ADOPTION);
+        judge(&names, |name| match store.adopt(name) {
+            Ok(true) => Ok("adopted"),
+            Ok(false) => Ok("is where it was stored"),
+            Err(error) => Err(error.to_string()),
+        })
     }
 
     fn remove(&self) -> Result<(), Failure> {
@@ -499,6 +558,35 @@ impl Named {
         }
         let store = store(&self.offline_store, &self.identity)?;
         Ok(self.names.iter().try_for_each(|name| store.remove(*name))?)
+    }
+}
+
+/// What whoever adopts halves has to know.
+const ADOPTION: &str = "an adopted half must serve no run from any other copy of the store, before or after. A half that \
+    serves two runs shows a sender a fifth or more of the receiver's keys of each, or their hashes, and a receiver nearly \
+    all of the sender's";
+
+/// Prints a verdict on each half; fails if one is bad.
+fn judge(
+    names: &[Name],
+    mut verdict: impl FnMut(Name) -> Result<&'static str, String>,
+) -> Result<(), Failure> {
+    let mut bad = 0;
+    for name in names {
+        match verdict(*name) {
+            Ok(good) => print(&format!("{name}  {good}"))?,
+            Err(problem) => {
+                bad += 1;
+                print(&format!("{name}  {problem}"))?;
+            }
+        }
+    }
+    match bad {
+        0 => Ok(()),
+        _ => {
+            let line = format!("{bad} of {} halves cannot be used", names.len());
+            Err(Failure::new(DATA, line))
+        }
     }
 }
 

@@ -4,30 +4,40 @@
 //! name and a salt. The header is legible and authenticated.
 //!
 //! **Used once.** Correlations that serve two runs reveal items of both. [`Store::take`] first leaves a marker with the
-//! half's name, then removes the half, and only then returns the content: of two takers one gets it, a crash loses
-//! correlations and never leaves them for another run, and a copy that is put back is refused. Nothing here notices
-//! that the whole directory was put back, markers included: it must not be restored from a backup, nor copied to
-//! another machine.
+//! half's name, then empties and removes the half, and only then returns the content: of two takers one gets it, a crash
+//! loses correlations and never leaves them for another run, and a copy that is put back is refused.
+//!
+//! **Bound to its file.** What is authenticated with each piece includes which file the half was written to
+//! ([`FileId`]). So a half that was copied, or restored from a backup with or without its marker, is noticed and refused.
+//! [`Store::adopt`] binds such a half to the file that it is in now, for which it takes the store's key. A roll-back of the
+//! whole file system, or of the whole machine, to a snapshot is not noticed.
+//!
+//! **On disk.** Halves, markers and the emptying of used halves are flushed on every system, new and removed names on Unix
+//! only: elsewhere the system may forget a marker in a crash of the machine, but not that the half is empty.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rand_core::CryptoRng;
 use thiserror::Error;
+use vesica_files::{FileId, PrivateFile, open_regular, unfinished};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use zeroize::Zeroizing;
 
-const MAGIC: &[u8; 8] = b"vesicao1";
+/// The last byte counts versions.
+const MAGIC: &[u8; 8] = b"vesicao2";
 const SUFFIX: &str = ".half";
 /// Of the empty file that says that a half was used.
 const MARKER: &str = ".used";
 /// Longest header.
 const MAX_HEADER: usize = 4096;
 const SALT: usize = 16;
-/// Magic, salt, and the length of the header in four bytes, little endian.
-const FIXED: usize = MAGIC.len() + SALT + 4;
+/// Where the identity of the file is in it: after magic and salt.
+const ID: std::ops::Range<usize> = MAGIC.len() + SALT..MAGIC.len() + SALT + FileId::BYTES;
+/// Magic, salt, identity of the file, and the length of the header in four bytes, little endian.
+const FIXED: usize = ID.end + 4;
 
 /// The name of a pair of halves, the same for both parties and for no other pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +92,12 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A half that is not in the file that it was written to, so that it may have served a run elsewhere.
+    #[error("{path}: was copied or restored after it was stored")]
+    Copied {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// A directory of halves, whose content only holders of a key can read.
@@ -109,6 +125,8 @@ pub struct Entry {
     pub bytes: u64,
     /// Whether a run has taken this half, of which the file is a copy then.
     pub is_used: bool,
+    /// Whether the half is not in the file that it was written to, by its header.
+    pub is_copy: bool,
 }
 
 impl Store {
@@ -145,30 +163,47 @@ impl Store {
         if self.path(name, MARKER).exists() {
             return Err(known());
         }
-        let mut file = tempfile::Builder::new()
-            .suffix(".part")
-            .tempfile_in(&self.directory)
-            .map_err(|e| failed(&path, e))?;
-        let mut salt = [0; SALT];
-        rng.fill_bytes(&mut salt);
-        let head = head(&salt, header);
-        self.write(file.as_file_mut(), name, &head, content)
-            .map_err(|e| failed(&path, e))?;
-        file.persist_noclobber(&path)
-            .map_err(|e| match e.error.kind() {
-                io::ErrorKind::AlreadyExists => known(),
-                _ => failed(&path, e.error),
-            })?;
+        let file = self.write(name, header, content, rng)?;
+        file.place_new().map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => known(),
+            _ => failed(&path, e),
+        })?;
         self.sync().map_err(|e| {
             let _ = fs::remove_file(&path);
             failed(&path, e)
         })
     }
 
-    fn write(&self, file: &mut File, name: Name, head: &[u8], content: &[u8]) -> io::Result<()> {
+    /// A file with this half, bound to it, that has no name yet. Makes room first: removes what killed processes have
+    /// left.
+    fn write(
+        &self,
+        name: Name,
+        header: &[u8],
+        content: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<PrivateFile, StoreError> {
+        self.remove_unfinished();
+        let path = self.path(name, SUFFIX);
+        let io = |e| failed(&path, e);
+        let mut file = PrivateFile::create(&path).map_err(io)?;
+        let mut salt = [0; SALT];
+        rng.fill_bytes(&mut salt);
+        let id = file.id().map_err(io)?.to_bytes();
+        let head = head(&salt, &id, header);
+        self.encrypt(&mut file, name, &head, content).map_err(io)?;
+        Ok(file)
+    }
+
+    fn encrypt(
+        &self,
+        mut file: &mut dyn Write,
+        name: Name,
+        head: &[u8],
+        content: &[u8],
+    ) -> io::Result<()> {
         file.write_all(head)?;
-        self.sealed(name, head).write(head, content, file)?;
-        file.sync_all()
+        self.sealed(name, head).write(head, content, &mut file)
     }
 
     /// All files, by name.
@@ -183,43 +218,96 @@ impl Store {
             let Some(Ok(name)) = file.strip_suffix(SUFFIX).map(str::parse) else {
                 continue;
             };
-            // A file that has just gone was taken by another run.
-            let Ok(mut opened) = File::open(entry.path()) else {
-                continue;
-            };
-            let head = read_head(&entry.path(), &mut opened).ok();
-            entries.push(Entry {
+            let mut found = Entry {
                 name,
-                header: head.map(|mut head| head.split_off(FIXED)),
-                bytes: opened.metadata().map_or(0, |metadata| metadata.len()),
+                header: None,
+                bytes: 0,
                 is_used: self.path(name, MARKER).exists(),
-            });
+                is_copy: false,
+            };
+            match open_regular(&entry.path()) {
+                // Another run has just taken it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(_) => {}
+                Ok(mut opened) => {
+                    found.bytes = opened.metadata().map_or(0, |metadata| metadata.len());
+                    if let Ok(mut head) = read_head(&entry.path(), &mut opened) {
+                        found.is_copy = is_copy(&head, &opened);
+                        found.header = Some(head.split_off(FIXED));
+                    }
+                }
+            }
+            entries.push(found);
         }
         entries.sort_by_key(|entry| entry.name);
         Ok(entries)
     }
 
-    /// Checks that a file is whole and as it was written.
+    /// The number of files that killed processes have left behind, and their bytes. The next [`Store::put`],
+    /// [`Store::adopt`] or [`Store::remove`] removes them.
+    ///
+    /// # Errors
+    /// A directory that cannot be read.
+    pub fn unfinished(&self) -> Result<(usize, u64), StoreError> {
+        let found = unfinished(&self.directory).map_err(|e| failed(&self.directory, e))?;
+        Ok((found.len(), found.iter().map(|(_, bytes)| bytes).sum()))
+    }
+
+    fn remove_unfinished(&self) {
+        // What stays does no harm but to the space on the disk.
+        for (path, _) in unfinished(&self.directory).unwrap_or_default() {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Checks that a file is whole and as it was written, and still the same file.
     ///
     /// # Errors
     /// A file that is not, or that is missing.
     pub fn verify(&self, name: Name) -> Result<(), StoreError> {
-        self.read(name).map(drop)
+        self.read(name)?.in_its_file().map(drop)
+    }
+
+    /// Binds a half to the file that it is in now. Returns whether it was not yet: then it may have served a run
+    /// elsewhere, which the caller has to exclude. It is written anew, so that a crash leaves it bound either way.
+    ///
+    /// # Errors
+    /// A file that is missing, damaged or of another identity; a half that was used; a full disk. The half stays as it
+    /// was.
+    pub fn adopt(&self, name: Name, rng: &mut dyn CryptoRng) -> Result<bool, StoreError> {
+        let path = self.path(name, SUFFIX);
+        let refuse_used = || match self.path(name, MARKER).exists() {
+            true => Err(used(&path)),
+            false => Ok(()),
+        };
+        refuse_used()?;
+        let half = self.read(name)?;
+        if !half.is_copy {
+            return Ok(false);
+        }
+        let file = self.write(name, &half.header, &half.content, rng)?;
+        file.replace().map_err(|e| failed(&path, e))?;
+        // Another process may have adopted it first, and a run have taken it.
+        refuse_used().inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+        self.sync().map_err(|e| failed(&path, e))?;
+        Ok(true)
     }
 
     /// The header and the content of a half, whose file is removed before this returns.
     ///
     /// # Errors
-    /// A file that is missing, damaged or of another store, which stays as it is; a name that was taken before.
+    /// A file that is missing, damaged, a copy or of another store, which stays as it is; a name that was taken before.
     pub fn take(&self, name: Name) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), StoreError> {
-        let used = || bad(&self.path(name, SUFFIX), "this half was used before");
+        let path = self.path(name, SUFFIX);
         if self.path(name, MARKER).exists() {
-            return Err(used());
+            return Err(used(&path));
         }
-        let taken = self.read(name)?;
+        let taken = self.read(name)?.in_its_file()?;
         match self.consume(name)? {
-            true => Ok(taken),
-            false => Err(used()),
+            true => Ok((taken.header, taken.content)),
+            false => Err(used(&path)),
         }
     }
 
@@ -228,8 +316,9 @@ impl Store {
     /// # Errors
     /// A file that is missing, or a directory that cannot be changed.
     pub fn remove(&self, name: Name) -> Result<(), StoreError> {
+        self.remove_unfinished();
         let path = self.path(name, SUFFIX);
-        fs::metadata(&path).map_err(|e| failed(&path, e))?;
+        fs::symlink_metadata(&path).map_err(|e| failed(&path, e))?;
         match self.consume(name)? {
             true => Ok(()),
             // A copy.
@@ -237,25 +326,29 @@ impl Store {
         }
     }
 
-    /// Leaves a marker and removes the half, both on disk before this returns. Returns whether there was no marker.
+    /// Leaves a marker, empties the half and removes it, all on disk before this returns. Returns whether there was no
+    /// marker.
     fn consume(&self, name: Name) -> Result<bool, StoreError> {
         let (half, marker) = (self.path(name, SUFFIX), self.path(name, MARKER));
-        match File::create_new(&marker) {
-            Ok(_) => {}
+        let marked = File::create_new(&marker).and_then(|file| file.sync_all());
+        match marked.and_then(|()| self.sync()) {
+            Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             Err(e) => return Err(failed(&marker, e)),
         }
-        let removed = self.sync().and_then(|()| fs::remove_file(&half));
-        removed
-            .and_then(|()| self.sync())
-            .map_err(|e| failed(&half, e))?;
-        Ok(true)
+        let removed = empty(&half).and_then(|()| fs::remove_file(&half));
+        match removed.and_then(|()| self.sync()) {
+            // Somebody who adopted it has seen the marker.
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed(&half, e)),
+            _ => Ok(true),
+        }
     }
 
-    fn read(&self, name: Name) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), StoreError> {
+    fn read(&self, name: Name) -> Result<Opened, StoreError> {
         let path = self.path(name, SUFFIX);
-        let mut opened = File::open(&path).map_err(|e| failed(&path, e))?;
+        let mut opened = open_regular(&path).map_err(|e| failed(&path, e))?;
         let mut head = read_head(&path, &mut opened)?;
+        let is_copy = is_copy(&head, &opened);
         let length = opened.metadata().map_err(|e| failed(&path, e))?.len();
         let length = length.saturating_sub(head.len() as u64);
         let content = self.sealed(name, &head).read(&head, length, &mut opened);
@@ -264,7 +357,12 @@ impl Store {
             Unreadable::NotAuthentic => bad(&path, "damaged, or written by another identity"),
             Unreadable::TooLong => bad(&path, "too long for the memory of this machine"),
         })?;
-        Ok((head.split_off(FIXED), content))
+        Ok(Opened {
+            path,
+            header: head.split_off(FIXED),
+            content,
+            is_copy,
+        })
     }
 
     fn sealed(&self, name: Name, head: &[u8]) -> Sealed {
@@ -280,9 +378,59 @@ impl Store {
         }
     }
 
+    /// The file of a half.
+    pub fn path_of(&self, name: Name) -> PathBuf {
+        self.path(name, SUFFIX)
+    }
+
     fn path(&self, name: Name, suffix: &str) -> PathBuf {
         self.directory.join(format!("{name}{suffix}"))
     }
+}
+
+/// A half that was read, and that this store's key has written.
+struct Opened {
+    path: PathBuf,
+    header: Vec<u8>,
+    content: Zeroizing<Vec<u8>>,
+    /// Whether it is not in the file that it was written to.
+    is_copy: bool,
+}
+
+impl Opened {
+    fn in_its_file(self) -> Result<Opened, StoreError> {
+        match self.is_copy {
+            true => Err(StoreError::Copied { path: self.path }),
+            false => Ok(self),
+        }
+    }
+}
+
+/// Whether a half is not in the file that it was written to. What cannot tell is no such file.
+fn is_copy(head: &[u8], opened: &File) -> bool {
+    FileId::of(opened)
+        .ok()
+        .map(FileId::to_bytes)
+        .as_ref()
+        .map(|id| &id[..])
+        != Some(&head[ID])
+}
+
+/// Makes a half useless under every name that its file has, and on systems that may forget that it was removed.
+fn empty(half: &Path) -> io::Result<()> {
+    if !half.symlink_metadata()?.is_file() {
+        return Ok(());
+    }
+    match OpenOptions::new().write(true).open(half) {
+        Ok(file) => file.set_len(0).and_then(|()| file.sync_all()),
+        // Of somebody who wants it read only. It can be removed all the same.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+fn used(path: &Path) -> StoreError {
+    bad(path, "this half was used before")
 }
 
 fn bad(path: &Path, problem: &'static str) -> StoreError {
@@ -306,6 +454,9 @@ fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
     opened.read_exact(&mut head).map_err(|_| no_half())?;
     let (_, length) = head.split_last_chunk::<4>().ok_or_else(no_half)?;
     let length = u32::from_le_bytes(*length) as usize;
+    if head.starts_with(&MAGIC[..7]) && head[7] != MAGIC[7] {
+        return Err(bad(path, "written by another version of this software"));
+    }
     if !head.starts_with(MAGIC) || length > MAX_HEADER {
         return Err(no_half());
     }
@@ -316,9 +467,9 @@ fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
     Ok(head)
 }
 
-fn head(salt: &[u8; SALT], header: &[u8]) -> Vec<u8> {
+fn head(salt: &[u8; SALT], id: &[u8; FileId::BYTES], header: &[u8]) -> Vec<u8> {
     let length = (header.len() as u32).to_le_bytes();
-    [MAGIC, &salt[..], &length, header].concat()
+    [MAGIC, &salt[..], id, &length, header].concat()
 }
 
 #[cfg(test)]

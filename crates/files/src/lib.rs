@@ -3,13 +3,17 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod id;
 mod limits;
 mod open;
+mod private;
 mod readers;
 mod whole;
 
 pub use directory::private_directory;
+pub use id::FileId;
 pub use limits::is_exhausted;
 pub use open::{open_pipe, open_regular};
+pub use private::{PrivateFile, unfinished};
 pub use readers::Readers;
 pub use whole::WholeFile;

@@ -118,7 +118,7 @@ fn sync_directory(directory: &Path) {
 }
 
 /// A new file with a private name, by which leftovers of a killed process are recognised.
-fn named(directory: &Path) -> io::Result<(File, Option<TempPath>)> {
+pub(crate) fn named(directory: &Path) -> io::Result<(File, Option<TempPath>)> {
     // On Unix only its owner may read a fresh temporary file.
     let (file, path) = private_names().tempfile_in(directory)?.into_parts();
     Ok((file, Some(path)))
@@ -141,7 +141,7 @@ fn copy(file: &mut File, directory: &Path) -> io::Result<TempPath> {
 
 /// Files that have no name until they are complete.
 #[cfg(target_os = "linux")]
-mod unnamed {
+pub(crate) mod unnamed {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::OpenOptionsExt;
 
@@ -152,7 +152,7 @@ mod unnamed {
 
     /// A file without a name, if it can be made and named later: not every file system has them, and
     /// the name is given through `/proc`.
-    pub(super) fn create(directory: &Path, mode: u32) -> Option<File> {
+    pub(crate) fn create(directory: &Path, mode: u32) -> Option<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(mode);
         options.custom_flags(OFlag::O_TMPFILE.bits());
@@ -161,13 +161,13 @@ mod unnamed {
     }
 
     /// Gives it a name that is not in use yet.
-    pub(super) fn link(file: &File, path: &Path) -> io::Result<()> {
+    pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
         let flags = AtFlags::AT_SYMLINK_FOLLOW;
         linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)
     }
 
     /// Gives it a private name.
-    pub(super) fn link_privately(file: &File, directory: &Path) -> io::Result<TempPath> {
+    pub(crate) fn link_privately(file: &File, directory: &Path) -> io::Result<TempPath> {
         let link = |path: &Path| link(file, path);
         Ok(private_names().make_in(directory, link)?.into_temp_path())
     }
@@ -178,18 +178,18 @@ mod unnamed {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod unnamed {
+pub(crate) mod unnamed {
     use super::*;
 
-    pub(super) fn create(_: &Path, _: u32) -> Option<File> {
+    pub(crate) fn create(_: &Path, _: u32) -> Option<File> {
         None
     }
 
-    pub(super) fn link(_: &File, _: &Path) -> io::Result<()> {
+    pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn link_privately(_: &File, _: &Path) -> io::Result<TempPath> {
+    pub(crate) fn link_privately(_: &File, _: &Path) -> io::Result<TempPath> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -204,7 +204,7 @@ impl Write for WholeFile {
     }
 }
 
-fn directory(path: &Path) -> &Path {
+pub(crate) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -32,7 +32,7 @@ use crate::codec::{Reader, bad};
 use crate::{Error, Fingerprint};
 
 #[cfg(feature = "tee")]
-pub use sev_snp::{SevSnp, TcbLevel};
+pub use sev_snp::{Product, SevSnp, TcbLevel};
 pub use simulated::Simulated;
 #[cfg(feature = "tee")]
 pub use tdx::Tdx;

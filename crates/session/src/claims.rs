@@ -93,6 +93,14 @@ pub enum Untrusted {
     /// The owner of the machine can look into the TEE.
     #[error("its TEE is open: {0}")]
     Open(&'static str),
+    /// It is genuine, but of another kind than was asked for.
+    #[error("its report is of {got}, and {expected} was expected")]
+    Unexpected {
+        /// What was expected.
+        expected: String,
+        /// Of what it is.
+        got: String,
+    },
     /// Firmware is older than asked for, or the manufacturer warns of it.
     #[error("its platform is out of date: {0}")]
     OutOfDate(String),

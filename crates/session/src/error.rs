@@ -89,6 +89,11 @@ pub enum Error {
     /// Stored correlations that cannot be used.
     #[error("stored correlations: {0}")]
     Offline(String),
+    /// A stored half that is not in the file that it was stored in, so that it may have served a run elsewhere.
+    #[error(
+        "stored correlations: {0} was copied, restored or moved to another file system after it was stored"
+    )]
+    CopiedHalf(PathBuf),
     /// This machine makes no reports of what it runs.
     #[error("{0}")]
     Attestation(String),
@@ -130,7 +135,7 @@ impl Error {
                 ErrorClass::Peer
             }
             Error::Attestation(_) => ErrorClass::Resource,
-            Error::Offline(_) => ErrorClass::Data,
+            Error::Offline(_) | Error::CopiedHalf(_) => ErrorClass::Data,
             Error::Run(error) => error.blame().into(),
         }
     }
@@ -153,6 +158,9 @@ impl Error {
             ),
             Error::Untrusted(Untrusted::Measurement { .. }) => Some(
                 "take no measurement from a dealer; compute it from the image that the dealer shall run",
+            ),
+            Error::CopiedHalf(_) => Some(
+                "another copy may have served a run: `vesica offline rm` it and make another pair, unless you know that none has or will; then `vesica offline adopt` takes it over",
             ),
             Error::Offline(_)
             | Error::Run(Wire::ContractDiffers {

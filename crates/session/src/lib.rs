@@ -53,7 +53,7 @@ pub use attestation::{
     Attester, Evidence, Expected, MAX_EVIDENCE, Simulated, Tsm, Verifier, attester,
 };
 #[cfg(feature = "tee")]
-pub use attestation::{SevSnp, TcbLevel, Tdx};
+pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
 pub use connect::{Endpoint, connect, connect_once};

@@ -87,6 +87,8 @@ pub struct StoredHalf {
     pub bytes: u64,
     /// Whether a run has taken it, of which the file is a copy then.
     pub is_used: bool,
+    /// Whether it is not in the file that it was stored in: no run takes it unless it is adopted.
+    pub is_copy: bool,
 }
 
 /// What is in a store.
@@ -97,6 +99,9 @@ pub struct Listing {
     pub halves: Vec<StoredHalf>,
     /// Files with the name of a half that cannot be read as one.
     pub unreadable: Vec<Name>,
+    /// The number of files that killed processes have left behind, and their bytes; the next half that is stored, adopted
+    /// or removed takes their place.
+    pub unfinished: (usize, u64),
 }
 
 impl From<StoreError> for Error {
@@ -105,6 +110,7 @@ impl From<StoreError> for Error {
             StoreError::Io { cause, .. } if is_exhausted(cause) => {
                 Error::Run(WireError::limit(Limit::System, error))
             }
+            StoreError::Copied { path } => Error::CopiedHalf(path.clone()),
             _ => Error::Offline(error.to_string()),
         }
     }
@@ -151,9 +157,10 @@ impl OfflineTerms {
         }
     }
 
-    /// What decides, besides these terms, what a half for them means.
+    /// What decides, besides these terms, what a half for them means; `None` for terms that no half can have.
     fn layout(&self, registry: &Registry) -> Option<String> {
-        let offline = registry.get(&self.protocol)?.offline()?;
+        // Terms of a header are anybody's.
+        let offline = self.check(registry).ok()?;
         offline
             .layout(&self.params([0; 32]).ok()?, self.key_bits)
             .ok()
@@ -221,7 +228,10 @@ impl OfflineStore {
     ///
     /// Fails with [`Error::Offline`] for a directory that cannot be read.
     pub fn list(&self) -> Result<Listing, Error> {
-        let mut listing = Listing::default();
+        let mut listing = Listing {
+            unfinished: self.store.unfinished()?,
+            ..Listing::default()
+        };
         for entry in self.store.list()? {
             let half = entry.header.as_deref().and_then(|header| self.half(header));
             match half {
@@ -229,6 +239,7 @@ impl OfflineStore {
                     name: entry.name,
                     bytes: entry.bytes,
                     is_used: entry.is_used,
+                    is_copy: entry.is_copy,
                     ..half
                 }),
                 None => listing.unreadable.push(entry.name),
@@ -265,14 +276,23 @@ impl OfflineStore {
             layout: header.layout,
             bytes: 0,
             is_used: false,
+            is_copy: false,
         })
     }
 
-    /// Checks that the file of a half is whole and as this identity wrote it.
+    /// Checks that the file of a half is whole, as this identity wrote it, and the same file.
     ///
-    /// Fails with [`Error::Offline`] if it is not.
+    /// Fails with [`Error::Offline`] or [`Error::CopiedHalf`] if it is not.
     pub fn verify(&self, name: Name) -> Result<(), Error> {
         Ok(self.store.verify(name)?)
+    }
+
+    /// Takes over a half that was copied, restored or moved to another file system. Returns whether it was. The caller
+    /// knows that no run has taken or will take another copy of it: two runs reveal items of both.
+    ///
+    /// Fails with [`Error::Offline`] if it is damaged, used or of another identity; it stays as it was then.
+    pub fn adopt(&self, name: Name) -> Result<bool, Error> {
+        Ok(self.store.adopt(name, &mut fresh_rng()?)?)
     }
 
     pub(crate) fn put(&self, name: Name, pair: &Pair<'_>, half: &[u8]) -> Result<(), Error> {
@@ -301,16 +321,21 @@ impl OfflineStore {
 
     /// The halves that fit a purpose.
     ///
-    /// Fails with [`Error::Offline`] if there are none; says why the last one does not fit.
+    /// Fails with [`Error::CopiedHalf`] if the only ones are in other files than they were stored in, and with
+    /// [`Error::Offline`] if there are none; says why the last one does not fit.
     pub(crate) fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, Error> {
-        let (mut offers, mut problem) = (Vec::new(), None);
+        let (mut offers, mut copied, mut problem) = (Vec::new(), None, None);
         for half in self.list()?.halves {
             match half.misfit(purpose) {
                 Some(why) => problem = problem.or(Some(format!("{} {why}", half.name))),
+                None if half.is_copy => copied = copied.or(Some(half.name)),
                 None => offers.push(half.offer()),
             }
         }
         if offers.is_empty() {
+            if let Some(name) = copied {
+                return Err(Error::CopiedHalf(self.store.path_of(name)));
+            }
             let why = problem.map_or("it is empty".into(), |problem| problem);
             return Err(Error::Offline(format!(
                 "{} has nothing for this run: {why}",
@@ -323,7 +348,7 @@ impl OfflineStore {
 
     /// Takes the half that a contract names, for a purpose; it is gone afterwards.
     ///
-    /// Fails with [`Error::Offline`] if it is damaged, gone, or not what was offered.
+    /// Fails with [`Error::Offline`] if it is damaged, gone, or not what was offered, and with [`Error::CopiedHalf`].
     pub(crate) fn take(
         &self,
         contract: &Contract,

@@ -70,7 +70,7 @@ pub use vesica_session::{
     attester, deal, fetch_half, make_half, read_secret, rfc3339,
 };
 #[cfg(feature = "tee")]
-pub use vesica_session::{SevSnp, TcbLevel, Tdx};
+pub use vesica_session::{Product, SevSnp, TcbLevel, Tdx};
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{

@@ -124,15 +124,28 @@ impl<R: ReadHalf> FrameReader<R> {
     /// No memory is allocated for a payload before its length has been checked. Fails as
     /// [`crate::Channel::recv`] does.
     pub fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        self.recv_after(kind, max, 0)
+    }
+
+    /// As [`FrameReader::recv`], from a peer that may have to receive so many bytes before it answers.
+    pub(crate) fn recv_after(
+        &mut self,
+        kind: Kind,
+        max: usize,
+        unanswered: u64,
+    ) -> Result<Vec<u8>, Error> {
         if let Some(error) = &self.dead {
             return Err(error.clone());
         }
-        self.frame(kind, max)
+        // The slowest link that is tolerated moves PROGRESS bytes per timeout.
+        let pieces = u32::try_from(unanswered / PROGRESS as u64).unwrap_or(u32::MAX);
+        let on_its_way = self.timeout.saturating_mul(pieces);
+        let waiting = Waiting::new(self.timeout, self.patience.saturating_add(on_its_way));
+        self.frame(kind, max, waiting)
             .inspect_err(|error| self.dead = Some(error.clone()))
     }
 
-    fn frame(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let mut waiting = Waiting::new(self.timeout, self.patience);
+    fn frame(&mut self, kind: Kind, max: usize, mut waiting: Waiting) -> Result<Vec<u8>, Error> {
         let (code, len) = loop {
             let (code, len) = self.header(&mut waiting)?;
             if code != HEARTBEAT.code {
@@ -179,7 +192,10 @@ impl<R: ReadHalf> FrameReader<R> {
     fn payload(&mut self, len: usize, waiting: &mut Waiting) -> Result<Vec<u8>, Error> {
         let mut payload = vec![0; len];
         let mut filled = len.min(self.end - self.start);
-        payload[..filled].copy_from_slice(&self.buffer[self.start..self.start + filled]);
+        let buffered = &mut self.buffer[self.start..self.start + filled];
+        payload[..filled].copy_from_slice(buffered);
+        // It may be a secret.
+        buffered.fill(0);
         self.start += filled;
         while filled < len {
             let count = read_some(

@@ -31,6 +31,8 @@ pub struct FramedChannel {
     reader: FrameReader<Box<dyn ReadHalf>>,
     writer: Writer,
     meter: Meter,
+    /// Bytes sent when the peer sent its last frame.
+    answered: u64,
     /// Set once the channel has been aborted.
     ended: Option<Error>,
 }
@@ -46,6 +48,7 @@ impl FramedChannel {
             reader: FrameReader::new(reader, &options),
             writer: Writer::start(writer, options),
             meter: Meter::new(),
+            answered: 0,
             ended: None,
         }
     }
@@ -91,7 +94,10 @@ impl Channel for FramedChannel {
     }
 
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let payload = self.reader.recv(kind, max)?;
+        let (sent, _) = self.meter.totals();
+        // What was handed to the operating system may still be on its way.
+        let payload = self.reader.recv_after(kind, max, sent - self.answered)?;
+        self.answered = sent;
         self.meter.received(HEADER_BYTES + payload.len());
         Ok(payload)
     }

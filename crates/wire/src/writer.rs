@@ -16,6 +16,7 @@ const COALESCED: usize = 64 << 10;
 /// Maximum bytes passed to the half in one write.
 const PIECE: usize = 256 << 10;
 
+/// What is queued may be half of a pair of correlations, or labels: it is wiped when it has left.
 struct Frame {
     queued_at: Instant,
     header: [u8; HEADER_BYTES],
@@ -34,6 +35,18 @@ impl Frame {
     fn len(&self) -> usize {
         HEADER_BYTES + self.payload.len()
     }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        wipe(&mut self.payload);
+    }
+}
+
+/// Wipes bytes at the speed of memory, which [`zeroize::Zeroize`] does not reach.
+fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    zeroize::optimization_barrier(bytes);
 }
 
 #[derive(Default)]
@@ -363,6 +376,7 @@ impl Pump {
             }
         }
         let outcome = self.write(&scratch);
+        wipe(&mut scratch);
         self.scratch = scratch;
         outcome
     }

@@ -102,6 +102,77 @@ fn a_pair_serves_one_run() {
     assert!(!place.path("again.csv").exists());
 }
 
+/// Copies are listed, refused and adopted; what only looks like a half by its name is not waited for.
+#[test]
+fn a_store_that_was_moved_is_adopted() {
+    let place = Place::new();
+    let expected = tables(&place);
+    let words = "--offline ot";
+    let mut receiver = make(&place, "receiver", words, "--listen 127.0.0.1:0");
+    let sender = make(&place, "sender", words, &receiver.endpoint());
+    let name = name(&receiver.wait(), &sender.wait());
+    // As `cp -r` does; the sender's store is renamed, which is no copy.
+    let [from, to] = ["receiver.store", "moved.store"].map(|store| place.path(store));
+    std::fs::rename(&from, &to).unwrap();
+    std::fs::create_dir(&from).unwrap();
+    let half = format!("{name}.half");
+    std::fs::copy(to.join(&half), from.join(&half)).unwrap();
+    let [old, new] = ["sender.store", "renamed.store"].map(|store| place.path(store));
+    std::fs::rename(&old, &new).unwrap();
+    std::fs::rename(&new, &old).unwrap();
+    #[cfg(unix)]
+    {
+        let fifo = from.join(format!("{}.half", "1".repeat(32)));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    }
+    std::fs::write(from.join(".vesica-x.part"), "left by a killed process").unwrap();
+
+    let with_store = |command: &str| {
+        place.run(&format!(
+            "offline {command} --offline-store receiver.store --identity receiver.key"
+        ))
+    };
+    let listed = with_store("ls");
+    listed.expect_success();
+    let line = format!("{name}  copied  receiver of ole-ot");
+    assert!(listed.text().starts_with(&line), "{}", listed.text());
+    let left = "1 unfinished files of 24 bytes";
+    assert!(listed.err.contains(left), "{}", listed.err);
+    #[cfg(unix)]
+    assert!(
+        listed.err.contains("1.half cannot be read"),
+        "{}",
+        listed.err
+    );
+    assert!(
+        with_store(&format!("verify {name}"))
+            .text()
+            .contains("was copied")
+    );
+
+    let (ours, theirs) = (
+        side("ours.csv", "receiver", "ot").output("out.csv"),
+        side("theirs.csv", "sender", "ot"),
+    );
+    let refused = exchange(&place, &ours, &theirs);
+    refused
+        .receiver
+        .expect_failure(3, "was copied, restored or moved");
+    assert!(refused.receiver.err.contains("vesica offline adopt"));
+
+    let adopted = with_store("adopt");
+    adopted.expect_success();
+    assert_eq!(adopted.text(), format!("{name}  adopted\n"));
+    assert!(adopted.err.contains("nearly all"), "{}", adopted.err);
+    let again = with_store(&format!("adopt {name}"));
+    assert_eq!(again.text(), format!("{name}  is where it was stored\n"));
+    assert!(!with_store("ls").err.contains("unfinished"));
+    let pair = exchange(&place, &ours, &theirs);
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), expected);
+    with_store(&format!("adopt {name}")).expect_failure(3, "1 of 1 halves cannot be used");
+}
+
 #[test]
 fn a_dealer_hands_out_a_pair() {
     let place = Place::new();
@@ -247,6 +318,24 @@ fn attestation_is_checked_before_anybody_is_met() {
             "--attestation sev-snp --dealer-measurement Z",
             "--dealer-tcb goes with",
         ),
+        (
+            "--attestation tdx --dealer-measurement Z --dealer-vmpl 2",
+            "--dealer-product and --dealer-vmpl go with",
+        ),
+        (
+            "--attestation sev-snp --dealer-measurement Z --dealer-tcb 1.2.3.4",
+            "needs --dealer-product",
+        ),
+        match cfg!(feature = "tee") {
+            true => (
+                "--attestation sev-snp --dealer-measurement Z --dealer-tcb 1.2.3.4 --dealer-product turin",
+                "firmware versions of turin are five numbers",
+            ),
+            false => (
+                "--attestation sev-snp --dealer-measurement Z --dealer-tcb 1.2.3.4 --dealer-product turin",
+                "built without",
+            ),
+        },
         match cfg!(feature = "tee") {
             true => (
                 "--attestation tdx --dealer-measurement Z",

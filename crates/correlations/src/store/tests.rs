@@ -1,7 +1,7 @@
 use super::*;
 use tempfile::TempDir;
 use vesica_primitives::sealed::{PIECE, TAG};
-use vesica_testing::{Script, array, bytes, rng};
+use vesica_testing::{array, bytes, rng};
 
 const NAME: Name = Name([0xab; 16]);
 
@@ -191,6 +191,251 @@ fn two_takers_do_not_share() {
     }
 }
 
+/// Restored from a backup, with or without what says that halves were used.
+#[test]
+fn a_copy_is_refused_until_it_is_adopted() {
+    let (ours, directory) = store(1);
+    let other = Name([2; 16]);
+    for name in [NAME, other] {
+        put(&ours, name, b"content").unwrap();
+    }
+    let backup = TempDir::new().unwrap();
+    copy_all(&directory, &backup);
+    ours.take(NAME).unwrap();
+    wait_for_the_clock();
+
+    // The whole directory in another place.
+    let theirs = open(&backup, 1);
+    let entries = theirs.list().unwrap();
+    assert!(entries.iter().all(|entry| entry.is_copy && !entry.is_used));
+    for name in [NAME, other] {
+        assert!(is_copied(theirs.verify(name)));
+        assert!(is_copied(theirs.take(name)));
+    }
+    assert_eq!(theirs.list().unwrap().len(), 2);
+
+    // In place, as tools do that remove what the backup does not have.
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    copy_all(&backup, &directory);
+    assert!(is_copied(ours.take(NAME)));
+
+    // Only the key can bind a half to another file.
+    let thief = open(&backup, 2);
+    let problem_of_thief = problem(thief.adopt(NAME, &mut rng(1)));
+    assert_eq!(problem_of_thief, "damaged, or written by another identity");
+    let path = backup.path().join(format!("{NAME}.half"));
+    let mut forged = fs::read(&path).unwrap();
+    forged[ID].copy_from_slice(&FileId::of(&File::open(&path).unwrap()).unwrap().to_bytes());
+    fs::write(&path, &forged).unwrap();
+    assert!(!theirs.list().unwrap()[1].is_copy, "by its header");
+    assert_eq!(
+        problem(theirs.take(NAME)),
+        "damaged, or written by another identity"
+    );
+
+    assert!(theirs.adopt(other, &mut rng(1)).unwrap());
+    assert!(!theirs.adopt(other, &mut rng(1)).unwrap());
+    theirs.verify(other).unwrap();
+    assert!(!theirs.list().unwrap()[0].is_copy);
+    let (header, content) = theirs.take(other).unwrap();
+    assert_eq!(
+        (&header[..], &content[..]),
+        (&b"header"[..], &b"content"[..])
+    );
+    assert_eq!(
+        problem(theirs.adopt(other, &mut rng(1))),
+        "this half was used before"
+    );
+}
+
+fn copy_all(from: &TempDir, to: &TempDir) {
+    for entry in fs::read_dir(from.path()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.path().join(entry.file_name())).unwrap();
+    }
+}
+
+/// So that a new file is born later than any before.
+fn wait_for_the_clock() {
+    std::thread::sleep(std::time::Duration::from_millis(50));
+}
+
+fn is_copied<T: std::fmt::Debug>(result: Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Copied { .. }))
+}
+
+/// A copy that shares the file, as backups by links do.
+#[test]
+fn a_taken_half_is_empty_under_every_name() {
+    let (store, directory) = store(1);
+    put(&store, NAME, b"content").unwrap();
+    let half = directory.path().join(format!("{NAME}.half"));
+    let linked = directory.path().join("backup");
+    fs::hard_link(&half, &linked).unwrap();
+    store.take(NAME).unwrap();
+    assert_eq!(fs::read(&linked).unwrap(), b"");
+    fs::rename(&linked, &half).unwrap();
+    fs::remove_file(directory.path().join(format!("{NAME}.used"))).unwrap();
+    assert!(store.take(NAME).is_err());
+}
+
+/// What is in the directory if the machine stops between the steps of an adoption.
+#[test]
+fn an_adoption_can_be_cut_off_anywhere() {
+    let (ours, directory) = store(1);
+    put(&ours, NAME, b"content").unwrap();
+    let half = format!("{NAME}.half");
+    let names = |directory: &TempDir| -> Vec<_> {
+        let entries = fs::read_dir(directory.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let restored = || {
+        let copy = TempDir::new().unwrap();
+        copy_all(&directory, &copy);
+        (open(&copy, 1), copy)
+    };
+    // The new file has no name yet.
+    let (store, copy) = restored();
+    drop(
+        store
+            .write(NAME, b"header", b"content", &mut rng(1))
+            .unwrap(),
+    );
+    assert_eq!(names(&copy), [half.as_str()]);
+    assert!(is_copied(store.take(NAME)));
+    assert!(store.adopt(NAME, &mut rng(1)).unwrap());
+    store.take(NAME).unwrap();
+    // It has its private name; on some systems it is not complete then.
+    for part in [0, 10, usize::MAX] {
+        let (store, copy) = restored();
+        let new = fs::read(copy.path().join(&half)).unwrap();
+        fs::write(
+            copy.path().join(".vesica-x.part"),
+            &new[..part.min(new.len())],
+        )
+        .unwrap();
+        assert!(is_copied(store.take(NAME)));
+        assert_eq!(store.unfinished().unwrap(), (1, part.min(new.len()) as u64));
+        assert!(store.adopt(NAME, &mut rng(1)).unwrap());
+        assert_eq!(names(&copy), [half.as_str()]);
+        store.take(NAME).unwrap();
+    }
+    // It has its name: all is done.
+    let (store, copy) = restored();
+    let file = store
+        .write(NAME, b"header", b"content", &mut rng(1))
+        .unwrap();
+    file.replace().unwrap();
+    assert_eq!(names(&copy), [half.as_str()]);
+    assert!(!store.adopt(NAME, &mut rng(1)).unwrap());
+    store.take(NAME).unwrap();
+    // A run has taken it between the first look for its marker and the last.
+    let (store, copy) = restored();
+    fs::write(copy.path().join(format!("{NAME}.used")), "").unwrap();
+    assert_eq!(
+        problem(store.adopt(NAME, &mut rng(1))),
+        "this half was used before"
+    );
+}
+
+/// However often and by whomever it is adopted, one run gets a half.
+#[test]
+fn two_who_adopt_do_not_share() {
+    let (ours, directory) = store(1);
+    for round in 0..20 {
+        let name = Name([round; 16]);
+        put(&ours, name, &[round; 1000]).unwrap();
+        let copy = TempDir::new().unwrap();
+        copy_all(&directory, &copy);
+        let taken = std::thread::scope(|scope| {
+            let run = || {
+                let store = open(&copy, 1);
+                let _ = store.adopt(name, &mut rng(u64::from(round)));
+                store.take(name).is_ok()
+            };
+            let runs = [(); 3].map(|()| scope.spawn(run));
+            runs.map(|run| u32::from(run.join().unwrap()))
+                .iter()
+                .sum::<u32>()
+        });
+        assert_eq!(taken, 1);
+        assert_eq!(open(&copy, 1).unfinished().unwrap(), (0, 0));
+        let left = fs::read_dir(copy.path())
+            .unwrap()
+            .map(|e| e.unwrap().path());
+        let of_name = |path: &PathBuf| path.to_string_lossy().contains(&name.to_string());
+        let left: Vec<_> = left.filter(of_name).collect();
+        assert_eq!(left, [copy.path().join(format!("{name}.used"))]);
+        ours.remove(name).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_cannot_be_written_keeps_its_halves() {
+    use std::os::unix::fs::PermissionsExt;
+    let (ours, directory) = store(1);
+    put(&ours, NAME, b"content").unwrap();
+    let copy = TempDir::new().unwrap();
+    copy_all(&directory, &copy);
+    let permit = |directory: &TempDir, mode| {
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    permit(&copy, 0o500);
+    if File::create_new(copy.path().join("probe")).is_ok() {
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let store = open(&copy, 1);
+    let refused = |result: Result<(), StoreError>| matches!(result, Err(StoreError::Io { .. }));
+    assert!(refused(store.adopt(NAME, &mut rng(1)).map(drop)));
+    assert!(refused(store.remove(NAME)));
+    assert!(refused(put(&store, Name([1; 16]), b"content")));
+    assert!(is_copied(store.take(NAME)));
+    permit(&copy, 0o700);
+    assert!(store.adopt(NAME, &mut rng(1)).unwrap());
+    permit(&copy, 0o500);
+    assert!(refused(store.take(NAME).map(drop)));
+    permit(&copy, 0o700);
+    store.take(NAME).unwrap();
+}
+
+/// Leftovers of killed processes are counted, and go with the next change.
+#[test]
+fn what_killed_processes_leave_is_removed() {
+    let (store, directory) = store(1);
+    let left = directory.path().join(".tmpAbCdEf.part");
+    for round in 0..3u8 {
+        fs::write(&left, [0; 100]).unwrap();
+        assert_eq!(store.unfinished().unwrap(), (1, 100));
+        match round {
+            0 => put(&store, NAME, b"content").unwrap(),
+            1 => store.remove(NAME).unwrap(),
+            _ => assert!(store.remove(NAME).is_err()),
+        }
+        assert_eq!(store.unfinished().unwrap(), (0, 0));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let (store, directory) = store(1);
+    let half = directory.path().join(format!("{NAME}.half"));
+    nix::unistd::mkfifo(&half, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let entries = store.list().unwrap();
+    assert_eq!((entries.len(), &entries[0].header), (1, &None));
+    let said = store.take(NAME).unwrap_err().to_string();
+    assert!(said.ends_with("a pipe is no regular file"), "{said}");
+    assert!(store.verify(NAME).is_err() && store.adopt(NAME, &mut rng(1)).is_err());
+    store.remove(NAME).unwrap();
+    assert!(store.list().unwrap().is_empty());
+}
+
 #[test]
 fn files_are_known() {
     let text = include_str!("../../../../vectors/ole.json");
@@ -209,21 +454,23 @@ fn files_are_known() {
             "{}",
             bad["why"]
         );
-        fs::remove_file(&file).unwrap();
     }
-    let mut salt = Script(bytes(&vector["salt"]));
-    store.put(name, header, &content, &mut salt).unwrap();
-    assert_eq!(fs::read(&file).unwrap(), bytes(&vector["file"]));
+    let head = head(&array(&vector["salt"]), &array(&vector["id"]), header);
+    let encrypted = |content: &[u8]| {
+        let mut out = Vec::new();
+        store.encrypt(&mut out, name, &head, content).unwrap();
+        out
+    };
+    let known = encrypted(&content);
+    assert_eq!(known, bytes(&vector["file"]));
+    // It is bound to no file of this machine.
+    fs::write(&file, &known).unwrap();
+    assert!(is_copied(store.verify(name)));
+    store.adopt(name, &mut rng(1)).unwrap();
     let (read, taken) = store.take(name).unwrap();
     assert_eq!((&read[..], &taken[..]), (header, &content[..]));
 
-    // A directory that has never heard of the name.
-    let directory = TempDir::new().unwrap();
-    let store = Store::new(directory.path(), Zeroizing::new(array(&vector["key"])));
     let content: Vec<u8> = (0..PIECE + 5).map(|i| (i * 7) as u8).collect();
-    let mut salt = Script(bytes(&vector["salt"]));
-    store.put(name, header, &content, &mut salt).unwrap();
-    let file = fs::read(directory.path().join(format!("{name}.half"))).unwrap();
     let known: [u8; 32] = array(&vector["long"]["blake3_of_file"]);
-    assert_eq!(*blake3::hash(&file).as_bytes(), known);
+    assert_eq!(*blake3::hash(&encrypted(&content)).as_bytes(), known);
 }

@@ -5,6 +5,10 @@
 //! signed, and that one's the ARK (*VCEK Certificate and KDS Interface Specification*, document 57230). AMD's certificates
 //! are in `amd/`, as its service hands them out; the VCEK's comes with the report or is given. It names chip and versions
 //! in extensions, which have to be those of the report: the key of older firmware is no key of newer firmware.
+//!
+//! **Privilege levels.** A guest has four (VMPL), of which 0 may read and write all of its memory. A report says which one
+//! asked for it (offset 0x30). Software at the other levels, or whatever it lets ask in its name, is not what was measured
+//! at the start, so that only level 0 is taken, unless the user trusts what runs below another one (a paravisor).
 
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,12 +23,54 @@ use x509_cert::der::{Decode, DecodePem, Encode};
 use super::{Claims, Evidence, Measurement, Platform, Untrusted, Verifier};
 use crate::Error;
 
-/// ASK and ARK of each generation of processors, from `https://kdsintf.amd.com/vcek/v1/NAME/cert_chain`.
-const AMD: [&str; 3] = [
-    include_str!("amd/milan.pem"),
-    include_str!("amd/genoa.pem"),
-    include_str!("amd/turin.pem"),
-];
+/// A generation of processors, by AMD's name for its certificates: Siena and Bergamo have those of Genoa.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Product {
+    /// EPYC 7003.
+    Milan,
+    /// EPYC 9004, 8004.
+    Genoa,
+    /// EPYC 9005.
+    Turin,
+}
+
+impl Product {
+    const ALL: [Product; 3] = [Product::Milan, Product::Genoa, Product::Turin];
+
+    /// AMD's two certificates, ASK first, from `https://kdsintf.amd.com/vcek/v1/NAME/cert_chain`.
+    fn authorities(self) -> Option<[Certificate; 2]> {
+        let chain = match self {
+            Product::Milan => include_str!("amd/milan.pem"),
+            Product::Genoa => include_str!("amd/genoa.pem"),
+            Product::Turin => include_str!("amd/turin.pem"),
+        };
+        let chain = Certificate::load_pem_chain(chain.as_bytes()).ok()?;
+        chain.try_into().ok()
+    }
+
+    /// Whether AMD has signed the certificate of a VCEK as that of such a processor.
+    fn certifies(self, vcek: &Certificate) -> bool {
+        self.authorities().is_some_and(|[ask, ark]| {
+            has_certified(&ark, &ark) && has_certified(&ark, &ask) && has_certified(&ask, vcek)
+        })
+    }
+
+    /// Whether its versions begin with that of FMC.
+    fn has_fmc(self) -> bool {
+        self == Product::Turin
+    }
+}
+
+impl std::fmt::Display for Product {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Product::Milan => "milan",
+            Product::Genoa => "genoa",
+            Product::Turin => "turin",
+        })
+    }
+}
 
 /// GUID of a VCEK in the table of certificates that a host puts beside a report (AMD, document 56421, section 4.1.8.1):
 /// 63da758d-e664-4564-adc5-f4b93be8accd.
@@ -48,6 +94,8 @@ const REPORT: usize = 0x4a0;
 /// Bytes of a coordinate of a signature, little endian, of which those of P-384 fill 48.
 const COORDINATE: usize = 72;
 
+/// The privilege level that asked for the report.
+const VMPL: usize = 0x30;
 /// The firmware whose VCEK signs, and the one that started the guest.
 const REPORTED: usize = 0x180;
 const LAUNCHED: usize = 0x1f0;
@@ -114,27 +162,44 @@ impl TcbLevel {
         [self.bootloader, self.tee, self.snp, self.microcode]
     }
 
-    /// Whether no version is older than that of another level, and the processors are of one kind.
+    /// Whether no version is older than that of another level of the same product.
     fn reaches(&self, other: &TcbLevel) -> bool {
         let newer = |(ours, theirs): (u8, u8)| ours >= theirs;
-        self.fmc.is_some() == other.fmc.is_some()
-            && self.fmc >= other.fmc
-            && self.common().into_iter().zip(other.common()).all(newer)
+        self.fmc >= other.fmc && self.common().into_iter().zip(other.common()).all(newer)
     }
 }
 
 /// Checks reports of SEV-SNP.
 #[derive(Clone, Debug)]
 pub struct SevSnp {
+    product: Product,
     least: TcbLevel,
+    vmpl: u32,
     vcek: Option<Vec<u8>>,
 }
 
 impl SevSnp {
-    /// Takes reports of firmware that is at least that, signed by the key in the certificate `vcek`, PEM or DER, or if
-    /// none is given in one that comes with the report.
-    pub fn new(least: TcbLevel, vcek: Option<Vec<u8>>) -> SevSnp {
-        SevSnp { least, vcek }
+    /// Takes reports of such a processor whose firmware is at least that, asked for at privilege level 0, and signed by the
+    /// key in the certificate `vcek`, PEM or DER, or if none is given in one that comes with the report.
+    ///
+    /// Fails with [`Error::Usage`] for versions of another product.
+    pub fn new(product: Product, least: TcbLevel, vcek: Option<Vec<u8>>) -> Result<SevSnp, Error> {
+        if least.fmc.is_some() != product.has_fmc() {
+            let numbers = if product.has_fmc() { "five" } else { "four" };
+            let problem = format!("firmware versions of {product} are {numbers} numbers");
+            return Err(Error::Usage(problem));
+        }
+        Ok(SevSnp {
+            product,
+            least,
+            vmpl: 0,
+            vcek,
+        })
+    }
+
+    /// Takes reports that were asked for at this privilege level only.
+    pub fn at_vmpl(self, vmpl: u32) -> SevSnp {
+        SevSnp { vmpl, ..self }
     }
 
     fn certificate(&self, evidence: &Evidence) -> Result<Certificate, Untrusted> {
@@ -178,10 +243,10 @@ impl Report<'_> {
         u64::from_le_bytes(self.field(0x08))
     }
 
-    /// Versions; on processors with FMC the others come one byte later.
-    fn level(&self, at: usize, has_fmc: bool) -> TcbLevel {
+    /// Versions; on products with FMC the others are elsewhere.
+    fn level(&self, at: usize, product: Product) -> TcbLevel {
         let versions: [u8; 8] = self.field(at);
-        match has_fmc {
+        match product.has_fmc() {
             true => TcbLevel {
                 fmc: Some(versions[0]),
                 bootloader: versions[1],
@@ -236,20 +301,6 @@ fn has_certified(signer: &Certificate, signed: &Certificate) -> bool {
     has_signed(signer, &RSA_PSS_2048_8192_SHA384, &message, signature)
 }
 
-/// AMD's two certificates, ASK first.
-fn authorities(chain: &str) -> Option<[Certificate; 2]> {
-    let chain = Certificate::load_pem_chain(chain.as_bytes()).ok()?;
-    chain.try_into().ok()
-}
-
-/// Whether AMD has signed the certificate of a VCEK.
-fn is_of_amd(vcek: &Certificate) -> bool {
-    let mut chains = AMD.iter().filter_map(|chain| authorities(chain));
-    chains.any(|[ask, ark]| {
-        has_certified(&ark, &ark) && has_certified(&ark, &ask) && has_certified(&ask, vcek)
-    })
-}
-
 /// The value of an extension.
 fn extension<'a>(vcek: &'a Certificate, oid: &str) -> Option<&'a [u8]> {
     let oid = ObjectIdentifier::new(oid).ok()?;
@@ -295,8 +346,18 @@ impl Verifier for SevSnp {
             Report(report.map_err(|_| Untrusted::Malformed("no report of SEV-SNP".into()))?);
         let vcek = self.certificate(evidence)?;
         let forged = |problem: &str| Err(Untrusted::Forged(problem.into()));
-        if !is_of_amd(&vcek) {
-            return forged("AMD has not signed the VCEK's certificate");
+        let unexpected =
+            |expected: String, got: String| Err(Untrusted::Unexpected { expected, got });
+        match Product::ALL
+            .into_iter()
+            .find(|product| product.certifies(&vcek))
+        {
+            None => return forged("AMD has not signed the VCEK's certificate"),
+            Some(got) if got != self.product => {
+                let processor = |product| format!("a processor of {product}");
+                return unexpected(processor(self.product), processor(got));
+            }
+            Some(_) => {}
         }
         let signature = report.signature().unwrap_or([0; 96]);
         if !has_signed(
@@ -315,10 +376,8 @@ impl Verifier for SevSnp {
         if !valid.contains(&now.duration_since(UNIX_EPOCH).unwrap_or_default()) {
             return forged("the VCEK's certificate is not valid now");
         }
-        let named = level(&vcek);
-        let has_fmc = named.is_some_and(|level| level.fmc.is_some());
-        let reported = report.level(REPORTED, has_fmc);
-        if named != Some(reported) || !is_of_chip(&vcek, &report.field(0x1a0)) {
+        let reported = report.level(REPORTED, self.product);
+        if level(&vcek) != Some(reported) || !is_of_chip(&vcek, &report.field(0x1a0)) {
             return forged("the VCEK is that of another chip, or of other firmware");
         }
         if report.policy() & DEBUGGING != 0 {
@@ -327,8 +386,13 @@ impl Verifier for SevSnp {
         if report.policy() & MIGRATION != 0 {
             return Err(Untrusted::Open("its policy allows migration"));
         }
+        let vmpl = report.number(VMPL);
+        if vmpl != self.vmpl {
+            let level = |vmpl| format!("privilege level {vmpl}");
+            return unexpected(level(self.vmpl), level(vmpl));
+        }
         // Firmware may be renewed under a guest that older firmware has started, and could have started wrongly.
-        for level in [reported, report.level(LAUNCHED, has_fmc)] {
+        for level in [reported, report.level(LAUNCHED, self.product)] {
             if !level.reaches(&self.least) {
                 let old = format!("firmware {level}, and {} was asked for", self.least);
                 return Err(Untrusted::OutOfDate(old));
@@ -349,10 +413,12 @@ mod tests {
     #[test]
     fn roots_sign_themselves_and_the_keys_below() {
         let mut roots = Vec::new();
-        for chain in AMD {
-            let [ask, ark] = authorities(chain).unwrap();
+        for product in Product::ALL {
+            let [ask, ark] = product.authorities().unwrap();
             assert!(has_certified(&ark, &ark) && has_certified(&ark, &ask));
-            assert!(!has_certified(&ask, &ark) && !is_of_amd(&ark));
+            assert!(!has_certified(&ask, &ark) && !product.certifies(&ark));
+            let others = Product::ALL.into_iter().filter(|other| *other != product);
+            assert!(others.into_iter().all(|other| !other.certifies(&ask)));
             roots.push(ark.tbs_certificate().subject().to_string());
         }
         for (root, name) in roots.iter().zip(["ARK-Milan", "ARK-Genoa", "ARK-Turin"]) {

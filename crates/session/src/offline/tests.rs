@@ -982,10 +982,55 @@ fn headers_are_checked() {
     // Of the version before, whose seeds mean other tuples.
     forge(&file, &layout, &format!("1{}", &layout[1..]));
     assert!(problem().contains("is of another version"));
+    // Terms for which there is no plan.
+    let fine = fs::read(&file).unwrap();
+    for absurd in [
+        "126,\"key_bits\":4",
+        "128,\"key_bits\":9",
+        "999,\"key_bits\":0",
+    ] {
+        forge(&file, "40,\"key_bits\":24", absurd);
+        let half = store.list().unwrap().halves.remove(0);
+        assert_eq!(half.terms.layout(registry()), None);
+        assert!(problem().contains("is for lambda"));
+        fs::write(&file, &fine).unwrap();
+    }
     forge(&file, "\"made\":1", "\"made\":-");
     let listing = store.list().unwrap();
     assert_eq!(listing.unreadable, [name]);
     assert!(listing.halves.is_empty());
+}
+
+/// Restored, its marker forgotten: refused by the side that was restored, whatever the peer has.
+#[test]
+fn copied_halves_serve_no_run_until_they_are_adopted() {
+    let (receiver, sender) = (Side::new(), Side::new());
+    let (made, _) = make(&receiver, &sender, &terms("ole-ot"), &terms("ole-ot"));
+    let name = made.unwrap();
+    let files = [receiver.files().remove(0), sender.files().remove(0)];
+    let halves = files.each_ref().map(|file| fs::read(file).unwrap());
+    let (own, _) = runs([&receiver, &sender], "ole-ot");
+    own.unwrap();
+    for (file, half) in files.iter().zip(&halves) {
+        thread::sleep(Duration::from_millis(50));
+        fs::remove_file(file.with_extension("used")).unwrap();
+        fs::write(file, half).unwrap();
+    }
+    sender.store().adopt(name).unwrap();
+    let (own, _) = runs([&receiver, &sender], "ole-ot");
+    let own = own.unwrap_err();
+    assert!(
+        matches!(&own, Error::CopiedHalf(path) if *path == files[0]),
+        "{own}"
+    );
+    assert_eq!(own.class(), ErrorClass::Data);
+    assert!(own.hint().unwrap().contains("vesica offline adopt"));
+    let verified = receiver.store().verify(name);
+    assert!(matches!(verified, Err(Error::CopiedHalf(_))));
+    assert!(receiver.store().adopt(name).unwrap());
+    receiver.store().verify(name).unwrap();
+    let (own, _) = runs([&receiver, &sender], "ole-ot");
+    own.unwrap();
 }
 
 /// A dealer that is one of the parties knows the other's items.

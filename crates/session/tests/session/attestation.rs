@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use vesica_session::{
-    Claims, Evidence, Expected, Measurement, Platform, SevSnp, TcbLevel, Tdx, Untrusted, Verifier,
+    Claims, Evidence, Expected, Measurement, Platform, Product, SevSnp, TcbLevel, Tdx, Untrusted,
+    Verifier,
 };
 
 fn at(seconds: u64) -> SystemTime {
@@ -34,7 +35,11 @@ mod sev_snp {
     }
 
     fn verifier(least: &str) -> SevSnp {
-        SevSnp::new(least.parse().unwrap(), Some(VCEK.to_vec()))
+        with_vcek(least, Some(VCEK.to_vec()))
+    }
+
+    fn with_vcek(least: &str, vcek: Option<Vec<u8>>) -> SevSnp {
+        SevSnp::new(Product::Milan, least.parse().unwrap(), vcek).unwrap()
     }
 
     fn authenticate(evidence: &Evidence) -> Result<Claims, Untrusted> {
@@ -62,10 +67,14 @@ mod sev_snp {
     #[test]
     fn a_report_that_somebody_has_changed_is_not() {
         let whole = evidence();
-        for at in (0..0x2a0).step_by(13).chain([0x2a0, 0x2a0 + 72]) {
+        for at in (0..0x2a0)
+            .step_by(13)
+            .chain([0x30, 0x180, 0x2a0, 0x2a0 + 72])
+        {
             let mut evidence = whole.clone();
             evidence.report[at] ^= 1;
-            assert!(authenticate(&evidence).is_err(), "{at}");
+            let forged = Untrusted::Forged("the VCEK has not signed the report".into());
+            assert_eq!(authenticate(&evidence), Err(forged), "{at}");
         }
         for length in [0, 1183, 1185] {
             let mut evidence = whole.clone();
@@ -82,7 +91,7 @@ mod sev_snp {
     fn only_amd_endorses() {
         let evidence = evidence();
         let with = |vcek: Option<Vec<u8>>| {
-            let verifier = SevSnp::new("0.0.0.0".parse().unwrap(), vcek);
+            let verifier = with_vcek("0.0.0.0", vcek);
             verifier.authenticate(&evidence, at(THEN))
         };
         assert_eq!(with(None), Err(Untrusted::NotEndorsed));
@@ -112,7 +121,7 @@ mod sev_snp {
         };
         let vcek = 0x63da758d_e664_4564_adc5_f4b93be8accd;
         let length = VCEK.len() as u32;
-        let verifier = SevSnp::new("0.0.0.0".parse().unwrap(), None);
+        let verifier = with_vcek("0.0.0.0", None);
         let with = |endorsements| {
             let evidence = Evidence {
                 endorsements,
@@ -144,11 +153,48 @@ mod sev_snp {
         assert_eq!(least(&own), Ok(()));
         assert!(least("0.0.0.255").is_err() && least("0.0.255.0").is_err());
         assert!(least("0.255.0.0").is_err());
-        // Five numbers are those of another processor.
-        assert!(least("0.0.0.0.0").is_err());
         for seconds in [1_000_000_000, 3_000_000_000] {
             let refused = verifier("0.0.0.0").authenticate(&evidence, at(seconds));
             assert!(matches!(refused, Err(Untrusted::Forged(_))), "{refused:?}");
+        }
+    }
+
+    /// The recorded report is of a Milan, and was asked for at privilege level 0.
+    #[test]
+    fn other_processors_and_privilege_levels_are_refused() {
+        let with = |verifier: SevSnp| verifier.authenticate(&evidence(), at(THEN)).map(drop);
+        let unexpected = |expected: &str, got: &str| {
+            let [expected, got] = [expected, got].map(str::to_owned);
+            Err(Untrusted::Unexpected { expected, got })
+        };
+        for (product, least, name) in [
+            (Product::Genoa, "0.0.0.0", "a processor of genoa"),
+            (Product::Turin, "0.0.0.0.0", "a processor of turin"),
+        ] {
+            let vcek = Some(VCEK.to_vec());
+            let verifier = SevSnp::new(product, least.parse().unwrap(), vcek).unwrap();
+            assert_eq!(with(verifier), unexpected(name, "a processor of milan"));
+        }
+        assert_eq!(with(verifier("0.0.0.0").at_vmpl(0)), Ok(()));
+        for vmpl in [1, 2, 3] {
+            let name = format!("privilege level {vmpl}");
+            let refused = with(verifier("0.0.0.0").at_vmpl(vmpl));
+            assert_eq!(refused, unexpected(&name, "privilege level 0"));
+        }
+    }
+
+    #[test]
+    fn versions_are_those_of_a_product() {
+        let new = |product, least: &str| SevSnp::new(product, least.parse().unwrap(), None);
+        for (product, right, wrong, numbers) in [
+            (Product::Milan, "1.2.3.4", "1.2.3.4.5", "four"),
+            (Product::Genoa, "1.2.3.4", "1.2.3.4.5", "four"),
+            (Product::Turin, "1.2.3.4.5", "1.2.3.4", "five"),
+        ] {
+            assert!(new(product, right).is_ok());
+            let said = new(product, wrong).unwrap_err().to_string();
+            let expected = format!("firmware versions of {product} are {numbers} numbers");
+            assert!(said.contains(&expected), "{said}");
         }
     }
 

@@ -178,6 +178,40 @@ fn real_frames_move_the_overall_deadline() {
     });
 }
 
+/// What was sent may be in buffers on the way for longer than a peer without anything on the way has for its answer.
+#[test]
+fn an_answer_may_take_as_long_as_what_it_answers() {
+    let options = ChannelOptions {
+        timeout: millis(2000),
+        patience: millis(800),
+        ..lively()
+    };
+    let (mut a, mut b) = memory_pair_with(options, lively());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..3 {
+                thread::sleep(millis(500));
+                b.recv(DATA, MAX_FRAME).unwrap();
+            }
+            b.send(DATA, vec![3]).unwrap();
+            b.flush().unwrap();
+            // Until the other side has given up.
+            assert!(b.recv(DATA, 1).is_err());
+        });
+        for _ in 0..3 {
+            a.send(DATA, vec![7; 64 << 10]).unwrap();
+        }
+        a.flush().unwrap();
+        assert_eq!(a.recv(DATA, 1).unwrap(), [3]);
+        let error = a.recv(DATA, 1).unwrap_err();
+        assert!(
+            matches!(error, Error::Stalled(after) if after == millis(800)),
+            "{error:?}"
+        );
+        drop(a);
+    });
+}
+
 #[test]
 fn heartbeats_within_a_frame_or_with_a_payload_are_misbehaviour() {
     let recv = |bytes: &[u8]| FrameReader::new(bytes, &lively()).recv(DATA, 10);
