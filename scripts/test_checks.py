@@ -8,11 +8,13 @@ from pathlib import Path
 
 import audit
 import check_cycles
+import check_kinds
 import check_layers
 import check_locks
 import check_msrv
 import reliability
 import run_tests
+import size
 
 
 def package(folder: str, *uses: tuple[str, str | None], root: Path = Path("/r")) -> dict:
@@ -31,6 +33,44 @@ def name_of(folder: str) -> str:
 
 def metadata(*packages: dict, root: Path = Path("/r")) -> dict:
     return {"workspace_root": str(root), "packages": list(packages)}
+
+
+class Kinds(unittest.TestCase):
+    def test_a_code_stands_once(self) -> None:
+        kind = 'pub const {}: Kind = Kind {{\n    code: {},\n    name: "x",\n}};\n'
+        tests = "#[cfg(test)]\nmod tests {\n" + kind.format("D", 7) + "}"
+        fine = {"a.rs": kind.format("A", 7), "b.rs": kind.format("B", 8) + tests}
+        self.assertEqual(check_kinds.problems(fine), [])
+        twice = fine | {"c.rs": kind.format("C", 7)}
+        self.assertEqual(check_kinds.problems(twice), ["c.rs: C has code 7, and so has a.rs: A"])
+        self.assertEqual(len(check_kinds.problems({"a.rs": kind.format("A", 200)})), 1)
+        self.assertGreater(len(check_kinds.sources(check_kinds.ROOT)), 100)
+
+
+class Sizes(unittest.TestCase):
+    def test_lines_are_told_apart(self) -> None:
+        text = (
+            '//! About.\n\nfn f() {\n    g("{"); // why\n}\n\n'
+            "#[cfg(test)]\nmod tests;\nstruct S;\n#[cfg(test)]\nmod more {\n    // how\n    fn t() {}\n}\nuse x;\n"
+        )
+        counted = [kind for _, kind in size.kinds("crates/psi/src/a.rs", text)]
+        self.assertEqual(counted[:4], ["comment", "code", "code", "code"])
+        self.assertEqual(counted[4:], ["test"] * 2 + ["code"] + ["test"] * 5 + ["code"])
+        self.assertEqual([kind for _, kind in size.kinds("a/tests/b.rs", "fn f() {}")], ["test"])
+
+    def test_moves_are_found(self) -> None:
+        def sizes(**files: str) -> dict[str, size.Size]:
+            lines = {
+                f"crates/{name}/src/a.rs": size.Counter(text.split(";"))
+                for name, text in files.items()
+            }
+            return {"all": size.Size(lines=lines)}
+
+        before, now = (
+            sizes(a="let x = 1;let y = 2", b="let z = 3"),
+            sizes(a="let y = 2", b="let z = 3;let x = 1"),
+        )
+        self.assertEqual(dict(+size.moved(before, now)), {"b": 1})
 
 
 class Cycles(unittest.TestCase):
