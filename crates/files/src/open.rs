@@ -138,13 +138,19 @@ mod tests {
     #[test]
     fn a_pipe_waits_for_its_other_end_only_so_long() {
         let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("pipe");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let pipe = |name: &str| {
+            let path = place.path().join(name);
+            nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            path
+        };
+        // A pipe of its own: whoever waited in vain may hold its end for a moment longer.
+        let path = pipe("abandoned");
         let error = open_for_writing(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         let error = open_pipe(&path, Some(Duration::from_millis(20))).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         // With both ends it carries more than fits into it at once.
+        let path = pipe("used");
         let text = "text".repeat(1 << 16);
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| {
