@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
+use crate::whole::{directory, sync_directory};
+
 /// Makes a directory for this user only, unless there is one. Returns why it is unsafe for files that only this user may
 /// write, if it is.
 ///
@@ -23,7 +25,12 @@ fn make(path: &Path) -> io::Result<()> {
     }
     match builder.create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
+        Ok(()) => {
+            // Without a name that lasts, what is synchronised in it is lost with it.
+            sync_directory(directory(path));
+            Ok(())
+        }
+        failed => failed,
     }
 }
 

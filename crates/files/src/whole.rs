@@ -113,7 +113,7 @@ impl WholeFile {
 
 /// Makes a new name durable by synchronising the directory. Not every file system can do this, and the file
 /// is complete either way.
-fn sync_directory(directory: &Path) {
+pub(crate) fn sync_directory(directory: &Path) {
     let _ = File::open(directory).and_then(|d| d.sync_all());
 }
 
