@@ -10,7 +10,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
-use crate::contract::{KAPPA, MAX_HELLO, NO_LIMIT};
+use crate::contract::{HELLO, KAPPA, MAX_HELLO, NO_LIMIT};
 use crate::job::MAX_ITEMS;
 use crate::offers::Offer;
 use crate::{
@@ -19,10 +19,6 @@ use crate::{
 };
 use crate::{random, value};
 
-pub(crate) const HELLO: Kind = Kind {
-    code: 16,
-    name: "hello",
-};
 const DONE: Kind = Kind {
     code: 18,
     name: "done",

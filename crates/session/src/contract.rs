@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
 use vesica_psi::{Favour, Protocol, Reveal, Security};
-use vesica_wire::{Error as WireError, Limit};
+use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, put_name};
@@ -21,6 +21,11 @@ use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
 pub const VERSION: u16 = 12;
+/// The first message of each side.
+pub(crate) const HELLO: Kind = Kind {
+    code: 16,
+    name: "hello",
+};
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
 /// Maximum number of key columns of a job.

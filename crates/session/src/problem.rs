@@ -9,9 +9,8 @@ use std::fmt;
 
 use vesica_wire::{Channel, Error as WireError};
 
-use crate::agree::HELLO;
 use crate::codec::{Reader, bad, differ};
-use crate::contract::VERSION;
+use crate::contract::{HELLO, VERSION};
 
 const MAGIC: [u8; 4] = *b"vs1p";
 

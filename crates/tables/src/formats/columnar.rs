@@ -3,10 +3,10 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, LargeBinaryArray, LargeStringArray,
-    OffsetSizeTrait, RecordBatch, RecordBatchOptions, StringArray, StructArray,
+    Array, ArrayRef, ArrowPrimitiveType, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
+    StringArray,
 };
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -38,61 +38,6 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
     });
     let fields: Vec<_> = schema.fields().iter().cloned().chain(more).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
-}
-
-/// A schema whose texts and bytes are views of their values, those in structs too.
-pub(crate) fn with_views(schema: &Schema) -> Schema {
-    let fields: Fields = schema.fields().iter().map(viewed).collect();
-    Schema::new_with_metadata(fields, schema.metadata().clone())
-}
-
-fn viewed(field: &FieldRef) -> FieldRef {
-    let data_type = match field.data_type() {
-        _ if is_numeric_text(field) => return field.clone(),
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect()),
-        _ => return field.clone(),
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
-}
-
-/// A batch of [`with_views`] under the schema that was there before.
-pub(crate) fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
-    let columns = catching(|| columns.collect()).map_err(Error::corrupt)?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|e| Error::corrupt(e.to_string()))
-}
-
-fn unviewed(array: &ArrayRef, wanted: &DataType) -> ArrayRef {
-    match (array.data_type(), wanted) {
-        (DataType::Utf8View, DataType::Utf8) => {
-            Arc::new(StringArray::from_iter(array.as_string_view()))
-        }
-        (DataType::Utf8View, DataType::LargeUtf8) => {
-            Arc::new(LargeStringArray::from_iter(array.as_string_view()))
-        }
-        (DataType::BinaryView, DataType::Binary) => {
-            Arc::new(BinaryArray::from_iter(array.as_binary_view()))
-        }
-        (DataType::BinaryView, DataType::LargeBinary) => {
-            Arc::new(LargeBinaryArray::from_iter(array.as_binary_view()))
-        }
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            let array = array.as_struct();
-            let columns = array.columns().iter().zip(fields);
-            let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
-            Arc::new(StructArray::new(
-                fields.clone(),
-                columns.collect(),
-                array.nulls().cloned(),
-            ))
-        }
-        _ => array.clone(),
-    }
 }
 
 /// The schema of a result of `rows`: that of the first file, and the columns that are added.
@@ -267,7 +212,7 @@ pub(crate) fn scan_batch<S: Sink>(
 
 /// Whether a column of text holds decimals: PostgreSQL's `numeric` has no bounds, and comes from its driver as text of
 /// a type that says so.
-fn is_numeric_text(field: &Field) -> bool {
+pub(super) fn is_numeric_text(field: &Field) -> bool {
     field.data_type() == &DataType::Utf8
         && field.extension_type_name() == Some("arrow.opaque")
         && field

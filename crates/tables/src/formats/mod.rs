@@ -10,6 +10,8 @@ pub(crate) mod jsonl;
 pub(crate) mod parquet;
 #[cfg(feature = "parquet")]
 mod thrift;
+#[cfg(feature = "parquet")]
+mod views;
 
 #[cfg(not(feature = "parquet"))]
 pub(crate) mod parquet {

@@ -29,7 +29,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::columnar::Take;
 use super::thrift::PageSize;
-use super::{columnar, fields, ipc, thrift};
+use super::{columnar, fields, ipc, thrift, views};
 use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
@@ -89,7 +89,7 @@ fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
 /// The metadata of a file whose texts and bytes are to be read as views: so a value that many rows share is in memory
 /// once.
 fn as_views(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
-    let schema = Arc::new(columnar::with_views(metadata.schema()));
+    let schema = Arc::new(views::with_views(metadata.schema()));
     let options = ArrowReaderOptions::new().with_schema(schema);
     call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
 }
@@ -481,7 +481,7 @@ pub(crate) fn select(
     let views = columnar::result_schema(as_views(&first)?.schema(), &rows);
     let mut all = Vec::new();
     selected(parts, &views, &mut rows, |kept| {
-        all.push(columnar::without_views(kept, &schema)?);
+        all.push(views::without_views(kept, &schema)?);
         Ok(())
     })?;
     Ok((schema, all))
