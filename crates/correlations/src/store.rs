@@ -225,7 +225,7 @@ impl Store {
                 is_used: self.path(name, MARKER).exists(),
                 is_copy: false,
             };
-            match open_regular(&entry.path()) {
+            match open_half(&entry.path()) {
                 // Another run has just taken it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(_) => {}
@@ -346,7 +346,12 @@ impl Store {
 
     fn read(&self, name: Name) -> Result<Opened, StoreError> {
         let path = self.path(name, SUFFIX);
-        let mut opened = open_regular(&path).map_err(|e| failed(&path, e))?;
+        let mut opened = open_half(&path).map_err(|e| failed(&path, e))?;
+        // Another name of the same file may be in another store. Whoever comes second finds it empty.
+        match opened.lock() {
+            Err(e) if e.kind() != io::ErrorKind::Unsupported => return Err(failed(&path, e)),
+            _ => {}
+        }
         let mut head = read_head(&path, &mut opened)?;
         let is_copy = is_copy(&head, &opened);
         let length = opened.metadata().map_err(|e| failed(&path, e))?.len();
@@ -362,6 +367,7 @@ impl Store {
             header: head.split_off(FIXED),
             content,
             is_copy,
+            _locked: opened,
         })
     }
 
@@ -395,6 +401,8 @@ struct Opened {
     content: Zeroizing<Vec<u8>>,
     /// Whether it is not in the file that it was written to.
     is_copy: bool,
+    /// The file, which nobody else reads as a half meanwhile.
+    _locked: File,
 }
 
 impl Opened {
@@ -421,11 +429,24 @@ fn empty(half: &Path) -> io::Result<()> {
     if !half.symlink_metadata()?.is_file() {
         return Ok(());
     }
-    match OpenOptions::new().write(true).open(half) {
-        Ok(file) => file.set_len(0).and_then(|()| file.sync_all()),
-        // Of somebody who wants it read only. It can be removed all the same.
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Err(e) => Err(e),
+    // It may be read only, which does not keep anybody from removing it.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(half, fs::Permissions::from_mode(0o600))?;
+    }
+    let file = OpenOptions::new().write(true).open(half)?;
+    file.set_len(0).and_then(|()| file.sync_all())
+}
+
+/// Opens a half. A link would hide that the half was copied: it is the link that a run would remove.
+fn open_half(path: &Path) -> io::Result<File> {
+    match path.symlink_metadata()?.is_symlink() {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a symbolic link is no half",
+        )),
+        false => open_regular(path),
     }
 }
 
