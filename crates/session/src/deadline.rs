@@ -54,15 +54,48 @@ impl Deadline {
 /// The deadline of a run on a machine of this speed, in AES blocks per second.
 fn usual(agreement: &Agreement, speed: u64) -> Duration {
     let contract = &agreement.contract;
-    let per_bucket = contract
+    let both = contract
         .receiver_bucket
         .saturating_add(contract.sender_bucket);
-    let items = per_bucket.saturating_mul(contract.buckets.into());
-    let ItemCost { bytes, aes_blocks } = agreement.protocol.spec().item_cost;
     let copies = agreement.protocol.labels_per_item().unwrap_or(0);
     let labels = copies.saturating_mul(contract.label_bytes() as u64);
-    let link = items.saturating_mul(bytes.saturating_add(labels)) / SLOWEST_LINK;
-    let work = items.saturating_mul(aes_blocks.saturating_mul(SLOWEST_MACHINE)) / speed.max(1);
+    let cost = agreement.protocol.spec().item_cost;
+    let cost = ItemCost {
+        bytes: cost.bytes.saturating_add(labels),
+        ..cost
+    };
+    of_items(both.saturating_mul(contract.buckets.into()), cost, speed)
+}
+
+/// The deadline of a run over so many items of both sides.
+fn of_items(items: u64, cost: ItemCost, speed: u64) -> Duration {
+    let link = items.saturating_mul(cost.bytes) / SLOWEST_LINK;
+    let work = items.saturating_mul(cost.aes_blocks.saturating_mul(SLOWEST_MACHINE)) / speed.max(1);
     let seconds = link.saturating_add(work).saturating_mul(SLACK);
     LEAST.max(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_plan::Registry;
+
+    #[test]
+    fn a_deadline_is_ten_times_the_estimate_and_an_hour_at_least() {
+        let hours = |name: &str, items: u64, speed: u64| {
+            let spec = Registry::standard().get(name).unwrap().spec();
+            of_items(items, spec.item_cost, speed).as_secs_f64() / 3600.0
+        };
+        assert_eq!(hours("vole", 2 << 16, 1_000_000_000), 1.0);
+        assert_eq!(hours("dh", 0, 0), 1.0);
+        let usual = hours("vole", 2 << 20, 1_000_000_000);
+        assert!((3.1..3.3).contains(&usual), "{usual}");
+        assert!(hours("vole", 2 << 20, 50_000_000) > usual);
+        // No size makes it wrap.
+        for protocol in Registry::standard().all() {
+            let spec = protocol.spec();
+            assert!(hours(spec.name, spec.max_items, 1) >= 1.0);
+            assert!(of_items(u64::MAX, spec.item_cost, 1) > LEAST);
+        }
+    }
 }

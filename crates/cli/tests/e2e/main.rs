@@ -2,6 +2,8 @@
 
 mod align;
 #[cfg(target_os = "linux")]
+mod cheats;
+#[cfg(target_os = "linux")]
 mod codes;
 mod columns;
 mod commands;
