@@ -6,18 +6,21 @@ use std::time::{Duration, SystemTime};
 use vesica_psi::Output;
 use vesica_session::{
     Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
-    Kept as Left, KeySet, Measurement, NoProgress, ProtocolRequest, Registry, Role, SevSnp,
-    Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
+    Kept as Left, KeySet, Measurement, NoProgress, Problem, ProtocolRequest, Registry, Role,
+    SevSnp, Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
 use crate::record::received;
 use crate::script::Script;
 
-/// A peer's first message. What is read writes the same bytes again.
+/// A peer's first message: a hello, or that it cannot take part. What is read writes the same bytes again.
 pub fn hello(bytes: &[u8]) {
     if let Ok(hello) = Hello::decode(bytes) {
         assert_eq!(hello.encode(), bytes);
+    }
+    if let Ok(Some(problem)) = Problem::decode(bytes) {
+        assert_eq!(problem.encode(), bytes);
     }
 }
 
