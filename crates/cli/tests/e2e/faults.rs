@@ -19,17 +19,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{OfflineTerms, ProtocolRequest, Role, Security};
-use vesica_session::{ErrorClass, Job, NoProgress, run_over};
+use vesica_session::{ErrorClass, Job, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
+use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
-    Dealt, Dice, Table, attested, dealing_words, is_dealt, name, part, publish, spec, split,
-    storing_words, variants,
+    Dealt, Dice, Table, Variant, attested, dealing_words, is_dealt, part, publish, spec, split,
+    storing_words, variants, variants_in_memory,
 };
-
-type Variant = (&'static str, Security);
 
 /// Counts of one kind of run by outcome.
 #[derive(Clone, Default)]
@@ -115,12 +114,12 @@ fn on_threads<T: Send>(
 
 // ---- Frames in memory.
 
-/// A way to spoil a frame, its name in the table, and whether the result may lack matches afterwards: where a
-/// frame has the right length and other content, the peer might as well have had other items.
+/// A way to spoil a frame, its name in the table, and whether the result may lack matches or be another number
+/// afterwards: where a frame has the right length and other content, the peer might as well have had other items.
 struct Fault {
     name: &'static str,
     spoils: fn(&mut Dice) -> Vec<Spoil>,
-    may_lack: bool,
+    may_change: bool,
     /// Whether the peer waits for something that never comes.
     silent: bool,
 }
@@ -129,37 +128,37 @@ static FAULTS: [Fault; 8] = [
     Fault {
         name: "cut",
         spoils: |_| vec![Spoil::Close],
-        may_lack: false,
+        may_change: false,
         silent: false,
     },
     Fault {
         name: "stall",
         spoils: |_| vec![Spoil::Stall],
-        may_lack: false,
+        may_change: false,
         silent: true,
     },
     Fault {
         name: "frame lost",
         spoils: |_| vec![Spoil::Swallow],
-        may_lack: false,
+        may_change: false,
         silent: true,
     },
     Fault {
         name: "delay",
         spoils: |_| vec![Spoil::Delay(Duration::from_millis(40))],
-        may_lack: false,
+        may_change: false,
         silent: false,
     },
     Fault {
         name: "replay",
         spoils: |_| vec![Spoil::Duplicate, Spoil::ReplayPrevious],
-        may_lack: true,
+        may_change: true,
         silent: true,
     },
     Fault {
         name: "swap",
         spoils: |_| vec![Spoil::SwapWithNext],
-        may_lack: true,
+        may_change: true,
         silent: true,
     },
     Fault {
@@ -170,7 +169,7 @@ static FAULTS: [Fault; 8] = [
                 Spoil::Truncate(1 + dice.below(64) as usize),
             ]
         },
-        may_lack: false,
+        may_change: false,
         silent: true,
     },
     Fault {
@@ -180,21 +179,56 @@ static FAULTS: [Fault; 8] = [
                 .map(|_| Spoil::FlipBit(dice.below(1 << 20) as usize))
                 .collect()
         },
-        may_lack: true,
+        may_change: true,
         silent: true,
     },
 ];
 
-/// Items of the receiver, and of the sender, and those that both have.
+/// Items of the receiver, and of the sender; they have 100 in common.
 const OURS: std::ops::Range<u64> = 0..300;
 const THEIRS: std::ops::Range<u64> = 200..480;
-const SHARED: std::ops::Range<u32> = 200..300;
 
-/// Runs in one bucket, and in several unless a pair is for a whole run.
-fn whole_or_not(protocol: &str) -> &'static [bool] {
-    match is_dealt(protocol) {
-        true => &[false],
-        false => &[false, true],
+/// Two tables of these numbers, with the amounts that the question needs.
+fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 2] {
+    let mut dice = Dice::new(3);
+    let [ours, theirs] = numbers.map(Table::of_numbers);
+    let [receiver, sender] = question.values();
+    [
+        ours.with_amounts(receiver, 1 << 27, &mut dice),
+        theirs.with_amounts(sender, 1 << 27, &mut dice),
+    ]
+}
+
+/// How the runs of a variant differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    OneBucket,
+    Buckets,
+    Minimum(u64),
+}
+
+/// Runs in one bucket, and in several unless a pair or the answer is for a whole run; runs with a minimum that `common`
+/// matches meet and with one that they do not.
+fn settings(variant: Variant, common: u64) -> Vec<Setting> {
+    let [needs, may] = variant.question.minimum();
+    let mut settings = Vec::new();
+    if !needs {
+        settings.push(Setting::OneBucket);
+    }
+    if may {
+        settings.extend([common, common + 1].map(Setting::Minimum));
+    } else if variant.question == Question::Matches && !is_dealt(variant.protocol) {
+        settings.push(Setting::Buckets);
+    }
+    settings
+}
+
+impl Setting {
+    fn minimum(self) -> u64 {
+        match self {
+            Setting::Minimum(minimum) => minimum,
+            _ => 0,
+        }
     }
 }
 
@@ -207,14 +241,26 @@ fn two_buckets(protocol: &'static str) -> u64 {
     limit
 }
 
-/// What came of one run: the receiver's matches or whose fault its error is, and whether frames were spoilt.
-type Came = Option<Result<Vec<u32>, ErrorClass>>;
+/// What came of one run on a side: what it learnt, or whose fault its error is.
+type Came = Option<Result<Learnt, ErrorClass>>;
 
-/// One run with one frame of one side spoilt. Gives what each side got (the sender never matches), frames that each
-/// side sent, and whether anything was spoilt.
+/// The answer of a run, or the error: of the receiver or, where both sides have shares, of either.
+fn answer(question: Question, [receiver, sender]: &[Came; 2]) -> Result<Answer, ErrorClass> {
+    let learnt = |came: &Came| came.clone().expect("both sides have ended");
+    let (near, far) = (learnt(receiver)?, learnt(sender));
+    let far = match question {
+        Question::Shares => Some(far?),
+        _ => None,
+    };
+    // The keys are the numbers from 0 on.
+    Ok(near.answer(far.as_ref(), u64::from))
+}
+
+/// One run with one frame of one side spoilt. Gives what each side got, frames that each side sent, and whether anything
+/// was spoilt.
 fn spoilt(
-    (protocol, security): Variant,
-    buckets: bool,
+    variant: Variant,
+    setting: Setting,
     role: Role,
     frame: usize,
     spoil: Spoil,
@@ -227,6 +273,8 @@ fn spoilt(
         ..ChannelOptions::default()
     };
     let (a, b) = memory_pair_with(options.clone(), options);
+    let protocol = variant.protocol;
+    let tables = tables_of([OURS, THEIRS], variant.question);
     let dealt = is_dealt(protocol).then(|| {
         Dealt::new(&OfflineTerms {
             protocol: protocol.to_owned(),
@@ -242,6 +290,7 @@ fn spoilt(
         let fingerprint = |party: usize| dealt.as_ref().map(|dealt| dealt.fingerprints[party]);
         let (own, peer) = (fingerprint(party), fingerprint(1 - party));
         let offline = dealt.as_ref().map(|dealt| dealt.stores[party].clone());
+        let table = tables[party].clone();
         let to = to.clone();
         let (target, spoil) = match side == role {
             true => (frame, spoil.clone()),
@@ -251,19 +300,25 @@ fn spoilt(
             let mut channel: Tamper<FramedChannel> = Tamper::new(channel, target, spoil);
             let mut job = Job::new(side, vec!["exact/2".into()]);
             job.protocol = ProtocolRequest::named(protocol);
-            job.security = security;
-            job.memory = buckets.then(|| two_buckets(protocol));
+            job.security = variant.security;
+            job.reveal = variant.question.reveal();
+            job.min_size = setting.minimum();
+            job.values = table.value_terms();
+            job.memory = (setting == Setting::Buckets).then(|| two_buckets(protocol));
             job.attested = offline.as_ref().and(attested(protocol));
             job.offline = offline;
             let keys = digests(match side {
                 Role::Receiver => OURS,
                 Role::Sender => THEIRS,
             });
+            let values: Vec<i64> = table.totals().values().map(|v| *v as i64).collect();
+            let values = table.has_values().then_some(&values[..]);
             let run = AssertUnwindSafe(|| {
+                let mut set = MemorySet::new(keys, values).unwrap();
                 let progress = &mut NoProgress;
-                let outcome = run_over(&mut channel, own, peer, &job, &keys, progress);
-                let matches = outcome.map(|outcome| outcome.matches.unwrap_or_default());
-                matches.map_err(|error| error.class())
+                let report = run_set_over(&mut channel, own, peer, &job, &mut set, progress);
+                let learnt = report.map(|report| Learnt::new(report, set));
+                learnt.map_err(|error| error.class())
             });
             let came = catch_unwind(run).ok();
             let _ = to.send((side, came, channel.frames(), channel.struck()));
@@ -291,30 +346,40 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
     let mut jobs = Vec::new();
     let mut dice = Dice::new(1);
     for (i, variant) in variants.iter().enumerate() {
-        for &buckets in whole_or_not(variant.0) {
+        let tables = tables_of([OURS, THEIRS], variant.question);
+        for setting in settings(*variant, 100) {
+            let expected = Answer::of(variant.question, tables.each_ref(), setting.minimum());
             let patience = Duration::from_secs(60);
             let clean = spoilt(
                 *variant,
-                buckets,
+                setting,
                 Role::Receiver,
                 usize::MAX,
                 Spoil::Close,
                 patience,
             );
-            assert_eq!(clean.0[0], Some(Ok(SHARED.collect())), "{variant:?}");
+            assert_eq!(
+                answer(variant.question, &clean.0).as_ref(),
+                Ok(&expected),
+                "{variant:?}"
+            );
             for (side, role) in [Role::Receiver, Role::Sender].into_iter().enumerate() {
                 for frame in (0..clean.1[side]).filter(|frame| chosen(*frame)) {
                     for (number, fault) in FAULTS.iter().enumerate() {
                         for spoil in (fault.spoils)(&mut dice) {
                             let row = (
                                 100 * i + number,
-                                format!("{} | {}", name(*variant), fault.name),
+                                format!("{} | {}", variant.name(), fault.name),
                             );
-                            let of = if buckets { ", two buckets" } else { "" };
-                            let case = format!("{} {role} frame {frame}{of}: {spoil:?}", row.1);
+                            let case =
+                                format!("{} {role} frame {frame}, {setting:?}: {spoil:?}", row.1);
+                            let expected = expected.clone();
                             jobs.push((
                                 case.clone(),
-                                (*variant, buckets, role, frame, spoil, fault, row, case),
+                                (
+                                    *variant, setting, role, frame, spoil, fault, row, case,
+                                    expected,
+                                ),
                             ));
                         }
                     }
@@ -326,39 +391,50 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
         12,
         ledger,
         jobs,
-        |(variant, buckets, role, frame, spoil, fault, row, case)| {
+        |(variant, setting, role, frame, spoil, fault, row, case, expected)| {
             let run = |seconds| {
                 let timeout = Duration::from_secs(seconds);
-                spoilt(variant, buckets, role, frame, spoil.clone(), timeout)
+                spoilt(variant, setting, role, frame, spoil.clone(), timeout)
             };
             let (mut came, _, mut struck) = run(if fault.silent { 2 } else { 60 });
             if !struck && matches!(came[0], Some(Err(_))) {
                 // The machine was too busy for the frame to come in time.
                 (came, _, struck) = run(60);
             }
-            let expected: Vec<u32> = SHARED.collect();
-            let outcome = match came[0].as_ref().unwrap() {
-                Ok(matches) if *matches == expected => "right",
-                Ok(matches) if matches.iter().all(|i| expected.contains(i)) => "matches missing",
-                Ok(_) => "wrong",
-                Err(class) if *class != ErrorClass::Usage => "error",
-                Err(_) => "another exit code",
+            let outcome = match (answer(variant.question, &came), &expected) {
+                (Ok(answer), expected) if answer == *expected => "right",
+                (Ok(Answer::Matches(found)), Answer::Matches(all))
+                    if found.iter().all(|person| all.contains(person)) =>
+                {
+                    "matches missing"
+                }
+                (Ok(_), _) if variant.question != Question::Matches => "value changed",
+                (Ok(_), _) => "wrong",
+                (Err(ErrorClass::Usage), _) => "another exit code",
+                (Err(_), _) => "error",
             };
             let allowed = match outcome {
                 "right" => true,
                 "error" => fault.name != "delay" && struck,
-                "matches missing" => fault.may_lack,
+                "matches missing" | "value changed" => fault.may_change,
                 _ => false,
             };
             ledger.count(row, outcome);
             if !allowed || matches!(came[1], None | Some(Err(ErrorClass::Usage))) {
-                ledger.defect(format!("{case}: {outcome}, sender {:?}", came[1]));
+                let sender = came[1].as_ref().map(|came| came.as_ref().map(drop));
+                ledger.defect(format!("{case}: {outcome}, sender {sender:?}"));
             }
         },
     );
 }
 
-const FRAME_OUTCOMES: [&str; 4] = ["right", "error", "matches missing", "wrong"];
+const FRAME_OUTCOMES: [&str; 5] = [
+    "right",
+    "error",
+    "matches missing",
+    "value changed",
+    "wrong",
+];
 
 // ---- Bytes between two processes.
 
@@ -446,25 +522,42 @@ fn forward(
 
 /// Two tables and the commands of both sides.
 struct Scene {
+    variant: Variant,
     place: Place,
     arguments: [Arguments; 2],
     before: Vec<String>,
-    expected: String,
+    tables: [Table; 2],
+    expected: Answer,
 }
 
 impl Scene {
-    fn new(variant: Variant, rows: u64, more: &str) -> Scene {
+    fn new(variant: Variant, rows: u64, setting: Setting) -> Scene {
         let place = Place::new();
-        let tables = [0..rows, rows / 2..rows + rows / 2].map(Table::of_numbers);
-        let [ours, theirs] = &tables;
-        place.write("ours.csv", ours.whole());
-        place.write("theirs.csv", theirs.whole());
-        let (protocol, security) = (variant.0, variant.1.name());
-        let words = format!(
-            "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {more}"
+        let question = variant.question;
+        let tables = tables_of([0..rows, rows / 2..rows + rows / 2], question);
+        let (protocol, security) = (variant.protocol, variant.security.name());
+        let mut words = format!(
+            "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {}",
+            question.words(setting.minimum())
         );
-        let side = |input: &str| Arguments::new(input, "k0").with(&words);
-        let mut arguments = [side("ours.csv").output("out.csv"), side("theirs.csv")];
+        if setting == Setting::Buckets {
+            words.push_str(&format!(" --memory {}", several_buckets(protocol, rows)));
+        }
+        let mut arguments = [0, 1].map(|side| {
+            let (input, output) = [("ours.csv", "out.csv"), ("theirs.csv", "theirs-out.csv")][side];
+            place.write(input, tables[side].whole());
+            let writes = match side {
+                0 => !question.reveal().is_value(),
+                _ => question == Question::Shares,
+            };
+            let arguments = Arguments::new(input, "k0")
+                .with(&words)
+                .with(&tables[side].value_words());
+            match writes {
+                true => arguments.output(output),
+                false => arguments,
+            }
+        });
         if is_dealt(protocol) {
             // One pair for a run that may lose it, and one for the next.
             for _ in 0..2 {
@@ -482,9 +575,11 @@ impl Scene {
             ];
         }
         Scene {
+            variant,
             arguments,
             before: place.names(),
-            expected: ours.csv(&ours.matching(theirs)),
+            expected: Answer::of(question, tables.each_ref(), setting.minimum()),
+            tables,
             place,
         }
     }
@@ -499,12 +594,39 @@ impl Scene {
         [self.place.receiver(&self.arguments[0], &to), sender]
     }
 
-    /// What the receiver left: "right", "wrong" or "absent".
-    fn output(&self) -> &'static str {
-        match std::fs::read(self.place.path("out.csv")) {
-            Ok(bytes) if bytes == self.expected.as_bytes() => "right",
-            Ok(_) => "wrong",
-            Err(_) => "absent",
+    /// What the receiver left: "right", "wrong" or "absent"; "half" if that is a share whose other one is absent.
+    fn output(&self, receiver: &Ended) -> &'static str {
+        let [ours, theirs] = self.tables.each_ref();
+        let read = |name: &str| std::fs::read_to_string(self.place.path(name)).ok();
+        let file = read("out.csv");
+        if let Answer::Shares(_) = &self.expected {
+            let person = |row: usize| ours.person_of_first(row - 1);
+            return match (file, read("theirs-out.csv")) {
+                (Some(near), Some(far)) => {
+                    match Answer::opened_files(&near, &far, person) == self.expected {
+                        true => "right",
+                        false => "wrong",
+                    }
+                }
+                (Some(_), None) => "half",
+                (None, _) => "absent",
+            };
+        }
+        let rows = match &self.expected {
+            _ if self.variant.question.reveal().is_value() => None,
+            Answer::Matches(_) => Some(ours.csv(&ours.matching(theirs))),
+            _ => Some(ours.csv(&vec![false; ours.rows()])),
+        };
+        let printed = self.expected.printed(ours.scale() + theirs.scale());
+        // A receiver that is killed may have written its rows and printed nothing.
+        if file.is_none() && receiver.text().is_empty() {
+            "absent"
+        } else if file == rows && receiver.text() == printed {
+            "right"
+        } else if file == rows && receiver.text().is_empty() && receiver.code.is_none() {
+            "absent"
+        } else {
+            "wrong"
         }
     }
 
@@ -513,6 +635,7 @@ impl Scene {
         let known = |name: &String| {
             self.before.contains(name)
                 || name == "out.csv"
+                || self.variant.question == Question::Shares && name == "theirs-out.csv"
                 || resumable && (name == "near" || name == "far")
         };
         self.place
@@ -526,9 +649,11 @@ impl Scene {
 /// Exit codes and output of a run that ended by itself agree.
 fn consistent(scene: &Scene, receiver: &Ended, sender: &Ended) -> Result<&'static str, String> {
     let said = || format!("\nreceiver: {}\nsender: {}", receiver.err, sender.err);
-    let outcome = match (receiver.code, scene.output()) {
+    let outcome = match (receiver.code, scene.output(receiver)) {
         (Some(0), "right") => "right",
         (Some(4 | 5), "absent") => "error",
+        // One share is of no use.
+        (Some(0), "half") if sender.code != Some(0) => "error",
         (code, output) => return Err(format!("receiver {code:?}, output {output}{}", said())),
     };
     if !matches!(sender.code, Some(0 | 4 | 5)) {
@@ -552,30 +677,48 @@ fn trouble_bytes(
 ) {
     let mut jobs = Vec::new();
     let mut dice = Dice::new(2);
+    const ROWS: u64 = 200;
     for (i, variant) in variants.iter().enumerate() {
-        let scene = Scene::new(*variant, 200, "");
-        let mut proxy = None;
-        let [receiver, sender] = scene.start(|address| {
-            let started = Proxy::new(address, 0, 0, None);
-            proxy.insert(started).address.clone()
-        });
-        let ended = [receiver.wait(), sender.wait()];
-        consistent(&scene, &ended[0], &ended[1]).unwrap();
-        let totals = proxy.unwrap().bytes;
+        let mut settings = settings(*variant, ROWS / 2);
+        settings.retain(|setting| *setting != Setting::Buckets);
+        let totals: Vec<_> = settings
+            .iter()
+            .map(|setting| {
+                let scene = Scene::new(*variant, ROWS, *setting);
+                let mut proxy = None;
+                let [receiver, sender] = scene.start(|address| {
+                    let started = Proxy::new(address, 0, 0, None);
+                    proxy.insert(started).address.clone()
+                });
+                let ended = [receiver.wait(), sender.wait()];
+                consistent(&scene, &ended[0], &ended[1]).unwrap();
+                proxy.unwrap().bytes
+            })
+            .collect();
         for direction in [0, 1] {
-            let total = totals[direction].load(Ordering::Relaxed);
-            for offset in offsets(total, &mut dice) {
+            let total = totals[0][direction].load(Ordering::Relaxed);
+            for number in 0..offsets(total, &mut dice).len() {
+                // The settings take turns.
+                let turn = number % settings.len();
+                let (setting, total) = (
+                    settings[turn],
+                    totals[turn][direction].load(Ordering::Relaxed),
+                );
+                let offset = offsets(total, &mut dice)[number];
                 for (number, trouble) in
                     [Trouble::Cut, Trouble::Stall, Trouble::Delay, Trouble::Flip]
                         .into_iter()
                         .enumerate()
                 {
                     let what = format!("{trouble:?}").to_lowercase();
-                    let row = (100 * i + number, format!("{} | {what}", name(*variant)));
-                    let case = format!("{} at {offset} of {total}, direction {direction}", row.1);
+                    let row = (100 * i + number, format!("{} | {what}", variant.name()));
+                    let case = format!(
+                        "{}, {setting:?}, at {offset} of {total}, direction {direction}",
+                        row.1
+                    );
                     jobs.push((
                         case.clone(),
-                        (*variant, direction, offset, trouble, row, case),
+                        (*variant, setting, direction, offset, trouble, row, case),
                     ));
                 }
             }
@@ -585,8 +728,8 @@ fn trouble_bytes(
         6,
         ledger,
         jobs,
-        |(variant, direction, offset, trouble, row, case)| {
-            let scene = Scene::new(variant, 200, "");
+        |(variant, setting, direction, offset, trouble, row, case)| {
+            let scene = Scene::new(variant, ROWS, setting);
             let [receiver, sender] = scene
                 .start(|address| Proxy::new(address, direction, offset, Some(trouble)).address);
             let ended = [receiver.wait(), sender.wait()];
@@ -621,33 +764,41 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
     const ROWS: u64 = 4000;
     let mut jobs = Vec::new();
     for (i, variant) in variants.iter().enumerate() {
-        for (kind, &buckets) in whole_or_not(variant.0).iter().enumerate() {
-            let more = match buckets {
-                true => format!("--memory {}", several_buckets(variant.0, ROWS)),
-                false => String::new(),
-            };
-            let scene = Scene::new(*variant, ROWS, &more);
-            let start = Instant::now();
-            let [receiver, sender] = scene.start(|address| address);
-            let ended = [receiver.wait(), sender.wait()];
-            let time = start.elapsed();
-            assert_eq!(
-                consistent(&scene, &ended[0], &ended[1]),
-                Ok("right"),
-                "{variant:?}"
-            );
+        // Several buckets are a row of their own; minimums take turns.
+        let (buckets, whole) = settings(*variant, ROWS / 2)
+            .into_iter()
+            .partition::<Vec<_>, _>(|setting| *setting == Setting::Buckets);
+        for (kind, (of, settings)) in [("one run", whole), ("buckets", buckets)]
+            .into_iter()
+            .enumerate()
+        {
+            let times: Vec<_> = settings
+                .iter()
+                .map(|setting| {
+                    let scene = Scene::new(*variant, ROWS, *setting);
+                    let start = Instant::now();
+                    let [receiver, sender] = scene.start(|address| address);
+                    let ended = [receiver.wait(), sender.wait()];
+                    let came = consistent(&scene, &ended[0], &ended[1]);
+                    assert_eq!(came, Ok("right"), "{variant:?}");
+                    start.elapsed()
+                })
+                .collect();
+            if settings.is_empty() {
+                continue;
+            }
             for (side, who) in ["receiver", "sender"].into_iter().enumerate() {
                 for kill in 0..kills {
-                    let of = if buckets { "buckets" } else { "one run" };
                     let row = (
                         100 * i + 10 * kind + side,
-                        format!("{} | {of} | {who}", name(*variant)),
+                        format!("{} | {of} | {who}", variant.name()),
                     );
-                    let case = format!("{}, number {kill}", row.1);
-                    let more = more.clone();
+                    let turn = kill as usize % settings.len();
+                    let (setting, time) = (settings[turn], times[turn]);
+                    let case = format!("{}, {setting:?}, number {kill}", row.1);
                     jobs.push((
                         case.clone(),
-                        (*variant, buckets, more, side, kill, time, row, case),
+                        (*variant, setting, side, kill, time, row, case),
                     ));
                 }
             }
@@ -657,8 +808,9 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
         3,
         ledger,
         jobs,
-        |(variant, buckets, more, side, kill, time, row, case)| {
-            let mut scene = Scene::new(variant, ROWS, &more);
+        |(variant, setting, side, kill, time, row, case)| {
+            let mut scene = Scene::new(variant, ROWS, setting);
+            let buckets = setting == Setting::Buckets;
             if buckets {
                 let [receiver, sender] = scene.arguments.clone();
                 scene.arguments = [
@@ -673,7 +825,8 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
             parties[side].process.kill().unwrap();
             let ended = parties.map(Running::wait);
             let early = ended[side].code.is_none();
-            let outcome = match (early, scene.output()) {
+            let output = scene.output(&ended[0]);
+            let outcome = match (early, output) {
                 (_, "wrong") => "wrong output",
                 (false, "right") => "had ended",
                 (true, "right") => "output right",
@@ -693,8 +846,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
                     other.code, other.err
                 ));
             }
-            if outcome == "wrong output"
-                || other.code == Some(0) && side == 1 && outcome == "output absent"
+            if outcome == "wrong output" || other.code == Some(0) && side == 1 && output == "absent"
             {
                 defect(outcome.into());
             }
@@ -707,13 +859,10 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
             }
             // The same again. A receiver that has everything may finish without the peer.
             let [receiver, sender] = scene.start(|address| address).map(Running::wait);
-            if receiver.code != Some(0) || scene.output() != "right" {
-                defect(format!(
-                    "again: {:?}, output {}\n{}",
-                    receiver.code,
-                    scene.output(),
-                    receiver.err
-                ));
+            let output = scene.output(&receiver);
+            if receiver.code != Some(0) || output != "right" {
+                let (code, err) = (receiver.code, receiver.err);
+                defect(format!("again: {code:?}, output {output}\n{err}"));
             }
             if !matches!(sender.code, Some(0 | 4)) {
                 defect(format!("again: sender {:?}\n{}", sender.code, sender.err));
@@ -734,8 +883,9 @@ const KILL_OUTCOMES: [&str; 4] = ["had ended", "output right", "output absent", 
 fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
     let ledger = Ledger::default();
     let some = [
-        ("compact-dh", Security::Malicious),
-        ("ole-dealer", Security::SemiHonest),
+        Variant::matches("compact-dh", Security::Malicious),
+        Variant::matches("ole-dealer", Security::SemiHonest),
+        Variant::function("circuit-okvs", Question::SumOfSender),
     ];
     spoil_frames(&ledger, &some, |frame| frame % 4 == 3);
     ledger.settle();
@@ -745,8 +895,9 @@ fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
 fn troubled_connections_end_in_an_error_or_in_the_right_result() {
     let ledger = Ledger::default();
     let some = [
-        ("vole", Security::Malicious),
-        ("ole-dealer", Security::SemiHonest),
+        Variant::matches("vole", Security::Malicious),
+        Variant::matches("ole-dealer", Security::SemiHonest),
+        Variant::function("circuit-rb-psm1", Question::Shares),
     ];
     trouble_bytes(&ledger, &some, |total, _| vec![total / 2]);
     ledger.settle();
@@ -757,7 +908,7 @@ fn troubled_connections_end_in_an_error_or_in_the_right_result() {
 #[ignore = "tens of thousands of runs"]
 fn all_frames_are_spoilt() {
     let (ledger, every) = (Ledger::default(), 100 / part(100) as usize);
-    spoil_frames(&ledger, &variants(), |frame| frame % every == 0);
+    spoil_frames(&ledger, &variants_in_memory(), |frame| frame % every == 0);
     publish("frames", &ledger.table("protocol | fault", &FRAME_OUTCOMES));
     ledger.settle();
 }

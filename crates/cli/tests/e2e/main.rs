@@ -1,6 +1,7 @@
 //! The real binary, two processes, TLS on this machine.
 
 mod align;
+mod answers;
 #[cfg(target_os = "linux")]
 mod cheats;
 #[cfg(target_os = "linux")]
@@ -16,9 +17,11 @@ mod large;
 mod limits;
 mod offline;
 mod peers;
+mod permutation;
 mod random;
 mod support;
 mod tables;
+mod timing;
 mod trial;
 mod values;
 mod vole;

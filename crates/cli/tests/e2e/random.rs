@@ -1,29 +1,31 @@
-//! Random small runs of every protocol, against a plain intersection: in memory through the session layer, and
-//! over TLS between two processes.
+//! Random small runs of every protocol and of all that it reveals, against plain arithmetic: in memory through the
+//! session layer, and over TLS between two processes.
 //!
 //! A failure names the protocol and the number of its run, which [`Trial::new`] makes again.
 
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vesica::{KeySpec, ProtocolRequest, Role, Security, Source, SourceOptions};
-use vesica_session::{Job, Learns, NoProgress, Outcome, run_over};
-use vesica_tables::{Keys, read_keys};
+use vesica::{Favour, KeySpec, ProtocolRequest, Role, Source, SourceOptions};
+use vesica_session::{Job, Learns, MemorySet, NoProgress, run_set_over};
+use vesica_tables::{KeyStore, Keys, read_keys_within};
 use vesica_wire::{FramedChannel, memory_pair};
 
+use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, exchange};
 use crate::trial::{
-    Dealt, Trial, attested, dealing_words, name, part, publish, storing_words, variants,
+    Dealt, Trial, Variant, attested, dealing_words, part, publish, storing_words, variants,
+    variants_in_memory,
 };
 
-type Variant = (&'static str, Security);
-
-/// Runs with the numbers 0 … `count` − 1, on all cores.
+/// Runs these variants with the numbers 0 … `count` − 1, on all cores. `run` says whether too few matched for an answer;
+/// how often that was, for each variant.
 #[track_caller]
-fn all(count: u64, run: impl Fn(Variant, u64) + Sync) {
-    let variants = variants();
+fn all(variants: &[Variant], count: u64, run: impl Fn(Variant, u64) -> bool + Sync) -> Vec<u64> {
+    let below: Vec<_> = variants.iter().map(|_| AtomicU64::new(0)).collect();
     let total = count * variants.len() as u64;
     let next = AtomicU64::new(0);
     let failures: Vec<String> = thread::scope(|scope| {
@@ -36,11 +38,11 @@ fn all(count: u64, run: impl Fn(Variant, u64) + Sync) {
                         if i >= total || failures.len() > 3 {
                             return failures;
                         }
-                        let variant = variants[(i % variants.len() as u64) as usize];
-                        let number = i / variants.len() as u64;
-                        let case = AssertUnwindSafe(|| run(variant, number));
-                        if catch_unwind(case).is_err() {
-                            failures.push(format!("{}: run {number}", name(variant)));
+                        let at = (i % variants.len() as u64) as usize;
+                        let (variant, number) = (variants[at], i / variants.len() as u64);
+                        match catch_unwind(AssertUnwindSafe(|| run(variant, number))) {
+                            Ok(few) => drop(below[at].fetch_add(few.into(), Ordering::Relaxed)),
+                            Err(_) => failures.push(format!("{}: run {number}", variant.name())),
                         }
                     }
                 })
@@ -52,30 +54,46 @@ fn all(count: u64, run: impl Fn(Variant, u64) + Sync) {
         ended.collect()
     });
     assert!(failures.is_empty(), "{failures:#?}");
+    below.into_iter().map(AtomicU64::into_inner).collect()
 }
 
 /// As [`all`], for the record.
 #[track_caller]
-fn published(block: &str, count: u64, run: impl Fn(Variant, u64) + Sync) {
+fn published(
+    block: &str,
+    variants: &[Variant],
+    count: u64,
+    run: impl Fn(Variant, u64) -> bool + Sync,
+) {
     let count = part(count);
-    all(count, run);
-    let mut table = "| protocol | runs | wrong |\n|---|---|---|\n".to_owned();
-    for variant in variants() {
-        let _ = writeln!(table, "| {} | {count} | 0 |", name(variant));
+    let below = all(variants, count, run);
+    let mut table =
+        "| protocol | runs | fewer than the minimum | wrong |\n|---|---|---|---|\n".to_owned();
+    for (variant, below) in variants.iter().zip(below) {
+        let below = match variant.question.minimum() {
+            [_, true] => below.to_string(),
+            _ => String::new(),
+        };
+        let _ = writeln!(table, "| {} | {count} | {below} | 0 |", variant.name());
     }
     publish(block, &table);
 }
 
 fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
+    let party = usize::from(role == Role::Sender);
     let mut job = Job::new(role, spec.normalization());
     job.key_bits = spec.bits();
-    job.protocol = ProtocolRequest::named(trial.protocol);
-    job.security = trial.security;
+    job.protocol = ProtocolRequest::named(trial.variant.protocol);
+    job.security = trial.variant.security;
+    job.reveal = trial.variant.question.reveal();
     job.lambda = trial.lambda;
-    job.memory = trial.memory[usize::from(role == Role::Sender)];
-    job.offline = dealt.map(|dealt| dealt.stores[usize::from(role == Role::Sender)].clone());
-    job.attested = dealt.and_then(|_| attested(trial.protocol));
+    job.min_size = trial.minimum;
+    job.favour = trial.favour;
+    job.memory = trial.memory[party];
+    job.values = trial.tables[party].value_terms();
+    job.offline = dealt.map(|dealt| dealt.stores[party].clone());
+    job.attested = dealt.and_then(|_| attested(trial.variant.protocol));
     job.learns = if trial.both {
         Learns::Both
     } else {
@@ -91,53 +109,72 @@ fn rows(keys: &Keys, matches: &[u32]) -> Vec<bool> {
     keys.row_items().iter().map(found).collect()
 }
 
-fn in_memory(variant: Variant, number: u64) {
+fn in_memory(variant: Variant, number: u64) -> bool {
     let trial = Trial::new(variant, number);
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
-    let [ours, theirs] = [0, 1].map(|side| {
-        let csv = trial.tables[side].whole().into_bytes();
+    let [ours, theirs] = trial.tables.each_ref().map(|table| {
+        let csv = table.whole().into_bytes();
         let source = Source::from_bytes("table.csv", csv, SourceOptions::default()).unwrap();
-        read_keys(&source, &spec).unwrap()
+        let value = table.value_column();
+        match read_keys_within(&source, &spec, value.as_ref(), u64::MAX, Path::new("")).unwrap() {
+            KeyStore::Memory(keys) => keys,
+            KeyStore::Disk(_) => unreachable!("it fits"),
+        }
     });
     let dealt = trial.dealt.as_ref().map(Dealt::new);
     let dealt = dealt.as_ref();
-    let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Outcome {
+    let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Learnt {
         let job = job(&trial, dealt, role);
         let party = usize::from(role == Role::Sender);
         let [own, peer] = [party, 1 - party].map(|party| Some(dealt?.fingerprints[party]));
-        let progress = &mut NoProgress;
-        run_over(&mut channel, own, peer, &job, keys.digests(), progress).unwrap()
+        let mut set = MemorySet::new(keys.digests(), keys.values()).unwrap();
+        let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
+        Learnt::new(report.unwrap(), set)
     };
     let (near, far) = memory_pair();
     let (received, sent) = thread::scope(|scope| {
         let sender = scope.spawn(|| run(far, Role::Sender, &theirs));
         (run(near, Role::Receiver, &ours), sender.join().unwrap())
     });
-    let expected = trial.tables[0].matching(&trial.tables[1]);
-    assert_eq!(rows(&ours, &received.matches.unwrap()), expected);
-    let expected = trial
-        .both
-        .then(|| trial.tables[1].matching(&trial.tables[0]));
-    assert_eq!(
-        sent.matches.map(|matches| rows(&theirs, &matches)),
-        expected
-    );
-    for (side, report) in [received.report, sent.report].into_iter().enumerate() {
-        let sizes = [side, 1 - side].map(|side| trial.tables[side].distinct().len() as u64);
+    let tables = trial.tables.each_ref();
+    let expected = Answer::of(variant.question, tables, trial.minimum);
+    let first_rows = ours.first_rows();
+    let person = |item: u32| tables[0].person_of_first(first_rows[item as usize] as usize);
+    assert_eq!(received.answer(Some(&sent), person), expected);
+    for (side, (learnt, keys, learns)) in [
+        (&received, &ours, matches!(expected, Answer::Matches(_))),
+        (&sent, &theirs, trial.both),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let matches = learnt
+            .matches
+            .as_ref()
+            .filter(|_| learnt.report.below.is_none());
+        let rows = matches.map(|matches| rows(keys, matches));
+        let expected = learns.then(|| tables[side].matching(tables[1 - side]));
+        assert_eq!(rows, expected);
+        let report = &learnt.report;
+        let sizes = [side, 1 - side].map(|side| tables[side].distinct().len() as u64);
         assert_eq!([report.items, report.peer_items], sizes);
         let limited = trial.memory.iter().any(Option::is_some);
         assert_eq!(report.contract.buckets > 1, limited);
     }
+    // The sender learns no answer.
+    assert_eq!((&sent.report.value, sent.report.below), (&None, None));
+    matches!(expected, Answer::Below(_))
 }
 
-fn over_tls(variant: Variant, number: u64) {
+fn over_tls(variant: Variant, number: u64) -> bool {
     let trial = Trial::new(variant, number);
     let place = Place::new();
     let mut words = format!(
-        "--protocol {} --security {} --lambda {}",
-        trial.protocol,
-        trial.security.name(),
-        trial.lambda
+        "--protocol {} --security {} --lambda {} {}",
+        variant.protocol,
+        variant.security.name(),
+        trial.lambda,
+        variant.question.words(trial.minimum)
     );
     for profile in trial.profiles() {
         words.push_str(&format!(" --normalize {profile}"));
@@ -148,7 +185,7 @@ fn over_tls(variant: Variant, number: u64) {
     let arguments = [0, 1].map(|side| {
         let input = ["ours.csv", "theirs.csv"][side];
         place.write(input, trial.tables[side].whole());
-        let mut words = words.clone();
+        let mut words = format!("{words} {}", trial.tables[side].value_words());
         if let Some(memory) = trial.memory[side] {
             // Half of it is for the work on a bucket.
             words.push_str(&format!(" --memory {}", 2 * memory));
@@ -157,9 +194,18 @@ fn over_tls(variant: Variant, number: u64) {
         Arguments::new(input, &trial.key()).with(&words)
     });
     let [receiver, sender] = arguments;
-    let sender = match trial.both {
+    let is_shares = variant.question == Question::Shares;
+    let sender = match trial.both || is_shares {
         true => sender.output("theirs-out.csv"),
         false => sender,
+    };
+    let receiver = match variant.question.reveal().is_value() {
+        true => receiver,
+        false => receiver.output("out.csv"),
+    };
+    let receiver = match trial.favour {
+        Favour::Traffic => receiver.with("--favour traffic"),
+        Favour::Time => receiver,
     };
     let [receiver, sender] = match &trial.dealt {
         Some(terms) => {
@@ -174,42 +220,69 @@ fn over_tls(variant: Variant, number: u64) {
             let ended = place.deal(&terms, &dealing);
             ended.iter().for_each(Ended::expect_success);
             [
-                receiver.with(&storing_words(trial.protocol, Role::Receiver)),
-                sender.with(&storing_words(trial.protocol, Role::Sender)),
+                receiver.with(&storing_words(variant.protocol, Role::Receiver)),
+                sender.with(&storing_words(variant.protocol, Role::Sender)),
             ]
         }
         None => [receiver, sender],
     };
-    let pair = exchange(&place, &receiver.output("out.csv"), &sender);
+    let pair = exchange(&place, &receiver, &sender);
     pair.expect_success();
-    let [ours, theirs] = &trial.tables;
-    assert_eq!(place.read("out.csv"), ours.csv(&ours.matching(theirs)));
+    let tables = trial.tables.each_ref();
+    let [ours, theirs] = tables;
+    let expected = Answer::of(variant.question, tables, trial.minimum);
+    let printed = expected.printed(ours.scale() + theirs.scale());
+    assert_eq!(pair.receiver.text(), printed);
+    match &expected {
+        Answer::Shares(_) => {
+            let files = ["out.csv", "theirs-out.csv"].map(|name| place.read(name));
+            let person = |row: usize| ours.person_of_first(row - 1);
+            assert_eq!(Answer::opened_files(&files[0], &files[1], person), expected);
+        }
+        Answer::Value(_) => assert!(!place.path("out.csv").exists()),
+        Answer::Below(_) if variant.question.reveal().is_value() => {}
+        Answer::Below(_) => assert_eq!(place.read("out.csv"), ours.csv(&vec![false; ours.rows()])),
+        Answer::Matches(_) => {
+            assert_eq!(place.read("out.csv"), ours.csv(&ours.matching(theirs)));
+        }
+    }
     if trial.both {
         assert_eq!(
             place.read("theirs-out.csv"),
             theirs.csv(&theirs.matching(ours))
         );
     }
+    matches!(expected, Answer::Below(_))
+}
+
+/// A run of a circuit takes as long as ten of most others, so there are fewer of them.
+#[track_caller]
+fn some(variants: Vec<Variant>, [plain, circuits]: [u64; 2], run: fn(Variant, u64) -> bool) {
+    let (matches, functions) = variants
+        .into_iter()
+        .partition::<Vec<_>, _>(|variant| variant.question == Question::Matches);
+    all(&matches, plain, run);
+    all(&functions, circuits, run);
 }
 
 #[test]
 fn random_runs_in_memory_find_the_intersection() {
-    all(12, in_memory);
+    some(variants_in_memory(), [12, 2], in_memory);
 }
 
 #[test]
 fn random_runs_over_tls_find_the_intersection() {
-    all(2, over_tls);
+    some(variants(), [2, 1], over_tls);
 }
 
 #[test]
 #[ignore = "10,000 runs of every protocol: half an hour"]
 fn ten_thousand_random_runs_in_memory_find_the_intersection() {
-    published("random-memory", 10_000, in_memory);
+    published("random-memory", &variants_in_memory(), 10_000, in_memory);
 }
 
 #[test]
 #[ignore = "200 runs of every protocol over TLS: some minutes"]
 fn two_hundred_random_runs_over_tls_find_the_intersection() {
-    published("random-tls", 200, over_tls);
+    published("random-tls", &variants(), 200, over_tls);
 }

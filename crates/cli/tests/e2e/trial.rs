@@ -3,41 +3,99 @@
 //! A person is a number. Each party has some persons, some of them in several rows, and writes each person's key in
 //! its own way: upper or lower case, white space, national or international phone numbers. Which rows match
 //! is decided by the numbers alone, and not by anything of ours.
+//!
+//! Where a run computes with values, each row also has a decimal number, and a person the sum of those of its rows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::thread;
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Listener, NoProgress,
-    OfflineStore, OfflineTerms, Platform, Registry, Role, Security, Simulated, Wanted, deal,
-    fetch_half,
+    Attester, ConnectOptions, Endpoint, Expected, Favour, Fingerprint, Identity, Listener,
+    NoProgress, OfflineStore, OfflineTerms, Platform, Registry, Role, Security, Simulated, Wanted,
+    deal, fetch_half,
 };
-use vesica_psi::{Origin, Reveal, Spec};
-use vesica_session::{Split, Transport, connect};
+use vesica_psi::{Origin, Spec};
+use vesica_session::{RepeatedKeys, Split, Transport, ValueTerms, connect};
+use vesica_tables::ValueColumn;
 
-/// Every protocol for matches, with every security that it runs with; of these only those that
-/// `VESICA_RELIABILITY_PROTOCOLS` names, with commas between, if it is set.
-pub(crate) fn variants() -> Vec<(&'static str, Security)> {
+use crate::answers::{Answer, Question, decimal};
+
+/// A protocol, with one of the securities that it runs with and one of the questions that it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) protocol: &'static str,
+    pub(crate) security: Security,
+    pub(crate) question: Question,
+}
+
+impl Variant {
+    /// The matches of a protocol.
+    pub(crate) fn matches(protocol: &'static str, security: Security) -> Variant {
+        Variant {
+            protocol,
+            security,
+            question: Question::Matches,
+        }
+    }
+
+    /// A function of a circuit.
+    pub(crate) fn function(protocol: &'static str, question: Question) -> Variant {
+        Variant {
+            protocol,
+            security: Security::SemiHonest,
+            question,
+        }
+    }
+
+    /// The name in tables and messages.
+    pub(crate) fn name(self) -> String {
+        match self.question {
+            Question::Matches if self.protocol == "vole" => {
+                format!("vole, {}", self.security.name())
+            }
+            Question::Matches => self.protocol.to_owned(),
+            question => format!("{}, {}", self.protocol, question.name()),
+        }
+    }
+}
+
+/// Every variant; of these only those of the protocols that `VESICA_RELIABILITY_PROTOCOLS` names, with commas between,
+/// if it is set.
+pub(crate) fn variants() -> Vec<Variant> {
     let asked = std::env::var("VESICA_RELIABILITY_PROTOCOLS").ok();
     let is_asked = |name: &str| {
         let asked = asked.as_deref();
         asked.is_none_or(|asked| asked.split(',').any(|asked| asked == name))
     };
     let mut variants = Vec::new();
-    for protocol in Registry::standard().revealing(Reveal::Matches) {
-        if !is_asked(protocol.spec().name) {
+    for protocol in Registry::standard().all() {
+        let spec = protocol.spec();
+        if !is_asked(spec.name) {
             continue;
         }
-        for asked in [Security::Malicious, Security::SemiHonest] {
-            let variant = (protocol.spec().name, protocol.spec().runs(asked));
-            if !variants.contains(&variant) {
-                variants.push(variant);
+        for question in protocol.reveals().iter().copied().flat_map(Question::of) {
+            for asked in [Security::Malicious, Security::SemiHonest] {
+                let variant = Variant {
+                    protocol: spec.name,
+                    security: spec.runs(asked),
+                    question: *question,
+                };
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                }
             }
         }
     }
+    variants
+}
+
+/// In memory the job of a threshold is that of a size with a minimum.
+pub(crate) fn variants_in_memory() -> Vec<Variant> {
+    let mut variants = variants();
+    variants.retain(|variant| variant.question != Question::Threshold);
     variants
 }
 
@@ -157,14 +215,6 @@ pub(crate) fn split(
     })
 }
 
-/// Name of a variant in tables and messages.
-pub(crate) fn name((protocol, security): (&'static str, Security)) -> String {
-    match protocol {
-        "vole" => format!("vole, {}", security.name()),
-        _ => protocol.to_owned(),
-    }
-}
-
 /// Prints a block of `docs/reliability.md`, which `scripts/reliability.py` puts there.
 pub(crate) fn publish(name: &str, text: &str) {
     println!(
@@ -202,7 +252,7 @@ impl Dice {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    fn shuffle<T>(&mut self, values: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
         for i in (1..values.len()).rev() {
             values.swap(i, self.below(i as u64 + 1) as usize);
         }
@@ -314,12 +364,79 @@ impl Column {
     }
 }
 
+/// The numbers in a column of values.
+#[derive(Clone, Debug)]
+struct Amounts {
+    /// Digits after the decimal point.
+    scale: u8,
+    /// A whole number, for a person.
+    bound: u64,
+    /// Of each row, in units of 10^-`scale`; `None` where nobody is.
+    units: Vec<Option<i128>>,
+}
+
+impl Amounts {
+    /// Amounts of rows with these persons, of at most `largest` units for each person.
+    fn of(persons: &[Option<u64>], largest: u64, dice: &mut Dice) -> Amounts {
+        let scale = dice.pick(&[0, 0, 2, 5]);
+        let unit = 10u64.pow(scale.into());
+        let bound = dice
+            .pick(&[1, 50, 1000, largest])
+            .min(largest / unit)
+            .max(1);
+        let most = i128::from(bound * unit);
+        let mut rows_of: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (row, person) in persons.iter().enumerate() {
+            if let Some(person) = person {
+                rows_of.entry(*person).or_default().push(row);
+            }
+        }
+        let mut units = vec![None; persons.len()];
+        for rows in rows_of.values() {
+            let any = |dice: &mut Dice| i128::from(dice.below(2 * most as u64 + 1)) - most;
+            // A row may exceed the bound if others of its person make up for it.
+            let mut rest = match dice.below(8) {
+                0 => 0,
+                1 => most,
+                2 => -most,
+                _ => any(dice),
+            };
+            for row in &rows[1..] {
+                let own = 2 * any(dice);
+                units[*row] = Some(own);
+                rest -= own;
+            }
+            units[rows[0]] = Some(rest);
+        }
+        Amounts {
+            scale,
+            bound,
+            units,
+        }
+    }
+
+    fn words(&self) -> String {
+        let (scale, bound) = (self.scale, self.bound);
+        format!("--value amount --value-scale {scale} --value-bound {bound}")
+    }
+
+    fn column(&self) -> ValueColumn {
+        ValueColumn::new("amount", self.scale, Some(self.bound), true).unwrap()
+    }
+
+    fn cell(&self, row: usize) -> String {
+        // What nobody has is not read.
+        self.units[row].map_or("n/a".into(), |units| decimal(units, self.scale))
+    }
+}
+
 /// A party's rows: who is in each, and how that is written; nobody where a row must not match.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     persons: Vec<Option<u64>>,
-    values: Vec<Vec<String>>,
+    keys: Vec<Vec<String>>,
     header: Vec<String>,
+    amounts: Option<Amounts>,
 }
 
 impl Table {
@@ -328,10 +445,75 @@ impl Table {
         let persons: Vec<Option<u64>> = numbers.map(Some).collect();
         let key = |person: &Option<u64>| vec![format!("k{}", person.unwrap())];
         Table {
-            values: persons.iter().map(key).collect(),
+            keys: persons.iter().map(key).collect(),
             persons,
             header: vec!["k0".into()],
+            amounts: None,
         }
+    }
+
+    /// The same with an amount for each row, if it shall have some.
+    pub(crate) fn with_amounts(mut self, has: bool, largest: u64, dice: &mut Dice) -> Table {
+        self.amounts = has.then(|| Amounts::of(&self.persons, largest, dice));
+        self
+    }
+
+    /// The person of a row.
+    ///
+    /// # Panics
+    /// If the row is not the first of its person.
+    pub(crate) fn person_of_first(&self, row: usize) -> u64 {
+        let person = self.persons[row].expect("somebody is in the row");
+        let first = self.persons.iter().position(|other| *other == Some(person));
+        assert_eq!(first, Some(row));
+        person
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.persons.len()
+    }
+
+    /// Whether it has amounts.
+    pub(crate) fn has_values(&self) -> bool {
+        self.amounts.is_some()
+    }
+
+    /// The options that name its amounts.
+    pub(crate) fn value_words(&self) -> String {
+        self.amounts.as_ref().map_or(String::new(), Amounts::words)
+    }
+
+    /// The column of its amounts.
+    pub(crate) fn value_column(&self) -> Option<ValueColumn> {
+        self.amounts.as_ref().map(Amounts::column)
+    }
+
+    /// What a party says of its amounts.
+    pub(crate) fn value_terms(&self) -> Option<ValueTerms> {
+        let column = self.value_column()?;
+        Some(ValueTerms {
+            bound: column.bound,
+            scale: column.scale,
+            repeated: RepeatedKeys::Sum,
+        })
+    }
+
+    /// Digits after the point of its amounts.
+    pub(crate) fn scale(&self) -> u8 {
+        self.amounts.as_ref().map_or(0, |amounts| amounts.scale)
+    }
+
+    /// What each person has, in units; one of each if there are no amounts.
+    pub(crate) fn totals(&self) -> BTreeMap<u64, i128> {
+        let mut totals = BTreeMap::new();
+        for (row, person) in self.persons.iter().enumerate() {
+            let Some(person) = *person else { continue };
+            match &self.amounts {
+                Some(amounts) => *totals.entry(person).or_default() += amounts.units[row].unwrap(),
+                None => drop(totals.insert(person, 1)),
+            }
+        }
+        totals
     }
 
     pub(crate) fn distinct(&self) -> HashSet<u64> {
@@ -348,9 +530,14 @@ impl Table {
     /// The rows that `keep` says, as CSV; a number of the row comes first.
     pub(crate) fn csv(&self, keep: &[bool]) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let mut csv = format!("row,{}\n", self.header.join(","));
-        for (number, values) in self.values.iter().enumerate().filter(|(i, _)| keep[*i]) {
-            let fields: Vec<String> = values.iter().map(|v| quoted(v)).collect();
+        let mut header = self.header.join(",");
+        if self.has_values() {
+            header.push_str(",amount");
+        }
+        let mut csv = format!("row,{header}\n");
+        for (number, keys) in self.keys.iter().enumerate().filter(|(i, _)| keep[*i]) {
+            let mut fields: Vec<String> = keys.iter().map(|key| quoted(key)).collect();
+            fields.extend(self.amounts.iter().map(|amounts| amounts.cell(number)));
             csv.push_str(&format!("{number},{}\n", fields.join(",")));
         }
         csv
@@ -364,10 +551,12 @@ impl Table {
 /// One random run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    pub(crate) protocol: &'static str,
-    pub(crate) security: Security,
+    pub(crate) variant: Variant,
     pub(crate) lambda: u32,
     pub(crate) both: bool,
+    /// How many must match; 0 if the run has no minimum.
+    pub(crate) minimum: u64,
+    pub(crate) favour: Favour,
     /// Bytes that each side allows, receiver first.
     pub(crate) memory: [Option<u64>; 2],
     /// What a dealer deals for the run, if its protocol needs one.
@@ -379,7 +568,10 @@ pub(crate) struct Trial {
 
 impl Trial {
     /// The run of this number: two tables of up to 300 distinct keys each.
-    pub(crate) fn new((protocol, security): (&'static str, Security), number: u64) -> Trial {
+    pub(crate) fn new(variant: Variant, number: u64) -> Trial {
+        let Variant {
+            protocol, question, ..
+        } = variant;
         let mut dice = Dice::new(number);
         let dice = &mut dice;
         let mut columns = vec![dice.pick(&Column::ALL)];
@@ -393,7 +585,25 @@ impl Trial {
             dice.below(most + 1)
         };
         let sizes = [size(dice), size(dice)];
-        let tables = sizes.map(|size| Self::table(&columns, size, range, dice));
+        let mut tables = sizes.map(|size| Self::table(&columns, size, range, dice));
+        // So that no inner product of 300 exceeds 63 bits.
+        let largest = match question {
+            Question::InnerProduct => 1 << 27,
+            _ => 1 << 54,
+        };
+        for (table, may) in tables.iter_mut().zip(question.values()) {
+            let has = may && (question != Question::Shares || dice.once_in(2));
+            *table = table.clone().with_amounts(has, largest, dice);
+        }
+        let [needs, may] = question.minimum();
+        let minimum = match needs || may && dice.once_in(2) {
+            true => {
+                let count = Answer::counted(tables.each_ref());
+                let near = [count.saturating_sub(1), count, count + 1, dice.below(310)];
+                dice.pick(&near).max(needs.into())
+            }
+            false => 0,
+        };
         let bits = match &columns[..] {
             [Column::Address] => Some(32),
             [Column::Number] => Some(10),
@@ -416,15 +626,17 @@ impl Trial {
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = full - full / 16;
         let split = split(protocol, sizes, bits, lambda, limit);
-        // A pair is for a whole run.
-        let limited = !is_dealt && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
+        // A pair is for a whole run, and so is the answer to any other question.
+        let whole = is_dealt || question != Question::Matches;
+        let limited = !whole && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));
         Trial {
-            protocol,
-            security,
+            variant,
             lambda,
-            both: dice.once_in(3),
+            both: question == Question::Matches && dice.once_in(3),
+            minimum,
+            favour: dice.pick(&[Favour::Time, Favour::Time, Favour::Traffic]),
             memory: if dice.once_in(2) {
                 [limit, other]
             } else {
@@ -471,9 +683,10 @@ impl Trial {
             }
         };
         Table {
-            values: rows.iter().map(&mut write).collect(),
+            keys: rows.iter().map(&mut write).collect(),
             persons: rows,
             header: (0..columns.len()).map(|i| format!("k{i}")).collect(),
+            amounts: None,
         }
     }
 

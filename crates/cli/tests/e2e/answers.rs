@@ -1,0 +1,274 @@
+//! What a run reveals, and what it must say: plain arithmetic over the numbers behind the keys, without any code of
+//! the project.
+
+use std::collections::BTreeMap;
+
+use vesica::{Report, Reveal};
+use vesica_psi::{Shares, indices_vartime};
+use vesica_session::MemorySet;
+
+use crate::trial::Table;
+
+/// What `--reveal` asks for, and whose values a sum is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Matches,
+    Size,
+    Threshold,
+    SumOfReceiver,
+    SumOfSender,
+    InnerProduct,
+    ThresholdMatches,
+    Shares,
+}
+
+impl Question {
+    /// All that a protocol which reveals this can be asked for.
+    pub(crate) fn of(reveal: Reveal) -> &'static [Question] {
+        match reveal {
+            Reveal::Matches => &[Question::Matches],
+            Reveal::Size => &[Question::Size, Question::Threshold],
+            Reveal::Sum => &[Question::SumOfReceiver, Question::SumOfSender],
+            Reveal::InnerProduct => &[Question::InnerProduct],
+            Reveal::ThresholdMatches => &[Question::ThresholdMatches],
+            Reveal::Shares => &[Question::Shares],
+            _ => panic!("{reveal} is not tested"),
+        }
+    }
+
+    pub(crate) fn reveal(self) -> Reveal {
+        match self {
+            Question::Matches => Reveal::Matches,
+            Question::Size | Question::Threshold => Reveal::Size,
+            Question::SumOfReceiver | Question::SumOfSender => Reveal::Sum,
+            Question::InnerProduct => Reveal::InnerProduct,
+            Question::ThresholdMatches => Reveal::ThresholdMatches,
+            Question::Shares => Reveal::Shares,
+        }
+    }
+
+    /// Whether receiver and sender can have values.
+    pub(crate) fn values(self) -> [bool; 2] {
+        match self {
+            Question::SumOfReceiver => [true, false],
+            Question::SumOfSender => [false, true],
+            Question::InnerProduct | Question::Shares => [true, true],
+            Question::Matches
+            | Question::Size
+            | Question::Threshold
+            | Question::ThresholdMatches => [false, false],
+        }
+    }
+
+    /// Whether a run needs a minimum, and whether it can have one.
+    pub(crate) fn minimum(self) -> [bool; 2] {
+        let needs = matches!(self, Question::Threshold | Question::ThresholdMatches);
+        [needs, !matches!(self, Question::Matches | Question::Shares)]
+    }
+
+    /// The name in tables and messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Question::Matches => "matches",
+            Question::Size => "size",
+            Question::Threshold => "threshold",
+            Question::SumOfReceiver => "sum of the receiver's values",
+            Question::SumOfSender => "sum of the sender's values",
+            Question::InnerProduct => "inner product",
+            Question::ThresholdMatches => "threshold-matches",
+            Question::Shares => "shares",
+        }
+    }
+
+    /// The options of both sides, with a minimum if it is not 0.
+    pub(crate) fn words(self, minimum: u64) -> String {
+        let reveal = self.reveal();
+        match (self, minimum) {
+            // More than one less.
+            (Question::Threshold, _) => format!("--reveal threshold:{}", minimum - 1),
+            (Question::ThresholdMatches, _) => format!("--reveal {reveal}:{}", minimum - 1),
+            (_, 0) => format!("--reveal {reveal}"),
+            _ => format!("--reveal {reveal} --min-size {minimum}"),
+        }
+    }
+}
+
+/// What the receiver, or for shares both sides together, know at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The persons in common, in order.
+    Matches(Vec<u64>),
+    /// A number of units.
+    Value(i128),
+    /// Fewer match than this number.
+    Below(u64),
+    /// What the shares say of all cells that say something.
+    Shares(Vec<Cell>),
+}
+
+impl Answer {
+    /// The answer of a run over these tables.
+    pub(crate) fn of(question: Question, tables: [&Table; 2], minimum: u64) -> Answer {
+        if Answer::counted(tables) < minimum {
+            return Answer::Below(minimum);
+        }
+        let common = common(tables);
+        match question {
+            Question::Matches | Question::ThresholdMatches => {
+                Answer::Matches(common.into_keys().collect())
+            }
+            Question::Shares => {
+                let has = tables.map(Table::has_values);
+                let cell = |(person, values): (u64, [i128; 2])| Cell {
+                    person: Some(person),
+                    matches: true,
+                    values: [0, 1].map(|side| if has[side] { values[side] } else { 0 }),
+                };
+                Answer::Shares(common.into_iter().map(cell).collect())
+            }
+            _ => Answer::Value(common.into_values().map(|[a, b]| a * b).sum()),
+        }
+    }
+
+    /// How many persons count for a minimum: those that add to the answer.
+    pub(crate) fn counted(tables: [&Table; 2]) -> u64 {
+        let common = common(tables);
+        common.values().filter(|[a, b]| a * b != 0).count() as u64
+    }
+
+    /// What the command prints for it, with so many digits after the point of a number.
+    pub(crate) fn printed(&self, scale: u8) -> String {
+        match self {
+            Answer::Value(units) => format!("{}\n", decimal(*units, scale)),
+            Answer::Below(least) => format!("fewer than {least}\n"),
+            Answer::Matches(_) | Answer::Shares(_) => String::new(),
+        }
+    }
+
+    /// The answer that two shares open to. `person` is that of an item of the receiver.
+    pub(crate) fn opened(near: &Shares, far: &Shares, person: impl Fn(u32) -> u64) -> Answer {
+        assert_eq!(near.matches.len(), far.matches.len());
+        let sides = [
+            [&near.receiver_values, &far.receiver_values],
+            [&near.sender_values, &far.sender_values],
+        ];
+        let items = near.items.as_ref().expect("the receiver knows its cells");
+        let cells = items.iter().enumerate().map(|(cell, item)| Cell {
+            person: item.map(&person),
+            matches: near.matches[cell] != far.matches[cell],
+            values: sides.map(|shares| match shares {
+                [Some(a), Some(b)] => signed(a[cell].wrapping_add(b[cell])),
+                [None, None] => 0,
+                _ => panic!("one side has no shares of the values"),
+            }),
+        });
+        Answer::Shares(telling(cells))
+    }
+
+    /// The same of the two files. `person` is that of a row of the receiver, counted from 1.
+    pub(crate) fn opened_files(near: &str, far: &str, person: impl Fn(usize) -> u64) -> Answer {
+        let rows = |text: &str| -> Vec<Vec<String>> {
+            let fields = |line: &str| line.split(',').map(str::to_owned).collect();
+            text.lines().map(fields).collect()
+        };
+        let (near, far) = (rows(near), rows(far));
+        assert_eq!(near.len(), far.len());
+        assert_eq!(near[0][0], "row");
+        assert_eq!(near[0][1..], far[0]);
+        let column = |name: &str| far[0].iter().position(|column| column == name);
+        let columns = ["match", "receiver_value", "sender_value"].map(column);
+        let share = |row: &[String], column: usize| -> u64 { row[column].parse().unwrap() };
+        let cells = near[1..].iter().zip(&far[1..]).map(|(near, far)| {
+            let [matches, values @ ..] = columns.map(|column| {
+                let column = column?;
+                Some([share(&near[1..], column), share(far, column)])
+            });
+            Cell {
+                person: (!near[0].is_empty()).then(|| person(near[0].parse().unwrap())),
+                matches: matches.is_some_and(|[a, b]| a != b),
+                values: values.map(|v| v.map_or(0, |[a, b]| signed(a.wrapping_add(b)))),
+            }
+        });
+        Answer::Shares(telling(cells))
+    }
+}
+
+/// The persons in common, with what receiver and sender have for each: 1 where they have no values.
+fn common(tables: [&Table; 2]) -> BTreeMap<u64, [i128; 2]> {
+    let [ours, theirs] = tables.map(Table::totals);
+    let both = |(person, own)| Some((person, [own, *theirs.get(&person)?]));
+    ours.into_iter().filter_map(both).collect()
+}
+
+/// A decimal number with so many digits after the point.
+pub(crate) fn decimal(units: i128, scale: u8) -> String {
+    let digits = format!("{:0>1$}", units.abs(), usize::from(scale) + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
+    let sign = if units < 0 { "-" } else { "" };
+    match scale {
+        0 => format!("{sign}{whole}"),
+        _ => format!("{sign}{whole}.{fraction}"),
+    }
+}
+
+/// What the shares of a cell open to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cell {
+    /// The receiver's item in the cell.
+    person: Option<u64>,
+    matches: bool,
+    /// Of receiver and sender.
+    values: [i128; 2],
+}
+
+/// The cells that match or have values, in order.
+fn telling(cells: impl Iterator<Item = Cell>) -> Vec<Cell> {
+    let mut telling: Vec<Cell> = cells
+        .filter(|cell| cell.matches || cell.values != [0, 0])
+        .collect();
+    telling.sort();
+    telling
+}
+
+fn signed(value: u64) -> i128 {
+    (value as i64).into()
+}
+
+/// What one side has at the end of a run in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Learnt {
+    pub(crate) report: Report,
+    /// Its items that match.
+    pub(crate) matches: Option<Vec<u32>>,
+    shares: Option<Shares>,
+}
+
+impl Learnt {
+    pub(crate) fn new(report: Report, set: MemorySet<'_>) -> Learnt {
+        Learnt {
+            matches: set.matched().map(indices_vartime),
+            shares: set.into_shares(),
+            report,
+        }
+    }
+
+    /// The answer of a run in which the receiver got this and, if it is about shares, the sender that. `person` is that of an item of the receiver.
+    pub(crate) fn answer(&self, sender: Option<&Learnt>, person: impl Fn(u32) -> u64) -> Answer {
+        let report = &self.report;
+        match (&self.matches, report.below, report.value, &self.shares) {
+            (_, Some(least), None, None) => Answer::Below(least),
+            (None, None, Some(value), None) => Answer::Value(value.units),
+            (Some(matches), None, None, None) => {
+                let mut persons: Vec<u64> = matches.iter().map(|item| person(*item)).collect();
+                persons.sort_unstable();
+                Answer::Matches(persons)
+            }
+            (None, None, None, Some(near)) => {
+                let far = sender.and_then(|sender| sender.shares.as_ref());
+                let far = far.expect("the sender has shares too");
+                Answer::opened(near, far, person)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
