@@ -223,6 +223,17 @@ fn ciphers(c: &mut Criterion) {
                 }
             });
         });
+        for planes in [1, 4, 8] {
+            let name = format!("16 keys, {planes} planes/{backend:?}");
+            group.bench_function(name, |b| {
+                let keys: [u128; 16] = std::array::from_fn(|i| i as u128);
+                b.iter(|| {
+                    for blocks in black_box(&mut blocks).chunks_exact_mut(16 * planes) {
+                        aes::feed_forward_under_each(backend, black_box(&keys), blocks);
+                    }
+                });
+            });
+        }
         group.bench_function(format!("bits, 128 blocks, 32 keys/{backend:?}"), |b| {
             let keys: Vec<aes::Key> = (0..32).map(aes::Key::new).collect();
             let (first, _) = blocks.as_chunks::<{ aes::BITS }>();

@@ -6,19 +6,20 @@
 //! of Guo, Katz, Wang and Yu (S&P 2020). For w = π(x) ⊕ i that is H(x, i) ⊕ i = π(w) ⊕ w. So one evaluation, at any w,
 //! and one look-up compare a guess with all q pads that are known in c bits. About q/2^c agree by accident, and each of
 //! these takes another evaluation to rule out. Of 2^s values of w, q are right: T evaluations succeed with a probability
-//! of T·q/2^s and cost T·(1 + q/2^c), so that a search costs 2^s·max(1/q, 2^-c) at least. A key per hash makes q one.
+//! of T·q/2^s and cost T·(1 + q/2^c), so that a search costs 2^s·max(1/q, 2^-c) at least. Where few hashes have a key in common, these are q.
 
 use vesica_oprf::programmable::bins;
+use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::Ot;
 use vesica_psi::{Ole, Params};
 
 /// How hashes and permutations belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// `CorrelationRobust`: one key for all hashes of a run.
+    /// [`CorrelationRobust`](vesica_primitives::block::CorrelationRobust): one key for all hashes of a run.
     OneKey,
-    /// `Rekeyed`, a key for every tweak; or seeds that are expanded at counters that no two share.
-    KeyPerHash,
+    /// [`Rekeyed`]: a key for so many blocks.
+    KeyFor(u64),
 }
 
 /// A use of a hash.
@@ -41,7 +42,7 @@ impl Use {
     pub fn kappa(&self) -> u32 {
         let per_key = match self.hash {
             Hash::OneKey => self.known,
-            Hash::KeyPerHash => self.known.min(1),
+            Hash::KeyFor(blocks) => blocks.min(self.known),
         };
         let gain = u64::BITS - per_key.saturating_sub(1).leading_zeros();
         self.secret_bits - gain.min(self.known_bits)
@@ -71,7 +72,7 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 5]> {
         Use {
             // The sender's dummy is public, and most entries of a bin are dummies.
             masked: "tuples of ole-ot",
-            hash: Hash::KeyPerHash,
+            hash: Hash::KeyFor(Rekeyed::PER_KEY as u64),
             secret_bits: DELTA_BITS,
             known: ots * (tuples.per_bin as u64 * bits).div_ceil(128),
             known_bits: 128,
@@ -79,7 +80,7 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 5]> {
         Use {
             // Values are ±1 where bins are counted, and 0 in empty bins.
             masked: "values in circuits",
-            hash: Hash::KeyPerHash,
+            hash: Hash::KeyFor(1),
             secret_bits: DELTA_BITS,
             known: PRODUCTS * bins + INNER_COTS,
             known_bits: 64,
@@ -103,7 +104,7 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 5]> {
             // Sums of tree nodes in all protocols, of which the receiver knows none that it should not; any messages in
             // the library.
             masked: "messages of the OT extension",
-            hash: Hash::KeyPerHash,
+            hash: Hash::KeyFor(1),
             secret_bits: 128,
             known: u64::MAX,
             known_bits: 128,
@@ -139,10 +140,10 @@ mod tests {
             (largest, 1),
         ] {
             let kappa = of(receiver, sender, Some(32)).map(|used| used.kappa());
-            assert_eq!(kappa, [127, 127, 124, 126, 128], "{receiver} {sender}");
+            assert_eq!(kappa, [125, 127, 124, 126, 128], "{receiver} {sender}");
         }
         let hashed = of(1 << 20, 1 << 20, None);
-        assert_eq!(hashed[0].kappa(), 127);
+        assert_eq!(hashed[0].kappa(), 125);
     }
 
     /// What one key for all would leave to those whose pads can be known: why they have a key each.

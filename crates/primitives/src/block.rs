@@ -142,19 +142,6 @@ impl Prg {
     }
 }
 
-/// Expands many seeds: block number p of `out` is the encryption of `first + p` under seed number p modulo their number.
-///
-/// Where no two calls of a run share a counter, no evaluation of AES tests a guess at more than one seed.
-///
-/// # Panics
-/// If the seeds do not get equally many blocks.
-pub fn expand_seeds(seeds: &[Block], first: u128, out: &mut [Block]) {
-    for (block, counter) in out.iter_mut().zip(first..) {
-        *block = counter;
-    }
-    aes::encrypt_under_each(Backend::Best, seeds, out);
-}
-
 /// A tweakable hash that hides correlations among its inputs: TMMO of Guo, Katz, Wang and Yu
 /// (S&P 2020, section VII-C), H(x, i) = π(π(x) ⊕ i) ⊕ π(x), in the ideal-cipher model.
 ///
@@ -207,13 +194,43 @@ impl Rekeyed {
         let mut keys = [0; BATCH];
         let mut first = first;
         for chunk in blocks.chunks_mut(BATCH) {
-            let keys = &mut keys[..chunk.len()];
-            for (key, tweak) in keys.iter_mut().zip(first..) {
-                *key = tweak;
-            }
-            self.0.encrypt(keys);
-            aes::feed_forward_under_each(Backend::Best, keys, chunk);
+            self.hash_planes(first, &mut keys[..chunk.len()], chunk);
             first += chunk.len() as u128;
+        }
+    }
+
+    /// Hashes planes of as many blocks as there is room for keys, each under the keys of the tweaks from `first` on.
+    fn hash_planes(&self, first: u128, keys: &mut [Block], planes: &mut [Block]) {
+        for (key, tweak) in keys.iter_mut().zip(first..) {
+            *key = tweak;
+        }
+        self.0.encrypt(keys);
+        aes::feed_forward_under_each(Backend::Best, keys, planes);
+    }
+
+    /// The most blocks that [`Rekeyed::expand`] makes of an input under one key.
+    pub const PER_KEY: usize = 4;
+
+    /// Makes several blocks of each input: block number j of input number p is `out`\[j·n + p\] for n inputs. Of
+    /// [`PER_KEY`](Rekeyed::PER_KEY) blocks each, block j is the hash of the input plus j. Inputs whose numbers differ by
+    /// a multiple of `tweaks`, the choices of one transfer, share their keys. Calls that number transfers from `first` on
+    /// take keys that no others take, if all make as many blocks.
+    ///
+    /// # Panics
+    /// If there are more than 128 tweaks, or the inputs are no multiple of them or do not get equally many blocks.
+    pub fn expand(&self, first: usize, tweaks: usize, inputs: &[Block], out: &mut [Block]) {
+        assert!(inputs.len().is_multiple_of(tweaks) && out.len().is_multiple_of(inputs.len()));
+        let mut keys = [0; BATCH];
+        let group = Self::PER_KEY * inputs.len();
+        let first = first * out.len().div_ceil(group);
+        for (number, planes) in out.chunks_mut(group).enumerate() {
+            for (j, blocks) in planes.chunks_exact_mut(inputs.len()).enumerate() {
+                for (block, input) in blocks.iter_mut().zip(inputs) {
+                    *block = input ^ j as Block;
+                }
+            }
+            let tweak = (first + number * tweaks) as u128;
+            self.hash_planes(tweak, &mut keys[..tweaks], planes);
         }
     }
 }
@@ -301,14 +318,25 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_expanded_at_counters_of_their_own() {
-        let seeds = [4, 8, 15];
-        let mut out = [0; 6];
-        expand_seeds(&seeds, 1 << 70, &mut out);
-        for (p, block) in out.into_iter().enumerate() {
-            let mut prg = Prg::starting_at(seeds[p % 3], (1 << 70) + p as u128);
-            assert_eq!(block, prg.next_block());
+    fn inputs_are_expanded_under_a_key_for_four_blocks() {
+        let session = [3; 32];
+        let master = Cipher::public("vesica test", &session);
+        // Two inputs for each of three tweaks, and ten blocks for each.
+        let inputs = [4, 8, 15, 16, 23, 42];
+        let mut out = [0; 60];
+        Rekeyed::new("vesica test", &session).expand(7, 3, &inputs, &mut out);
+        for (place, block) in out.into_iter().enumerate() {
+            let (j, p) = (place / 6, place % 6);
+            let mut key = [(3 * 7 + 3 * (j / 4) + p % 3) as Block];
+            master.encrypt(&mut key);
+            let mut expected = [inputs[p] ^ (j % 4) as Block];
+            Cipher::new(key[0]).feed_forward(&mut expected);
+            assert_eq!(block, expected[0], "block {j} of input {p}");
         }
+    }
+
+    #[test]
+    fn a_generator_starts_anywhere() {
         let mut whole = [0; 9];
         Prg::new(16).fill(&mut whole);
         assert_eq!(Prg::starting_at(16, 8).next_block(), whole[8]);

@@ -17,19 +17,18 @@
 //! of s, of which a bin has one: all rows share ℓ OTs, a factor of β fewer. The OTs are those of [`bulk`], at 1.3 bits of
 //! traffic each.
 //!
-//! **Pads.** A key x of OT number i is hashed to a seed, and this is expanded by AES in counter mode. The receiver comes
-//! to know most of the pads that it was not meant to have: the sender's dummy is public, and most entries of a bin are
-//! dummies. So each OT has a key for its hash, and each block of a pad a counter of its own in the run: an evaluation of
-//! AES tests a guess at Δ, or at a seed, in one place.
+//! **Pads.** A key is hashed to a pad. The receiver comes to know most of the pads that it was not meant to have: the
+//! sender's dummy is public, and most entries of a bin are dummies. So four blocks of a pad have an AES key of their own,
+//! and an evaluation of AES tests a guess at Δ against no more than these.
 //!
-//! **Uniform residues.** A seed is expanded to some candidates of ℓ bits more than there are rows, and those below Q are
+//! **Uniform residues.** A key is hashed to some candidates of ℓ bits more than there are rows, and those below Q are
 //! taken. Too few are left in any of all OTs with probability at most 2^-λ (`spare`); zeros stand for those.
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
-use vesica_primitives::block::{Block, Rekeyed, expand_seeds};
+use vesica_primitives::block::{Block, Rekeyed};
 use vesica_primitives::scaled::{Round, Scaled};
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
@@ -106,7 +105,7 @@ impl Layout {
         self.shape.bins * self.bits()
     }
 
-    /// Blocks into which a seed is expanded.
+    /// Blocks into which a key is hashed.
     fn pad_blocks(&self) -> usize {
         (self.candidates * self.bits()).div_ceil(128)
     }
@@ -147,8 +146,9 @@ impl Layout {
 
 /// Buffers for the work on one bin.
 struct Scratch {
-    seeds: Zeroizing<Vec<Block>>,
-    /// The first blocks of all pads, then the second, and so on.
+    /// Keys for a choice bit of 0, then for one of 1; or those that the receiver has.
+    keys: Zeroizing<Vec<Block>>,
+    /// The first blocks of all keys' pads, then the second, and so on.
     pads: Zeroizing<Vec<Block>>,
     pad: Zeroizing<Vec<Block>>,
     candidates: Zeroizing<Vec<u64>>,
@@ -162,8 +162,8 @@ impl Scratch {
     fn new(layout: &Layout) -> Self {
         let (bits, rows) = (layout.bits(), layout.shape.per_bin);
         Scratch {
-            seeds: Zeroizing::new(vec![0; bits]),
-            pads: Zeroizing::new(vec![0; bits * layout.pad_blocks()]),
+            keys: Zeroizing::new(vec![0; 2 * bits]),
+            pads: Zeroizing::new(vec![0; 2 * bits * layout.pad_blocks()]),
             pad: Zeroizing::new(vec![0; layout.pad_blocks()]),
             candidates: Zeroizing::new(vec![0; layout.candidates]),
             kept: Zeroizing::new(vec![0; layout.candidates + 1]),
@@ -172,27 +172,25 @@ impl Scratch {
         }
     }
 
-    /// Sets residues number `which` to those of a bin's keys, each with `offset` added, `per_bin` of each. The first key
-    /// is that of OT number `first`.
-    fn residues(
-        &mut self,
-        layout: &Layout,
-        which: usize,
-        keys: &[Block],
-        offset: Block,
-        first: usize,
-    ) {
-        for (to, key) in self.seeds.iter_mut().zip(keys) {
-            *to = key ^ offset;
+    /// Sets the residues to those of a bin's keys with each of the offsets added, `per_bin` of each key. The first key is
+    /// that of OT number `first`.
+    fn residues(&mut self, layout: &Layout, keys: &[Block], offsets: &[Block], first: usize) {
+        let all = offsets.len() * keys.len();
+        let (inputs, pads) = (
+            &mut self.keys[..all],
+            &mut self.pads[..all * layout.pad_blocks()],
+        );
+        for (inputs, offset) in inputs.chunks_exact_mut(keys.len()).zip(offsets) {
+            for (to, key) in inputs.iter_mut().zip(keys) {
+                *to = key ^ offset;
+            }
         }
-        layout.hash.hash(first as u128, &mut self.seeds);
-        let counter = (first * layout.pad_blocks()) as u128;
-        expand_seeds(&self.seeds, counter, &mut self.pads);
+        layout.hash.expand(first, keys.len(), inputs, pads);
         let modulus = layout.shape.modulus;
-        let rows = self.residues[which].chunks_exact_mut(layout.shape.per_bin);
-        for (i, out) in rows.enumerate() {
-            let blocks = self.pads[i..].iter().step_by(keys.len());
-            for (to, from) in self.pad.iter_mut().zip(blocks) {
+        let rows = self.residues.iter_mut();
+        let rows = rows.flat_map(|rows| rows.chunks_exact_mut(layout.shape.per_bin));
+        for (p, out) in rows.take(all).enumerate() {
+            for (to, from) in self.pad.iter_mut().zip(pads[p..].iter().step_by(all)) {
                 *to = *from;
             }
             let bytes: &[u8] = bytemuck::must_cast_slice(&self.pad);
@@ -263,8 +261,7 @@ impl<'a> Sender<'a> {
         let layout = self.layout;
         let (bits, rows, modulus) = (layout.bits(), u.len(), layout.shape.modulus);
         let (keys, first) = (&self.keys[bin * bits..][..bits], self.first + bin * bits);
-        scratch.residues(layout, 0, keys, 0, first);
-        scratch.residues(layout, 1, keys, self.delta, first);
+        scratch.residues(layout, keys, &[0, self.delta], first);
         let [zeros, ones] = &scratch.residues;
         let pairs = zeros.chunks_exact(rows).zip(ones.chunks_exact(rows));
         for ((zero, one), out) in pairs.zip(offers.chunks_exact_mut(layout.offer_bytes())) {
@@ -337,7 +334,7 @@ impl Receiver<'_> {
         let layout = self.layout;
         let (bits, rows, modulus) = (layout.bits(), r.len(), layout.shape.modulus);
         let keys = &self.t[bin * bits..][..bits];
-        scratch.residues(layout, 0, keys, 0, self.first + bin * bits);
+        scratch.residues(layout, keys, &[0], self.first + bin * bits);
         for (bit, known) in scratch.residues[0].chunks_exact(rows).enumerate() {
             let (packed, offer) = (&offers[bit * layout.offer_bytes()..], &mut scratch.offer);
             super::unpack(OFFERS, modulus, packed, offer)?;
@@ -569,7 +566,7 @@ mod tests {
                 .enumerate()
                 .map(|(j, d)| modulus.times(modulus.minus(d, r(j)), inverse));
             let mut found: Vec<u64> = found.collect();
-            receiving.residues(layout, 0, &t, 0, first);
+            receiving.residues(layout, &t, &[0], first);
             for (i, t) in t.iter().enumerate() {
                 let mut offer = vec![0; rows];
                 let packed = &offers[i * layout.offer_bytes()..];
@@ -606,19 +603,13 @@ mod tests {
         let public = Cipher::public("vesica/1 tuple keys", &[3; 32]);
         let (mut own, mut others, mut common) = (0, 0, 0);
         for (pad, t, i) in &known {
-            let shows = |tweak: usize, counter: usize| {
-                let mut seed = [t ^ delta];
-                layout.hash.hash(tweak as u128, &mut seed);
-                let mut block = [0];
-                expand_seeds(&seed, counter as u128, &mut block);
-                low(block[0])
+            let shows = |number: usize| {
+                let mut pad = vec![0; each];
+                layout.hash.expand(number, 1, &[t ^ delta], &mut pad);
+                low(pad[0])
             };
-            let bits = layout.bits();
-            let counter = |i: usize| i / bits * bits * each + i % bits;
-            own += usize::from(shows(*i, counter(*i)) == *pad);
-            let other = (i + 100) % known.len();
-            let wrong = [shows(other, counter(*i)), shows(*i, counter(other))];
-            others += wrong.iter().filter(|block| pads.contains(block)).count();
+            own += usize::from(shows(*i) == *pad);
+            others += usize::from(pads.contains(&shows((i + 100) % known.len())));
             let mut w = [t ^ delta];
             public.encrypt(&mut w);
             w[0] ^= (i * each) as Block;
@@ -665,7 +656,7 @@ mod tests {
             let mut out = Vec::new();
             for first in (0..2000).step_by(layout.bits()) {
                 let keys: Vec<Block> = (first..).take(layout.bits()).map(|i| i as Block).collect();
-                scratch.residues(&layout, 0, &keys, 0, first);
+                scratch.residues(&layout, &keys, &[0], first);
                 out.extend_from_slice(&scratch.residues[0]);
             }
             let mut counts = vec![0f64; q];

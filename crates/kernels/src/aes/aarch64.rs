@@ -28,7 +28,6 @@ macro_rules! instantiate {
 instantiate!(
     fn encrypt(key: &Key, blocks: &mut [u128]);
     fn feed_forward(key: &Key, blocks: &mut [u128]);
-    fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]);
     fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]);
     fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
     fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);

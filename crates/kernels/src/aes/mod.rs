@@ -107,20 +107,11 @@ pub fn children(backend: Backend, keys: &[Key; 2], nodes: &mut [u128]) -> [u128;
     dispatch!(backend, children(keys, nodes))
 }
 
-/// Encrypts blocks in place, each plane of them under the same keys: of n keys, number i encrypts the blocks i, i + n,
-/// i + 2n, and so on. The keys are expanded as they are used.
+/// π(x) ⊕ x for every block x in place, where all planes of blocks are under the same keys: of n keys, number i is that
+/// of the blocks i, i + n, i + 2n, and so on. The keys are expanded as they are used.
 ///
 /// # Panics
 /// If the blocks are no whole number of planes.
-pub fn encrypt_under_each(backend: Backend, keys: &[u128], blocks: &mut [u128]) {
-    assert!(blocks.len().is_multiple_of(keys.len()));
-    dispatch!(backend, encrypt_under_each(keys, blocks))
-}
-
-/// π(x) ⊕ x for every block x in place, where π is encryption under the block's key as in [`encrypt_under_each`].
-///
-/// # Panics
-/// As there.
 pub fn feed_forward_under_each(backend: Backend, keys: &[u128], blocks: &mut [u128]) {
     assert!(blocks.len().is_multiple_of(keys.len()));
     dispatch!(backend, feed_forward_under_each(keys, blocks))

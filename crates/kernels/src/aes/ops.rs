@@ -95,67 +95,67 @@ pub(super) fn feed_forward<A: Arithmetic>(key: &Key, blocks: &mut [u128]) {
     all::<A, true>(key, blocks);
 }
 
-/// The blocks of K keys, number `first` and those after it, in every plane of `width` blocks.
+/// The blocks of K keys, number `first` and those after it, in P planes of `width` blocks. Round keys are made as they
+/// are used.
 #[inline(always)]
-fn column<A: Arithmetic, const FEED_FORWARD: bool, const K: usize>(
+fn columns<A: Arithmetic, const K: usize, const P: usize>(
     keys: &[u128; K],
-    expanded: &mut [Key; K],
     (first, width): (usize, usize),
-    blocks: &mut [u128],
+    planes: &mut [u128],
 ) {
-    for (expanded, key) in expanded.iter_mut().zip(keys) {
-        expanded.0[0] = *key;
+    let mut round_keys = [A::zero(); K];
+    for (round_key, key) in round_keys.iter_mut().zip(keys) {
+        *round_key = A::load(key);
     }
-    expand::<A, K>(expanded);
-    for plane in blocks.chunks_exact_mut(width) {
-        let blocks = &mut plane[first..first + K];
-        let mut x = [[A::zero()]; K];
-        for (x, block) in x.iter_mut().zip(blocks.iter()) {
-            x[0] = A::load(block);
+    let place = |plane: usize, i: usize| plane * width + first + i;
+    let mut x = [[A::zero(); K]; P];
+    for (plane, x) in x.iter_mut().enumerate() {
+        for (i, x) in x.iter_mut().enumerate() {
+            *x = A::round(0, A::load(&planes[place(plane, i)]), round_keys[i]);
         }
-        rounds::<A, K, 1>(expanded.each_ref(), &mut x);
-        for (block, [mut x]) in blocks.iter_mut().zip(x) {
-            if FEED_FORWARD {
-                x = A::add(x, A::load(block));
+    }
+    for (round, constant) in (1..).zip(ROUND_CONSTANTS) {
+        for round_key in &mut round_keys {
+            *round_key = A::next_round_key(*round_key, constant);
+        }
+        for x in &mut x {
+            for (x, round_key) in x.iter_mut().zip(round_keys) {
+                *x = A::round(round, *x, round_key);
             }
-            A::store(block, x);
+        }
+    }
+    for (plane, x) in x.into_iter().enumerate() {
+        for (i, x) in x.into_iter().enumerate() {
+            let block = &mut planes[place(plane, i)];
+            A::store(block, A::add(x, A::load(block)));
         }
     }
 }
 
-/// The keys from number `first` on that come in groups of K, with their blocks; returns how many keys are done.
+/// All blocks of P planes, those of K keys at a time.
 #[inline(always)]
-fn columns<A: Arithmetic, const FEED_FORWARD: bool, const K: usize>(
-    keys: &[u128],
-    first: usize,
-    blocks: &mut [u128],
-) -> usize {
-    // One place for all groups, so that it is wiped once.
-    let mut expanded = [0; K].map(Key::unexpanded);
-    let mut done = first;
-    for group in keys[first..].as_chunks::<K>().0 {
-        let place = (done, keys.len());
-        column::<A, FEED_FORWARD, K>(group, &mut expanded, place, blocks);
-        done += K;
+fn planes<A: Arithmetic, const K: usize, const P: usize>(keys: &[u128], planes: &mut [u128]) {
+    let (groups, rest) = keys.as_chunks::<K>();
+    for (group, first) in groups.iter().zip((0..).step_by(K)) {
+        columns::<A, K, P>(group, (first, keys.len()), planes);
     }
-    done
+    for (key, first) in rest.iter().zip(keys.len() - rest.len()..) {
+        columns::<A, 1, P>(&[*key], (first, keys.len()), planes);
+    }
 }
 
-#[inline(always)]
-fn under_each<A: Arithmetic, const FEED_FORWARD: bool>(keys: &[u128], blocks: &mut [u128]) {
-    let done = columns::<A, FEED_FORWARD, 4>(keys, 0, blocks);
-    let done = columns::<A, FEED_FORWARD, 2>(keys, done, blocks);
-    columns::<A, FEED_FORWARD, 1>(keys, done, blocks);
-}
-
-#[inline(always)]
-pub(super) fn encrypt_under_each<A: Arithmetic>(keys: &[u128], blocks: &mut [u128]) {
-    under_each::<A, false>(keys, blocks);
-}
-
+/// As many keys and planes at a time as fit into sixteen registers.
 #[inline(always)]
 pub(super) fn feed_forward_under_each<A: Arithmetic>(keys: &[u128], blocks: &mut [u128]) {
-    under_each::<A, true>(keys, blocks);
+    let width = keys.len();
+    for four in blocks.chunks_mut(4 * width.max(1)) {
+        match four.len() / width {
+            1 => planes::<A, 4, 1>(keys, four),
+            2 => planes::<A, 4, 2>(keys, four),
+            3 => planes::<A, 2, 3>(keys, four),
+            _ => planes::<A, 2, 4>(keys, four),
+        }
+    }
 }
 
 /// The children of N parents from number `start` on, added to the sums.

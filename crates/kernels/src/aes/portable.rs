@@ -37,8 +37,8 @@ pub(super) fn feed_forward(key: &Key, blocks: &mut [u128]) {
     encrypt_each(&cipher(key), blocks, |block, image| *block ^= image);
 }
 
-/// Calls `write` with each block and its encryption under its key.
-fn under_each(keys: &[u128], blocks: &mut [u128], write: impl Fn(&mut u128, u128)) {
+/// See [`super::feed_forward_under_each`].
+pub(super) fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]) {
     let mut column = Zeroizing::new(vec![0; blocks.len() / keys.len().max(1)]);
     for (i, key) in keys.iter().enumerate() {
         let places = || (i..).step_by(keys.len());
@@ -47,19 +47,9 @@ fn under_each(keys: &[u128], blocks: &mut [u128], write: impl Fn(&mut u128, u128
         }
         encrypt(&Key::unexpanded(*key), &mut column);
         for (image, place) in column.iter().zip(places()) {
-            write(&mut blocks[place], *image);
+            blocks[place] ^= image;
         }
     }
-}
-
-/// See [`super::encrypt_under_each`].
-pub(super) fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]) {
-    under_each(keys, blocks, |block, image| *block = image);
-}
-
-/// See [`super::feed_forward_under_each`].
-pub(super) fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]) {
-    under_each(keys, blocks, |block, image| *block ^= image);
 }
 
 /// See [`super::children`].

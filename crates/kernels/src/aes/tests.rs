@@ -118,15 +118,11 @@ fn all_lengths() {
 fn blocks_under_many_keys() {
     for count in [0, 1, 2, 3, 4, 7, 16, 17, 33, 70] {
         let keys = blocks(count);
-        for planes in [0, 1, 2, 3, 5] {
+        for planes in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19] {
             let input: Vec<u128> = blocks(count * planes).iter().map(|x| !x).collect();
             let pairs = input.iter().zip(keys.iter().cycle());
-            let images: Vec<u128> = pairs.map(|(x, key)| expected(*key, *x)).collect();
-            let forward: Vec<u128> = images.iter().zip(&input).map(|(y, x)| y ^ x).collect();
+            let forward: Vec<u128> = pairs.map(|(x, key)| expected(*key, *x) ^ x).collect();
             for backend in Backend::ALL {
-                let mut out = input.clone();
-                encrypt_under_each(backend, &keys, &mut out);
-                assert_eq!(out, images, "{backend:?}, {count} keys, {planes} planes");
                 let mut out = input.clone();
                 feed_forward_under_each(backend, &keys, &mut out);
                 assert_eq!(out, forward, "{backend:?}, {count} keys, {planes} planes");
@@ -138,7 +134,7 @@ fn blocks_under_many_keys() {
 #[test]
 #[should_panic]
 fn planes_are_whole() {
-    encrypt_under_each(Backend::Best, &[1, 2], &mut [0; 3]);
+    feed_forward_under_each(Backend::Best, &[1, 2], &mut [0; 3]);
 }
 
 #[test]

@@ -45,7 +45,6 @@ pub(super) mod narrow {
     instantiate!(
         fn encrypt(key: &Key, blocks: &mut [u128]);
         fn feed_forward(key: &Key, blocks: &mut [u128]);
-        fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]);
         fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]);
         fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
         fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);
@@ -137,7 +136,6 @@ pub(super) mod wide {
     use super::super::ops::ROUND_CONSTANTS;
     use super::super::{BITS, Key};
     use core::arch::x86_64::*;
-    use zeroize::ZeroizeOnDrop;
 
     /// Blocks in a register.
     const LANES: usize = 4;
@@ -253,87 +251,86 @@ pub(super) mod wide {
         all::<true>(key, blocks);
     }
 
-    /// Keys that are expanded together.
-    const KEYS: usize = 4 * LANES;
-
-    /// The round keys of [`KEYS`] keys, round by round.
-    #[derive(ZeroizeOnDrop)]
-    #[repr(align(64))]
-    struct Schedule([[u128; KEYS]; 11]);
-
-    impl Schedule {
-        /// Replaces the keys; if there are fewer, the others are 0.
-        #[target_feature(enable = "vaes,avx512f,avx512bw")]
-        #[inline]
-        fn expand(&mut self, keys: &[u128]) {
-            let last_word = _mm512_set1_epi32(0x0c0f_0e0d);
-            let mut x = load::<{ KEYS / LANES }>(keys);
-            store(&mut self.0[0], &x);
-            let rounds = self.0[1..].iter_mut().zip(ROUND_CONSTANTS);
-            for (round_keys, constant) in rounds {
-                let constant = _mm512_set1_epi32(i32::from(constant));
-                for x in &mut x {
-                    // As for one key.
-                    let last = _mm512_shuffle_epi8(*x, last_word);
-                    let word = _mm512_aesenclast_epi128(last, constant);
-                    let next = _mm512_xor_si512(*x, _mm512_bslli_epi128::<4>(*x));
-                    let shifted = _mm512_bslli_epi128::<8>(next);
-                    *x = _mm512_ternarylogic_epi64::<XOR>(next, shifted, word);
-                }
-                store(round_keys, &x);
-            }
-        }
-
-        /// Encrypts the blocks, of which there may be fewer than keys.
-        #[target_feature(enable = "vaes,avx512f")]
-        #[inline]
-        fn encrypt<const FEED_FORWARD: bool>(&self, blocks: &mut [u128]) {
-            let mut x = load::<{ KEYS / LANES }>(blocks);
-            for (round, keys) in self.0.iter().enumerate() {
-                for (x, key) in x.iter_mut().zip(load::<{ KEYS / LANES }>(keys)) {
-                    *x = step(round, *x, key);
-                }
-            }
-            if FEED_FORWARD {
-                for (x, block) in x.iter_mut().zip(load::<{ KEYS / LANES }>(blocks)) {
-                    *x = _mm512_xor_si512(*x, block);
-                }
-            }
-            store(blocks, &x);
-        }
-    }
-
     /// The truth table of a ⊕ b ⊕ c.
     const XOR: i32 = 0x96;
 
+    /// The round keys after others.
     #[target_feature(enable = "vaes,avx512f,avx512bw")]
     #[inline]
-    fn under_each<const FEED_FORWARD: bool>(keys: &[u128], blocks: &mut [u128]) {
-        let mut schedule = Schedule([[0; KEYS]; 11]);
-        for (group, first) in keys.chunks(KEYS).zip((0..).step_by(KEYS)) {
-            schedule.expand(group);
-            for plane in blocks.chunks_exact_mut(keys.len()) {
-                schedule.encrypt::<FEED_FORWARD>(&mut plane[first..first + group.len()]);
+    fn next_round_keys(keys: __m512i, constant: u8) -> __m512i {
+        // As for one key.
+        let last = _mm512_shuffle_epi8(keys, _mm512_set1_epi32(0x0c0f_0e0d));
+        let word = _mm512_aesenclast_epi128(last, _mm512_set1_epi32(i32::from(constant)));
+        let next = _mm512_xor_si512(keys, _mm512_bslli_epi128::<4>(keys));
+        _mm512_ternarylogic_epi64::<XOR>(next, _mm512_bslli_epi128::<8>(next), word)
+    }
+
+    /// The blocks of R registers of keys or fewer, number `first` and those after it, in P planes of `width` blocks.
+    /// Round keys are made as they are used.
+    #[target_feature(enable = "vaes,avx512f,avx512bw")]
+    #[inline]
+    fn columns<const R: usize, const P: usize>(
+        keys: &[u128],
+        (first, width): (usize, usize),
+        planes: &mut [u128],
+    ) {
+        let place = |plane: usize| plane * width + first..plane * width + first + keys.len();
+        let mut round_keys = load::<R>(keys);
+        let mut x = [[_mm512_setzero_si512(); R]; P];
+        for (plane, x) in x.iter_mut().enumerate() {
+            *x = load(&planes[place(plane)]);
+            for (x, key) in x.iter_mut().zip(round_keys) {
+                *x = step(0, *x, key);
             }
+        }
+        for (round, constant) in (1..).zip(ROUND_CONSTANTS) {
+            for keys in &mut round_keys {
+                *keys = next_round_keys(*keys, constant);
+            }
+            for x in &mut x {
+                for (x, key) in x.iter_mut().zip(round_keys) {
+                    *x = step(round, *x, key);
+                }
+            }
+        }
+        for (plane, x) in x.iter_mut().enumerate() {
+            let blocks = &mut planes[place(plane)];
+            for (x, block) in x.iter_mut().zip(load::<R>(blocks)) {
+                *x = _mm512_xor_si512(*x, block);
+            }
+            store(blocks, x);
         }
     }
 
-    /// See [`super::super::encrypt_under_each`].
-    ///
-    /// # Safety
-    /// The CPU must have the features named in the attribute.
+    /// All blocks of P planes, those of R registers of keys at a time.
     #[target_feature(enable = "vaes,avx512f,avx512bw")]
-    pub(in super::super) unsafe fn encrypt_under_each(keys: &[u128], blocks: &mut [u128]) {
-        under_each::<false>(keys, blocks);
+    #[inline]
+    fn planes<const R: usize, const P: usize>(keys: &[u128], planes: &mut [u128]) {
+        for (group, first) in keys.chunks(R * LANES).zip((0..).step_by(R * LANES)) {
+            columns::<R, P>(group, (first, keys.len()), planes);
+        }
     }
 
-    /// See [`super::super::feed_forward_under_each`].
+    /// As many keys and planes at a time as fit into thirty-two registers. See
+    /// [`super::super::feed_forward_under_each`].
     ///
     /// # Safety
     /// The CPU must have the features named in the attribute.
     #[target_feature(enable = "vaes,avx512f,avx512bw")]
     pub(in super::super) unsafe fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]) {
-        under_each::<true>(keys, blocks);
+        let width = keys.len();
+        for eight in blocks.chunks_mut(8 * width.max(1)) {
+            match eight.len() / width {
+                1 => planes::<4, 1>(keys, eight),
+                2 => planes::<4, 2>(keys, eight),
+                3 => planes::<4, 3>(keys, eight),
+                4 => planes::<4, 4>(keys, eight),
+                5 => planes::<2, 5>(keys, eight),
+                6 => planes::<2, 6>(keys, eight),
+                7 => planes::<2, 7>(keys, eight),
+                _ => planes::<2, 8>(keys, eight),
+            }
+        }
     }
 
     /// Parents whose children are made together.
