@@ -471,8 +471,12 @@ fn failed(path: &Path, cause: io::Error) -> StoreError {
 /// Everything before the content.
 fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
     let no_half = || bad(path, "no half of prepared correlations, or not whole");
+    let not_read = |e: io::Error| match e.kind() {
+        io::ErrorKind::UnexpectedEof => no_half(),
+        _ => failed(path, e),
+    };
     let mut head = vec![0; FIXED];
-    opened.read_exact(&mut head).map_err(|_| no_half())?;
+    opened.read_exact(&mut head).map_err(not_read)?;
     let (_, length) = head.split_last_chunk::<4>().ok_or_else(no_half)?;
     let length = u32::from_le_bytes(*length) as usize;
     if head.starts_with(&MAGIC[..7]) && head[7] != MAGIC[7] {
@@ -482,9 +486,7 @@ fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
         return Err(no_half());
     }
     head.resize(FIXED + length, 0);
-    opened
-        .read_exact(&mut head[FIXED..])
-        .map_err(|_| no_half())?;
+    opened.read_exact(&mut head[FIXED..]).map_err(not_read)?;
     Ok(head)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::whole::{directory, named, unnamed};
+use crate::whole::{OWNER_ONLY, directory, named, unnamed};
 use crate::{FileId, open_regular};
 
 /// A file that only this user may read, that gets its name once it is complete, and that is the same file before and
@@ -27,9 +27,12 @@ impl PrivateFile {
     /// The file system's.
     pub fn create(path: &Path) -> io::Result<PrivateFile> {
         let place = directory(path);
-        let (file, private) = match unnamed::create(place, 0o600) {
+        let (file, private) = match unnamed::create(place, OWNER_ONLY) {
             Some(file) => (file, None),
-            None => named_and_locked(place)?,
+            None => {
+                let (file, private) = named_and_locked(place)?;
+                (file, Some(private))
+            }
         };
         Ok(PrivateFile {
             file,
@@ -89,11 +92,11 @@ impl Write for PrivateFile {
 }
 
 /// A file with a private name that [`unfinished`] passes by.
-fn named_and_locked(place: &Path) -> io::Result<(File, Option<TempPath>)> {
+fn named_and_locked(place: &Path) -> io::Result<(File, TempPath)> {
     loop {
-        let (file, private) = named(place)?;
+        let (file, private) = named(place, OWNER_ONLY)?;
         // Between its first moment and the lock somebody may have taken it for a leftover.
-        if lock(&file)? && private.as_ref().is_some_and(|path| path.exists()) {
+        if lock(&file)? && private.exists() {
             return Ok((file, private));
         }
     }
@@ -145,7 +148,7 @@ mod tests {
         PrivateFile {
             file,
             path: path.to_owned(),
-            private,
+            private: Some(private),
         }
     }
 

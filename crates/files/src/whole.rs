@@ -9,6 +9,9 @@ use tempfile::{Builder, TempPath};
 use crate::Readers;
 use crate::open::open_for_writing;
 
+/// The mode of files that only their owner may read.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+
 /// A file that is written beside its destination and renamed once it is complete. Dropped before, it leaves
 /// nothing. Nor does a killed process where the system supports unnamed files, except in the moment in which
 /// another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are
@@ -47,9 +50,12 @@ impl WholeFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
             Err(e) => return Err(e),
         };
-        let (file, private) = match unnamed::create(directory(&path), 0o600) {
+        let (file, private) = match unnamed::create(directory(&path), OWNER_ONLY) {
             Some(file) => (file, None),
-            None => named(directory(&path))?,
+            None => {
+                let (file, private) = named(directory(&path), OWNER_ONLY)?;
+                (file, Some(private))
+            }
         };
         Ok(WholeFile {
             file,
@@ -117,11 +123,17 @@ pub(crate) fn sync_directory(directory: &Path) {
     let _ = File::open(directory).and_then(|d| d.sync_all());
 }
 
-/// A new file with a private name, by which leftovers of a killed process are recognised.
-pub(crate) fn named(directory: &Path) -> io::Result<(File, Option<TempPath>)> {
-    // On Unix only its owner may read a fresh temporary file.
-    let (file, path) = private_names().tempfile_in(directory)?.into_parts();
-    Ok((file, Some(path)))
+/// A new file with a private name, by which leftovers of a killed process are recognised. Errors are the system's own:
+/// [`Builder::tempfile_in`] would hide their codes.
+pub(crate) fn named(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    let made = private_names().make_in(directory, |path| options.open(path))?;
+    Ok(made.into_parts())
 }
 
 fn private_names() -> Builder<'static, 'static> {
@@ -132,7 +144,7 @@ fn private_names() -> Builder<'static, 'static> {
 
 /// Puts a copy in the place of a file that cannot be given a name after all.
 fn copy(file: &mut File, directory: &Path) -> io::Result<TempPath> {
-    let (mut copy, path) = private_names().tempfile_in(directory)?.into_parts();
+    let (mut copy, path) = named(directory, OWNER_ONLY)?;
     file.rewind()?;
     io::copy(file, &mut copy)?;
     *file = copy;
@@ -218,14 +230,8 @@ fn default_permissions(directory: &Path) -> io::Result<Permissions> {
     if let Some(probe) = unnamed::create(directory, EVERYBODY) {
         return probe.metadata().map(|m| m.permissions());
     }
-    let mut builder = private_names();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(Permissions::from_mode(EVERYBODY));
-    }
-    let probe = builder.tempfile_in(directory)?;
-    probe.as_file().metadata().map(|m| m.permissions())
+    let (probe, _path) = named(directory, EVERYBODY)?;
+    probe.metadata().map(|m| m.permissions())
 }
 
 #[cfg(test)]
@@ -272,9 +278,9 @@ mod tests {
         };
         let with_name = || {
             let mut whole = WholeFile::create(&path).unwrap();
-            let (file, private) = named(directory.path()).unwrap();
+            let (file, private) = named(directory.path(), OWNER_ONLY).unwrap();
             whole.file = file;
-            whole.place.as_mut().unwrap().private = private;
+            whole.place.as_mut().unwrap().private = Some(private);
             whole.write_all(b"named").unwrap();
             whole
         };
@@ -319,6 +325,17 @@ mod tests {
             done.store(true, Ordering::Relaxed);
             assert_eq!(watcher.join().unwrap(), [""; 0]);
         });
+    }
+
+    /// Otherwise nobody could tell whether files have run out.
+    #[test]
+    fn an_error_has_the_code_of_the_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let nowhere = directory.path().join("nowhere");
+        let error = named(&nowhere, OWNER_ONLY).unwrap_err();
+        let plain = File::open(&nowhere).unwrap_err();
+        assert_eq!(error.raw_os_error(), plain.raw_os_error());
+        assert!(error.raw_os_error().is_some());
     }
 
     #[cfg(target_os = "linux")]

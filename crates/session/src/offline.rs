@@ -204,13 +204,17 @@ impl OfflineStore {
     /// Opens a directory, which is created for this user alone if it does not exist. Other identities may use it too, but
     /// not both parties of a pair.
     ///
-    /// Fails with [`Error::Offline`] if it cannot be created or read, or if other users may write to it.
+    /// Fails with [`Error::Offline`] if it cannot be created or read, or if other users may write to it, and with
+    /// [`Error::Run`] if there is no room for it.
     pub fn open(directory: &Path, identity: &Identity) -> Result<OfflineStore, Error> {
         let refused = |why: String| Error::Offline(format!("{} {why}", directory.display()));
         match private_directory(directory) {
             Ok(None) => {}
             Ok(Some(why)) => return Err(refused(why)),
-            Err(e) => return Err(refused(format!("cannot be used: {e}"))),
+            Err(e) => {
+                let line = format!("{} cannot be used: {e}", directory.display());
+                return Err(Error::limit_or(&e, line, Error::Offline));
+            }
         }
         let key = identity.derive_key("vesica/1 stored correlations");
         Ok(OfflineStore {

@@ -394,6 +394,11 @@ fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
 /// What the peer is told.
 fn in_words(error: &Error) -> WireError {
     match error {
+        // Not where the store is.
+        Error::Run(WireError::Resource {
+            limit: Limit::System,
+            ..
+        }) => WireError::limit(Limit::System, "there is no room for the correlations"),
         Error::Run(error) => error.clone(),
         Error::Untrusted(_) => bad(EVIDENCE.name, "does not show what this side expects"),
         _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),

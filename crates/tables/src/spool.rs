@@ -449,13 +449,15 @@ impl Spool {
         buckets: usize,
         bucket: impl Fn(&[u8; 32]) -> usize,
     ) -> Result<()> {
-        let mut split = Streams::create(directory, buckets)?;
+        let unwritten = |e: Error| e.in_path("a temporary file");
+        let mut split = Streams::create(directory, buckets).map_err(unwritten)?;
         for stream in 0..self.streams.len() {
             self.streams.read(stream, |digest, row| {
-                split.push(bucket(digest), digest, row)
+                let pushed = split.push(bucket(digest), digest, row);
+                pushed.map_err(unwritten)
             })?;
         }
-        split.flush()?;
+        split.flush().map_err(unwritten)?;
         self.streams = split;
         Ok(())
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{is_exhausted, private_directory};
+use vesica_files::{PrivateFile, is_exhausted, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -249,13 +249,9 @@ impl WorkDir {
     /// number of rows, and not on which of them matched.
     pub(crate) fn write(&mut self, head: &Head, matched: &RowSet) -> Result<(), WireError> {
         let write = || -> io::Result<()> {
-            let mut part = tempfile::Builder::new()
-                .prefix(".vesica-")
-                .suffix(".part")
-                .tempfile_in(&self.path)?;
-            Journal::encode(head, matched, &self.keys, &mut part)?;
-            part.as_file().sync_all()?;
-            part.persist(self.path.join(JOURNAL))?;
+            let mut journal = PrivateFile::create(&self.path.join(JOURNAL))?;
+            Journal::encode(head, matched, &self.keys, &mut journal)?;
+            journal.replace()?;
             // Not every file system can synchronise a directory.
             let _ = File::open(&self.path).and_then(|directory| directory.sync_all());
             Ok(())
@@ -264,7 +260,7 @@ impl WorkDir {
         write().map_err(|e| {
             WireError::limit(
                 Limit::Storage,
-                format!("the journal cannot be written: {}", e.kind()),
+                format!("the journal cannot be written: {e}"),
             )
         })?;
         self.kept = true;
@@ -363,7 +359,7 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 fn failed(path: &Path, e: &io::Error) -> Error {
-    let line = format!("the work directory {}: {}", path.display(), e.kind());
+    let line = format!("the work directory {}: {e}", path.display());
     match is_exhausted(e) {
         true => SessionError::Run(WireError::limit(Limit::System, line)).into(),
         false => SessionError::Usage(line).into(),

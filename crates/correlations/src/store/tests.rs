@@ -158,6 +158,16 @@ fn other_files_are_told_apart() {
     assert!(store.verify(entries[1].name).is_err());
 }
 
+/// A disk that cannot be read damages no half.
+#[cfg(unix)]
+#[test]
+fn a_read_error_is_not_called_damage() {
+    let directory = TempDir::new().unwrap();
+    let mut no_file = File::open(directory.path()).unwrap();
+    let error = read_head(directory.path(), &mut no_file).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+}
+
 /// Two halves of one name and content do not look alike: they have different keys.
 #[test]
 fn no_two_files_are_alike() {
