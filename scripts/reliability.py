@@ -1,10 +1,10 @@
 """Runs the random runs, the fault matrix and the timing gate, and writes what they found into docs/reliability.md.
 
-    reliability.py [--percent N] [--debug] [--protocol NAME]... [TEST...]
+    reliability.py [--percent N] [--debug] [--protocol NAME]... [--command NAME]... [TEST...]
 
 The tests print each table between `<!-- begin NAME -->` and `<!-- end NAME -->`; the page has the same marks. With
---percent, that part of the runs. With --protocol, those of these protocols: their rows replace the page's, or come
-after them. Exits 1, and leaves the page alone, if a test fails.
+--percent, that part of the runs. With --protocol, those of these protocols, and with --command, the system calls of
+these commands: their rows replace the page's, or come after them. Exits 1, and leaves the page alone, if a test fails.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Blocks:
             self.found[self.name].append(line)
 
 
-def protocol(row: str) -> str:
-    """The protocol of a table's row: its first cell, up to a comma."""
+def subject(row: str) -> str:
+    """The protocol or command of a table's row: its first cell, up to a comma."""
     return row.removeprefix("|").partition("|")[0].partition(",")[0].strip()
 
 
 def merged(old: list[str], new: list[str]) -> list[str]:
-    """The old table with the rows of the new one instead of its own for the same protocols."""
-    known = {protocol(row) for row in new[2:]}
-    return old[:2] + [row for row in old[2:] if protocol(row) not in known] + new[2:]
+    """The old table with the rows of the new one instead of its own for the same subjects."""
+    known = {subject(row) for row in new[2:]}
+    return old[:2] + [row for row in old[2:] if subject(row) not in known] + new[2:]
 
 
 def replaced(page: str, blocks: dict[str, list[str]], keep: bool) -> str:
-    """The page with these blocks in the place of its own; if `keep`, with its rows for other protocols."""
+    """The page with these blocks in the place of its own; if `keep`, with its rows for other subjects."""
     for name, lines in blocks.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         before, found, rest = page.partition(begin)
@@ -69,6 +69,7 @@ def main() -> int:
     parser.add_argument("--percent", type=int, default=100, help="part of the runs")
     parser.add_argument("--debug", action="store_true", help="do not optimise")
     parser.add_argument("--protocol", action="append", default=[], help="all if none")
+    parser.add_argument("--command", action="append", default=[], help="all if none")
     parser.add_argument(
         "tests", nargs="*", metavar="TEST", help="names or parts of names; all if none"
     )
@@ -82,10 +83,13 @@ def main() -> int:
     env = {"VESICA_RELIABILITY_PERCENT": str(options.percent)}
     if options.protocol:
         env["VESICA_RELIABILITY_PROTOCOLS"] = ",".join(options.protocol)
+    if options.command:
+        env["VESICA_RELIABILITY_COMMANDS"] = ",".join(options.command)
     code = run(command, env=env, each=blocks.line)
     if code != 0:
         return 1
-    page = replaced(PAGE.read_text(encoding="utf-8"), blocks.found, bool(options.protocol))
+    some = bool(options.protocol or options.command)
+    page = replaced(PAGE.read_text(encoding="utf-8"), blocks.found, some)
     PAGE.write_text(page, encoding="utf-8")
     say(f"written: {', '.join(blocks.found)}")
     return 0

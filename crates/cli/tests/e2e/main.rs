@@ -20,6 +20,8 @@ mod peers;
 mod permutation;
 mod random;
 mod support;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod system_faults;
 mod tables;
 mod timing;
 mod trial;

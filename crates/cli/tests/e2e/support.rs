@@ -91,8 +91,13 @@ impl Place {
 
     /// The same from a shell that has run `first`.
     pub(crate) fn run_after(&self, first: &str, words: &str) -> Ended {
+        self.start_after(first, words).wait()
+    }
+
+    /// Starts the binary with these words from a shell that has run `first`.
+    pub(crate) fn start_after(&self, first: &str, words: &str) -> Running {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        Running::start(self.command_after(Some(first), &words)).wait()
+        Running::start(self.command_after(Some(first), &words))
     }
 
     /// Starts the receiver at an endpoint such as `--listen 127.0.0.1:0`.
@@ -105,16 +110,21 @@ impl Place {
         self.party("send", arguments, endpoint, "sender.key", self.receiver)
     }
 
-    /// Starts `vesica offline make` for the role, whose half goes into `receiver.store` or `sender.store`.
-    pub(crate) fn make(&self, role: &str, words: &str, endpoint: &str) -> Running {
+    /// `offline make` for the role, whose half goes into `receiver.store` or `sender.store`.
+    pub(crate) fn making_words(&self, role: &str, words: &str, endpoint: &str) -> String {
         let peer = match role {
             "receiver" => self.sender,
             _ => self.receiver,
         };
-        let words = format!(
+        format!(
             "offline make --for ole {words} --role {role} --identity {role}.key --peer {peer} \
              --offline-store {role}.store --progress plain {endpoint}"
-        );
+        )
+    }
+
+    /// Starts that.
+    pub(crate) fn make(&self, role: &str, words: &str, endpoint: &str) -> Running {
+        let words = self.making_words(role, words, endpoint);
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         Running::start(self.command(&words))
     }
@@ -281,6 +291,24 @@ impl Running {
     /// Where it listens, as the option for the other side.
     pub(crate) fn endpoint(&mut self) -> String {
         format!("--connect {}", self.wait_for("listening on "))
+    }
+
+    /// Where it listens, or nothing if it ends before.
+    pub(crate) fn endpoint_if_any(&mut self) -> Option<String> {
+        let line = self.lines.iter().find_map(|line| {
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+            line.strip_prefix("listening on ").map(str::to_owned)
+        });
+        line.map(|address| format!("--connect {address}"))
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&mut self) -> &str {
+        for line in self.lines.try_iter() {
+            self.seen.push_str(&(line + "\n"));
+        }
+        &self.seen
     }
 
     #[cfg(unix)]
