@@ -291,6 +291,41 @@ fn a_taken_half_is_empty_under_every_name() {
     assert!(store.take(NAME).is_err());
 }
 
+/// Through a link only the link would be removed, and the half could serve again.
+#[cfg(unix)]
+#[test]
+fn a_link_is_no_half() {
+    let (store, directory) = store(1);
+    put(&store, NAME, b"content").unwrap();
+    let other = TempDir::new().unwrap();
+    let half = format!("{NAME}.half");
+    let target = directory.path().join(&half);
+    std::os::unix::fs::symlink(target, other.path().join(&half)).unwrap();
+    let linked = open(&other, 1);
+    assert!(linked.take(NAME).is_err() && linked.verify(NAME).is_err());
+    assert!(linked.adopt(NAME, &mut rng(8)).is_err());
+    assert_eq!(linked.list().unwrap()[0].header, None);
+    store.take(NAME).unwrap();
+}
+
+/// Two stores share a file, and each has its own marker.
+#[test]
+fn a_half_with_two_names_is_taken_once() {
+    for round in 0..20 {
+        let (one, directory) = store(1);
+        let other = TempDir::new().unwrap();
+        put(&one, NAME, &vec![round; 3 * PIECE]).unwrap();
+        let half = format!("{NAME}.half");
+        fs::hard_link(directory.path().join(&half), other.path().join(&half)).unwrap();
+        let two = open(&other, 1);
+        let taken = std::thread::scope(|scope| {
+            let takers = [&one, &two].map(|store| scope.spawn(|| store.take(NAME).is_ok()));
+            takers.map(|taker| taker.join().unwrap())
+        });
+        assert_eq!(taken.into_iter().filter(|taken| *taken).count(), 1);
+    }
+}
+
 /// What is in the directory if the machine stops between the steps of an adoption.
 #[test]
 fn an_adoption_can_be_cut_off_anywhere() {
