@@ -442,7 +442,10 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
     for ended in run(&place, &sides_of(&memory, "--value visits")) {
         ended.expect_success();
     }
-    let [received, _] = run(&place, &sides_of("--memory 3M --value spent --wait 3", "--wait 3"));
+    let [received, _] = run(
+        &place,
+        &sides_of("--memory 3M --value spent --wait 3", "--wait 3"),
+    );
     received.expect_failure(7, "a run over values needs all keys in memory");
     let hint = "hint: raise --memory: a quarter of it is for keys and values, 82 bytes per";
     assert!(received.err.contains(hint), "{}", received.err);
