@@ -46,23 +46,23 @@ impl Counts {
 
 /// Counts by row of a table, and what must not have happened.
 #[derive(Default)]
-pub(crate) struct Ledger {
+struct Ledger {
     rows: Mutex<BTreeMap<(usize, String), Counts>>,
     defects: Mutex<Vec<String>>,
 }
 
 impl Ledger {
-    pub(crate) fn count(&self, row: (usize, String), outcome: &'static str) {
+    fn count(&self, row: (usize, String), outcome: &'static str) {
         let mut rows = self.rows.lock().unwrap();
         *rows.entry(row).or_default().0.entry(outcome).or_default() += 1;
     }
 
-    pub(crate) fn defect(&self, what: String) {
+    fn defect(&self, what: String) {
         self.defects.lock().unwrap().push(what);
     }
 
     /// Markdown, one row for each row; `outcomes` are the columns behind the number of runs.
-    pub(crate) fn table(&self, first: &str, outcomes: &[&str]) -> String {
+    fn table(&self, first: &str, outcomes: &[&str]) -> String {
         let mut text = format!("| {first} | runs | {} |\n|", outcomes.join(" | "));
         let columns = first.split('|').count() + 1 + outcomes.len();
         text.push_str(&"---|".repeat(columns));
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     #[track_caller]
-    pub(crate) fn settle(&self) {
+    fn settle(&self) {
         let defects = self.defects.lock().unwrap();
         let shown: Vec<&String> = defects.iter().take(20).collect();
         assert!(defects.is_empty(), "{} defects: {shown:#?}", defects.len());
@@ -88,7 +88,7 @@ impl Ledger {
 }
 
 /// Does `work` for every job on so many threads; a panic is a defect of the job with that name.
-pub(crate) fn on_threads<T: Send>(
+fn on_threads<T: Send>(
     threads: usize,
     ledger: &Ledger,
     jobs: Vec<(String, T)>,
@@ -199,6 +199,11 @@ fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 
     ]
 }
 
+/// As many numbers for each side, half of them in common.
+fn halves_in_common(rows: u64) -> [std::ops::Range<u64>; 2] {
+    [0..rows, rows / 2..rows + rows / 2]
+}
+
 /// How the runs of a variant differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
@@ -207,16 +212,17 @@ enum Setting {
     Minimum(u64),
 }
 
-/// Runs in one bucket, and in several unless a pair or the answer is for a whole run; runs with a minimum that `common`
-/// matches meet and with one that they do not.
-fn settings(variant: Variant, common: u64) -> Vec<Setting> {
+/// Runs in one bucket, and in several unless a pair or the answer is for a whole run; runs with a minimum that is just
+/// met and with one that is not.
+fn settings(variant: Variant, tables: [&Table; 2]) -> Vec<Setting> {
     let [needs, may] = variant.question.minimum();
     let mut settings = Vec::new();
     if !needs {
         settings.push(Setting::OneBucket);
     }
     if may {
-        settings.extend([common, common + 1].map(Setting::Minimum));
+        let count = Answer::counted(tables);
+        settings.extend([count, count + 1].map(Setting::Minimum));
     } else if variant.question == Question::Matches && !is_dealt(variant.protocol) {
         settings.push(Setting::Buckets);
     }
@@ -347,7 +353,7 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
     let mut dice = Dice::new(1);
     for (i, variant) in variants.iter().enumerate() {
         let tables = tables_of([OURS, THEIRS], variant.question);
-        for setting in settings(*variant, 100) {
+        for setting in settings(*variant, tables.each_ref()) {
             let expected = Answer::of(variant.question, tables.each_ref(), setting.minimum());
             let patience = Duration::from_secs(60);
             let clean = spoilt(
@@ -534,7 +540,7 @@ impl Scene {
     fn new(variant: Variant, rows: u64, setting: Setting) -> Scene {
         let place = Place::new();
         let question = variant.question;
-        let tables = tables_of([0..rows, rows / 2..rows + rows / 2], question);
+        let tables = tables_of(halves_in_common(rows), question);
         let (protocol, security) = (variant.protocol, variant.security.name());
         let mut words = format!(
             "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {}",
@@ -679,7 +685,8 @@ fn trouble_bytes(
     let mut dice = Dice::new(2);
     const ROWS: u64 = 200;
     for (i, variant) in variants.iter().enumerate() {
-        let mut settings = settings(*variant, ROWS / 2);
+        let tables = tables_of(halves_in_common(ROWS), variant.question);
+        let mut settings = settings(*variant, tables.each_ref());
         settings.retain(|setting| *setting != Setting::Buckets);
         let totals: Vec<_> = settings
             .iter()
@@ -749,7 +756,7 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 // ---- Processes that are killed.
 
 /// The `--memory` that makes several buckets of two sets of `rows` keys. Half of it is for the work on a bucket.
-pub(crate) fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
+fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
     let full = (spec(protocol).working_bytes)(rows, rows);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
@@ -765,7 +772,8 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
     let mut jobs = Vec::new();
     for (i, variant) in variants.iter().enumerate() {
         // Several buckets are a row of their own; minimums take turns.
-        let (buckets, whole) = settings(*variant, ROWS / 2)
+        let tables = tables_of(halves_in_common(ROWS), variant.question);
+        let (buckets, whole) = settings(*variant, tables.each_ref())
             .into_iter()
             .partition::<Vec<_>, _>(|setting| *setting == Setting::Buckets);
         for (kind, (of, settings)) in [("one run", whole), ("buckets", buckets)]
