@@ -341,7 +341,8 @@ pub(crate) struct Meeting {
     /// Longest time of the run from when the contract is agreed, whatever the peer does; it ends with exit code 4. If not
     /// given: ten times (items × bytes per item at 1 Mb/s, and items × AES blocks per item at a tenth of the blocks that
     /// this machine does per second), where items are those of both sides, padding included, and bytes and blocks are upper
-    /// bounds for the protocol (docs/reliability.md), and at least 3600. The contract has as long, or 3600
+    /// bounds for the protocol (docs/reliability.md), and at least 3600. The contract has as long, or
+    /// else --wait and at least 3600
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
     /// Write a report of the run as JSON; `-` is standard output, where it takes the place of a value

@@ -39,7 +39,8 @@ pub struct ConnectOptions {
     /// between two messages has to fit into it.
     pub patience: Duration,
     /// Longest time of a run from when its contract is agreed; `None` is ten times what the sizes take at 1 Mb/s and at a
-    /// tenth of this machine's speed, and at least an hour. The contract has as long, or an hour.
+    /// tenth of this machine's speed, and at least an hour. The contract has as long, or else
+    /// [`ConnectOptions::wait`] and at least an hour.
     pub deadline: Option<Duration>,
     /// Whether this side is ready itself.
     pub ready: Readiness,
@@ -127,7 +128,7 @@ impl Connection {
             local,
             peer,
             refused: Vec::new(),
-            deadline: Deadline::new(options.deadline, interrupt),
+            deadline: Deadline::new(options.deadline, options.wait, interrupt),
         })
     }
 }

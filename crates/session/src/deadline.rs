@@ -2,8 +2,9 @@
 //!
 //! A peer that is alive but does nothing else would hold this side for as long as that takes. So a run has a deadline:
 //! the user's, or ten times what its sizes take over a link of 1 Mb/s and at a tenth of this machine's speed, and at least
-//! an hour. It counts from when the contract is agreed, over all buckets. The contract has as long, or an hour: the peer
-//! may still be reading its table.
+//! an hour. It counts from when the contract is agreed, over all buckets. The contract has as long if the user
+//! says so, or else as long as this side would have waited for the peer, and at least an hour: the peer may still be
+//! reading its table.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use vesica_wire::Interrupt;
 
 use crate::Agreement;
 
-/// The least deadline unless the user gives another, and the longest time until a contract is agreed.
+/// The least deadline unless the user gives another, of a run and of its contract.
 const LEAST: Duration = Duration::from_secs(3600);
 /// How many times as long as estimated a run may take.
 const SLACK: u64 = 10;
@@ -27,18 +28,25 @@ const SLOWEST_MACHINE: u64 = 10;
 pub(crate) struct Deadline {
     /// What the user asks for.
     asked: Option<Duration>,
+    /// How long this side waits for a peer to come.
+    wait: Duration,
     interrupt: Interrupt,
 }
 
 impl Deadline {
     /// `interrupt` is that of the run's channel alone.
-    pub(crate) fn new(asked: Option<Duration>, interrupt: Interrupt) -> Deadline {
-        Deadline { asked, interrupt }
+    pub(crate) fn new(asked: Option<Duration>, wait: Duration, interrupt: Interrupt) -> Deadline {
+        Deadline {
+            asked,
+            wait,
+            interrupt,
+        }
     }
 
     /// The time for the contract begins.
     pub(crate) fn of_contract(&self) {
-        self.interrupt.end_within(self.asked.unwrap_or(LEAST));
+        let time = self.asked.unwrap_or(LEAST.max(self.wait));
+        self.interrupt.end_within(time);
     }
 
     /// The time for the run begins.
