@@ -46,23 +46,23 @@ impl Counts {
 
 /// Counts by row of a table, and what must not have happened.
 #[derive(Default)]
-struct Ledger {
+pub(crate) struct Ledger {
     rows: Mutex<BTreeMap<(usize, String), Counts>>,
     defects: Mutex<Vec<String>>,
 }
 
 impl Ledger {
-    fn count(&self, row: (usize, String), outcome: &'static str) {
+    pub(crate) fn count(&self, row: (usize, String), outcome: &'static str) {
         let mut rows = self.rows.lock().unwrap();
         *rows.entry(row).or_default().0.entry(outcome).or_default() += 1;
     }
 
-    fn defect(&self, what: String) {
+    pub(crate) fn defect(&self, what: String) {
         self.defects.lock().unwrap().push(what);
     }
 
     /// Markdown, one row for each row; `outcomes` are the columns behind the number of runs.
-    fn table(&self, first: &str, outcomes: &[&str]) -> String {
+    pub(crate) fn table(&self, first: &str, outcomes: &[&str]) -> String {
         let mut text = format!("| {first} | runs | {} |\n|", outcomes.join(" | "));
         let columns = first.split('|').count() + 1 + outcomes.len();
         text.push_str(&"---|".repeat(columns));
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     #[track_caller]
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let defects = self.defects.lock().unwrap();
         let shown: Vec<&String> = defects.iter().take(20).collect();
         assert!(defects.is_empty(), "{} defects: {shown:#?}", defects.len());
@@ -88,7 +88,7 @@ impl Ledger {
 }
 
 /// Does `work` for every job on so many threads; a panic is a defect of the job with that name.
-fn on_threads<T: Send>(
+pub(crate) fn on_threads<T: Send>(
     threads: usize,
     ledger: &Ledger,
     jobs: Vec<(String, T)>,
@@ -756,7 +756,7 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 // ---- Processes that are killed.
 
 /// The `--memory` that makes several buckets of two sets of `rows` keys. Half of it is for the work on a bucket.
-fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
+pub(crate) fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
     let full = (spec(protocol).working_bytes)(rows, rows);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
