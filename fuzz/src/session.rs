@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use vesica_psi::Output;
 use vesica_session::{
     Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
-    Kept as Left, KeySet, Measurement, NoProgress, Problem, ProtocolRequest, Registry, Role,
-    SevSnp, Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
+    Kept as Left, KeySet, Measurement, NoProgress, Problem, Product, ProtocolRequest, Registry,
+    Role, SevSnp, Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -40,10 +40,11 @@ static VERIFIERS: LazyLock<[Expected; 4]> = LazyLock::new(|| {
         TcbLevel::default(),
     );
     let collateral = include_bytes!("../../vectors/attestation/tdx_quote_collateral.json");
+    let snp = |vcek| SevSnp::new(Product::Milan, least, vcek).expect("four numbers");
     [
         Expected::new(Simulated, nothing),
-        Expected::new(SevSnp::new(least, None), nothing),
-        Expected::new(SevSnp::new(least, Some(vcek.to_vec())), nothing),
+        Expected::new(snp(None), nothing),
+        Expected::new(snp(Some(vcek.to_vec())), nothing),
         Expected::new(Tdx::new(collateral).expect("collateral"), nothing),
     ]
 });
