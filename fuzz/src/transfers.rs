@@ -10,9 +10,6 @@ use vesica_wire::{Channel, Error};
 use crate::record::{Recordings, received};
 use crate::script::Script;
 
-/// Bytes of a chosen message.
-const LENGTH: usize = 20;
-
 const SESSION: [u8; 32] = [5; 32];
 
 /// Parties, by the number in the first byte; a party and its peer differ in the lowest bit.
@@ -52,13 +49,11 @@ impl Party {
             }
             Party::Sender(security) => {
                 let (mut sender, _) = extension(security);
-                let messages: Vec<u8> = (0..2 * LENGTH * count).map(|i| i as u8).collect();
-                sender.chosen(channel, LENGTH, &messages)?;
+                assert_eq!(sender.random(channel, count)?.len(), count);
             }
             Party::Receiver(security) => {
                 let (_, mut receiver) = extension(security);
-                let chosen = receiver.chosen(channel, LENGTH, &choices)?;
-                assert_eq!(chosen.len(), LENGTH * count);
+                assert_eq!(receiver.random(channel, &choices)?.len(), count);
             }
         }
         Ok(())

@@ -56,9 +56,8 @@ pub struct Ole;
 
 impl Ole {
     fn halves(shape: ole::Shape, session: &[u8; 32]) -> (ole::ReceiverHalf, ole::SenderHalf) {
-        let [a, b] = bytemuck::must_cast::<[u8; 32], [[u8; 16]; 2]>(*session);
-        let mut receiver = ole::ReceiverHalf::from_seed(shape, Block::from_le_bytes(a));
-        let sender = ole::SenderHalf::from_seed(shape, !Block::from_le_bytes(b));
+        let mut receiver = ole::ReceiverHalf::from_seed(shape, session);
+        let sender = ole::SenderHalf::from_seed(shape, &session.map(|byte| !byte));
         ole::fit(&mut receiver, &sender);
         (receiver, sender)
     }

@@ -206,15 +206,27 @@ pub fn unpack(
     }
 }
 
+/// A seed: the key of a [`Prg`], and the block that its stream starts at, both random.
+pub type Seed = [u8; 32];
+
 /// Values chosen by one party, from a seed. All rows are parts of one stream: with a key each, whoever knows the first
-/// blocks of many would test one guess against all of them.
-struct Seeded(Zeroizing<Block>);
+/// blocks of many would test one guess against all of them. Streams start at random blocks, so that the same guess is not
+/// tested against many halves either; the crate `plan` has the bound.
+struct Seeded(Zeroizing<Seed>);
 
 impl Seeded {
-    /// Row `number` of numbers in `start..q`: its stream starts at block 2^64·`number`.
-    fn row(&self, number: u64, start: u64, modulus: Modulus, out: &mut [u64]) {
-        let mut prg = Prg::starting_at(*self.0, u128::from(number) << 64);
-        uniform(&mut prg, start, modulus.get(), out);
+    fn random(rng: &mut dyn CryptoRng) -> Seeded {
+        let mut seed = Zeroizing::new([0; SEED_BYTES]);
+        rng.fill_bytes(&mut *seed);
+        Seeded(seed)
+    }
+
+    /// Row `number` of numbers in `least..q`, from the stream's block 2^64·`number` on.
+    fn row(&self, number: u64, least: u64, modulus: Modulus, out: &mut [u64]) {
+        let halves: [[u8; 16]; 2] = bytemuck::must_cast(*self.0);
+        let [key, start] = halves.map(Block::from_le_bytes);
+        let mut prg = Prg::starting_at(key, start.wrapping_add(u128::from(number) << 64));
+        uniform(&mut prg, least, modulus.get(), out);
     }
 }
 
@@ -283,12 +295,12 @@ pub struct ReceiverHalf {
     r: Rows,
 }
 
-/// Version of what a seed is expanded to: a change of [`BLOCK`], of how [`uniform`] draws, or of the order of values
-/// raises it, since stored halves would mean something else.
-pub const EXPANSION: u32 = 2;
+/// Version of what a seed is expanded to: a change of [`Seed`], of [`BLOCK`], of how [`uniform`] draws, or of the order of
+/// values raises it, since stored halves would mean something else.
+pub const EXPANSION: u32 = 3;
 
 /// What comes after the rows of a half, in bytes.
-pub const SEED_BYTES: usize = size_of::<Block>();
+pub const SEED_BYTES: usize = size_of::<Seed>();
 
 impl ReceiverHalf {
     /// The half in bytes: r, then the seed.
@@ -298,23 +310,24 @@ impl ReceiverHalf {
 
     /// What [`ReceiverHalf::into_bytes`] wrote for a shape; `None` if the length is that of another.
     pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<ReceiverHalf> {
-        let (rows, seed) = split_seed(bytes)?;
+        let (rows, s) = split_seed(bytes)?;
         let r = Rows { shape, bytes: rows };
-        let s = Seeded(Zeroizing::new(seed));
         (r.bytes.len() == shape.bytes()).then_some(ReceiverHalf { s, r })
     }
 
     /// A half with random s, and with r still to come.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> ReceiverHalf {
-        ReceiverHalf::from_seed(shape, Prg::random(rng).next_block())
+        ReceiverHalf::of(shape, Seeded::random(rng))
     }
 
     /// A half with the s of a seed, and with r still to come.
-    pub fn from_seed(shape: Shape, seed: Block) -> ReceiverHalf {
-        ReceiverHalf {
-            s: Seeded(Zeroizing::new(seed)),
-            r: Rows::new(shape),
-        }
+    pub fn from_seed(shape: Shape, seed: &Seed) -> ReceiverHalf {
+        ReceiverHalf::of(shape, Seeded(Zeroizing::new(*seed)))
+    }
+
+    fn of(shape: Shape, s: Seeded) -> ReceiverHalf {
+        let r = Rows::new(shape);
+        ReceiverHalf { s, r }
     }
 
     /// What the tuples are.
@@ -352,14 +365,14 @@ pub struct SenderHalf {
 
 /// The rows of a half in bytes, with the seed behind them.
 fn with_seed(mut rows: Zeroizing<Vec<u8>>, seed: &Seeded) -> Zeroizing<Vec<u8>> {
-    rows.extend_from_slice(&seed.0.to_le_bytes());
+    rows.extend_from_slice(&*seed.0);
     rows
 }
 
 /// The rows of a half in bytes, and the seed behind them.
-fn split_seed(mut bytes: Zeroizing<Vec<u8>>) -> Option<(Zeroizing<Vec<u8>>, Block)> {
+fn split_seed(mut bytes: Zeroizing<Vec<u8>>) -> Option<(Zeroizing<Vec<u8>>, Seeded)> {
     let (_, seed) = bytes.split_last_chunk::<SEED_BYTES>()?;
-    let seed = Block::from_le_bytes(*seed);
+    let seed = Seeded(Zeroizing::new(*seed));
     let rows = bytes.len() - SEED_BYTES;
     bytes.truncate(rows);
     Some((bytes, seed))
@@ -374,7 +387,7 @@ impl SenderHalf {
     /// What [`SenderHalf::into_bytes`] wrote for a shape; `None` if the length is that of another.
     pub fn from_bytes(shape: Shape, bytes: Zeroizing<Vec<u8>>) -> Option<SenderHalf> {
         let (rows, seed) = split_seed(bytes)?;
-        let half = SenderHalf::from_seed(shape, seed);
+        let half = SenderHalf::of(shape, seed);
         match rows.len() {
             0 => Some(half),
             length if length == shape.bytes() => Some(half.with_v(Rows { shape, bytes: rows })),
@@ -384,16 +397,17 @@ impl SenderHalf {
 
     /// A half with random u and v.
     pub fn random(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
-        SenderHalf::from_seed(shape, Prg::random(rng).next_block())
+        SenderHalf::of(shape, Seeded::random(rng))
     }
 
     /// A half with the u and v of a seed.
-    pub fn from_seed(shape: Shape, seed: Block) -> SenderHalf {
-        SenderHalf {
-            shape,
-            seed: Seeded(Zeroizing::new(seed)),
-            v: None,
-        }
+    pub fn from_seed(shape: Shape, seed: &Seed) -> SenderHalf {
+        SenderHalf::of(shape, Seeded(Zeroizing::new(*seed)))
+    }
+
+    fn of(shape: Shape, seed: Seeded) -> SenderHalf {
+        let v = None;
+        SenderHalf { shape, seed, v }
     }
 
     /// The half with its u, and with these v.
@@ -429,11 +443,11 @@ impl SenderHalf {
         }
     }
 
-    fn chosen(&self, purpose: u64, start: u64, block: usize, row: usize, out: &mut [u64]) {
+    fn chosen(&self, purpose: u64, least: u64, block: usize, row: usize, out: &mut [u64]) {
         assert!(row < self.shape.per_bin && out.len() == self.shape.width(block));
         let number = (block * self.shape.per_bin + row) as u64;
         self.seed
-            .row(number << 1 | purpose, start, self.shape.modulus, out);
+            .row(number << 1 | purpose, least, self.shape.modulus, out);
     }
 }
 
@@ -464,6 +478,7 @@ pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use vesica_primitives::block::Cipher;
     use vesica_testing::rng;
 
     /// Checks the equation for every tuple, and that no u is 0.
@@ -525,6 +540,40 @@ pub(crate) mod tests {
                 assert!(!rows.contains(&out));
                 rows.push(out);
             }
+        }
+    }
+
+    /// The stream of a seed starts at the seed's second half, wherever that is.
+    #[test]
+    fn a_stream_starts_where_its_seed_says() {
+        let shape = Shape {
+            modulus: largest(40, 2).unwrap(),
+            bins: BLOCK,
+            per_bin: 1,
+        };
+        let (key, blocks) = ([7; 16], BLOCK / 2 + BLOCK / 8);
+        for start in [0, 1, 1 << 64, u128::MAX - 5] {
+            let mut seed = [0; SEED_BYTES];
+            seed[..16].copy_from_slice(&key);
+            seed[16..].copy_from_slice(&start.to_le_bytes());
+            let sender = SenderHalf::from_seed(shape, &seed);
+            let [mut v, mut expected] = [(); 2].map(|()| vec![0; BLOCK]);
+            sender.v(0, 0, &mut v);
+            let first = start.wrapping_add(1 << 64);
+            let mut stream = vec![0; blocks];
+            for (block, counter) in stream.iter_mut().zip(0..) {
+                *block = first.wrapping_add(counter);
+            }
+            Cipher::new(Block::from_le_bytes(key)).encrypt(&mut stream);
+            let candidates = stream
+                .iter()
+                .flat_map(|block| [*block as u64, (*block >> 64) as u64]);
+            let candidates = candidates.map(|candidate| candidate & ((1 << 40) - 1));
+            let residues = candidates.filter(|candidate| *candidate < shape.modulus.get());
+            for (to, residue) in expected.iter_mut().zip(residues) {
+                *to = residue;
+            }
+            assert_eq!(v, expected, "{start}");
         }
     }
 }

@@ -38,8 +38,8 @@
 //!   h(t_j), which it can compute from h(x), s and its own columns.
 //!
 //! **What it gives.** Endemic OTs (Masny and Rindal, CCS 2019), like the base OTs: a malicious receiver may
-//! choose its t_i, and by trial influence its own keys; the other key of each OT is random to it. For chosen
-//! messages that makes no difference.
+//! choose its t_i, and by trial influence its own keys; the other key of each OT is random to it. Keys that
+//! mask messages need no more.
 //!
 //! **The hash.** Keys of random OTs are made by [`Rekeyed`], with an AES key for each OT. So an evaluation of AES
 //! tests one guess at Δ in one OT, whatever the keys mask and however many of those masks the receiver knows: κ is
@@ -74,12 +74,6 @@ pub const MATRIX: Kind = Kind {
 pub const CHECK: Kind = Kind {
     code: 43,
     name: "transfer check",
-};
-
-/// Frames with masked messages.
-pub const MESSAGES: Kind = Kind {
-    code: 44,
-    name: "masked messages",
 };
 
 /// Columns, and base OTs, of an extension.

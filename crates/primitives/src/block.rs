@@ -108,7 +108,7 @@ impl Prg {
         }
     }
 
-    /// The generator of a seed from block number `first` on.
+    /// The generator of a seed from block number `first` on. Numbers are modulo 2^128.
     pub fn starting_at(seed: Block, first: u128) -> Self {
         Prg {
             counter: first,
@@ -128,7 +128,7 @@ impl Prg {
         for chunk in blocks.chunks_mut(BATCH) {
             for block in chunk.iter_mut() {
                 *block = self.counter;
-                self.counter += 1;
+                self.counter = self.counter.wrapping_add(1);
             }
             self.cipher.encrypt(chunk);
         }

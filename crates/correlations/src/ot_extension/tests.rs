@@ -1,7 +1,6 @@
 use super::*;
 use crate::ideal;
 use proptest::prelude::*;
-use rand_core::Rng;
 use std::collections::HashSet;
 use vesica_reference::ot_extension as reference;
 use vesica_testing::{bytes, honest, misbehaviour, rng, try_both};
@@ -198,43 +197,6 @@ fn messages_look_the_same_for_all_choices() {
             assert!(ones.abs_diff(200) < 70, "{ones}");
         }
     }
-}
-
-#[test]
-fn chosen_messages_arrive() {
-    for security in LEVELS {
-        let (mut sender, mut receiver) = ends(security, 9);
-        for (length, count) in [(1, 9), (15, 8), (16, 33), (17, 0), (33, 7), (5000, 211)] {
-            let mut messages = vec![0; 2 * length * count];
-            rng(10).fill_bytes(&mut messages);
-            let x = choices(count, 11);
-            let ((), got) = honest(
-                |c| sender.chosen(c, length, &messages),
-                |c| receiver.chosen(c, length, &x),
-            );
-            assert_eq!(got.len(), length * count);
-            for (i, got) in got.chunks(length).enumerate() {
-                let wanted = &messages[(2 * i + bit(&x, i)) * length..][..length];
-                assert_eq!(got, wanted, "{length}: {i}");
-            }
-        }
-    }
-}
-
-/// Each message travels under its own key: what is sent for equal messages never repeats.
-#[test]
-fn chosen_messages_are_masked() {
-    let (mut sender, mut receiver) = ends(Security::Malicious, 12);
-    let x = choices(40, 13);
-    let ((), rows) = honest(
-        |c| sender.chosen(c, 24, &[0; 48 * 40]),
-        |c| {
-            receiver.random(c, &x)?;
-            c.recv(MESSAGES, 48 * 40)
-        },
-    );
-    let parts: HashSet<&[u8]> = rows.chunks(8).collect();
-    assert_eq!(parts.len(), 240);
 }
 
 /// The receiver's message for one tile.
@@ -471,37 +433,4 @@ fn wrong_and_replayed_frames_are_refused_for_good() {
     let (matrix, check) = message(&mut receiver, &choices(200, 25));
     assert_eq!(absorb(&mut sender, &matrix, &check), Ok(()));
     assert_eq!(absorb(&mut sender, &matrix, &check), Err(caught()));
-}
-
-#[test]
-fn wrong_messages_are_refused_for_good() {
-    for (spoil, expected) in [
-        (
-            Spoil::Truncate(1),
-            Misbehaviour::WrongLength {
-                what: "masked messages",
-                bytes: 99,
-            },
-        ),
-        (
-            Spoil::Extend(vec![1]),
-            Misbehaviour::TooLong {
-                what: "masked messages",
-                bytes: 101,
-                max: 100,
-            },
-        ),
-    ] {
-        let (mut sender, mut receiver) = ends(Security::SemiHonest, 26);
-        let x = choices(5, 27);
-        let (a, b) = memory_pair();
-        let (_, received) = try_both(
-            (Tamper::new(a, 0, spoil), b),
-            |c| sender.chosen(c, 10, &[7; 100]),
-            |c| receiver.chosen(c, 10, &x),
-        );
-        assert_eq!(misbehaviour(received), expected);
-        let (mut b, _a) = memory_pair();
-        assert_eq!(misbehaviour(receiver.correlated(&mut b, &x)), expected);
-    }
 }

@@ -1,16 +1,13 @@
-//! Random and chosen-message oblivious transfers (OTs) from correlated ones.
-//!
-//! - *Random:* hashing the rows breaks the correlation; the keys are H(q_i) and H(q_i ⊕ Δ). H is
-//!   tweakable, which it has to be to withstand rows that a malicious receiver chose (C. Guo, J. Katz, X. Wang,
-//!   Y. Yu, *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
-//! - *Chosen:* the keys mask the messages, stretched where a message is longer than a key.
+//! Random oblivious transfers (OTs) from correlated ones. Hashing the rows breaks the correlation; the keys are H(q_i) and
+//! H(q_i ⊕ Δ). H is tweakable, which it has to be to withstand rows that a malicious receiver chose (C. Guo, J. Katz, X.
+//! Wang, Y. Yu, *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
 
 use rayon::prelude::*;
-use vesica_primitives::block::{Block, Prg, Rekeyed};
-use vesica_wire::{Channel, Error, MAX_FRAME, recv_rows};
+use vesica_primitives::block::{Block, Rekeyed};
+use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
-use super::{MESSAGES, Receiver, Sender};
+use super::{Receiver, Sender};
 use crate::choices::Choices;
 
 /// Rows hashed by one task: they stay in the L1 cache.
@@ -33,34 +30,6 @@ impl Sender {
         })?;
         Ok(keys)
     }
-
-    /// OTs of chosen messages of `length` bytes: `messages` holds both messages of each OT, one after the
-    /// other. Fails as [`Sender::correlated`] does.
-    ///
-    /// # Panics
-    /// If `length` is 0 or a pair of messages exceeds a frame, or `messages` is not whole pairs.
-    pub fn chosen(
-        &mut self,
-        channel: &mut dyn Channel,
-        length: usize,
-        messages: &[u8],
-    ) -> Result<(), Error> {
-        let row = row_bytes(length);
-        assert!(messages.len().is_multiple_of(row), "not whole pairs");
-        let keys = self.random(channel, messages.len() / row)?;
-        let most = MAX_FRAME / row;
-        for (messages, keys) in messages.chunks(most * row).zip(keys.chunks(most)) {
-            let mut masked = messages.to_vec();
-            for (message, key) in masked.chunks_exact_mut(length).zip(keys.as_flattened()) {
-                mask(*key, message);
-            }
-            if let Err(error) = channel.send(MESSAGES, masked) {
-                self.state.failed = Some(error.clone());
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Receiver {
@@ -78,59 +47,6 @@ impl Receiver {
             keys.extend_from_slice(rows);
         })?;
         Ok(keys)
-    }
-
-    /// The messages of `length` bytes that the choices select, one after the other.
-    ///
-    /// Fails for good if the channel fails or the sender's messages have the wrong length.
-    ///
-    /// # Panics
-    /// If `length` is 0 or a pair of messages exceeds a frame.
-    pub fn chosen(
-        &mut self,
-        channel: &mut dyn Channel,
-        length: usize,
-        choices: &Choices,
-    ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let row = row_bytes(length);
-        let keys = self.random(channel, choices)?;
-        let mut messages = Zeroizing::new(Vec::with_capacity(choices.len() * length));
-        let received = recv_rows(channel, MESSAGES, row, choices.len(), |rows| {
-            for pair in rows.chunks_exact(row) {
-                let (zero, one) = pair.split_at(length);
-                let (done, i) = (messages.len(), messages.len() / length);
-                let pick = choices.get(i).unwrap_u8().wrapping_neg();
-                messages.extend(zero.iter().zip(one).map(|(a, b)| a ^ (pick & (a ^ b))));
-                mask(keys[i], &mut messages[done..]);
-            }
-            Ok(())
-        });
-        if let Err(error) = received {
-            self.state.failed = Some(error.clone());
-            return Err(error);
-        }
-        Ok(messages)
-    }
-}
-
-/// Bytes of a pair of messages.
-fn row_bytes(length: usize) -> usize {
-    assert!(length > 0 && length <= MAX_FRAME / 2);
-    2 * length
-}
-
-/// message ⊕ key, the key stretched as far as needed.
-fn mask(key: Block, message: &mut [u8]) {
-    let mut pad = Zeroizing::new([key]);
-    let mut prg = (message.len() > 16).then(|| Prg::new(key));
-    for part in message.chunks_mut(16) {
-        if let Some(prg) = &mut prg {
-            prg.fill(&mut *pad);
-        }
-        for (byte, pad) in part.iter_mut().zip(bytemuck::must_cast_slice(&*pad)) {
-            let pad: &u8 = pad;
-            *byte ^= pad;
-        }
     }
 }
 

@@ -3,7 +3,6 @@ use crate::Exact;
 use serde_json::Value;
 use std::collections::HashSet;
 use vesica_correlations::ideal;
-use vesica_primitives::block::Block;
 use vesica_testing::{
     Recorder, Script, Tape, array, bytes, chi_squared, honest, items, misbehaviour, rng, run_both,
     try_both,
@@ -395,9 +394,9 @@ fn frames_are_known() {
     let checked: Vec<u64> = plan.checked.iter().map(|bin| u64::from(*bin)).collect();
     assert_eq!(checked, list("checked"));
 
-    let seed = |name: &str| Block::from_le_bytes(array(&vector[name]));
-    let mut receiver_half = ole::ReceiverHalf::from_seed(shape, seed("receiver_seed"));
-    let sender_half = ole::SenderHalf::from_seed(shape, seed("sender_seed"));
+    let seed = |name: &str| array(&vector[name]);
+    let mut receiver_half = ole::ReceiverHalf::from_seed(shape, &seed("receiver_seed"));
+    let sender_half = ole::SenderHalf::from_seed(shape, &seed("sender_seed"));
     ole::fit(&mut receiver_half, &sender_half);
     let halves = [receiver_half.into_bytes(), sender_half.into_bytes()];
     for (half, name) in halves.iter().zip(["receiver_half", "sender_half"]) {
