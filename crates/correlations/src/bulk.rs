@@ -29,7 +29,7 @@
 //! **Assumption.** Primal LPN with regular noise and ten ones per row, with a fresh matrix for every extension.
 //! [`crate::lpn::primal`] lists the attacks, assuming that the peer knows all choice bits that are given out. None of
 //! them takes fewer than 2^128 bit operations on one extension by the counts there, sparse rows included. An attack on
-//! whichever extension of a run falls first gains the logarithm of their number at most ([`kappa`]).
+//! whichever extension falls first gains the logarithm of their number at most ([`kappa`]).
 //!
 //! **Adversary.** Semi-honest, and [`SemiHonest`] says so at every call of a setup. A malicious receiver gains
 //! nothing: the first base is made with malicious security, and after it the receiver sends nothing. A malicious

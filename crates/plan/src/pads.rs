@@ -7,10 +7,16 @@
 //! and one look-up compare a guess with all q pads that are known in c bits. About q/2^c agree by accident, and each of
 //! these takes another evaluation to rule out. Of 2^s values of w, q are right: T evaluations succeed with a probability
 //! of T·q/2^s and cost T·(1 + q/2^c), so that a search costs 2^s·max(1/q, 2^-c) at least. Where few hashes have a key in common, these are q.
+//!
+//! **Several runs.** Keys of hashes come from the session, and so does that of a bucket's run from the session of all. An
+//! evaluation under one of these keys tests a guess at the secret of one run, and the chance to find any of many secrets
+//! grows with the evaluations alone. What has a key without a session are the streams of OLE halves, which are in the list
+//! for that reason.
 
+use vesica_circuit::{MAX_BITS, cost};
 use vesica_oprf::programmable::bins;
 use vesica_primitives::block::Rekeyed;
-use vesica_psi::ole::Ot;
+use vesica_psi::ole::{Ot, lambda_of_events};
 use vesica_psi::{Ole, Params};
 
 /// How hashes and permutations belong together.
@@ -52,29 +58,37 @@ impl Use {
 /// Δ of correlated OTs in bulk is odd.
 const DELTA_BITS: u32 = 127;
 
-/// Products of a bin: its value, and 1 if bins are counted too.
-const PRODUCTS: u64 = 2;
+/// Most executions of an OPPRF that share λ in a circuit.
+const OPPRFS: u32 = 2;
 
-/// More COTs than an inner product without homomorphic encryption takes, and a guard.
-const INNER_COTS: u64 = 64 << 12 | 65;
-
-/// Digits of the longest strings that are compared, of which a bin has up to three.
-const DIGITS: u64 = 3 * 32;
+/// Upper bounds of the COTs under one Δ in any circuit of the registry: those that multiply values, and those that compare
+/// strings or serve ANDs.
+fn cots(params: &Params) -> [u64; 2] {
+    let each = params.lambda_each(OPPRFS);
+    let params = &Params {
+        lambda: each,
+        ..params.clone()
+    };
+    let bins = bins::shape(params, 64).bins;
+    // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
+    // take fewer. No function multiplies more than an inner product under a minimum.
+    let products = [bins, 3 * bins].map(|shares| cost::inner_product(shares, 1, each).cots);
+    let strings = cost::equality(3 * bins, MAX_BITS) + cost::matches(3 * bins);
+    [products[0].max(products[1]) as u64, strings.cots as u64]
+}
 
 /// The uses of hashes in runs of these sizes and λ, where `exact` is the number of bits of an item in `ole-ot`. `None` if
 /// that has no tuples for such items.
-pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 5]> {
-    let bins = bins::shape(params, 64).bins as u64;
+pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 6]> {
     let tuples = Ole::<Ot>::shape(params, exact).ok()?;
-    let bits = u64::from(tuples.modulus.bits());
-    let ots = tuples.bins as u64 * bits;
+    let [products, strings] = cots(params);
     Some([
         Use {
             // The sender's dummy is public, and most entries of a bin are dummies.
             masked: "tuples of ole-ot",
             hash: Hash::KeyFor(Rekeyed::PER_KEY as u64),
             secret_bits: DELTA_BITS,
-            known: ots * (tuples.per_bin as u64 * bits).div_ceil(128),
+            known: Ot::pad_blocks(tuples, lambda_of_events(params.lambda)),
             known_bits: 128,
         },
         Use {
@@ -82,28 +96,36 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 5]> {
             masked: "values in circuits",
             hash: Hash::KeyFor(1),
             secret_bits: DELTA_BITS,
-            known: PRODUCTS * bins + INNER_COTS,
+            known: products,
             known_bits: 64,
         },
         Use {
-            // 15 pads of one bit for each of three candidates.
+            // 15 pads of one bit for each of three candidates. A table takes a COT at least.
             masked: "digit tables in circuits",
             hash: Hash::OneKey,
             secret_bits: DELTA_BITS,
-            known: 15 * DIGITS * bins,
+            known: 15 * strings,
             known_bits: 3,
         },
         Use {
             masked: "triples in circuits",
             hash: Hash::OneKey,
             secret_bits: DELTA_BITS,
-            known: 2 * DIGITS * bins,
+            known: strings,
             known_bits: 1,
         },
         Use {
-            // Sums of tree nodes in all protocols, of which the receiver knows none that it should not; any messages in
-            // the library.
+            // Sums of tree nodes, of which the receiver knows none that it should not.
             masked: "messages of the OT extension",
+            hash: Hash::KeyFor(1),
+            secret_bits: 128,
+            known: u64::MAX,
+            known_bits: 128,
+        },
+        Use {
+            // The secret is the key, and what an evaluation under it shows is one block of every stream that has its
+            // number: of one stream, since they start at random. Dummies show most values of a half.
+            masked: "values of OLE halves",
             hash: Hash::KeyFor(1),
             secret_bits: 128,
             known: u64::MAX,
@@ -117,15 +139,18 @@ mod tests {
     use super::*;
     use vesica_psi::Security;
 
-    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 5] {
-        let params = Params {
+    fn params(receiver_size: usize, sender_size: usize) -> Params {
+        Params {
             security: Security::SemiHonest,
             lambda: 40,
             receiver_size,
             sender_size,
             session: [0; 32],
-        };
-        uses(&params, exact).unwrap()
+        }
+    }
+
+    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 6] {
+        uses(&params(receiver_size, sender_size), exact).unwrap()
     }
 
     /// κ of each use at all sizes, up to the largest.
@@ -140,7 +165,7 @@ mod tests {
             (largest, 1),
         ] {
             let kappa = of(receiver, sender, Some(32)).map(|used| used.kappa());
-            assert_eq!(kappa, [125, 127, 124, 126, 128], "{receiver} {sender}");
+            assert_eq!(kappa, [125, 127, 124, 126, 128, 128], "{receiver} {sender}");
         }
         let hashed = of(1 << 20, 1 << 20, None);
         assert_eq!(hashed[0].kappa(), 125);
@@ -157,6 +182,26 @@ mod tests {
                 Use { hash, ..used }.kappa()
             })
         });
-        assert_eq!(left, [[104, 108], [101, 105], [96, 105], [96, 99]]);
+        assert_eq!(left, [[104, 108], [100, 104], [96, 104], [96, 98]]);
+    }
+    /// Of the streams of 2^24 halves of the largest shapes no two have a block's number in common, but with probability
+    /// below 2^-40. Two have one if their starts differ by a difference of two rows, in units of 2^64, and of two blocks in
+    /// rows.
+    #[test]
+    fn streams_of_halves_do_not_meet() {
+        let halves_log = 24;
+        for (receiver, sender, exact) in [
+            (1 << 26, 1 << 26, Some(32)),
+            (1, 1 << 26, Some(32)),
+            (1 << 20, 1 << 20, None),
+        ] {
+            let shape = Ole::<Ot>::shape(&params(receiver, sender), exact).unwrap();
+            // u and v; and a block has two residues at least, of which some three quarters at most are left out.
+            let rows = 2 * (shape.blocks() * shape.per_bin) as u64;
+            let blocks = 2 * shape.width(0) as u64;
+            let pairs = 2 * halves_log - 1;
+            let differences = (2 * rows).ilog2() + 1 + (2 * blocks).ilog2() + 1;
+            assert!(pairs + differences + 40 <= 128, "{receiver} {sender}");
+        }
     }
 }

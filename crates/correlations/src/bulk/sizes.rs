@@ -111,7 +111,8 @@ pub fn sizes(expected: usize, favour: Favour) -> &'static [Size] {
 }
 
 /// Bits of security that the extensions of a source of `expected` COTs have together: an attack on whichever falls first
-/// gains at most the logarithm of their number.
+/// gains at most the logarithm of their number. This is one source: a run has one for each direction, and one of each for
+/// every bucket. Whichever of B sources falls first takes log₂ B bits off the least κ among them at most.
 pub fn kappa(expected: usize, favour: Favour) -> u32 {
     // From the size that makes the COTs down.
     let (_, extensions) = sizes(expected, favour).iter().rev().fold(

@@ -454,6 +454,14 @@ fn receive_with(
 /// The source.
 pub struct Ot;
 
+impl Ot {
+    /// Blocks of all pads that a receiver lacks in a run.
+    pub fn pad_blocks(shape: Shape, lambda: u32) -> u64 {
+        let layout = Layout::new(shape, lambda, &[0; 32]);
+        (layout.transfers() * layout.pad_blocks()) as u64
+    }
+}
+
 impl Source for Ot {
     const PROTOCOL: &'static str = "ole-ot";
 

@@ -2,4 +2,5 @@
 
 mod labels;
 mod lambda;
+mod pads;
 mod protocols;

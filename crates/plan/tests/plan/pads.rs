@@ -1,0 +1,100 @@
+//! What runs of the circuits hash, counted on the wire, against the bounds of `vesica_plan::pads`.
+
+use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
+use vesica_plan::{Registry, pads};
+use vesica_psi::{Input, Params, Prepared, Reveal, Security, Task, Values};
+use vesica_testing::{Recorder, digests, rng, run_both};
+use vesica_wire::{Kind, memory_pair};
+
+/// Runs a circuit; compares the bits on the wire that stand for a pad each with the bounds.
+#[track_caller]
+fn check(name: &str, reveal: Reveal, values: Values, items: usize, lambda: u32) {
+    let protocol = Registry::standard().get(name).unwrap();
+    let params = &Params {
+        security: Security::SemiHonest,
+        lambda,
+        receiver_size: items,
+        sender_size: items,
+        session: [7; 32],
+    };
+    let task = &Task {
+        min_size: 1,
+        values,
+        ..Task::new(reveal)
+    };
+    let all = digests(0..items as u64);
+    let own = vec![3; items];
+    let of = |has: bool| Input::with_values(&all, has.then_some(&own[..]));
+    let ours = of(matches!(values, Values::Receiver | Values::Both));
+    let theirs = of(matches!(values, Values::Sender | Values::Both));
+    let (near, far) = memory_pair();
+    let [mut near, mut far] = [near, far].map(Recorder::new);
+    let (received, sent) = run_both(
+        (&mut near, &mut far),
+        |channel| {
+            protocol.receive(
+                channel,
+                params,
+                task,
+                ours,
+                Prepared::nothing(),
+                &mut rng(1),
+            )
+        },
+        |channel| {
+            protocol.send(
+                channel,
+                params,
+                task,
+                theirs,
+                Prepared::nothing(),
+                &mut rng(2),
+            )
+        },
+    );
+    received.unwrap();
+    sent.unwrap();
+    let bits = |frames: &[(Kind, Vec<u8>)], kinds: &[Kind]| -> u64 {
+        let frames = frames.iter().filter(|(kind, _)| kinds.contains(kind));
+        frames.map(|(_, payload)| 8 * payload.len() as u64).sum()
+    };
+    let known = |masked: &str| {
+        let uses = pads::uses(params, Some(32)).unwrap();
+        let found = uses.iter().find(|used| used.masked == masked);
+        found.unwrap().known
+    };
+    let values = known("values in circuits");
+    for (direction, frames) in [("main", &far.sent), ("reverse", &near.sent)] {
+        let counted = bits(frames, &[CHOICES, FACTORS]);
+        assert!(counted <= values, "{direction}: {counted} of {values}");
+    }
+    assert!(bits(&far.sent, &[CHOICES, FACTORS]) > 0 || reveal == Reveal::Shares);
+    let (tables, gates) = (bits(&near.sent, &[TABLES]), bits(&near.sent, &[GATES]));
+    assert!(0 < tables && tables <= known("digit tables in circuits"));
+    assert!(0 < gates && gates <= known("triples in circuits"));
+}
+
+#[test]
+fn circuits_hash_no_more_than_is_said() {
+    for name in ["circuit-okvs", "circuit-rb-psm1", "circuit-rb-psm2"] {
+        for (reveal, values) in [
+            (Reveal::Size, Values::None),
+            (Reveal::Sum, Values::Receiver),
+            (Reveal::Sum, Values::Sender),
+            (Reveal::InnerProduct, Values::Both),
+            (Reveal::ThresholdMatches, Values::None),
+            (Reveal::Shares, Values::Both),
+        ] {
+            for items in [1, 40] {
+                check(name, reveal, values, items, 40);
+            }
+        }
+    }
+}
+
+/// At a λ that inner products of more entries do not reach by homomorphic encryption, so that they take COTs.
+#[test]
+fn long_products_of_cots_are_counted() {
+    let (reveal, values) = (Reveal::InnerProduct, Values::Both);
+    check("circuit-rb-psm1", reveal, values, 1100, 60);
+}
