@@ -191,11 +191,14 @@ const THEIRS: std::ops::Range<u64> = 200..480;
 /// Two tables of these numbers, with the amounts that the question needs.
 fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 2] {
     let mut dice = Dice::new(3);
+    // So that no inner product of all exceeds 63 bits.
+    let fewer = numbers.iter().map(|range| range.end - range.start).min();
+    let largest = (i64::MAX as u64 / fewer.unwrap()).isqrt();
     let [ours, theirs] = numbers.map(Table::of_numbers);
     let [receiver, sender] = question.values();
     [
-        ours.with_amounts(receiver, 1 << 27, &mut dice),
-        theirs.with_amounts(sender, 1 << 27, &mut dice),
+        ours.with_amounts(receiver, largest, &mut dice),
+        theirs.with_amounts(sender, largest, &mut dice),
     ]
 }
 

@@ -71,10 +71,10 @@ fn published(
         "| protocol | runs | fewer than the minimum | wrong |\n|---|---|---|---|\n".to_owned();
     for (variant, below) in variants.iter().zip(below) {
         let below = match variant.question.minimum() {
-            [_, true] => below.to_string(),
+            [_, true] => format!(" {below}"),
             _ => String::new(),
         };
-        let _ = writeln!(table, "| {} | {count} | {below} | 0 |", variant.name());
+        let _ = writeln!(table, "| {} | {count} |{below} | 0 |", variant.name());
     }
     publish(block, &table);
 }

@@ -24,6 +24,11 @@ use crate::trial::{Dice, Variant, part, publish, split, variants};
 /// The probability of a false alarm for a protocol is at most the square of this.
 const LEVEL: f64 = 0.01;
 
+/// A measurement takes as many blocks as fit into so much time by its first one, but within these bounds.
+const DURATION: Duration = Duration::from_secs(40);
+const MIN_BLOCKS: u64 = 30;
+const MAX_BLOCKS: u64 = 200;
+
 /// The arms: matching keys in halves of all.
 const HALVES: [u64; 3] = [0, 1, 2];
 
@@ -78,9 +83,12 @@ impl Setup {
         times
     }
 
-    fn blocks(&self, count: u64, dice: &mut Dice) -> Vec<Block<3>> {
-        // The first runs find cold caches.
+    fn blocks(&self, dice: &mut Dice) -> Vec<Block<3>> {
+        // The first runs find cold caches, and don't count.
+        let start = Instant::now();
         self.block(dice);
+        let fit = DURATION.div_duration_f64(start.elapsed()) as u64;
+        let count = part(fit.clamp(MIN_BLOCKS, MAX_BLOCKS));
         (0..count).map(|_| self.block(dice)).collect()
     }
 
@@ -276,8 +284,11 @@ fn the_senders_clock_does_not_tell_the_matches() {
     table.push_str("|\n");
     let mut leaks = Vec::new();
     let asked = [
+        Variant::matches("compact-dh", Security::Malicious),
         Variant::matches("vole", Security::Malicious),
         Variant::matches("kkrt", Security::SemiHonest),
+        Variant::matches("spot-fast", Security::SemiHonest),
+        Variant::matches("sparse-okvs", Security::SemiHonest),
         Variant::function("circuit-okvs", Question::Size),
         Variant::function("circuit-rb-psm2", Question::Size),
     ];
@@ -288,9 +299,7 @@ fn the_senders_clock_does_not_tell_the_matches() {
         let setups = setups(variant);
         let mut medians = vec![String::new(); setups.len()];
         let verdicts = gate(setups.len(), (LEVEL, PERMUTATIONS), &mut dice, |at| {
-            let (setup, _) = setups[at];
-            let count = part(if setup.keys > 1 << 12 { 60 } else { 200 });
-            let blocks = setup.blocks(count, &mut orders);
+            let blocks = setups[at].0.blocks(&mut orders);
             medians[at] = milliseconds(&blocks);
             blocks
         });
@@ -331,7 +340,7 @@ fn a_planted_delay_is_caught() {
     for setup in setups {
         let planted = Duration::from_nanos(100);
         let setup = Setup { planted, ..setup };
-        let blocks = setup.blocks(part(100), &mut dice);
+        let blocks = setup.blocks(&mut dice);
         let p = p_value(&blocks, PERMUTATIONS, &mut dice);
         let (name, medians) = (setup.variant.name(), milliseconds(&blocks));
         println!("{name}: {medians} ms, p = {p:.4}");
