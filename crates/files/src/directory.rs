@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use crate::whole::{directory, sync_directory};
+use crate::sync_name;
 
 /// Makes a directory for this user only, unless there is one. Returns why it is unsafe for files that only this user may
 /// write, if it is.
@@ -27,7 +27,7 @@ fn make(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Ok(()) => {
             // Without a name that lasts, what is synchronised in it is lost with it.
-            sync_directory(directory(path));
+            sync_name(path);
             Ok(())
         }
         failed => failed,

@@ -16,4 +16,4 @@ pub use limits::is_exhausted;
 pub use open::{open_pipe, open_regular};
 pub use private::{PrivateFile, unfinished};
 pub use readers::Readers;
-pub use whole::WholeFile;
+pub use whole::{WholeFile, sync_name};

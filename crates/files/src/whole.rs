@@ -98,7 +98,7 @@ impl WholeFile {
             Some(private) => private,
             // If nothing is to be replaced, the file never has any name but its own.
             None if unnamed::link(&file, &place.path).is_ok() => {
-                sync_directory(directory);
+                sync_name(&place.path);
                 return Ok(());
             }
             None => match unnamed::link_privately(&file, directory) {
@@ -112,15 +112,15 @@ impl WholeFile {
             },
         };
         private.persist(&place.path).map_err(|e| e.error)?;
-        sync_directory(directory);
+        sync_name(&place.path);
         Ok(())
     }
 }
 
-/// Makes a new name durable by synchronising the directory. Not every file system can do this, and the file
-/// is complete either way.
-pub(crate) fn sync_directory(directory: &Path) {
-    let _ = File::open(directory).and_then(|d| d.sync_all());
+/// Makes a name durable, or its removal, by synchronising the directory that it is in. Not every file system can do
+/// this, and a file is complete either way.
+pub fn sync_name(path: &Path) {
+    let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
 }
 
 /// A new file with a private name, by which leftovers of a killed process are recognised. Errors are the system's own:

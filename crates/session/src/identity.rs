@@ -1,7 +1,6 @@
 //! Identities: an Ed25519 key in a file.
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
+use vesica_files::{PrivateFile, sync_name};
 use zeroize::Zeroizing;
 
 use crate::{Error, Fingerprint, random, read_secret};
@@ -64,7 +64,7 @@ impl Identity {
         })
     }
 
-    /// Writes the identity to a new file that only its owner may read (mode 0600).
+    /// Writes the identity to a new file that only its owner may read (mode 0600). It is on the disk when this returns.
     ///
     /// Fails with [`Error::IdentityFile`], and with [`Error::Run`], a resource error, on a full disk; an
     /// existing file is never overwritten.
@@ -81,21 +81,14 @@ impl Identity {
                 },
             })
         };
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let mut file = options.open(path).map_err(fail)?;
-        file.write_all(self.to_pem().as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(|e| {
-                // Half a key is worse than none; the file is ours, we have just made it.
-                let _ = std::fs::remove_file(path);
-                fail(e)
-            })
+        let save = || {
+            let mut file = PrivateFile::create(path)?;
+            file.write_all(self.to_pem().as_bytes())?;
+            file.place_new()
+        };
+        save().map_err(fail)?;
+        sync_name(path);
+        Ok(())
     }
 
     /// The fingerprint by which peers pin this identity.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, is_exhausted, private_directory};
+use vesica_files::{PrivateFile, is_exhausted, private_directory, sync_name};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -249,11 +249,11 @@ impl WorkDir {
     /// number of rows, and not on which of them matched.
     pub(crate) fn write(&mut self, head: &Head, matched: &RowSet) -> Result<(), WireError> {
         let write = || -> io::Result<()> {
-            let mut journal = PrivateFile::create(&self.path.join(JOURNAL))?;
+            let path = self.path.join(JOURNAL);
+            let mut journal = PrivateFile::create(&path)?;
             Journal::encode(head, matched, &self.keys, &mut journal)?;
             journal.replace()?;
-            // Not every file system can synchronise a directory.
-            let _ = File::open(&self.path).and_then(|directory| directory.sync_all());
+            sync_name(&path);
             Ok(())
         };
         // The peer hears of it too, and not of where it is.
@@ -290,12 +290,12 @@ impl WorkDir {
 
 /// Removes the journal from a directory, and synchronises the directory.
 fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path.join(JOURNAL)) {
+    let journal = path.join(JOURNAL);
+    match fs::remove_file(&journal) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    // Not every file system can synchronise a directory.
-    let _ = File::open(path).and_then(|directory| directory.sync_all());
+    sync_name(&journal);
     Ok(())
 }
 
