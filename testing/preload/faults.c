@@ -1,7 +1,8 @@
-/* Makes one system call of a process fail: preload it (LD_PRELOAD) into the command under test.
+/* Makes one system call of a process fail, or records what processes do to files: preload it (LD_PRELOAD) into the
+ * command under test.
  *
  * File calls are caught by seccomp, which traps those of the C library, of the standard library and inline system
- * calls alike, and hands them to a signal handler. Sockets and pipes are left alone, except for standard output.
+ * calls alike, and hands them to a signal handler. Sockets and pipes never fail, except for standard output.
  * Allocations of 1 MiB or more are caught where the C library offers them.
  *
  * FAULTS_STATE names a file of `struct state`, which this library fills and which outlives the process.
@@ -11,10 +12,14 @@
  *   each     each call fails the first time, and works when the same thread tries again (ERRNO is EINTR)
  *   short    each read and write moves half of the bytes that it could
  *
+ * FAULTS_LOG names a file to which each call is added that has succeeded, once it has: a `struct log`, then for each
+ * call a `struct entry`. Processes may share it. What one does after it has heard from another is behind it.
+ *
  * Linux on x86-64. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -48,6 +53,21 @@ struct state {
     char place[256]; /* the first call that failed: its class and its path */
 };
 
+struct log {
+    uint64_t used; /* bytes, these among them */
+};
+
+#define LOG_BYTES ((uint64_t)1 << 28)
+
+/* A call, followed by its path or that of its descriptor, its second path, and the bytes that it has written. */
+struct entry {
+    uint64_t size; /* with what follows, a multiple of 8; 0 if the process was killed while it wrote this */
+    uint64_t process;
+    int64_t number, arguments[6], result;
+    uint64_t inode, mode, offset; /* of the file; where in it the call ended */
+    uint64_t lengths[3];
+};
+
 /* Where a call's first argument is a path, where it is a descriptor, and where its path follows a directory's
  * descriptor. */
 enum subject { PATH, DESCRIPTOR, PATH_AT };
@@ -65,6 +85,7 @@ static const struct call {
     {SYS_write, WRITE, DESCRIPTOR},   {SYS_pwrite64, WRITE, DESCRIPTOR},
     {SYS_writev, WRITE, DESCRIPTOR},  {SYS_pwritev, WRITE, DESCRIPTOR},
     {SYS_fallocate, WRITE, DESCRIPTOR},
+    {SYS_sendto, WRITE, DESCRIPTOR},  {SYS_sendmsg, WRITE, DESCRIPTOR},
     /* Descriptors of what is read first: the copy fails as a read does. */
     {SYS_sendfile, WRITE, DESCRIPTOR}, {SYS_copy_file_range, READ, DESCRIPTOR},
     {SYS_fsync, SYNC, DESCRIPTOR},    {SYS_fdatasync, SYNC, DESCRIPTOR},
@@ -80,6 +101,7 @@ static const struct call {
 #define CALLS (sizeof calls / sizeof *calls)
 
 static struct state nowhere, *state = &nowhere;
+static struct log *log;
 static struct {
     enum class class;
     uint64_t number;
@@ -112,6 +134,21 @@ __asm__(".text\n"
         "ret\n"
         ".size faults_system_call, . - faults_system_call\n");
 
+/* The path of a descriptor, without a zero at its end. */
+static size_t path_of(long descriptor, char *out, size_t room) {
+    char link[40] = "/proc/self/fd/", digits[20];
+    int count = 0;
+    do
+        digits[count++] = '0' + descriptor % 10;
+    while ((descriptor /= 10) > 0);
+    size_t end = strlen(link);
+    while (count > 0)
+        link[end++] = digits[--count];
+    link[end] = 0;
+    long length = faults_system_call(SYS_readlink, (long)link, (long)out, (long)room, 0, 0, 0);
+    return length < 0 ? 0 : (size_t)length;
+}
+
 static void note(const struct call *call, const char *path, long descriptor) {
     if (__atomic_fetch_add(&state->struck, 1, __ATOMIC_SEQ_CST) != 0)
         return;
@@ -121,17 +158,13 @@ static void note(const struct call *call, const char *path, long descriptor) {
     if (path != NULL) {
         strncpy(state->place + used, path, room);
     } else if (call != NULL) {
-        char link[40] = "/proc/self/fd/", digits[20];
-        int count = 0;
-        do
-            digits[count++] = '0' + descriptor % 10;
-        while ((descriptor /= 10) > 0);
-        size_t end = strlen(link);
-        while (count > 0)
-            link[end++] = digits[--count];
-        link[end] = 0;
-        faults_system_call(SYS_readlink, (long)link, (long)(state->place + used), (long)room, 0, 0, 0);
+        path_of(descriptor, state->place + used, room);
     }
+}
+
+static void give_up(const char *why) {
+    fprintf(stderr, "faults: %s: %s\n", why, strerror(errno));
+    _exit(99);
 }
 
 /* Counts a call, which a signal can interrupt or not; whether it is to fail. */
@@ -159,6 +192,77 @@ static int is_counted(enum class class, long descriptor) {
     if (faults_system_call(SYS_fstat, descriptor, (long)&there, 0, 0, 0, 0) != 0)
         return 0;
     return S_ISREG(there.st_mode) || S_ISDIR(there.st_mode);
+}
+
+/* The path that a call names, from the root. */
+static size_t full_path(char *out, int directory, const char *path) {
+    size_t used = 0;
+    if (path[0] != '/') {
+        if (directory != AT_FDCWD)
+            used = path_of(directory, out, PATH_MAX);
+        else
+            used = (size_t)faults_system_call(SYS_readlink, (long)"/proc/self/cwd", (long)out, PATH_MAX, 0, 0, 0);
+        out[used++] = '/';
+    }
+    size_t length = strlen(path);
+    if (used + length >= PATH_MAX)
+        give_up("a path is too long");
+    memcpy(out + used, path, length + 1);
+    return used + length;
+}
+
+static void record(const struct call *call, const long *arguments, long result) {
+    char paths[2][2 * PATH_MAX];
+    struct entry entry = {.number = call->number, .result = result};
+    memcpy(entry.arguments, arguments, sizeof entry.arguments);
+    entry.process = (uint64_t)faults_system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    int at = call->subject == PATH_AT, has_two = call->class == LINK || call->class == RENAME;
+    if (call->subject == DESCRIPTOR)
+        entry.lengths[0] = path_of(arguments[0], paths[0], PATH_MAX);
+    else
+        entry.lengths[0] = full_path(paths[0], at ? (int)arguments[0] : AT_FDCWD, (const char *)arguments[at]);
+    if (has_two) {
+        int directory = at ? (int)arguments[2] : AT_FDCWD;
+        entry.lengths[1] = full_path(paths[1], directory, (const char *)arguments[at ? 3 : 1]);
+    }
+    struct stat there = {0};
+    if (call->class == OPEN)
+        faults_system_call(SYS_fstat, result, (long)&there, 0, 0, 0, 0);
+    else if (call->subject == DESCRIPTOR)
+        faults_system_call(SYS_fstat, arguments[0], (long)&there, 0, 0, 0, 0);
+    else if (has_two)
+        faults_system_call(SYS_lstat, (long)paths[1], (long)&there, 0, 0, 0, 0);
+    entry.inode = there.st_ino;
+    entry.mode = there.st_mode;
+    struct iovec one = {(void *)arguments[1], (size_t)result}, *pieces = &one;
+    if (S_ISREG(there.st_mode) && (call->class == READ || call->class == WRITE)) {
+        int is_at_offset = call->number == SYS_pread64 || call->number == SYS_pwrite64;
+        entry.offset = is_at_offset
+                           ? (uint64_t)(arguments[3] + result)
+                           : (uint64_t)faults_system_call(SYS_lseek, arguments[0], 0, SEEK_CUR, 0, 0, 0);
+        if (call->class == WRITE)
+            entry.lengths[2] = (uint64_t)result;
+        if (call->number == SYS_writev)
+            pieces = (struct iovec *)arguments[1];
+    }
+    entry.size = sizeof entry + entry.lengths[0] + entry.lengths[1] + entry.lengths[2];
+    entry.size = (entry.size + 7) & ~(uint64_t)7;
+    uint64_t start = __atomic_fetch_add(&log->used, entry.size, __ATOMIC_SEQ_CST);
+    if (start + entry.size > LOG_BYTES)
+        give_up("the log is full");
+    char *out = (char *)log + start, *after = out + sizeof entry;
+    memcpy(out + sizeof entry.size, (char *)&entry + sizeof entry.size, sizeof entry - sizeof entry.size);
+    for (int i = 0; i < 2; i++) {
+        memcpy(after, paths[i], entry.lengths[i]);
+        after += entry.lengths[i];
+    }
+    for (uint64_t left = entry.lengths[2]; left > 0; pieces++) {
+        uint64_t length = pieces->iov_len < left ? pieces->iov_len : left;
+        memcpy(after, pieces->iov_base, length);
+        after += length;
+        left -= length;
+    }
+    __atomic_store_n((uint64_t *)out, entry.size, __ATOMIC_SEQ_CST);
 }
 
 static void trapped(int signal, siginfo_t *info, void *context) {
@@ -195,13 +299,11 @@ static void trapped(int signal, siginfo_t *info, void *context) {
             }
         }
     }
-    registers[REG_RAX] = faults_system_call(info->si_syscall, arguments[0], arguments[1], arguments[2],
-                                            arguments[3], arguments[4], arguments[5]);
-}
-
-static void give_up(const char *why) {
-    fprintf(stderr, "faults: %s: %s\n", why, strerror(errno));
-    _exit(99);
+    long result = faults_system_call(info->si_syscall, arguments[0], arguments[1], arguments[2], arguments[3],
+                                     arguments[4], arguments[5]);
+    if (log != NULL && call < calls + CALLS && result >= 0)
+        record(call, arguments, result);
+    registers[REG_RAX] = result;
 }
 
 static void install(void) {
@@ -233,18 +335,29 @@ static void install(void) {
         give_up("seccomp");
 }
 
-__attribute__((constructor)) static void begin(void) {
-    const char *path = getenv("FAULTS_STATE"), *text = getenv("FAULTS_PLAN");
-    if (path == NULL)
-        return;
+/* A file of this size, which outlives the process. */
+static void *shared(const char *path, size_t size) {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || ftruncate(file, sizeof *state) != 0)
+    if (file < 0 || ftruncate(file, (off_t)size) != 0)
         give_up(path);
-    void *mapped = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
         give_up(path);
     close(file);
-    state = mapped;
+    return mapped;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    const char *path = getenv("FAULTS_STATE"), *text = getenv("FAULTS_PLAN"), *logged = getenv("FAULTS_LOG");
+    if (path != NULL)
+        state = shared(path, sizeof *state);
+    if (logged != NULL) {
+        log = shared(logged, LOG_BYTES);
+        uint64_t empty = 0;
+        __atomic_compare_exchange_n(&log->used, &empty, sizeof *log, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    if (path == NULL && logged == NULL)
+        return;
     char class[16], mode[16];
     unsigned long number;
     int error;

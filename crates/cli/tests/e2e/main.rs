@@ -8,6 +8,8 @@ mod cheats;
 mod codes;
 mod columns;
 mod commands;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod crash;
 #[cfg(unix)]
 mod databases;
 mod faults;
@@ -19,6 +21,8 @@ mod offline;
 mod peers;
 mod permutation;
 mod random;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod recorder;
 mod support;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod system_faults;

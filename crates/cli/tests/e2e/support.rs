@@ -36,6 +36,16 @@ impl Place {
         }
     }
 
+    /// An empty directory on the same file system, for the same two.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    pub(crate) fn beside(&self) -> Place {
+        Place {
+            directory: tempfile::tempdir().unwrap(),
+            receiver: self.receiver,
+            sender: self.sender,
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

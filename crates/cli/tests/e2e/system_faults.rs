@@ -121,7 +121,7 @@ impl fmt::Display for Fault {
 }
 
 /// The library, built once; `None` where there is no C compiler.
-fn library() -> Option<&'static Path> {
+pub(crate) fn library() -> Option<&'static Path> {
     static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/preload/faults.c");
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("faults.so");
@@ -137,7 +137,7 @@ fn library() -> Option<&'static Path> {
             }
             Err(_) => {
                 // Past the test runner, which shows what tests print only if they fail.
-                let line = "system_faults: SKIPPED, for there is no C compiler";
+                let line = "system calls: SKIPPED, for there is no C compiler";
                 let _ = writeln!(std::io::stderr(), "{line}");
                 None
             }
@@ -247,10 +247,10 @@ fn settle(command: Running, mut peers: Vec<Running>) -> Played {
     }
 }
 
-const TIMES: &str = "--timeout 10 --wait 30 --threads 1";
+pub(crate) const TIMES: &str = "--timeout 10 --wait 30 --threads 1";
 
 /// Two tables of so many rows, half of which match.
-fn tables(place: &Place, rows: u64) {
+pub(crate) fn tables(place: &Place, rows: u64) {
     let table = |numbers: std::ops::Range<u64>| {
         let row = |i: u64| {
             vec![
@@ -344,7 +344,7 @@ fn both(memory: u64) -> [Arguments; 2] {
 }
 
 /// Four buckets of so many rows, whose keys are in memory if they are 1000 and on disk if they are 4000.
-fn buckets(rows: u64) -> [Arguments; 2] {
+pub(crate) fn buckets(rows: u64) -> [Arguments; 2] {
     both(several_buckets("dh", rows))
 }
 
@@ -359,7 +359,7 @@ fn sums() -> [Arguments; 2] {
 }
 
 /// A run that takes a half of each store.
-fn with_stores() -> [Arguments; 2] {
+pub(crate) fn with_stores() -> [Arguments; 2] {
     let side = |input: &str, role: &str| {
         Arguments::new(input, "key")
             .with("--normalize key=ipv4 --security semi-honest --protocol ole --offline ot")
@@ -373,7 +373,7 @@ fn with_stores() -> [Arguments; 2] {
     ]
 }
 
-const TERMS: &str = "--items 32 --receiver-size 64 --sender-size 64";
+pub(crate) const TERMS: &str = "--items 32 --receiver-size 64 --sender-size 64";
 
 fn make(place: &Place, first: &str) -> Played {
     let words = format!("--offline ot {TERMS} --timeout 10 --wait 30");
@@ -382,7 +382,7 @@ fn make(place: &Place, first: &str) -> Played {
     settle(place.start_after(first, &words), vec![peer])
 }
 
-fn stores_of_two(place: &Place) {
+pub(crate) fn stores_of_two(place: &Place) {
     tables(place, 60);
     for _ in 0..2 {
         let made = make(place, "true");
@@ -391,7 +391,7 @@ fn stores_of_two(place: &Place) {
 }
 
 /// The halves that a side could use.
-fn ready(place: &Place, role: &str) -> BTreeSet<String> {
+pub(crate) fn ready(place: &Place, role: &str) -> BTreeSet<String> {
     if !place.path(&format!("{role}.store")).exists() {
         return BTreeSet::new();
     }
