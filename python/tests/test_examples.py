@@ -202,10 +202,10 @@ def test_the_image_is_built_as_the_readme_builds_the_command() -> None:
     assert any(line.startswith(f"FROM rust:{version}-") for line in lines)
 
 
-def blocks_of(heading: str) -> list[str]:
-    """The console blocks below a heading of the README."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.split(f"\n### {heading}\n", 1)[1].split("\n### ", 1)[0].split("\n## ", 1)[0]
+def blocks_of(page: str, heading: str) -> list[str]:
+    """The console blocks below a heading of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
@@ -217,19 +217,46 @@ def steady(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def test_the_transcript_of_the_readme(
-    child: Any, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A notebook's cells and a shell's lines, typed as they stand there, print what stands there."""
+@pytest.fixture
+def folder(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory of both parties, with both tables; `vesica` is the command there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(command).parent}{os.pathsep}{os.environ['PATH']}")
     for table in (DONORS, CUSTOMERS):
         (tmp_path / table.name).write_bytes(table.read_bytes())
+    return tmp_path
+
+
+def test_the_commands_of_the_readme(child: Any, folder: Path) -> None:
+    """The README's commands, typed as they stand there but for fingerprints and address, print what stands there."""
+    fingerprints = {}
+    for party in ("shop", "charity"):
+        identity = vesica.Identity.generate()
+        identity.save(folder / f"{party}.key")
+        fingerprints[party] = identity.fingerprint
+    (block,) = blocks_of("README.md", "Two commands")
+    _, send, receive, head = re.split(
+        r"^(?:shop|charity)\$ ", block.replace("\\\n", ""), flags=re.MULTILINE
+    )
+    send = send.replace("vs1:…", fingerprints["charity"]).replace("0.0.0.0:7340", "127.0.0.1:0")
+    sender = child(["bash", "-c", send])
+    address = next(line.split()[-1] for line in sender.stderr if line.startswith("listening on"))
+    typed, _, printed = receive.partition("\n")
+    typed = typed.replace("vs1:…", fingerprints["shop"]).replace("shop.example:7340", address)
+    for line, expected in ((typed, printed), head.split("\n", 1)):
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+        assert steady(done.stdout + done.stderr) == steady(expected), line
+    sender.communicate(timeout=60)
+    assert sender.returncode == 0
+
+
+def test_the_transcript_of_a_notebook_and_a_shell(child: Any, folder: Path) -> None:
+    """A notebook's cells and a shell's lines, typed as they stand there, print what stands there."""
     names: dict[str, Any] = {}
     # What the two sides tell each other, and where they are, differs from run to run.
     real: dict[str, str] = {}
     sender, expected = None, ""
-    for block in blocks_of("Between a notebook and a shell"):
+    for block in blocks_of("docs/getting-started.md", "Between a notebook and a shell"):
         before, *turns = re.split(r"^(?=shop\$ |>>> )", block, flags=re.MULTILINE)
         # What the shop says once the charity has run.
         expected += before
