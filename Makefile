@@ -21,7 +21,7 @@ help:
 	@echo 'make python      the Python package, in the virtual environment target/python/venv'
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
-	@echo 'make lint        formatting, clippy, rustdoc, layers, minimum Rust version, Python'
+	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'

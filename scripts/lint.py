@@ -52,6 +52,7 @@ def main() -> int:
         ),
         ("layers", lambda: run([*python, str(here / "check_layers.py")])),
         ("import cycles", lambda: run([*python, str(here / "check_cycles.py")])),
+        ("links", lambda: run([*python, str(here / "check_links.py")])),
         ("message codes", lambda: run([*python, str(here / "check_kinds.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),

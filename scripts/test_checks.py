@@ -10,6 +10,7 @@ import audit
 import check_cycles
 import check_kinds
 import check_layers
+import check_links
 import check_locks
 import check_msrv
 import reliability
@@ -45,6 +46,41 @@ class Kinds(unittest.TestCase):
         self.assertEqual(check_kinds.problems(twice), ["c.rs: C has code 7, and so has a.rs: A"])
         self.assertEqual(len(check_kinds.problems({"a.rs": kind.format("A", 200)})), 1)
         self.assertGreater(len(check_kinds.sources(check_kinds.ROOT)), 100)
+
+
+class Links(unittest.TestCase):
+    page = staticmethod("docs/{}.md".format)
+
+    def problems(self, **texts: str) -> list[str]:
+        """By the names of pages below docs/, with `__` for a folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in texts.items():
+                path = root / self.page(name.replace("__", "/"))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            (root / "a.rs").write_text(f"//! See `{self.page('b')}` and `{self.page('gone')}`.\n")
+            return check_links.problems(root)
+
+    def test_links_lead_somewhere(self) -> None:
+        pages = {
+            "README": "[x](b.md#two-words) [y](https://x.org/) `[z](no.md)` [c\nd](p/c.md#b-1) [a](../a.rs)",
+            "b": "# `Two` words\n\n```sh\n# a comment\n[z](no.md)\n```\n\n[here](#two-words)\n",
+            "p__c": "# B\n\n## B\n\n[up](../b.md)\n",
+        }
+        gone = f"a.rs: {self.page('gone')}: no such page"
+        self.assertEqual(self.problems(**pages), [gone])
+        for page, text, problem in (
+            ("b", "[x](no.md)", ": no.md: no such file"),
+            ("b", '<img src="no.svg">', ": no.svg: no such file"),
+            ("b", "[x](../../outside.md)", ": ../../outside.md: no such file"),
+            ("b", "[x](#a-comment)", ": #a-comment: no such heading"),
+            ("b", "[x](p/c.md#b-2)", ": p/c.md#b-2: no such heading"),
+            ("d", "alone [d](d.md)", ": no page has a link to it"),
+        ):
+            found = self.problems(**pages | {page: pages.get(page, "") + text})
+            self.assertEqual(set(found), {gone, f"{self.page(page)}{problem}"})
+        self.assertGreater(len(dict(check_links.texts(check_links.ROOT))), 300)
 
 
 class Sizes(unittest.TestCase):
