@@ -1,4 +1,4 @@
-"""Runs the random runs, the fault matrix and the timing gate, and writes what they found into docs/reliability.md.
+"""Runs the random runs and lives, the fault matrix and the timing gate, and writes what they found into docs/reliability.md.
 
     reliability.py [--percent N] [--debug] [--protocol NAME]... [--command NAME]... [TEST...]
 
@@ -78,7 +78,7 @@ def main() -> int:
     if not options.debug:
         command.append("--release")
     command += ["--", "--ignored", "--nocapture", "--test-threads=1"]
-    command += options.tests or ["random::", "faults::", "crash::", "timing::"]
+    command += options.tests or ["random::", "faults::", "crash::", "life::", "timing::"]
     blocks = Blocks()
     env = {"VESICA_RELIABILITY_PERCENT": str(options.percent)}
     if options.protocol:

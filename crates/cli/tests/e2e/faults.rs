@@ -550,7 +550,10 @@ impl Scene {
             question.words(setting.minimum())
         );
         if setting == Setting::Buckets {
-            words.push_str(&format!(" --memory {}", several_buckets(protocol, rows)));
+            words.push_str(&format!(
+                " --memory {}",
+                several_buckets(protocol, [rows; 2], 40)
+            ));
         }
         let mut arguments = [0, 1].map(|side| {
             let (input, output) = [("ours.csv", "out.csv"), ("theirs.csv", "theirs-out.csv")][side];
@@ -758,12 +761,12 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 
 // ---- Processes that are killed.
 
-/// The `--memory` that makes several buckets of two sets of `rows` keys. Half of it is for the work on a bucket.
-pub(crate) fn several_buckets(protocol: &'static str, rows: u64) -> u64 {
-    let full = (spec(protocol).working_bytes)(rows, rows);
+/// The `--memory` that makes several buckets of two sets of these sizes. Half of it is for the work on a bucket.
+pub(crate) fn several_buckets(protocol: &'static str, sizes: [u64; 2], lambda: u32) -> u64 {
+    let full = (spec(protocol).working_bytes)(sizes[0], sizes[1]);
     let mut limits = (1..100).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
-        let split = split(protocol, [rows; 2], None, 40, *limit);
+        let split = split(protocol, sizes, None, lambda, *limit);
         split.is_some_and(|split| split.buckets >= 4)
     };
     2 * limits.rfind(fits).expect("some limit makes four buckets")

@@ -16,6 +16,8 @@ mod faults;
 mod input;
 mod large;
 #[cfg(target_os = "linux")]
+mod life;
+#[cfg(target_os = "linux")]
 mod limits;
 mod offline;
 mod peers;

@@ -313,6 +313,18 @@ impl Running {
         line.map(|address| format!("--connect {address}"))
     }
 
+    /// Waits until it has said so many lines on standard error, or has ended.
+    pub(crate) fn wait_for_lines(&mut self, count: usize) {
+        let said = self.seen.lines().count();
+        for line in self.lines.iter().take(count.saturating_sub(said)) {
+            self.seen.push_str(&(line + "\n"));
+        }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
     /// What it has said so far.
     pub(crate) fn said(&mut self) -> &str {
         for line in self.lines.try_iter() {

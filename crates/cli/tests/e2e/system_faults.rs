@@ -345,7 +345,7 @@ fn both(memory: u64) -> [Arguments; 2] {
 
 /// Four buckets of so many rows, whose keys are in memory if they are 1000 and on disk if they are 4000.
 pub(crate) fn buckets(rows: u64) -> [Arguments; 2] {
-    both(several_buckets("dh", rows))
+    both(several_buckets("dh", [rows; 2], 40))
 }
 
 fn sums() -> [Arguments; 2] {
