@@ -1,6 +1,7 @@
 """Makes the tables of this folder, with pyarrow 26 and polars 2: what other writers write and our
 own libraries cannot. Run it in this folder.
 
+`lists.parquet` is from pyarrow 18.1, which does not write how many bytes the texts of a column have.
 `shared.parquet` is not from here: the Rust library wrote it, 3000 rows whose texts are one entry of a dictionary."""
 
 import polars as pl
@@ -48,3 +49,34 @@ wide = pl.DataFrame({"id": NUMBERS, "big": pl.Series(NUMBERS, dtype=pl.Int128)})
 wide.write_parquet("int128.parquet", compression="uncompressed", statistics=False)
 wide.write_ipc("int128.arrow")
 wide.write_ipc_stream("int128.arrows")
+
+# Texts of 1 MiB in lists, in lists of lists and in maps, all of them one entry of a dictionary.
+ROWS = 3000
+texts = pa.DictionaryArray.from_arrays(
+    pa.array([0] * ROWS, pa.int32()), pa.array(["x" * (1 << 20)])
+)
+ends = pa.array(range(ROWS + 1), pa.int32())
+lists = pa.table(
+    {
+        "id": pa.array(range(ROWS)),
+        "list": pa.ListArray.from_arrays(ends, texts),
+        "lists": pa.ListArray.from_arrays(ends, pa.ListArray.from_arrays(ends, texts)),
+        "map": pa.MapArray.from_arrays(ends, pa.array(["k"] * ROWS), texts),
+    }
+)
+pq.write_table(
+    lists,
+    "lists.parquet",
+    compression="ZSTD",
+    compression_level=19,
+    use_dictionary=[
+        "list.list.element",
+        "lists.list.element.list.element",
+        "map.key_value.key",
+        "map.key_value.value",
+    ],
+    column_encoding={"id": "DELTA_BINARY_PACKED"},
+    dictionary_pagesize_limit=2 << 20,
+    store_schema=False,
+    write_statistics=False,
+)

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow_schema::DataType;
+use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::formats::nested;
 use crate::guard::catching;
 use crate::handed::{Matched, result_names};
 use crate::options::Rows;
@@ -418,19 +419,14 @@ impl Batches {
     }
 }
 
-/// The batch without the bytes that only rows of other batches view; in columns of nested types these stay.
+/// The batch without the bytes that only rows of other batches view.
 fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
-    let column = |column: &ArrayRef| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-            _ => Arc::clone(column),
-        }
-    };
-    let columns = batch.columns().iter().map(column).collect();
+    let columns = batch.columns().iter().map(nested::compacted);
+    let columns = catching(|| columns.collect::<std::result::Result<_, _>>());
+    let columns = columns.map_err(Error::corrupt)?;
+    let wrong = |e: ArrowError| Error::corrupt(e.to_string());
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let compacted = RecordBatch::try_new_with_options(batch.schema(), columns, &rows);
-    compacted.map_err(|e| Error::corrupt(e.to_string()))
+    RecordBatch::try_new_with_options(batch.schema(), columns.map_err(wrong)?, &rows).map_err(wrong)
 }
 
 /// Bytes of a batch, but for the values of dictionaries, which batches share.

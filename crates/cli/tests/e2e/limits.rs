@@ -200,6 +200,9 @@ fn memory_holds_for_every_format() {
     // Rows that share a text of 1 MiB: 3 GiB, were they not.
     let parquet = include_bytes!("../../../../vectors/tables/shared.parquet");
     place.write("t.parquet", parquet);
+    // The same in lists and maps, of a writer that does not say how large its texts are.
+    let lists = include_bytes!("../../../../vectors/tables/lists.parquet");
+    place.write("lists.parquet", lists);
     place.write("t.arrow", arrow_of(&shared_texts(3000, 1 << 20)));
     let peak = |input: &str| {
         let output = format!("out-{input}");
@@ -217,7 +220,7 @@ fn memory_holds_for_every_format() {
         peak
     };
     let alone = peak("few.csv");
-    for input in ["t.csv", "t.jsonl", "t.parquet", "t.arrow"] {
+    for input in ["t.csv", "t.jsonl", "t.parquet", "lists.parquet", "t.arrow"] {
         let more = peak(input) - alone;
         println!("{input}: {} MiB", more >> 20);
         assert!(more <= MEMORY, "{input} takes {} MiB", more >> 20);
@@ -289,4 +292,18 @@ fn a_crash_leaves_no_core() {
     if allowed.unwrap().stdout != b"0\n" {
         assert_ne!(limit("--allow-core-dumps"), "0");
     }
+}
+
+#[test]
+fn a_number_that_cannot_be_printed_is_an_error_that_says_why() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n");
+    place.write("theirs.csv", "id\n2\n3\n");
+    let side = |input| Arguments::new(input, "id").with("--reveal size --security semi-honest");
+    let ours = side("ours.csv").after("exec > /dev/full");
+    let ended = exchange(&place, &ours, &side("theirs.csv"));
+    ended.receiver.expect_failure(
+        7,
+        "standard output cannot be written: No space left on device",
+    );
 }

@@ -3,12 +3,13 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
-    StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, GenericListViewArray, OffsetSizeTrait, RecordBatch,
+    RecordBatchOptions, StringArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Display, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::fields::{FieldPath, is_indexed};
@@ -76,7 +77,7 @@ pub(crate) fn passes(
 const BYTES_AT_ONCE: usize = 8 << 20;
 
 /// Bytes of each row by itself, as a writer may copy them: rows that share a value in memory have one each.
-fn bytes_of_rows(batch: &RecordBatch) -> Vec<usize> {
+pub(crate) fn bytes_of_rows(batch: &RecordBatch) -> Vec<usize> {
     let mut bytes = vec![0; batch.num_rows()];
     batch
         .columns()
@@ -91,6 +92,30 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
         for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
             *bytes += ends[1].as_usize() - ends[0].as_usize();
         }
+    }
+    fn add_values(
+        values: &ArrayRef,
+        ranges: impl Iterator<Item = Range<usize>>,
+        bytes: &mut [usize],
+    ) {
+        let mut of_values = vec![0; values.len()];
+        add_bytes(values, &mut of_values);
+        for (bytes, range) in bytes.iter_mut().zip(ranges) {
+            *bytes += of_values[range].iter().sum::<usize>();
+        }
+    }
+    fn add_lists<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O], bytes: &mut [usize]) {
+        let ranges = offsets.windows(2);
+        let ranges = ranges.map(|ends| ends[0].as_usize()..ends[1].as_usize());
+        add_values(values, ranges, bytes);
+    }
+    fn add_list_views<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>, bytes: &mut [usize]) {
+        let ranges = lists.offsets().iter().zip(lists.sizes().iter());
+        let ranges = ranges.map(|(start, size)| {
+            let start = start.as_usize();
+            start..start + size.as_usize()
+        });
+        add_values(lists.values(), ranges, bytes);
     }
     fn add_views(views: &[u128], bytes: &mut [usize]) {
         for (bytes, view) in bytes.iter_mut().zip(views) {
@@ -118,6 +143,30 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
         DataType::Struct(_) => {
             let columns = array.as_struct().columns();
             columns.iter().for_each(|column| add_bytes(column, bytes));
+        }
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            add_lists(lists.values(), lists.value_offsets(), bytes);
+        }
+        DataType::LargeList(_) => {
+            let lists = array.as_list::<i64>();
+            add_lists(lists.values(), lists.value_offsets(), bytes);
+        }
+        DataType::ListView(_) => add_list_views(array.as_list_view::<i32>(), bytes),
+        DataType::LargeListView(_) => add_list_views(array.as_list_view::<i64>(), bytes),
+        DataType::FixedSizeList(_, length) => {
+            let values = array.as_fixed_size_list().values();
+            let length = *length as usize;
+            add_values(
+                values,
+                (0..).map(|row| row * length..(row + 1) * length),
+                bytes,
+            );
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            add_lists(&entries, map.value_offsets(), bytes);
         }
         _ => {
             let all = array.to_data().get_slice_memory_size();

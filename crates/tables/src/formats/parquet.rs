@@ -157,23 +157,22 @@ fn check_pages(part: &Part, column: &ColumnChunkMetaData) -> Result<()> {
             break;
         };
         if found.size.expanded > part.most_at_once() {
-            return Err(too_large(part, found.size.expanded));
+            return Err(too_large(part, "a page", found.size.expanded));
         }
         start = found.end.saturating_add(found.size.stored);
     }
     Ok(())
 }
 
-fn too_large(part: &Part, bytes: u64) -> Error {
+fn too_large(part: &Part, what: &'static str, bytes: u64) -> Error {
     Error::new(ErrorKind::TooLarge {
-        what: "a page",
+        what,
         bytes,
         limit: part.most_at_once(),
     })
 }
 
-/// How many rows of a group take approximately [`BATCH_BYTES`] in the columns of `mask`. Text and bytes are views,
-/// but for those in lists.
+/// How many rows of a group take approximately [`BATCH_BYTES`] in the columns of `mask`. Text and bytes are views.
 fn batch_rows(group: &RowGroupMetaData, mask: &ProjectionMask) -> usize {
     const VIEW: i64 = 16;
     let columns = group.columns().iter().enumerate();
@@ -184,13 +183,8 @@ fn batch_rows(group: &RowGroupMetaData, mask: &ProjectionMask) -> usize {
                 PhysicalType::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
                 _ => VIEW,
             };
-            let copied = match column.column_descr().max_rep_level() {
-                0 => None,
-                _ => column.unencoded_byte_array_data_bytes(),
-            };
             let fixed = column.num_values().saturating_mul(width);
-            let expanded = column.uncompressed_size().max(copied.unwrap_or(0));
-            expanded.max(fixed).max(0) as u64
+            column.uncompressed_size().max(fixed).max(0) as u64
         });
     let bytes = bytes.fold(1u64, u64::saturating_add);
     let rows = u128::from(BATCH_BYTES) * group.num_rows().max(0) as u128 / u128::from(bytes);
@@ -210,7 +204,11 @@ struct GroupRows<'a> {
 impl GroupRows<'_> {
     /// A reader of them in batches of so many, and the pages that it will have met.
     fn reader(&self, batch_rows: usize) -> Result<(ParquetRecordBatchReader, Arc<Pages>)> {
-        let chunks = Chunks::open(self.part)?;
+        let group = self.metadata.metadata().row_group(self.group);
+        let columns = group.columns().iter();
+        let starts = columns.map(|column| column.byte_range().0);
+        let starts = catching(|| starts.collect()).map_err(wrong)?;
+        let chunks = Chunks::of_columns(self.part, starts)?;
         let pages = chunks.pages.clone();
         let reader = call(|| {
             let metadata = self.metadata.clone();
@@ -264,7 +262,8 @@ impl<'a> Batches<'a> {
                 self.pages.refused(),
             ) {
                 (Err(_), Some(bytes)) if self.batch_rows == 1 => {
-                    return Err(too_large(self.rows.part, bytes));
+                    let what = "a row with its pages";
+                    return Err(too_large(self.rows.part, what, bytes));
                 }
                 (Err(_), Some(_)) => {
                     self.batch_rows = (self.batch_rows / 8).max(1);
@@ -438,6 +437,16 @@ fn selected_of(
     Ok(())
 }
 
+/// Refuses a row that is too large for the writer, which copies every value, however many share its memory.
+fn check_rows(part: &Part, rows: &RecordBatch) -> Result<()> {
+    let largest = columnar::bytes_of_rows(rows).into_iter().max();
+    let bytes = largest.unwrap_or(0) as u64;
+    match bytes > part.most_at_once() {
+        true => Err(too_large(part, "a row", bytes)),
+        false => Ok(()),
+    }
+}
+
 /// Writes the selected rows with the schema, metadata and compression of the first file.
 pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
@@ -448,6 +457,7 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
     let mut writer =
         failure.watch(|| ArrowWriter::try_new_with_options(out, schema.clone(), options))?;
     selected(parts, &schema, &mut rows, |kept| {
+        check_rows(&parts[0], &kept)?;
         failure.watch(|| writer.write(&kept))
     })?;
     failure.watch(|| writer.finish())?;
@@ -465,6 +475,7 @@ pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'
     let properties = Some(properties);
     let mut writer = failure.watch(|| ArrowWriter::try_new(out, schema.clone(), properties))?;
     ipc::selected(parts, &schema, &mut rows, |kept| {
+        check_rows(&parts[0], &kept)?;
         failure.watch(|| writer.write(&kept))
     })?;
     failure.watch(|| writer.finish())?;
@@ -595,27 +606,39 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     fn open(part: &Part) -> Result<Chunks> {
+        Chunks::of_columns(part, Vec::new())
+    }
+
+    /// Of columns that begin at these places.
+    fn of_columns(part: &Part, mut starts: Vec<u64>) -> Result<Chunks> {
+        starts.sort_unstable();
         Ok(Chunks {
             handle: part.handle()?,
             pages: Arc::new(Pages {
                 most: part.most_at_once(),
+                starts,
                 read: Mutex::default(),
             }),
         })
     }
 }
 
-/// Refuses pages for which there is no memory.
+/// Refuses pages for which there is no memory. The arrays of a batch view its pages and so keep all of them; between
+/// batches the library keeps the dictionary of each column and its last page, which the next batch goes on with.
 struct Pages {
-    /// Bytes that the pages of a batch may have once they are decompressed.
+    /// Bytes that all pages in memory may have once they are decompressed.
     most: u64,
+    /// Where the columns begin, ascending.
+    starts: Vec<u64>,
     read: Mutex<PagesRead>,
 }
 
 #[derive(Default)]
 struct PagesRead {
-    /// Where pages begin whose headers have been read, and their bytes once they are decompressed.
-    announced: HashMap<u64, u64>,
+    /// Where pages begin whose headers have been read.
+    announced: HashMap<u64, PageSize>,
+    /// Bytes of the dictionary and of the last page of each column, by its number.
+    kept: HashMap<usize, [u64; 2]>,
     /// Bytes of the present batch.
     bytes: u64,
     /// As many bytes as there were none for.
@@ -628,7 +651,8 @@ impl Pages {
     }
 
     fn begin_batch(&self) {
-        self.read().bytes = 0;
+        let mut read = self.read();
+        read.bytes = read.kept.values().flatten().sum();
     }
 
     fn refused(&self) -> Option<u64> {
@@ -638,7 +662,13 @@ impl Pages {
     /// Notes that the library reads what is at `start`, which may be a page.
     fn take(&self, start: u64) -> ParquetResult<()> {
         let mut read = self.read();
-        read.bytes += read.announced.remove(&start).unwrap_or(0);
+        let Some(page) = read.announced.remove(&start) else {
+            return Ok(());
+        };
+        let column = self.starts.partition_point(|first| *first <= start);
+        let kept = read.kept.entry(column).or_default();
+        kept[usize::from(!page.is_dictionary)] = page.expanded;
+        read.bytes += page.expanded;
         if read.bytes > self.most {
             read.refused = Some(read.bytes);
             return Err(ParquetError::General("a batch is too large".to_owned()));
@@ -691,7 +721,7 @@ impl Read for Header {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if let Some(found) = self.check()? {
             let mut read = self.pages.read();
-            read.announced.insert(found.end, found.size.expanded);
+            read.announced.insert(found.end, found.size);
         }
         self.reader.read(out)
     }

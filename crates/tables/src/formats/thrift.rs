@@ -24,7 +24,7 @@ pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
     let mut walk = Walk {
         input,
         bytes: length,
-        sizes: [0; 2],
+        kept: [0; 3],
     };
     walk.fields(MAX_DEPTH, &[])
 }
@@ -35,18 +35,18 @@ const MAX_PAGE_BYTES: u64 = 1 << 30;
 /// A field that the library knows.
 enum Known {
     Integer,
-    /// An integer of at most [`MAX_PAGE_BYTES`], and which of a page's sizes it is.
-    Size(usize),
+    /// An integer of at most [`MAX_PAGE_BYTES`], and which of the kept ones it is.
+    Kept(usize),
     Flag,
     Struct(&'static [Known]),
 }
-use Known::{Flag, Integer, Size};
+use Known::{Flag, Integer, Kept};
 
 /// The fields of `PageHeader`, numbered from 1, and of the structs in it (`parquet.thrift`): those that the library reads.
 const PAGE_HEADER: [Known; 8] = [
-    Integer,
-    Size(0),
-    Size(1),
+    Kept(0),
+    Kept(1),
+    Kept(2),
     Integer,
     Known::Struct(&[Integer, Integer, Integer, Integer]),
     Known::Struct(&[]),
@@ -61,7 +61,11 @@ pub(super) struct PageSize {
     pub(super) expanded: u64,
     /// In the file.
     pub(super) stored: u64,
+    pub(super) is_dictionary: bool,
 }
+
+/// `DICTIONARY_PAGE` of `PageType`.
+const DICTIONARY: u64 = 2;
 
 /// Reads one header of a page, as [`check_struct`]. Fails also if the page claims more than a gibibyte, or has a field
 /// of another type than the library takes it for.
@@ -69,19 +73,23 @@ pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<Pag
     let mut walk = Walk {
         input,
         bytes: length,
-        sizes: [0; 2],
+        kept: [0; 3],
     };
     walk.fields(MAX_DEPTH, &PAGE_HEADER)?;
-    let [expanded, stored] = walk.sizes;
-    Ok(PageSize { expanded, stored })
+    let [kind, expanded, stored] = walk.kept;
+    Ok(PageSize {
+        expanded,
+        stored,
+        is_dictionary: kind == DICTIONARY,
+    })
 }
 
 struct Walk<R> {
     input: R,
     /// Bytes that are left.
     bytes: u64,
-    /// A page's, once they have been met.
-    sizes: [u64; 2],
+    /// The integers of a page's header that are kept, once they have been met.
+    kept: [u64; 3],
 }
 
 fn damaged() -> io::Error {
@@ -145,10 +153,10 @@ impl<R: Read> Walk<R> {
             match (expected, kind) {
                 (None, _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
                 (Some(Integer), 4..=6) => drop(self.varint()?),
-                (Some(Size(which)), 4..=6) => {
+                (Some(Kept(which)), 4..=6) => {
                     // An integer that is not negative is twice itself (zigzag).
-                    self.sizes[*which] = self.varint()? / 2;
-                    if self.sizes[*which] > MAX_PAGE_BYTES {
+                    self.kept[*which] = self.varint()? / 2;
+                    if self.kept[*which] > MAX_PAGE_BYTES {
                         let reason = "a page claims more than 1 GiB";
                         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                     }
@@ -268,6 +276,7 @@ mod tests {
                 let size = PageSize {
                     expanded,
                     stored: 1,
+                    is_dictionary: false,
                 };
                 assert_eq!(header(expanded, written), Ok(size));
             }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, RecordBatch,
-    RecordBatchOptions, StringArray, StructArray,
+    RecordBatchOptions, StringArray,
 };
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::columnar::is_numeric_text;
+use super::nested::with_values;
 use crate::error::{Error, Result};
 use crate::guard::catching;
 
-/// A schema whose texts and bytes are views of their values, those in structs too.
+/// A schema whose texts and bytes are views of their values, those in structs, lists and maps too.
 pub(crate) fn with_views(schema: &Schema) -> Schema {
     let fields: Fields = schema.fields().iter().map(viewed).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
@@ -25,6 +26,12 @@ fn viewed(field: &FieldRef) -> FieldRef {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect()),
+        DataType::List(values) => DataType::List(viewed(values)),
+        DataType::LargeList(values) => DataType::LargeList(viewed(values)),
+        DataType::ListView(values) => DataType::ListView(viewed(values)),
+        DataType::LargeListView(values) => DataType::LargeListView(viewed(values)),
+        DataType::FixedSizeList(values, length) => DataType::FixedSizeList(viewed(values), *length),
+        DataType::Map(entries, sorted) => DataType::Map(viewed(entries), *sorted),
         _ => return field.clone(),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
@@ -34,14 +41,15 @@ fn viewed(field: &FieldRef) -> FieldRef {
 pub(crate) fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
-    let columns = catching(|| columns.collect()).map_err(Error::corrupt)?;
+    let wrong = |e: ArrowError| Error::corrupt(e.to_string());
+    let columns = catching(|| columns.collect::<Result<_, _>>()).map_err(Error::corrupt)?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|e| Error::corrupt(e.to_string()))
+    RecordBatch::try_new_with_options(schema.clone(), columns.map_err(wrong)?, &options)
+        .map_err(wrong)
 }
 
-fn unviewed(array: &ArrayRef, wanted: &DataType) -> ArrayRef {
-    match (array.data_type(), wanted) {
+fn unviewed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+    Ok(match (array.data_type(), wanted) {
         (DataType::Utf8View, DataType::Utf8) => {
             Arc::new(StringArray::from_iter(array.as_string_view()))
         }
@@ -54,16 +62,9 @@ fn unviewed(array: &ArrayRef, wanted: &DataType) -> ArrayRef {
         (DataType::BinaryView, DataType::LargeBinary) => {
             Arc::new(LargeBinaryArray::from_iter(array.as_binary_view()))
         }
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            let array = array.as_struct();
-            let columns = array.columns().iter().zip(fields);
-            let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
-            Arc::new(StructArray::new(
-                fields.clone(),
-                columns.collect(),
-                array.nulls().cloned(),
-            ))
-        }
-        _ => array.clone(),
-    }
+        (found, wanted) if found == wanted => array.clone(),
+        _ => with_values(array, wanted, |values, field| {
+            unviewed(values, field.data_type())
+        })?,
+    })
 }

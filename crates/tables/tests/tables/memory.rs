@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::builder::{
+    FixedSizeListBuilder, LargeListBuilder, ListBuilder, MapBuilder, StringBuilder, make_view,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, StringArray, StringViewArray,
+    StructArray,
+};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -74,7 +81,8 @@ fn what_is_too_large_is_said_before_anything_is_read() {
 
 #[test]
 fn batches_get_smaller_where_values_get_longer() {
-    // By the average a batch would have 130 rows; the pages of the long ones have 81 MiB together.
+    // By the average a batch would have 130 rows; the pages of the long ones have 81 MiB together, of which two are in
+    // memory at once.
     let long: Vec<String> = ["a", "b", "c"].map(|text| text.repeat(27 << 20)).into();
     let mut texts = vec!["short"; 600];
     texts.extend(long.iter().map(String::as_str));
@@ -83,7 +91,7 @@ fn batches_get_smaller_where_values_get_longer() {
     let table = table(&texts);
     let properties = snappy()
         .set_dictionary_enabled(false)
-        .set_write_batch_size(1);
+        .set_data_page_row_count_limit(1);
     let file = parquet_with(&table, properties);
     let source = with_little_memory("t.parquet", file).unwrap();
     let keys = read_keys(&source, &key("text")).unwrap();
@@ -132,6 +140,44 @@ fn rows_that_share_a_value_are_read_and_written() {
     assert_eq!(lengths, [1 << 20; 2]);
 }
 
+/// Texts in lists and maps, with nulls on each level.
+fn lists() -> [(&'static str, ArrayRef); 5] {
+    let mut list = ListBuilder::new(StringBuilder::new());
+    let mut large = LargeListBuilder::new(StringBuilder::new());
+    let mut lists = ListBuilder::new(ListBuilder::new(StringBuilder::new()));
+    let mut pair = FixedSizeListBuilder::new(StringBuilder::new(), 2);
+    let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    for row in 0..3 {
+        let texts =
+            || (0..row).map(|i| (i != 1).then(|| format!("a text of more than 12 bytes {i}")));
+        list.values().extend(texts());
+        list.append(row != 1);
+        large.values().extend(texts());
+        large.append(true);
+        for _ in 0..row {
+            lists.values().values().extend(texts());
+            lists.values().append(true);
+        }
+        lists.values().append(false);
+        lists.append(true);
+        pair.values()
+            .extend(texts().chain([Some("x".into()), None]).take(2));
+        pair.append(row != 2);
+        for (i, text) in texts().enumerate() {
+            map.keys().append_value(i.to_string());
+            map.values().append_option(text);
+        }
+        map.append(row != 1).unwrap();
+    }
+    [
+        ("list", Arc::new(list.finish())),
+        ("large list", Arc::new(large.finish())),
+        ("lists", Arc::new(lists.finish())),
+        ("pair", Arc::new(pair.finish())),
+        ("map", Arc::new(map.finish())),
+    ]
+}
+
 /// Texts and bytes are read as views, and come out as what they were.
 #[test]
 fn record_batches_have_the_types_of_the_file() {
@@ -152,12 +198,14 @@ fn record_batches_have_the_types_of_the_file() {
             bytes.clone(),
         ),
     ]));
-    let table = batch(&[
+    let mut table = vec![
         ("texts", texts),
         ("bytes", bytes),
         ("large", large),
         ("nested", nested),
-    ]);
+    ];
+    table.extend(lists());
+    let table = batch(&table);
     let file = parquet_with(&table, snappy());
     let source = Source::from_bytes("t.parquet", file, SourceOptions::default()).unwrap();
     let (schema, batches) = select_rows(&source, &rows(0..3, 3)).unwrap();
@@ -166,4 +214,50 @@ fn record_batches_have_the_types_of_the_file() {
     assert_eq!(batches[0].columns(), table.columns());
     let nested = read_keys(&source, &key("nested.text,nested.bytes")).unwrap();
     assert_eq!((nested.counts().items, nested.counts().blanks), (0, 3));
+}
+
+/// Rows of a Parquet file, each a list of so many texts of 1 MiB that are one in memory.
+fn lists_of_one(rows: usize, texts: usize) -> Vec<u8> {
+    let text = "x".repeat(1 << 20);
+    let view = make_view(text.as_bytes(), 0, 0);
+    let views = ScalarBuffer::from(vec![view; rows * texts]);
+    let all = StringViewArray::new(views, [Buffer::from(text.into_bytes())], None);
+    let offsets = OffsetBuffer::from_lengths(vec![texts; rows]);
+    let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
+    let lists: ArrayRef = Arc::new(ListArray::new(item, offsets, Arc::new(all), None));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let properties = snappy().set_dictionary_page_size_limit(2 << 20);
+    parquet_with(&batch(&[("id", ids), ("texts", lists)]), properties)
+}
+
+/// The writer copies what the rows share, and a row is written at once.
+#[test]
+fn a_row_that_is_too_large_is_not_written() {
+    let write = |texts| {
+        let source = with_little_memory("t.parquet", lists_of_one(2, texts)).unwrap();
+        write_rows_to(&source, &rows([1], 2), &mut Vec::new())
+    };
+    assert_eq!(write(60).unwrap(), 1);
+    let error = write(70).unwrap_err();
+    let ErrorKind::TooLarge { what, bytes, limit } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!((*what, *bytes, *limit), ("a row", (70 << 20) + 8, 64 << 20));
+}
+
+/// The arrays of a batch view all its pages, and the reader still has the last one of the batch before.
+#[test]
+fn pages_count_as_long_as_they_are_kept() {
+    let texts: Vec<String> = ["a", "b"].map(|text| text.repeat(40 << 20)).into();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let properties = snappy()
+        .set_dictionary_enabled(false)
+        .set_write_batch_size(1);
+    let file = parquet_with(&table(&texts), properties);
+    let source = with_little_memory("t.parquet", file).unwrap();
+    let error = read_keys(&source, &key("text")).unwrap_err();
+    let ErrorKind::TooLarge { what, bytes, .. } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!((*what, bytes >> 20), ("a row with its pages", 80));
 }
