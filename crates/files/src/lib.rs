@@ -14,6 +14,6 @@ pub use directory::private_directory;
 pub use id::FileId;
 pub use limits::is_exhausted;
 pub use open::{open_pipe, open_regular};
-pub use private::{PrivateFile, unfinished};
+pub use private::{PrivateFile, remove_unfinished, unfinished};
 pub use readers::Readers;
 pub use whole::{WholeFile, sync_name};

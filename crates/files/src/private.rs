@@ -118,6 +118,21 @@ fn lock(file: &File) -> io::Result<bool> {
 /// A directory that cannot be read.
 pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
+    visit_unfinished(place, |path, bytes| found.push((path, bytes)))?;
+    Ok(found)
+}
+
+/// Removes the files that [`unfinished`] finds. What cannot be removed stays.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn remove_unfinished(place: &Path) -> io::Result<()> {
+    visit_unfinished(place, |path, _| drop(fs::remove_file(path)))
+}
+
+/// Visits the files while they are locked, so that nobody takes one that was just made for their own
+/// ([`named_and_locked`]) while it is removed.
+fn visit_unfinished(place: &Path, mut visit: impl FnMut(PathBuf, u64)) -> io::Result<()> {
     for entry in fs::read_dir(place)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -132,10 +147,10 @@ pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
         };
         if file.try_lock().is_ok() {
             let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-            found.push((path, bytes));
+            visit(path, bytes);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -201,6 +216,18 @@ mod tests {
         fs::write(&old, "of an earlier version").unwrap();
         let mut found = unfinished(place.path()).unwrap();
         found.sort_by_key(|(_, bytes)| *bytes);
-        assert_eq!(found, [(left, 4), (old, 21)]);
+        assert_eq!(found, [(left.clone(), 4), (old, 21)]);
+        // Whoever made one meanwhile would see that it is about to go.
+        let mut visited = 0;
+        visit_unfinished(place.path(), |path, _| {
+            let file = open_regular(&path).unwrap();
+            assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+            visited += 1;
+        })
+        .unwrap();
+        assert_eq!(visited, 2);
+        remove_unfinished(place.path()).unwrap();
+        assert!(!left.exists());
+        assert_eq!(unfinished(place.path()).unwrap(), []);
     }
 }

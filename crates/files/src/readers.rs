@@ -1,8 +1,11 @@
 //! Who may read a file that is made of others.
 
-use std::fs::{Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::path::Path;
 
-/// Who may read a file, as far as its permissions say; lists of access control are not looked at.
+/// Who may read a file: its owner alone if it has a POSIX access control list, otherwise those that its permissions name.
+/// Lists of other kinds are not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "there are no such permissions"))]
 pub struct Readers {
@@ -19,19 +22,38 @@ impl Readers {
         group: None,
     };
 
-    /// Those of a file.
+    /// Those of an open file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn of(file: &File) -> io::Result<Readers> {
+        let metadata = file.metadata()?;
+        Ok(Readers::by(&metadata, has_acl(file)))
+    }
+
+    /// Those of the file of this name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn of_path(path: &Path) -> io::Result<Readers> {
+        let metadata = path.metadata()?;
+        Ok(Readers::by(&metadata, acl::is_at(path)))
+    }
+
     #[cfg(unix)]
-    pub fn of(metadata: &Metadata) -> Readers {
+    fn by(metadata: &Metadata, has_acl: bool) -> Readers {
         use std::os::unix::fs::MetadataExt;
-        Readers {
-            mode: metadata.mode() & 0o777,
-            group: Some(metadata.gid()),
+        match has_acl {
+            true => Readers::OWNER,
+            false => Readers {
+                mode: metadata.mode() & 0o777,
+                group: Some(metadata.gid()),
+            },
         }
     }
 
-    /// Those of a file.
     #[cfg(not(unix))]
-    pub fn of(_: &Metadata) -> Readers {
+    fn by(_: &Metadata, _: bool) -> Readers {
         Readers::OWNER
     }
 
@@ -65,13 +87,57 @@ impl Readers {
     }
 }
 
+/// Whether a file has an access control list: then the bits of its group are the most that anybody on the list may do, and
+/// the group itself may do less.
+pub(crate) fn has_acl(file: &File) -> bool {
+    acl::is_of(file)
+}
+
+#[cfg(target_os = "linux")]
+mod acl {
+    use std::fs::File;
+    use std::path::Path;
+
+    use rustix::fs::{fgetxattr, getxattr};
+    use rustix::io::{Errno, Result};
+
+    pub(super) const NAME: &str = "system.posix_acl_access";
+
+    pub(super) fn is_of(file: &File) -> bool {
+        is_there(fgetxattr(file, NAME, &mut [0; 0]))
+    }
+
+    pub(super) fn is_at(path: &Path) -> bool {
+        is_there(getxattr(path, NAME, &mut [0; 0]))
+    }
+
+    /// By the length of the list: what cannot be told may be one.
+    fn is_there(length: Result<usize>) -> bool {
+        !matches!(length, Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod acl {
+    use std::fs::File;
+    use std::path::Path;
+
+    pub(super) fn is_of(_: &File) -> bool {
+        false
+    }
+
+    pub(super) fn is_at(_: &Path) -> bool {
+        false
+    }
+}
+
 /// A group may do what others may.
 fn without_group(mode: u32) -> u32 {
     mode & !0o070 | mode & (mode & 0o007) << 3
 }
 
 #[cfg(all(test, unix))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -87,6 +153,43 @@ mod tests {
             assert_eq!((both.mode, both.group), (expected, None), "{mode:o}");
         }
         assert_eq!(readers(0o644, 7).and(Readers::OWNER).mode, 0o600);
+    }
+
+    /// A list by which one more user may read a file, and its group may not, as the kernel encodes it: the version, then
+    /// kind, permissions and user of each entry.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn acl_of_a_user() -> Vec<u8> {
+        let nobody = u32::MAX;
+        let entries: [(u16, u16, u32); 5] = [
+            (0x01, 6, nobody), // the owner
+            (0x02, 4, 12_345),
+            (0x04, 0, nobody), // the group
+            (0x10, 4, nobody), // at most
+            (0x20, 0, nobody), // others
+        ];
+        let entries = entries.iter().flat_map(|(kind, may, user)| {
+            let words = [kind.to_le_bytes(), may.to_le_bytes()].concat();
+            [words, user.to_le_bytes().to_vec()].concat()
+        });
+        2u32.to_le_bytes().into_iter().chain(entries).collect()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_with_a_list_is_its_owners() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        let set = rustix::fs::fsetxattr(&file, acl::NAME, &acl_of_a_user(), flags);
+        if set == Err(rustix::io::Errno::NOTSUP) {
+            eprintln!("SKIPPED: there are no access control lists here");
+            return;
+        }
+        set.unwrap();
+        assert_eq!(file.as_file().metadata().unwrap().mode() & 0o777, 0o640);
+        assert_eq!(Readers::of(file.as_file()).unwrap(), Readers::OWNER);
+        assert_eq!(Readers::of_path(file.path()).unwrap(), Readers::OWNER);
+        assert!(Readers::of_path(&file.path().join("nowhere")).is_err());
     }
 
     #[test]

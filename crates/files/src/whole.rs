@@ -8,6 +8,7 @@ use tempfile::{Builder, TempPath};
 
 use crate::Readers;
 use crate::open::open_for_writing;
+use crate::readers::has_acl;
 
 /// The mode of files that only their owner may read.
 pub(crate) const OWNER_ONLY: u32 = 0o600;
@@ -28,8 +29,8 @@ struct Place {
     path: PathBuf,
     /// The private name, if the file has one already.
     private: Option<TempPath>,
-    /// The permissions of a file that is to be replaced.
-    permissions: Option<Permissions>,
+    /// The permissions and readers of a file that is to be replaced.
+    replaced: Option<(Permissions, Readers)>,
     readers: Readers,
 }
 
@@ -39,14 +40,18 @@ impl WholeFile {
     /// # Errors
     /// Those of the file system; a directory is [`io::ErrorKind::IsADirectory`].
     pub fn create(path: &Path) -> io::Result<WholeFile> {
-        let (path, permissions) = match path.metadata() {
+        let (path, replaced) = match path.metadata() {
             Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(there) if !there.is_file() => {
                 let file = open_for_writing(path)?;
                 return Ok(WholeFile { file, place: None });
             }
             // A symbolic link stays one: what it points to is replaced.
-            Ok(there) => (path.canonicalize()?, Some(there.permissions())),
+            Ok(there) => {
+                let path = path.canonicalize()?;
+                let readers = Readers::of_path(&path)?;
+                (path, Some((there.permissions(), readers)))
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
             Err(e) => return Err(e),
         };
@@ -62,7 +67,7 @@ impl WholeFile {
             place: Some(Place {
                 path,
                 private,
-                permissions,
+                replaced,
                 readers: Readers::OWNER,
             }),
         })
@@ -76,8 +81,9 @@ impl WholeFile {
         }
     }
 
-    /// Puts the finished file in its place: flushed to the disk, then renamed, with the permissions
-    /// of the file that it replaces, or those that new files get, but for those of other readers.
+    /// Puts the finished file in its place: flushed to the disk, then renamed, with the permissions of the file that it
+    /// replaces, or those that new files get, but for those of other readers. It is its owner's alone in a directory whose
+    /// files get an access control list, and if the file that it replaces has one.
     ///
     /// # Errors
     /// Those of the file system. Nothing is left then.
@@ -89,9 +95,15 @@ impl WholeFile {
             return Ok(());
         };
         let directory = directory(&place.path);
-        let permissions = place.permissions;
-        let permissions = permissions.map_or_else(|| default_permissions(directory), Ok)?;
-        let permissions = place.readers.limit(&permissions, &file.metadata()?);
+        let metadata = file.metadata()?;
+        let permissions = match place.replaced {
+            Some((permissions, readers)) => readers.limit(&permissions, &metadata),
+            None => default_permissions(directory)?,
+        };
+        let permissions = match has_acl(&file) {
+            true => Readers::OWNER.limit(&permissions, &metadata),
+            false => place.readers.limit(&permissions, &metadata),
+        };
         file.set_permissions(permissions.clone())?;
         file.sync_all()?;
         let private = match place.private {
@@ -361,7 +373,7 @@ mod tests {
         std::fs::write(&fresh, "").unwrap();
         let write_for = |readers: &Path| {
             let mut file = WholeFile::create(&path).unwrap();
-            file.readable_by(Readers::of(&readers.metadata().unwrap()));
+            file.readable_by(Readers::of_path(readers).unwrap());
             file.commit().unwrap();
             mode(&path)
         };
@@ -374,6 +386,44 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         WholeFile::create(&path).unwrap().commit().unwrap();
         assert_eq!(mode(&path), 0o600);
+    }
+
+    /// With the permissions of its place, the file would be readable by everybody on the list.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_among_lists_is_its_owners() {
+        use std::os::unix::fs::PermissionsExt;
+
+        use rustix::fs::{XattrFlags, setxattr};
+
+        use crate::readers::tests::acl_of_a_user;
+        let directory = tempfile::tempdir().unwrap();
+        let [replaced, listed, fresh] =
+            ["replaced", "listed", "fresh"].map(|name| directory.path().join(name));
+        for path in [&replaced, &listed] {
+            std::fs::write(path, "old").unwrap();
+            std::fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        }
+        let readers = Readers::of_path(&replaced).unwrap();
+        let set =
+            |path: &Path, name: &str| setxattr(path, name, &acl_of_a_user(), XattrFlags::empty());
+        let write = |path: &Path| {
+            let mut file = WholeFile::create(path).unwrap();
+            file.readable_by(readers);
+            file.commit().unwrap();
+            path.metadata().unwrap().permissions().mode() & 0o777
+        };
+        if set(&listed, "system.posix_acl_access") == Err(rustix::io::Errno::NOTSUP) {
+            eprintln!("SKIPPED: there are no access control lists here");
+            return;
+        }
+        assert_eq!(
+            listed.metadata().unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert_eq!((write(&listed), write(&replaced)), (0o600, 0o644));
+        set(directory.path(), "system.posix_acl_default").unwrap();
+        assert_eq!((write(&fresh), write(&replaced)), (0o600, 0o600));
     }
 
     #[cfg(target_os = "linux")]

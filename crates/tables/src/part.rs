@@ -56,11 +56,10 @@ pub(crate) struct Part {
 fn readers_of_standard_input() -> Readers {
     use std::os::fd::AsFd;
     let copy = io::stdin().as_fd().try_clone_to_owned();
-    let metadata = copy.and_then(|copy| File::from(copy).metadata());
-    match metadata {
-        Ok(metadata) if metadata.is_file() => Readers::of(&metadata),
-        _ => Readers::OWNER,
-    }
+    let file = copy.map(File::from).ok();
+    let file = file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
+    file.and_then(|file| Readers::of(&file).ok())
+        .unwrap_or(Readers::OWNER)
 }
 
 #[cfg(not(unix))]
@@ -89,7 +88,7 @@ impl Part {
         }
         let backing = Backing::Path(path.to_owned());
         Ok(Part {
-            readers: Readers::of(&metadata),
+            readers: Readers::of_path(path).map_err(in_path)?,
             ..Part::build(&name, backing, Stamp::of(&metadata), options)?
         })
     }
