@@ -33,8 +33,6 @@ mod function;
 mod recipes;
 mod stash;
 
-use std::borrow::Cow;
-
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_encodings::cuckoo;
@@ -167,20 +165,18 @@ impl Plan {
         }
     }
 
-    /// The items that count towards a minimum, if there is one: an item whose value is 0 adds nothing to the result, and
+    /// The items that count towards a minimum, if there is one, in place of the input's: an item whose value is 0 adds nothing to the result, and
     /// a random string takes its place, which is nobody's item. The time does not depend on values.
-    fn counted_items<'a>(&self, rng: &mut dyn CryptoRng, input: Input<'a>) -> Cow<'a, [Item]> {
-        let Some(values) = input.values.filter(|_| self.task.min_size > 0) else {
-            return Cow::Borrowed(input.items);
-        };
-        let mut items = vec![[0; 32]; input.items.len()];
+    fn counted_items(&self, rng: &mut dyn CryptoRng, input: Input<'_>) -> Option<Secret<Item>> {
+        let values = input.values.filter(|_| self.task.min_size > 0)?;
+        let mut items = Zeroizing::new(vec![[0; 32]; input.items.len()]);
         rng.fill_bytes(items.as_flattened_mut());
         for ((to, item), value) in items.iter_mut().zip(input.items).zip(values) {
             let counts = ((value | value.wrapping_neg()) >> 63) as u8;
             let bytes = to.iter_mut().zip(item);
             bytes.for_each(|(to, item)| *to ^= (*to ^ item) & counts);
         }
-        Cow::Owned(items)
+        Some(items)
     }
 
     /// The session of a part of the run.
@@ -378,8 +374,9 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<(ReceiverBins, Received), Error> {
         channel.begin_phase("bins");
-        let items = plan.counted_items(rng, input);
-        let bins = ReceiverBins::of(&plan.params(params), plan.table, &items)?;
+        let counted = plan.counted_items(rng, input);
+        let items = counted.as_ref().map_or(input.items, |items| items);
+        let bins = ReceiverBins::of(&plan.params(params), plan.table, items)?;
         let run = Run {
             channel,
             rng,
@@ -405,8 +402,9 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<Sent, Error> {
         channel.begin_phase("bins");
-        let items = plan.counted_items(rng, input);
-        let bins = SenderBins::of(&plan.params(params), plan.table, &items);
+        let counted = plan.counted_items(rng, input);
+        let items = counted.as_ref().map_or(input.items, |items| items);
+        let bins = SenderBins::of(&plan.params(params), plan.table, items);
         let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
         let run = Run {
             channel,
@@ -417,7 +415,7 @@ impl<R: Recipe> CircuitPsi<R> {
         let mut sent = self.recipe.send(run, &bins, &value)?;
         drop(bins);
         if let Some(second) = &plan.second {
-            second.send(channel, rng, plan, &items, &value, &mut sent)?;
+            second.send(channel, rng, plan, items, &value, &mut sent)?;
         }
         Ok(sent)
     }

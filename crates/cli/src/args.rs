@@ -732,10 +732,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
     if shows {
         return match error.print() {
             Ok(()) => Err(Stop::Shown),
-            Err(e) => Err(Stop::Failed(Failure::new(
-                crate::failure::RESOURCE,
-                format!("standard output cannot be written: {e}"),
-            ))),
+            Err(e) => Err(Stop::Failed(crate::stdout::unwritable(&e))),
         };
     }
     Err(Stop::Failed(usage_failure(&error)))

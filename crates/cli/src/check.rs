@@ -1,12 +1,11 @@
 //! `vesica check`
 
-use std::io::Write;
-
 use vesica::{Passes, SourceOptions};
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::Check;
 use crate::failure::{Failure, RESOURCE};
+use crate::stdout::print_line;
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     if !standard_output_was_open() {
@@ -28,6 +27,5 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     } else {
         check.to_string()
     };
-    writeln!(std::io::stdout(), "{}", text.trim_end())
-        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
+    print_line(text.trim_end())
 }

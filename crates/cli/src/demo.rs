@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
@@ -12,6 +12,7 @@ use vesica::{Fingerprint, Identity};
 
 use crate::failure::{Failure, NETWORK, RESOURCE};
 use crate::signals::Signals;
+use crate::stdout::print_line;
 
 const DONORS: &str = include_str!("../data/donors.csv");
 const CUSTOMERS: &str = include_str!("../data/customers.csv");
@@ -47,13 +48,13 @@ fn private_directory() -> Result<TempDir, Failure> {
 }
 
 fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
-    tell(
+    print_line(
         "A charity has 200 gifts, a shop has 295 customers. The charity wants to know which of its",
     )?;
-    tell(
+    print_line(
         "donors shop there; neither wants to show the other its list. Both run one command, here as",
     )?;
-    tell("two processes on this machine, over TLS, each with the other's fingerprint.\n")?;
+    print_line("two processes on this machine, over TLS, each with the other's fingerprint.\n")?;
     write(directory, "donors.csv", DONORS)?;
     write(directory, "customers.csv", CUSTOMERS)?;
     let charity = identity(directory, "charity.key")?;
@@ -89,13 +90,13 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
     let result = fs::read_to_string(&path)
         .map_err(|e| Failure::new(RESOURCE, format!("the result cannot be read: {e}")))?;
     let lines: Vec<&str> = result.lines().collect();
-    tell("\nThe charity's shared.csv:\n")?;
+    print_line("\nThe charity's shared.csv:\n")?;
     for line in lines.iter().take(1 + SHOWN) {
-        tell(&format!("  {line}"))?;
+        print_line(&format!("  {line}"))?;
     }
     let matches = lines.len().saturating_sub(1);
     if matches > SHOWN {
-        tell(&format!("  … and {} more", matches - SHOWN))?;
+        print_line(&format!("  … and {} more", matches - SHOWN))?;
     }
     if result != plain_intersection()? {
         return Err(Failure::new(
@@ -103,7 +104,7 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
             "the result differs from a plain intersection of the two tables",
         ));
     }
-    tell(&format!(
+    print_line(&format!(
         "\n{matches} of the charity's 200 rows match; a plain intersection of the two tables gives the same.\n"
     ))?;
     count_alone(directory, signals, (charity, shop), result.as_str())
@@ -116,10 +117,10 @@ fn count_alone(
     (charity, shop): (Fingerprint, Fingerprint),
     result: &str,
 ) -> Result<(), Failure> {
-    tell(
+    print_line(
         "If only a number is wanted, nobody learns the rows: how many donors shop there, and how",
     )?;
-    tell("often they have ordered.\n")?;
+    print_line("often they have ordered.\n")?;
     let (donors, orders) = plain_numbers(result)?;
     for (reveal, value, expected) in [("size", "", donors), ("sum", " --value orders", orders)] {
         let mut sender = Party::start(
@@ -147,12 +148,12 @@ fn count_alone(
         if signals.interrupt().is_raised() {
             return Err(Failure::new(NETWORK, "interrupted"));
         }
-        tell(&format!("  {}", received.printed.trim_end()))?;
+        print_line(&format!("  {}", received.printed.trim_end()))?;
         if received.printed.trim_end() != expected.to_string() {
             let line = format!("the {reveal} differs from that of the plain intersection");
             return Err(Failure::new(RESOURCE, line));
         }
-        tell("")?;
+        print_line("")?;
     }
     Ok(())
 }
@@ -218,11 +219,6 @@ fn write(directory: &Path, name: &str, content: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::new(RESOURCE, format!("{name}: cannot be written: {e}")))
 }
 
-fn tell(line: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{line}")
-        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
-}
-
 /// One of the two processes. Dropping it ends the process.
 struct Party {
     name: &'static str,
@@ -245,7 +241,7 @@ struct Finished {
 impl Party {
     fn start(name: &'static str, directory: &Path, arguments: &str) -> Result<Party, Failure> {
         let short: Vec<&str> = arguments.split_whitespace().collect();
-        tell(&format!("{name}$ vesica {}\n", short.join(" ")))?;
+        print_line(&format!("{name}$ vesica {}\n", short.join(" ")))?;
         let process = std::env::current_exe().and_then(|me| {
             let mut command = Command::new(me);
             // Options from the environment are not the demo's.
@@ -349,9 +345,9 @@ impl Finished {
     /// Shows what it said; fails if it failed.
     fn check(&self) -> Result<(), Failure> {
         self.succeeded()?;
-        tell(&format!("the {} says:", self.name))?;
+        print_line(&format!("the {} says:", self.name))?;
         for line in self.said.lines() {
-            tell(&format!("  {line}"))?;
+            print_line(&format!("  {line}"))?;
         }
         Ok(())
     }

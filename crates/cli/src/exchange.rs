@@ -13,8 +13,9 @@ use crate::args::{Meeting, Receive, Send, Table};
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::progress::Progress;
-use crate::report::{Record, not_among_inputs, print};
+use crate::report::{Record, not_among_inputs};
 use crate::signals::{self, Signals};
+use crate::stdout::print_line;
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
@@ -70,7 +71,7 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     tell(&report);
     said?;
     match value_line(&report).filter(|_| prints_value) {
-        Some(line) => print(format!("{line}\n").as_bytes()),
+        Some(line) => print_line(&line),
         None => Ok(()),
     }
 }

@@ -1,12 +1,11 @@
 //! `vesica keygen` and `vesica fingerprint`
 
-use std::io::Write;
-
 use vesica::Identity;
 
 use crate::args::{FingerprintOf, Keygen};
-use crate::failure::{Failure, RESOURCE};
+use crate::failure::Failure;
 use crate::log::{self, Level};
+use crate::stdout::print_line;
 
 pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     let identity = Identity::generate()?;
@@ -32,6 +31,5 @@ pub(crate) fn fingerprint(options: &FingerprintOf) -> Result<(), Failure> {
 }
 
 fn print(identity: &Identity) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{}", identity.fingerprint())
-        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
+    print_line(&identity.fingerprint().to_string())
 }

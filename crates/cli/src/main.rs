@@ -16,6 +16,7 @@ mod patience;
 mod progress;
 mod report;
 mod signals;
+mod stdout;
 mod summary;
 
 use std::panic;

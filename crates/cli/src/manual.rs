@@ -1,11 +1,10 @@
 //! `vesica completions` and `vesica man`
 
-use std::io::Write;
-
 use clap_mangen::Man as Page;
 
 use crate::args::{self, Completions, Man};
 use crate::failure::{Failure, RESOURCE};
+use crate::stdout::print;
 
 pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
@@ -34,10 +33,4 @@ pub(crate) fn man(options: &Man) -> Result<(), Failure> {
         .render(&mut page)
         .map_err(|e| Failure::new(RESOURCE, format!("the page cannot be made: {e}")))?;
     print(&page)
-}
-
-fn print(text: &[u8]) -> Result<(), Failure> {
-    std::io::stdout()
-        .write_all(text)
-        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
 }

@@ -1,6 +1,5 @@
 //! `vesica offline` and `vesica dealer`
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use crate::log::{self, Level};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
+use crate::stdout::print_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct Offline {
@@ -337,11 +337,6 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
     }
 }
 
-fn print(line: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{line}")
-        .map_err(|e| Failure::new(RESOURCE, format!("standard output cannot be written: {e}")))
-}
-
 impl Make {
     fn run(&self) -> Result<(), Failure> {
         let spec = find_protocol(&self.protocol, self.offline.as_deref())?;
@@ -406,7 +401,7 @@ impl Make {
             start.elapsed().as_secs_f64()
         );
         log::say(Level::Info, &stored);
-        print(&name.to_string())
+        print_line(&name.to_string())
     }
 
     fn meet(
@@ -485,7 +480,7 @@ impl Ls {
         if self.json {
             let json = serde_json::to_string(&lines)
                 .map_err(|e| Failure::new(RESOURCE, format!("the list is not JSON: {e}")))?;
-            return print(&json);
+            return print_line(&json);
         }
         for line in lines {
             let keys = match line.terms.key_bits {
@@ -494,7 +489,7 @@ impl Ls {
             };
             let dealer = line.dealer.map(|dealer| format!(", dealt by {dealer}"));
             let attested = line.attested.map(|attested| format!(" in {attested}"));
-            print(&format!(
+            print_line(&format!(
                 "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}{}{}",
                 line.name,
                 line.state,
@@ -527,9 +522,11 @@ impl Named {
         judge(&names, |name| {
             let is_used = |half: &StoredHalf| half.name == name && half.is_used;
             match store.verify(name) {
-                _ if listing.halves.iter().any(is_used) => Err("was used before".to_owned()),
+                _ if listing.halves.iter().any(is_used) => {
+                    Err(Failure::new(DATA, "was used before"))
+                }
                 Ok(()) => Ok("ok"),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             }
         })
     }
@@ -548,7 +545,7 @@ impl Named {
         judge(&names, |name| match store.adopt(name) {
             Ok(true) => Ok("adopted"),
             Ok(false) => Ok("is where it was stored"),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         })
     }
 
@@ -566,18 +563,19 @@ const ADOPTION: &str = "an adopted half must serve no run from any other copy of
     serves two runs shows a sender a fifth or more of the receiver's keys of each, or their hashes, and a receiver nearly \
     all of the sender's";
 
-/// Prints a verdict on each half; fails if one is bad.
+/// Prints a verdict on each half; fails if one is bad. Where a limit of this machine is in the way, there is none.
 fn judge(
     names: &[Name],
-    mut verdict: impl FnMut(Name) -> Result<&'static str, String>,
+    mut verdict: impl FnMut(Name) -> Result<&'static str, Failure>,
 ) -> Result<(), Failure> {
     let mut bad = 0;
     for name in names {
         match verdict(*name) {
-            Ok(good) => print(&format!("{name}  {good}"))?,
+            Ok(good) => print_line(&format!("{name}  {good}"))?,
+            Err(limit) if limit.code == RESOURCE => return Err(limit),
             Err(problem) => {
                 bad += 1;
-                print(&format!("{name}  {problem}"))?;
+                print_line(&format!("{name}  {}", problem.line))?;
             }
         }
     }

@@ -11,6 +11,7 @@ use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Table};
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
+use crate::stdout::print;
 
 /// A run on its way to a report.
 pub(crate) struct Record<'a> {
@@ -150,14 +151,6 @@ impl<'a> Record<'a> {
                 .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line)),
         }
     }
-}
-
-/// Writes to standard output.
-pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
-    std::io::stdout().write_all(text).map_err(|e| {
-        let line = format!("standard output cannot be written: {}", e.kind());
-        Failure::new(RESOURCE, line)
-    })
 }
 
 /// Fails if a file would be one of those of an input: a directory, or a pattern.

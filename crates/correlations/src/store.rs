@@ -22,7 +22,9 @@ use std::str::FromStr;
 
 use rand_core::CryptoRng;
 use thiserror::Error;
-use vesica_files::{FileId, PrivateFile, open_regular, unfinished};
+use vesica_files::{
+    FileId, PrivateFile, is_exhausted, open_regular, remove_unfinished, unfinished,
+};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use zeroize::Zeroizing;
 
@@ -209,7 +211,7 @@ impl Store {
     /// All files, by name.
     ///
     /// # Errors
-    /// A directory that cannot be read.
+    /// A directory that cannot be read; too few open files.
     pub fn list(&self) -> Result<Vec<Entry>, StoreError> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(|e| failed(&self.directory, e))? {
@@ -228,6 +230,7 @@ impl Store {
             match open_half(&entry.path()) {
                 // Another run has just taken it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) if is_exhausted(&e) => return Err(failed(&entry.path(), e)),
                 Err(_) => {}
                 Ok(mut opened) => {
                     found.bytes = opened.metadata().map_or(0, |metadata| metadata.len());
@@ -255,9 +258,7 @@ impl Store {
 
     fn remove_unfinished(&self) {
         // What stays does no harm but to the space on the disk.
-        for (path, _) in unfinished(&self.directory).unwrap_or_default() {
-            let _ = fs::remove_file(path);
-        }
+        let _ = remove_unfinished(&self.directory);
     }
 
     /// Checks that a file is whole and as it was written, and still the same file.
@@ -360,7 +361,7 @@ impl Store {
         let content = content.map_err(|e| match e {
             Unreadable::Io(e) => failed(&path, e),
             Unreadable::NotAuthentic => bad(&path, "damaged, or written by another identity"),
-            Unreadable::TooLong => bad(&path, "too long for the memory of this machine"),
+            Unreadable::TooLong => failed(&path, io::ErrorKind::OutOfMemory.into()),
         })?;
         Ok(Opened {
             path,

@@ -11,7 +11,6 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, KAPPA, MAX_HELLO, NO_LIMIT};
-use crate::job::MAX_ITEMS;
 use crate::offers::Offer;
 use crate::{
     Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Problem, Resume, Role,
@@ -167,19 +166,20 @@ fn exchange(
         )
         .into());
     }
-    // Padding lets a dishonest peer bring so many more items. A limit that every run has leaves room for it.
+    // Padding lets a dishonest peer bring so many more items. The limit that every run has leaves some room for it.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
         Role::Sender => contract.receiver_bucket,
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
     let is_padded = contract.buckets > 1 || contract.offline.is_some();
-    if is_padded && padded > job.max_peer_items && job.max_peer_items < MAX_ITEMS {
+    let most_padded = job.max_padded();
+    if is_padded && padded > most_padded {
         return Err(WireError::limit(
             Limit::Size,
             format!(
-                "the {}'s {} items, padded to {padded}, are more than the {} that this run allows",
-                theirs.role, theirs.items, job.max_peer_items
+                "the {}'s {} items, padded to {padded}, are more than the {most_padded} that this run allows",
+                theirs.role, theirs.items
             ),
         )
         .into());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use vesica_wire::{
@@ -11,6 +11,7 @@ use vesica_wire::{
 };
 
 use crate::deadline::Deadline;
+use crate::wait::MAX_REFUSED;
 use crate::{Fingerprint, Identity, tls_stream};
 
 /// What protects the bytes.
@@ -215,17 +216,59 @@ impl fmt::Display for Refused {
 }
 
 /// Called for connections that a listener turns away, when it does so, on the waiting thread. Of a flood only
-/// the first ones are reported, as [`crate::Connection::refused`] lists them.
+/// the first ones are reported, as [`crate::Connection::refused`] lists them, in however many waits.
 #[derive(Clone, Default)]
-pub struct OnRefused(pub(crate) Option<Arc<Hear>>);
+pub struct OnRefused(Option<Arc<Hearing>>);
 
-/// What hears.
-type Hear = dyn Fn(&Refused) + Send + Sync;
+struct Hearing {
+    hear: Box<dyn Fn(&Refused) + Send + Sync>,
+    heard: Mutex<Heard>,
+}
+
+/// Whom all waits have reported.
+#[derive(Default)]
+struct Heard {
+    identities: Vec<Fingerprint>,
+    others: usize,
+}
+
+impl Heard {
+    /// Whether to report this one too.
+    fn is_news(&mut self, refused: &Refused) -> bool {
+        match refused.identity {
+            Some(identity) => {
+                let known = &mut self.identities;
+                let is_news = known.len() < MAX_REFUSED && !known.contains(&identity);
+                if is_news {
+                    known.push(identity);
+                }
+                is_news
+            }
+            None => {
+                self.others = self.others.saturating_add(1);
+                self.others <= MAX_REFUSED
+            }
+        }
+    }
+}
 
 impl OnRefused {
     /// Calls `hear` for each.
     pub fn new(hear: impl Fn(&Refused) + Send + Sync + 'static) -> OnRefused {
-        OnRefused(Some(Arc::new(hear)))
+        OnRefused(Some(Arc::new(Hearing {
+            hear: Box::new(hear),
+            heard: Mutex::default(),
+        })))
+    }
+
+    pub(crate) fn report(&self, refused: &Refused) {
+        let Some(hearing) = &self.0 else { return };
+        let mut heard = hearing.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = heard.is_news(refused);
+        drop(heard);
+        if is_news {
+            (hearing.hear)(refused);
+        }
     }
 }
 

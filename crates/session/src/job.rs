@@ -47,8 +47,8 @@ pub struct Job {
     /// the number, little endian, and different digests have different numbers. Some protocols compare such keys as
     /// they are.
     pub key_bits: Option<u32>,
-    /// Maximum number of items that the peer may bring. Below [`MAX_ITEMS`], what pads its items in buckets counts too,
-    /// since a dishonest peer can put items in its place.
+    /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
+    /// can put items in its place; on top of [`MAX_ITEMS`] there is a sixteenth for it.
     pub max_peer_items: u64,
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
     /// limit. With more than fits, both sides run the protocol in several buckets.
@@ -83,6 +83,14 @@ impl Job {
             memory: None,
             offline: None,
             attested: None,
+        }
+    }
+
+    /// Maximum number of items that the peer may bring with those in the place of padding.
+    pub(crate) fn max_padded(&self) -> u64 {
+        match self.max_peer_items < MAX_ITEMS {
+            true => self.max_peer_items,
+            false => MAX_ITEMS + MAX_ITEMS / 16,
         }
     }
 
@@ -218,6 +226,30 @@ impl Job {
                 usage(format!("the {reveal} needs values on both sides"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buckets::{MAX_BUCKETS, capacity};
+
+    #[test]
+    fn padding_is_bounded() {
+        let most = |max_peer_items| {
+            let job = Job {
+                max_peer_items,
+                ..Job::new(Role::Receiver, Vec::new())
+            };
+            job.max_padded()
+        };
+        assert_eq!(most(MAX_ITEMS - 1), MAX_ITEMS - 1);
+        assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [285_212_672; 2]);
+        // The largest set has room in any number of buckets.
+        for buckets in (0..=MAX_BUCKETS.ilog2()).map(|log| 1 << log) {
+            let padded = capacity(MAX_ITEMS, buckets, 128) * u64::from(buckets);
+            assert!(padded <= most(MAX_ITEMS), "{buckets} buckets");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a side says in place of its hello if it cannot take part: that something is wrong with its table, its options or
-//! its machine.
+//! What a side says in place of its hello if it cannot take part: that something is wrong with its table, its options, its
+//! machine or its stored correlations.
 //!
 //! The peer then goes on waiting until its wait is over, so that the mistake can be corrected and the run repeated. Only
-//! the pinned peer can say so, the message has one of three values, and however often it comes, the wait ends when it
+//! the pinned peer can say so, the message has one of four values, and however often it comes, the wait ends when it
 //! would have ended without it.
 
 use std::fmt;
@@ -23,16 +23,24 @@ pub enum Problem {
     Options,
     /// Its machine lacks something.
     Resources,
+    /// Its stored correlations cannot be used.
+    Store,
 }
 
 impl Problem {
-    const ALL: [Problem; 3] = [Problem::Table, Problem::Options, Problem::Resources];
+    const ALL: [Problem; 4] = [
+        Problem::Table,
+        Problem::Options,
+        Problem::Resources,
+        Problem::Store,
+    ];
 
     fn code(self) -> u8 {
         match self {
             Problem::Table => 1,
             Problem::Options => 2,
             Problem::Resources => 3,
+            Problem::Store => 4,
         }
     }
 
@@ -79,6 +87,7 @@ impl fmt::Display for Problem {
             Problem::Table => "its table",
             Problem::Options => "its options",
             Problem::Resources => "the resources of its machine",
+            Problem::Store => "its stored correlations",
         })
     }
 }
@@ -104,7 +113,7 @@ mod tests {
         };
         assert!(with(|bytes| bytes.push(0)).contains("problem"));
         assert!(with(|bytes| bytes.truncate(6)).contains("problem"));
-        assert!(with(|bytes| bytes[6] = 4).contains("problem: unknown code"));
+        assert!(with(|bytes| bytes[6] = 5).contains("problem: unknown code"));
         assert!(with(|bytes| bytes[6] = 0).contains("problem: unknown code"));
         assert!(with(|bytes| bytes[4] ^= 1).contains("disagree on version"));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::{ConnectOptions, Error, Fingerprint, OnRefused, Refused};
 
 /// Maximum number of turned-away connections of either kind (wrong identities, others) to remember.
-const MAX_REFUSED: usize = 16;
+pub(crate) const MAX_REFUSED: usize = 16;
 
 /// One wait for a peer.
 pub(crate) struct Wait<'a> {
@@ -93,9 +93,7 @@ impl<'a> Visitors<'a> {
             self.more += 1;
             return;
         }
-        if let Some(hear) = &self.hear.0 {
-            hear(&refused);
-        }
+        self.hear.report(&refused);
         list.push(refused);
     }
 
@@ -212,5 +210,19 @@ mod tests {
         assert_eq!(*heard.lock().unwrap(), 17);
         assert!(visitors.to_string().ends_with("wrong; and 1983 more"));
         assert_eq!(visitors.list().len(), 17);
+        // Nor does another wait with the same options report them anew.
+        let mut visitors = Visitors::new(&hear);
+        for refused in [
+            wrong(7),
+            Refused {
+                identity: None,
+                ..wrong(1)
+            },
+            wrong(8),
+        ] {
+            visitors.note(refused);
+        }
+        assert_eq!(*heard.lock().unwrap(), 18);
+        assert_eq!(visitors.list().len(), 3);
     }
 }

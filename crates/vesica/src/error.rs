@@ -62,6 +62,9 @@ impl Error {
 
     /// What the peer may know of a failure before anything was exchanged with it, if it is this side's.
     pub fn problem(&self) -> Option<Problem> {
+        if let Error::Session(SessionError::Offline(_) | SessionError::CopiedHalf(_)) = self {
+            return Some(Problem::Store);
+        }
         match self.class() {
             ErrorClass::Usage => Some(Problem::Options),
             ErrorClass::Data => Some(Problem::Table),
@@ -122,6 +125,19 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_is_no_table() {
+        for error in [
+            SessionError::Offline("damaged".into()),
+            SessionError::CopiedHalf("half".into()),
+        ] {
+            let problem = Error::Session(error).problem();
+            assert_eq!(problem, Some(Problem::Store));
+        }
+        let none = Error::NoKeys(vesica_tables::Counts::default());
+        assert_eq!(none.problem(), Some(Problem::Table));
+    }
 
     #[test]
     fn limits_of_memory_name_the_option() {

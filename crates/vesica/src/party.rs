@@ -425,7 +425,8 @@ impl<'a> Party<'a> {
                 told.push(problem);
                 observer.peer_problem(problem);
             }
-            std::thread::sleep(rest);
+            let paused = options.interrupt.pause(rest);
+            paused.map_err(SessionError::from)?;
             rest = LAST_PAUSE.min(2 * rest);
             connection = match self.meet(listener, &options) {
                 Err(Error::Session(SessionError::Connect(_))) => {

@@ -137,9 +137,7 @@ impl<R: ReadHalf> FrameReader<R> {
         if let Some(error) = &self.dead {
             return Err(error.clone());
         }
-        // The slowest link that is tolerated moves PROGRESS bytes per timeout.
-        let pieces = u32::try_from(unanswered / PROGRESS as u64).unwrap_or(u32::MAX);
-        let on_its_way = self.timeout.saturating_mul(pieces);
+        let on_its_way = on_its_way(self.timeout, unanswered);
         let waiting = Waiting::new(self.timeout, self.patience.saturating_add(on_its_way));
         self.frame(kind, max, waiting)
             .inspect_err(|error| self.dead = Some(error.clone()))
@@ -279,6 +277,15 @@ fn check_len(what: &'static str, len: usize, max: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// Most time that bytes may be on their way.
+const MAX_ON_ITS_WAY: Duration = Duration::from_secs(12 * 3600);
+
+/// How long so many bytes may be on their way: the slowest link that is tolerated moves [`PROGRESS`] bytes per timeout.
+fn on_its_way(timeout: Duration, bytes: u64) -> Duration {
+    let pieces = u32::try_from(bytes / PROGRESS as u64).unwrap_or(u32::MAX);
+    timeout.saturating_mul(pieces).min(MAX_ON_ITS_WAY)
+}
+
 /// How long one operation has waited.
 ///
 /// Two clocks run. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so that
@@ -380,5 +387,21 @@ pub(crate) fn from_io(error: &io::Error) -> Error {
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::NotConnected => Error::Closed,
         _ => Error::Connection(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_on_their_way_for_a_bounded_time() {
+        let timeout = Duration::from_secs(120);
+        let piece = PROGRESS as u64;
+        assert_eq!(on_its_way(timeout, piece - 1), Duration::ZERO);
+        assert_eq!(on_its_way(timeout, 3 * piece), 3 * timeout);
+        for many in [1 << 30, u64::MAX] {
+            assert_eq!(on_its_way(timeout, many), MAX_ON_ITS_WAY);
+        }
     }
 }

@@ -67,6 +67,21 @@ impl Interrupt {
         self.check().is_err()
     }
 
+    /// Waits so long.
+    ///
+    /// Fails as [`Interrupt::check`] does, as soon as it would.
+    pub fn pause(&self, time: Duration) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            self.check()?;
+            let left = time.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(POLL.min(left));
+        }
+    }
+
     /// Fails with [`Error::Interrupted`] when the flag is raised, and with [`Error::Overdue`] when it has raised itself.
     pub fn check(&self) -> Result<(), Error> {
         let Flag {
@@ -97,6 +112,20 @@ mod tests {
         assert!(alone.is_raised() && !with.is_raised() && !parent.is_raised());
         parent.clone().raise();
         assert!(with.is_raised() && with.child().is_raised());
+    }
+
+    #[test]
+    fn a_pause_ends_with_its_flag() {
+        let flag = Interrupt::new();
+        let begun = Instant::now();
+        flag.pause(Duration::from_millis(60)).unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(60));
+        let raised = std::thread::scope(|scope| {
+            let pausing = scope.spawn(|| flag.pause(Duration::from_secs(3600)));
+            flag.raise();
+            pausing.join().unwrap()
+        });
+        assert!(matches!(raised, Err(Error::Interrupted)));
     }
 
     #[test]

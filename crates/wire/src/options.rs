@@ -11,7 +11,7 @@ pub struct ChannelOptions {
     /// transfer that moves at least 64 KiB within this time may go on for as long as it takes.
     pub timeout: Duration,
     /// Longest wait for a peer that is alive but neither sends nor receives anything. A wait for an answer lasts longer by
-    /// the time that the slowest tolerated link takes for what was sent since the peer's last frame.
+    /// the time that the slowest tolerated link takes for what was sent since the peer's last frame, at most twelve hours.
     ///
     /// The peer's longest computation between two messages has to fit into it. A peer that only claims to be
     /// alive, or that waits for something this side never sent, is given up after this time.

@@ -6,7 +6,7 @@ use vesica_oprf::programmable::{
 };
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::Block;
-use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
+use vesica_psi::{Item, ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::Error;
 use zeroize::Zeroizing;
 
@@ -303,11 +303,13 @@ fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32>
     Some(all.partition_point(holds) as u32)
 }
 
-/// The OPPRFs, or the shares of all candidates: tags, values, masks and pads.
+/// The OPPRFs, or the shares of all candidates: tags, values, masks and pads; and the items that count towards a minimum.
 fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
     let shape = any_shape(lambda_each(40, R::OPPRFS), receiver_size, sender_size);
     let shares = 128 * (R::CANDIDATES * shape.bins) as u64;
+    let counted = (size_of::<Item>() as u64).saturating_mul(receiver_size.max(sender_size));
     R::opprf_bytes(&shape)
         .saturating_add(shares)
+        .saturating_add(counted)
         .saturating_add(128 << 20)
 }

@@ -392,6 +392,28 @@ fn measured(running: Running) -> (Ended, Used) {
     (ended, measuring.join().unwrap())
 }
 
+/// Has the listening binary meet the cheat: how often it was cheated, how it ended, and what it used.
+fn meet(case: &Case, place: &Place, mut binary: Running) -> (usize, Ended, Used) {
+    let endpoint = binary.endpoint();
+    let (key, peer) = match case.role {
+        Sender => ("sender.key", place.receiver),
+        Receiver => ("receiver.key", place.sender),
+    };
+    let identity = Identity::load(&place.path(key)).unwrap();
+    thread::scope(|scope| {
+        let cheating = scope.spawn(|| cheat(case, &identity, peer, &endpoint));
+        let (ended, used) = measured(binary);
+        (cheating.join().unwrap(), ended, used)
+    })
+}
+
+/// How a receiver ends whose sender cheats in this way.
+pub(crate) fn cheated(place: &Place, receiver: Arguments, what: &str) -> Ended {
+    let case = CASES.iter().find(|case| case.what == what).unwrap();
+    let binary = place.receiver(&receiver.with(case.terms), LISTEN);
+    meet(case, place, binary).1
+}
+
 fn run(case: &Case) {
     let what = case.what;
     let place = place();
@@ -399,24 +421,14 @@ fn run(case: &Case) {
     let mut words = Arguments::new("table.csv", "id").with(case.terms);
     words = words.with(case.words);
     let reveals_rows = !case.terms.contains("--reveal");
-    let mut binary = match case.role {
+    let binary = match case.role {
         Sender if reveals_rows => place.receiver(&words.output("out.csv"), LISTEN),
         Sender => place.receiver(&words, LISTEN),
         Receiver if case.terms.contains("--both") => place.sender(&words.output("out.csv"), LISTEN),
         Receiver => place.sender(&words, LISTEN),
     };
-    let endpoint = binary.endpoint();
-    let (key, peer) = match case.role {
-        Sender => ("sender.key", place.receiver),
-        Receiver => ("receiver.key", place.sender),
-    };
-    let identity = Identity::load(&place.path(key)).unwrap();
     let start = Instant::now();
-    let (cheated, (ended, used)) = thread::scope(|scope| {
-        let cheating = scope.spawn(|| cheat(case, &identity, peer, &endpoint));
-        let measured = measured(binary);
-        (cheating.join().unwrap(), measured)
-    });
+    let (cheated, ended, used) = meet(case, &place, binary);
     assert!(cheated > 0, "{what}: no such frame was sent\n{}", ended.err);
     assert_eq!(ended.code, Some(case.code), "{what}:\n{}", ended.err);
     ended.expect_failure(case.code, case.line);

@@ -11,6 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use vesica::Identity;
 
+use crate::cheats::cheated;
 use crate::support::{Arguments, Ended, Place, Running, exchange};
 
 /// The rows of the table: phase, cause, exit code.
@@ -199,6 +200,8 @@ fn provoke(place: &Place, phase: &str, cause: &str) -> Ended {
                 .receiver(&receiver, &format!("--connect {address}"))
                 .wait()
         }
+        ("contract", "the peer lies") => cheated(place, receiver(), "a hello cut short"),
+        ("protocol", "the peer lies") => cheated(place, receiver(), "masks that are not sorted"),
         ("contract", "another option") => met(place, receiver().with("--lambda 64")),
         ("protocol", "too little --memory") => met(place, receiver().with("--memory 1")),
         ("protocol", "the peer dies") => midway(place, |_, sender| {

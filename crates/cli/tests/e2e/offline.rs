@@ -54,6 +54,19 @@ fn a_pair_serves_one_run() {
     let sender = make(&place, "sender", words, &receiver.endpoint());
     let name = name(&receiver.wait(), &sender.wait());
 
+    // Too few open files are no damage.
+    let starved = |files: u32| {
+        let words = "offline verify --offline-store receiver.store --identity receiver.key";
+        place
+            .start_after(&format!("ulimit -n {files}"), words)
+            .wait()
+    };
+    let ends: Vec<Ended> = (4..12).map(starved).collect();
+    assert!(ends.iter().any(|ended| ended.err.contains(".half")));
+    for ended in ends {
+        assert!(matches!(ended.code, Some(0 | 7)), "{}", ended.err);
+    }
+
     let with_store = |command: &str, role: &str| {
         place.run(&format!(
             "offline {command} --offline-store {role}.store --identity {role}.key"
