@@ -11,7 +11,6 @@ use vesica_wire::{
 };
 
 use crate::deadline::Deadline;
-use crate::wait::MAX_REFUSED;
 use crate::{Fingerprint, Identity, tls_stream};
 
 /// What protects the bytes.
@@ -214,6 +213,9 @@ impl fmt::Display for Refused {
         write!(f, "{}: {}", self.from, self.reason)
     }
 }
+
+/// Maximum number of turned-away connections of either kind (wrong identities, others) to remember.
+pub(crate) const MAX_REFUSED: usize = 16;
 
 /// Called for connections that a listener turns away, when it does so, on the waiting thread. Of a flood only
 /// the first ones are reported, as [`crate::Connection::refused`] lists them, in however many waits.

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::connection::MAX_REFUSED;
 use crate::{ConnectOptions, Error, Fingerprint, OnRefused, Refused};
-
-/// Maximum number of turned-away connections of either kind (wrong identities, others) to remember.
-pub(crate) const MAX_REFUSED: usize = 16;
 
 /// One wait for a peer.
 pub(crate) struct Wait<'a> {

@@ -76,6 +76,7 @@ mod items;
 mod key;
 mod keys;
 mod labels;
+mod nested;
 mod number;
 mod options;
 mod order;

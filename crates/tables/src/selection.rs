@@ -11,9 +11,9 @@ use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::nested;
 use crate::guard::catching;
 use crate::handed::{Matched, result_names};
+use crate::nested;
 use crate::options::Rows;
 use crate::order::{CommonOrder, Numbered, Parts};
 

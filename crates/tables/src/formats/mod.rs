@@ -6,7 +6,6 @@ pub(crate) mod csv;
 pub(crate) mod fields;
 pub(crate) mod ipc;
 pub(crate) mod jsonl;
-pub(crate) mod nested;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 #[cfg(feature = "parquet")]

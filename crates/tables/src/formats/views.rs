@@ -10,9 +10,9 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::columnar::is_numeric_text;
-use super::nested::with_values;
 use crate::error::{Error, Result};
 use crate::guard::catching;
+use crate::nested::with_values;
 
 /// A schema whose texts and bytes are views of their values, those in structs, lists and maps too.
 pub(crate) fn with_views(schema: &Schema) -> Schema {

@@ -25,7 +25,7 @@ pub(crate) fn compacted(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// A nested array of this type, with what `change` makes of its values.
-pub(super) fn with_values(
+pub(crate) fn with_values(
     array: &ArrayRef,
     wanted: &DataType,
     change: impl Fn(&ArrayRef, &Field) -> Result<ArrayRef, ArrowError>,
