@@ -37,6 +37,8 @@ mod pairs;
 mod parties;
 mod problem;
 mod random;
+#[cfg(test)]
+mod recorded;
 mod report;
 mod request;
 mod run;
