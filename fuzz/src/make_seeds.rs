@@ -25,8 +25,8 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    DealerRequest, Evidence, Favour, Fingerprint, Handover, Hello, Identity, LabelTerms, Learns,
-    NO_LIMIT, OfflineTerms, Platform, ProtocolRequest, Registry, Resume, Reveal, Role, Security,
+    DealerRequest, Evidence, Fingerprint, Handover, Hello, Identity, Job, LabelTerms, Learns, LocalFacts, NO_LIMIT,
+    OfflineTerms, Platform, ProtocolRequest, Registry, Resume, Role, terms::LEARNS,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -89,48 +89,32 @@ fn wire(seeds: &Seeds) -> Result<()> {
 fn session(seeds: &Seeds) -> Result<()> {
     let hello = |role, protocol| Hello {
         role,
-        protocol,
-        security: Security::Malicious,
-        kappa: 128,
-        lambda: 40,
-        reveal: Reveal::Matches,
-        learns: Learns::Receiver,
-        normalization: vec!["email/1".into()],
-        key_bits: None,
-        min_size: 0,
-        favour: Favour::Time,
-        values: None,
-        max_peer_value_bound: NO_LIMIT,
-        labels: Handover::Nothing,
-        items: 3,
-        memory: NO_LIMIT,
-        resume: Resume::Nothing,
-        offline: None,
+        terms: Job::new(role, vec!["email/1".into()]).terms,
+        local: LocalFacts {
+            protocol,
+            values: None,
+            max_peer_value_bound: NO_LIMIT,
+            labels: Handover::Nothing,
+            items: 3,
+            memory: NO_LIMIT,
+            resume: Resume::Nothing,
+            offline: None,
+        },
     };
     let named = || ProtocolRequest::named("compact-dh");
+    let mut handing_over = hello(Role::Sender, named());
+    handing_over.local.labels = Handover::Offered(LabelTerms {
+        bytes: 8,
+        columns: vec!["Größe".into()],
+    });
+    let mut both = hello(Role::Sender, named());
+    both.terms.set(&LEARNS, Learns::Both);
+    both.local.memory = 1;
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
-        (
-            "columns-handed-over",
-            1,
-            Hello {
-                labels: Handover::Offered(LabelTerms {
-                    bytes: 8,
-                    columns: vec!["Größe".into()],
-                }),
-                ..hello(Role::Sender, named())
-            },
-        ),
-        (
-            "both-and-little-memory",
-            0,
-            Hello {
-                learns: Learns::Both,
-                memory: 1,
-                ..hello(Role::Sender, named())
-            },
-        ),
+        ("columns-handed-over", 1, handing_over),
+        ("both-and-little-memory", 0, both),
     ] {
         let bytes = hello.encode();
         seeds.put("hello", name, &bytes)?;

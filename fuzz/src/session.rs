@@ -7,7 +7,7 @@ use vesica_psi::Output;
 use vesica_session::{
     Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
     Kept as Left, KeySet, Measurement, NoProgress, Problem, Product, ProtocolRequest, Registry,
-    Role, SevSnp, Simulated, State, TcbLevel, Tdx, agree as agree_on, confirm_done, run_set_over,
+    Role, SevSnp, Simulated, State, TcbLevel, Tdx, Terms, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -16,7 +16,7 @@ use crate::script::Script;
 
 /// A peer's first message: a hello, or that it cannot take part. What is read writes the same bytes again.
 pub fn hello(bytes: &[u8]) {
-    if let Ok(hello) = Hello::decode(bytes) {
+    if let Ok(hello) = Hello::decode(bytes, &Terms::default()) {
         assert_eq!(hello.encode(), bytes);
     }
     if let Ok(Some(problem)) = Problem::decode(bytes) {

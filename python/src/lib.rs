@@ -44,6 +44,8 @@ mod _vesica {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let terms: Vec<&str> = vesica::Terms::options().map(|(name, _)| name).collect();
+        module.add("TERMS", terms)?;
         // This hook is the module's own and hears of no other code. What a damaged file does to the library that
         // reads it becomes an error of its own.
         let report = panic::take_hook();

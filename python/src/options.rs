@@ -1,15 +1,17 @@
 //! The arguments of a run, as the package hands them over.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
-    ConnectOptions, CsvOptions, Encoding, Favour, Format, Handover, KeyColumn, KeySpec, OnRefused,
-    Profile, Query, Resources, Revealed, Role, Rows, Security, Source, SourceOptions, Terms,
+    ConnectOptions, CsvOptions, Encoding, Format, Handover, KeyColumn, KeySpec, Learns, OnRefused,
+    Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
     ValueColumn, database_path, half_of_the_machine, handover, import_batches, is_in, parse_bytes,
     parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
 };
@@ -215,7 +217,8 @@ impl Reading {
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
     pub(crate) output: Option<PathBuf>,
-    reveal: String,
+    /// Options that set terms, by their names, as the command reads them.
+    terms: HashMap<String, String>,
     rows: String,
     take_values: bool,
     value: Vec<String>,
@@ -227,14 +230,10 @@ pub(crate) struct Options {
     offline: Option<String>,
     offline_store: Option<PathBuf>,
     attested: Option<String>,
-    security: String,
     both: bool,
     align: bool,
-    min_size: Option<String>,
-    favour: String,
     max_peer_items: String,
-    max_peer_value_bound: Option<u64>,
-    lambda_: u32,
+    pub(crate) max_peer_value_bound: Option<u64>,
     threads: Option<usize>,
     wait: f64,
     timeout: f64,
@@ -245,27 +244,23 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn terms(&self) -> Result<Terms, Failure> {
-        let Revealed { reveal, min_size } = named("reveal", self.reveal.parse())?;
-        let least = self.min_size.as_deref().map(parse_size).transpose();
-        Ok(Terms {
-            protocol: parse_protocol(&self.protocol, self.offline.as_deref())?,
-            security: match self.security.as_str() {
-                "malicious" => Security::Malicious,
-                "semi-honest" => Security::SemiHonest,
-                _ => return Err(Failure::usage("security: there are malicious, semi-honest")),
-            },
-            lambda: self.lambda_,
-            max_peer_items: named("max_peer_items", parse_size(&self.max_peer_items))?,
-            max_peer_value_bound: self.max_peer_value_bound,
-            reveal,
-            min_size: named("min_size", least)?.unwrap_or(0).max(min_size),
-            favour: match self.favour.as_str() {
-                "time" => Favour::Time,
-                "traffic" => Favour::Traffic,
-                _ => return Err(Failure::usage("favour: there are time, traffic")),
-            },
-            both: self.both,
-        })
+        let mut terms = Terms::default();
+        for (name, text) in &self.terms {
+            let set = terms.set_option(name, text);
+            set.map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
+        }
+        if self.both {
+            terms.set(&LEARNS, Learns::Both);
+        }
+        Ok(terms)
+    }
+
+    pub(crate) fn protocol(&self) -> Result<ProtocolRequest, Failure> {
+        Ok(parse_protocol(&self.protocol, self.offline.as_deref())?)
+    }
+
+    pub(crate) fn max_peer_items(&self) -> Result<u64, Failure> {
+        named("max_peer_items", parse_size(&self.max_peer_items))
     }
 
     pub(crate) fn rows(&self) -> Result<Rows, Failure> {
@@ -278,7 +273,7 @@ impl Options {
 
     /// What this side does about columns that are handed over.
     pub(crate) fn handover(&self, role: Role) -> Result<Handover, Failure> {
-        let (reveal, columns) = (self.terms()?.reveal, self.value.clone());
+        let (reveal, columns) = (self.terms()?.get(&REVEAL), self.value.clone());
         let (takes, width) = (self.take_values, self.value_width);
         if takes && self.rows()? == Rows::Rest {
             return Err(Failure::usage("take_values is for rows that match"));
@@ -346,6 +341,6 @@ fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
 }
 
 /// The value of an argument, or what is wrong with it, with the argument's name.
-fn named<T>(name: &str, value: Result<T, vesica::Error>) -> Result<T, Failure> {
+fn named<T>(name: &str, value: Result<T, impl Display>) -> Result<T, Failure> {
     value.map_err(|e| Failure::usage(format!("{name}: {e}")))
 }

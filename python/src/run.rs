@@ -1,15 +1,15 @@
 //! One side of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    Fingerprint, Format, KeySpec, Party, Passes, Received, Report, Reveal, Role, Rows, Source,
-    SourceOptions, no_match_hint, prepare_work_dir, receive_rows, receive_shares, receive_value,
-    rfc3339, select_rows, send_rows, send_shares, send_table,
+    ConnectOptions, Endpoint, Fingerprint, Format, Gets, Handover, KeySpec, Outcome, Party,
+    ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms, ValueColumn,
+    no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, in_python};
@@ -22,33 +22,11 @@ use crate::supervise::{supervise, unless_asked_to_end};
 
 /// What a run leaves.
 struct Finished {
-    run: Run,
+    /// What a work directory keeps of the run is there until the rows are the caller's.
+    outcome: Outcome,
     /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
     rows: Option<Vec<u8>>,
     table: Option<Batches>,
-}
-
-/// A run that is over.
-enum Run {
-    /// A side that gets rows. What a work directory keeps of the run is there until the rows are the caller's.
-    Received(Box<Received>),
-    Other(Box<Report>),
-}
-
-impl Run {
-    fn report(&self) -> &Report {
-        match self {
-            Run::Received(received) => received.report(),
-            Run::Other(report) => report,
-        }
-    }
-
-    fn finish(self) -> Result<Report, Failure> {
-        match self {
-            Run::Received(received) => Ok(received.finish()?),
-            Run::Other(report) => Ok(*report),
-        }
-    }
 }
 
 /// The report as the command writes it of a run that succeeds.
@@ -62,29 +40,6 @@ struct Written<'a> {
     error: Option<String>,
     #[serde(flatten)]
     report: &'a Report,
-}
-
-/// What a side gets of a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Gets {
-    /// Its matching rows.
-    Rows,
-    /// A file of shares.
-    Shares,
-    /// A value, or nothing.
-    Report,
-}
-
-impl Gets {
-    fn of(role: Role, reveal: Reveal, both: bool) -> Gets {
-        match reveal {
-            Reveal::Shares => Gets::Shares,
-            Reveal::Matches | Reveal::ThresholdMatches if both || role == Role::Receiver => {
-                Gets::Rows
-            }
-            _ => Gets::Report,
-        }
-    }
 }
 
 /// Runs one side, `receiver` or `sender`, and returns the report as JSON, the matching rows as 8 bytes each, and
@@ -120,14 +75,18 @@ pub(crate) fn run<'py>(
         job.run(table, endpoint, heard)
     })?;
     let finished = outcome.as_ref().ok();
-    if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.run.report())) {
+    if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.outcome.report())) {
         events.warn(in_python(hint));
     }
     if let Err(error) = tell() {
         unless_asked_to_end(py, error)?;
     }
-    let Finished { run, rows, table } = outcome?;
-    let report = run.finish()?;
+    let Finished {
+        outcome,
+        rows,
+        table,
+    } = outcome?;
+    let report = outcome.finish().map_err(Failure::from)?;
     let json = serde_json::to_string(&Written {
         role,
         version: env!("CARGO_PKG_VERSION"),
@@ -151,11 +110,14 @@ struct Job {
     output: Option<PathBuf>,
     identity: Arc<KeyPair>,
     peer: Fingerprint,
-    connect: vesica::ConnectOptions,
-    terms: vesica::Terms,
-    resources: vesica::Resources,
-    value: Option<vesica::ValueColumn>,
-    handover: vesica::Handover,
+    connect: ConnectOptions,
+    protocol: ProtocolRequest,
+    terms: Terms,
+    max_peer_items: u64,
+    max_peer_value_bound: Option<u64>,
+    resources: Resources,
+    value: Option<ValueColumn>,
+    handover: Handover,
     allow_empty: bool,
 }
 
@@ -168,11 +130,29 @@ impl Job {
         events: &Events,
     ) -> Result<Job, Failure> {
         let handover = options.handover(role)?;
-        let (terms, value) = (options.terms()?, options.value(&handover)?);
-        terms.check(value.as_ref())?;
-        let gets = Gets::of(role, terms.reveal, terms.both);
-        match (gets, &options.output) {
-            (Gets::Report, Some(_)) => {
+        let terms = options.terms()?;
+        let mut job = Job {
+            role,
+            gets: Gets::of(role, &terms),
+            key: reading.key()?,
+            source: SourceOptions::default(),
+            output: options.output.clone(),
+            identity: Arc::clone(&link.identity),
+            peer: link.peer,
+            connect: options.connect(link, events)?,
+            protocol: options.protocol()?,
+            terms,
+            max_peer_items: options.max_peer_items()?,
+            max_peer_value_bound: options.max_peer_value_bound,
+            resources: options.resources(reading.memory()?)?,
+            value: options.value(&handover)?,
+            handover,
+            allow_empty: options.allow_empty,
+        };
+        let party = job.party(link.endpoint());
+        party.check()?;
+        match (job.gets, &options.output) {
+            (Gets::Nothing, Some(_)) => {
                 return Err(Failure::usage(
                     "this side gets no rows or shares for an output",
                 ));
@@ -180,119 +160,83 @@ impl Job {
             (Gets::Shares, None) => {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
-            (Gets::Shares | Gets::Report, _) if options.rows()? != Rows::Matching => {
+            (Gets::Shares | Gets::Nothing, _) if options.rows()? != Rows::Matching => {
                 return Err(Failure::usage("rows, align: this side gets no rows"));
             }
             _ => {}
         }
-        let source = reading.source(SourceOptions {
-            passes: match gets {
-                Gets::Rows => Passes::Two,
-                Gets::Shares | Gets::Report if handover.is_nothing() => Passes::One,
-                Gets::Shares | Gets::Report => Passes::Two,
-            },
+        job.source = reading.source(SourceOptions {
+            passes: party.passes(role),
             rows: options.rows()?,
             allow_no_rows: options.allow_empty,
             scratch: options.work_dir.clone(),
             ..SourceOptions::default()
         })?;
-        Ok(Job {
-            role,
-            gets,
-            key: reading.key()?,
-            source,
-            output: options.output.clone(),
-            identity: Arc::clone(&link.identity),
-            peer: link.peer,
-            connect: options.connect(link, events)?,
-            terms,
-            resources: options.resources(reading.memory()?)?,
-            value,
-            handover,
-            allow_empty: options.allow_empty,
-        })
+        Ok(job)
+    }
+
+    fn party(&self, endpoint: Endpoint) -> Party<'_> {
+        Party {
+            identity: &self.identity.key,
+            peer: self.peer,
+            endpoint,
+            connect: self.connect.clone(),
+            protocol: self.protocol.clone(),
+            terms: self.terms.clone(),
+            max_peer_items: self.max_peer_items,
+            max_peer_value_bound: self.max_peer_value_bound,
+            resources: self.resources.clone(),
+            value: self.value.clone(),
+            handover: self.handover.clone(),
+            allow_empty: self.allow_empty,
+        }
     }
 
     fn run(
         self,
         table: Table,
-        endpoint: vesica::Endpoint,
+        endpoint: Endpoint,
         mut events: Events,
     ) -> Result<Finished, Failure> {
-        let party = Party {
-            identity: &self.identity.key,
-            peer: self.peer,
-            endpoint,
-            connect: self.connect,
-            terms: self.terms,
-            resources: self.resources,
-            value: self.value,
-            handover: self.handover,
-            allow_empty: self.allow_empty,
-        };
+        let party = self.party(endpoint);
         let open = || {
             if let Some(work_dir) = &party.resources.work_dir {
                 prepare_work_dir(work_dir)?;
             }
-            table.open(&self.key, party.value.as_ref(), self.source)
+            table.open(&self.key, party.value.as_ref(), self.source.clone())
         };
         let source = open().inspect_err(|failure: &Failure| {
             if let Some(problem) = failure.problem() {
                 party.tell_problem(problem);
             }
         })?;
-        let (key, output, observer) = (&self.key, self.output, &mut events);
-        let report = match (self.gets, self.role, output) {
-            (Gets::Rows, role, output) => {
-                return rows(&party, role, &source, key, output.as_deref(), events);
+        let output = self.output.as_deref();
+        let outcome = party.run(self.role, &source, &self.key, output, &mut events)?;
+        if self.gets != Gets::Rows {
+            return Ok(Finished {
+                outcome,
+                rows: None,
+                table: None,
+            });
+        }
+        let table = match output {
+            Some(_) => None,
+            // Text has no types.
+            None if matches!(source.format(), Format::Csv | Format::Jsonl) => None,
+            None => {
+                events.stage("writing");
+                let (schema, batches) = select_rows(&source, outcome.matched())?;
+                let interrupt = &party.connect.interrupt;
+                interrupt.check().map_err(vesica::SessionError::from)?;
+                Some(Batches { schema, batches })
             }
-            (Gets::Shares, Role::Receiver, Some(output)) => {
-                receive_shares(&party, &source, key, &output, observer)?
-            }
-            (Gets::Shares, Role::Sender, Some(output)) => {
-                send_shares(&party, &source, key, &output, observer)?
-            }
-            (_, Role::Receiver, _) => receive_value(&party, &source, key, observer)?,
-            (_, Role::Sender, _) => send_table(&party, &source, key, observer)?,
         };
+        let rows = outcome.matched().rows_in_order()?;
+        let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
         Ok(Finished {
-            run: Run::Other(Box::new(report)),
-            rows: None,
-            table: None,
+            rows: Some(rows.collect()),
+            outcome,
+            table,
         })
     }
-}
-
-/// The run of a side that gets its matching rows.
-fn rows(
-    party: &Party<'_>,
-    role: Role,
-    source: &Source,
-    key: &KeySpec,
-    output: Option<&Path>,
-    mut events: Events,
-) -> Result<Finished, Failure> {
-    let received = match role {
-        Role::Receiver => receive_rows(party, source, key, output, &mut events)?,
-        Role::Sender => send_rows(party, source, key, output, &mut events)?,
-    };
-    let table = match output {
-        Some(_) => None,
-        // Text has no types.
-        None if matches!(source.format(), Format::Csv | Format::Jsonl) => None,
-        None => {
-            events.stage("writing");
-            let (schema, batches) = select_rows(source, received.matched())?;
-            let interrupt = &party.connect.interrupt;
-            interrupt.check().map_err(vesica::SessionError::from)?;
-            Some(Batches { schema, batches })
-        }
-    };
-    let rows = received.matched().rows_in_order()?;
-    let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
-    Ok(Finished {
-        rows: Some(rows.collect()),
-        run: Run::Received(Box::new(received)),
-        table,
-    })
 }

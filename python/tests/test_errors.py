@@ -41,7 +41,7 @@ def test_classes_mirror_exit_codes() -> None:
         ({"normalize": {"id": "nonsense"}}, "nonsense"),
         ({"memory": "lots"}, "memory: a size is a number of bytes"),
         ({"min_size": -1}, "min_size: a size is a number"),
-        ({"favour": "neither"}, "favour: there are time, traffic"),
+        ({"optimize": "neither"}, "optimize: there are time, traffic"),
         ({"max_peer_items": 2**29}, "max_peer_items: a size is"),
         ({"lambda_": 20}, "lambda is 20 bits"),
         ({"threads": 0}, "threads: at least one"),

@@ -100,7 +100,7 @@ def receive(
     both: bool = False,
     align: bool = False,
     min_size: int | None = None,
-    favour: Literal["time", "traffic"] = "time",
+    optimize: Literal["time", "traffic"] = "time",
     max_peer_items: int = 2**28,
     max_peer_value_bound: int | None = None,
     lambda_: int = 40,
@@ -202,7 +202,7 @@ def send(
     both: bool = False,
     align: bool = False,
     min_size: int | None = None,
-    favour: Literal["time", "traffic"] = "time",
+    optimize: Literal["time", "traffic"] = "time",
     max_peer_items: int = 2**28,
     max_peer_value_bound: int | None = None,
     lambda_: int = 40,
@@ -249,8 +249,10 @@ def send(
 
 def _run(role: str, **arguments: Any) -> Result:
     reading = _reading(arguments)
-    for name in ("min_size", "max_peer_items"):
-        arguments[name] = _text(arguments[name])
+    arguments["lambda"] = arguments.pop("lambda_")
+    given = {name: arguments.pop(name) for name in _vesica.TERMS}
+    arguments["terms"] = {name: str(value) for name, value in given.items() if value is not None}
+    arguments["max_peer_items"] = str(arguments["max_peer_items"])
     arguments["value"] = _texts(arguments["value"])
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))

@@ -4,6 +4,7 @@ import os
 from typing import Any, Protocol, final
 
 __all__ = [
+    "TERMS",
     "Batches",
     "Identity",
     "Link",
@@ -16,6 +17,8 @@ __all__ = [
 ]
 
 __version__: str
+# The options that set what both sides must agree on.
+TERMS: list[str]
 
 @final
 class Identity:

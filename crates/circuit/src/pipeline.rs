@@ -239,13 +239,13 @@ impl Run<'_> {
     /// Sets up COTs; the other party calls [`Run::sending_engine`].
     fn receiving_engine(&mut self) -> Result<Receiver, Error> {
         self.channel.begin_phase("correlations");
-        let (session, favour) = (self.plan.derived("COTs"), self.plan.task.favour);
+        let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
         let source = bulk::Sender::setup(
             self.channel,
             &session,
             SemiHonest,
             self.cots,
-            favour,
+            optimize,
             self.rng,
         )?;
         Ok(Receiver::new(
@@ -257,13 +257,13 @@ impl Run<'_> {
     /// Sets up COTs; the other party calls [`Run::receiving_engine`].
     fn sending_engine(&mut self) -> Result<Sender, Error> {
         self.channel.begin_phase("correlations");
-        let (session, favour) = (self.plan.derived("COTs"), self.plan.task.favour);
+        let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
         let source = bulk::Receiver::setup(
             self.channel,
             &session,
             SemiHonest,
             self.cots,
-            favour,
+            optimize,
             self.rng,
         )?;
         Ok(Sender::new(&self.plan.derived("engine"), Box::new(source)))

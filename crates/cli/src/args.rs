@@ -1,5 +1,6 @@
 //! The command line.
 
+mod terms;
 mod values;
 
 use std::ffi::OsString;
@@ -14,12 +15,13 @@ use clap::{
     ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
 use clap_complete::Shell;
+use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Favour, Fingerprint, Format, Handover, KeySpec,
-    MAX_LABEL_BYTES, Query, Resources, Reveal, Revealed, Role, Rows, Security, Source,
-    SourceOptions, Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, handover,
-    has_credentials, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
-    parse_size, query,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, Learns,
+    MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
+    ValueColumn, database_path, find_protocol, half_of_the_machine, handover, has_credentials,
+    parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
+    query,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -33,7 +35,8 @@ use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
-use values::{Quote, network, plainly_revealed, quote};
+use terms::TermOptions;
+use values::{Quote, network, quote};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -250,21 +253,8 @@ pub(crate) struct Meeting {
     /// The peer's fingerprint, vs1:…
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size
-    /// (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value),
-    /// threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than N), or
-    /// shares (nothing: both sides write shares of the matches and of their values to --output)
-    #[arg(long, value_name = "NAME", default_value = "matches", value_parser = Revealed::from_str)]
-    reveal: Revealed,
-    /// The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and
-    /// otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two thresholds the
-    /// larger one counts. Values that the receiver chooses can still make one result single out keys: see
-    /// --max-peer-value-bound
-    #[arg(long, value_name = "K", value_parser = parse_size)]
-    min_size: Option<u64>,
-    /// What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s
-    #[arg(long, value_enum, default_value_t = Saved::Time)]
-    favour: Saved,
+    #[command(flatten)]
+    agreed: TermOptions,
     /// Column of numbers to sum or multiply, on the side that has it. Where the receiver learns the matches: columns
     /// that the sender hands over with the rows that match, separated by commas as in --key
     #[arg(long, value_name = "COL[,COL…]")]
@@ -296,12 +286,6 @@ pub(crate) struct Meeting {
     /// or "PLATFORM MEASUREMENT"; otherwise any pair whose dealer's report was not simulated
     #[arg(long, value_name = "SHOWN", requires = "offline_store")]
     attested: Option<String>,
-    /// The weakest security to accept
-    #[arg(long, value_enum, default_value_t = Strength::Malicious)]
-    security: Strength,
-    /// Statistical security in bits, 40 to 128
-    #[arg(long, value_name = "BITS", default_value_t = 40)]
-    pub(crate) lambda: u32,
     /// Most distinct keys that the peer may bring, and below 2^28 with what pads them in buckets; what it brings bounds
     /// what it can learn or cost
     #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^28")]
@@ -310,7 +294,7 @@ pub(crate) struct Meeting {
     /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it
     /// about single keys; any if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_peer_value_bound: Option<u64>,
+    pub(crate) max_peer_value_bound: Option<u64>,
     /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to
     /// the sender about them
     #[arg(long)]
@@ -373,7 +357,7 @@ impl Bench {
     }
 
     /// The bits of items that are numbers; there are enough of those for both sets.
-    pub(crate) fn key_bits(&self) -> Result<Option<u32>, Failure> {
+    fn key_bits(&self) -> Result<Option<u32>, Failure> {
         let sizes = [self.receiver_size, self.sender_size].map(Option::unwrap_or_default);
         let items = sizes[0] + sizes[1];
         match self.items.filter(|bits| items > u64::MAX >> (64 - bits)) {
@@ -384,27 +368,32 @@ impl Bench {
         }
     }
 
-    /// What a run of `protocol` reveals.
-    pub(crate) fn reveal(&self, protocol: &Spec) -> Result<Reveal, Failure> {
+    /// What both sides agree on in a run of `protocol`.
+    pub(crate) fn terms(&self, protocol: &Spec) -> Result<Terms, Failure> {
         let name = protocol.name;
-        let able = Registry::standard()
-            .get(name)
-            .map_or(&[][..], |p| p.reveals());
-        let asked = |reveal: &Reveal| self.reveal.is_none_or(|asked| asked == *reveal);
-        let found = able.iter().copied().find(asked);
-        // A benchmark checks its result, and shares are none.
-        let found = found.filter(|reveal| *reveal != Reveal::Shares);
-        found.ok_or_else(|| Failure::usage(format!("protocol {name} has no benchmark of that")))
-    }
-
-    /// The security for a run of `protocol`.
-    pub(crate) fn security(&self, protocol: &Spec) -> Result<Security, Failure> {
-        let asked = self.security.map_or(protocol.security, Strength::security);
-        if protocol.security < asked {
-            let (name, runs) = (protocol.name, protocol.security.name());
-            return Err(Failure::usage(format!("protocol {name} runs {runs}")));
+        let mut terms = self.agreed.terms.clone();
+        if !self.agreed.is_given("security") {
+            terms.set(&SECURITY, protocol.security);
         }
-        Ok(asked)
+        let able = Registry::standard().get(name);
+        let able = able.map_or(&[][..], |protocol| protocol.reveals());
+        if let Some(first) = able.first().filter(|_| !self.agreed.is_given("reveal")) {
+            terms.set(&REVEAL, *first);
+        }
+        let (reveal, runs) = (terms.get(&REVEAL), protocol.security);
+        if !able.contains(&reveal) {
+            return Err(Failure::usage(format!(
+                "protocol {name} does not reveal {reveal}"
+            )));
+        }
+        if runs < terms.get(&SECURITY) {
+            return Err(Failure::usage(format!(
+                "protocol {name} runs {}",
+                runs.name()
+            )));
+        }
+        terms.set(&KEY_BITS, self.key_bits()?);
+        Ok(terms)
     }
 }
 
@@ -433,7 +422,8 @@ impl Meeting {
             Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
             None => Vec::new(),
         };
-        let handover = handover(role, self.reveal.reveal, columns, takes, self.value_width)?;
+        let reveal = self.agreed.terms.get(&REVEAL);
+        let handover = handover(role, reveal, columns, takes, self.value_width)?;
         let computes = self.value_scale > 0
             || self.value_bound.is_some()
             || self.value_repeated == Repeated::Refuse;
@@ -458,18 +448,17 @@ impl Meeting {
         )?))
     }
 
-    pub(crate) fn terms(&self) -> Result<Terms, Failure> {
-        Ok(Terms {
-            protocol: parse_protocol(&self.protocol, self.offline.as_deref())?,
-            security: self.security.security(),
-            lambda: self.lambda,
-            max_peer_items: self.max_peer_items,
-            max_peer_value_bound: self.max_peer_value_bound,
-            reveal: self.reveal.reveal,
-            min_size: self.min_size.unwrap_or(0).max(self.reveal.min_size),
-            favour: self.favour.favour(),
-            both: self.both,
-        })
+    /// What both sides must agree on.
+    pub(crate) fn terms(&self) -> Terms {
+        let mut terms = self.agreed.terms.clone();
+        if self.both {
+            terms.set(&LEARNS, Learns::Both);
+        }
+        terms
+    }
+
+    pub(crate) fn protocol(&self) -> Result<ProtocolRequest, Failure> {
+        Ok(parse_protocol(&self.protocol, self.offline.as_deref())?)
     }
 }
 
@@ -560,16 +549,10 @@ pub(crate) struct Bench {
     /// Threads of each party
     #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
     pub(crate) threads: NonZeroUsize,
-    /// Peers to withstand; the strongest that the protocol withstands if not given
-    #[arg(long, value_enum)]
-    security: Option<Strength>,
-    /// What the receiver learns: matches, size, sum (of the sender's values), inner-product or threshold-matches (with
-    /// a threshold that is just met); the first of these that the protocol reveals if not given
-    #[arg(long, value_name = "NAME", value_parser = plainly_revealed)]
-    reveal: Option<Reveal>,
-    /// What a circuit protocol saves
-    #[arg(long, value_enum, default_value_t = Saved::Time)]
-    pub(crate) favour: Saved,
+    /// The security, if it is not given, is the strongest of the protocol, and the receiver learns the first thing that
+    /// the protocol reveals. A sum is that of the sender's values
+    #[command(flatten)]
+    agreed: TermOptions,
     /// Measured runs, of which medians are given, after one more to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -599,40 +582,6 @@ enum Repeated {
     Sum,
     /// Nothing: such a table is refused
     Refuse,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Strength {
-    /// The peer may do anything
-    Malicious,
-    /// The peer follows the protocol and examines what it sees
-    SemiHonest,
-}
-
-impl Strength {
-    fn security(self) -> Security {
-        match self {
-            Strength::Malicious => Security::Malicious,
-            Strength::SemiHonest => Security::SemiHonest,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Saved {
-    /// Time on a fast link
-    Time,
-    /// Bytes, for more work
-    Traffic,
-}
-
-impl Saved {
-    pub(crate) fn favour(self) -> Favour {
-        match self {
-            Saved::Time => Favour::Time,
-            Saved::Traffic => Favour::Traffic,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]

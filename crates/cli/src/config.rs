@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::Path;
 
-use clap::{ArgAction, Command};
+use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 use vesica_files::{is_exhausted, open_regular};
 
@@ -90,7 +90,11 @@ pub(crate) fn with_file(
     let mut more = Vec::new();
     for (name, value) in &table {
         let mut options = command.get_arguments().chain(commands.get_arguments());
-        let option = options.find(|arg| arg.get_long() == Some(name) && name != "config");
+        let is_called = |arg: &&Arg| {
+            let former = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(name) || former.contains(&&**name)
+        };
+        let option = options.find(|arg| is_called(arg) && name != "config");
         let Some(option) = option else {
             let of = command.get_name();
             return Err(wrong(format!("{of} has no option --{name}"))

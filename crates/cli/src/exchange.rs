@@ -4,9 +4,8 @@ use std::path::Path;
 
 use serde_json::json;
 use vesica::{
-    ConnectOptions, Handover, Identity, OnRefused, Party, Passes, Report, Reveal, Role, Rows,
-    Source, SourceOptions, no_match_hint, prepare_work_dir, receive_shares, receive_table,
-    receive_value, same_file, send_shares, send_table, send_table_to,
+    ConnectOptions, Gets, Handover, Identity, OnRefused, Party, Report, Role, Rows, Source,
+    SourceOptions, no_match_hint, prepare_work_dir, same_file,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -82,11 +81,7 @@ fn destination<'a>(
     link: &Meeting,
     output: Option<&'a Path>,
 ) -> Result<Option<&'a Path>, Failure> {
-    let reveal = link.terms()?.reveal;
-    let writes = match role {
-        Role::Receiver => !reveal.is_value(),
-        Role::Sender => link.both || reveal == Reveal::Shares,
-    };
+    let writes = Gets::of(role, &link.terms()) != Gets::Nothing;
     match (output, role) {
         (Some(_), Role::Receiver) if !writes => Err(Failure::usage(
             "a value goes to standard output, not to --output",
@@ -146,62 +141,40 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         interrupt,
         ..ConnectOptions::default()
     };
-    let source = complete(side, output, handover, &mut party).inspect_err(|failure| {
+    let source = complete(side, handover, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
             party.tell_problem(problem);
         }
     })?;
     record.readable_as(&source);
-    let has_shares = party.terms.reveal == Reveal::Shares;
-    let report = match (role, output) {
-        (Role::Receiver, Some(output)) if has_shares => {
-            receive_shares(&party, &source, &key, output, &mut progress)?
-        }
-        (Role::Sender, Some(output)) if has_shares => {
-            send_shares(&party, &source, &key, output, &mut progress)?
-        }
-        (Role::Receiver, Some(output)) => {
-            receive_table(&party, &source, &key, output, &mut progress)?
-        }
-        (Role::Receiver, None) => receive_value(&party, &source, &key, &mut progress)?,
-        (Role::Sender, Some(output)) => {
-            send_table_to(&party, &source, &key, output, &mut progress)?
-        }
-        (Role::Sender, None) => send_table(&party, &source, &key, &mut progress)?,
-    };
+    let report = party
+        .run(role, &source, &key, output, &mut progress)?
+        .finish()?;
     progress.finish();
     Ok(report)
 }
 
 /// Gives the party what else the side asks for, and opens its table.
-fn complete(
-    side: &Side<'_>,
-    output: Option<&Path>,
-    handover: Handover,
-    party: &mut Party<'_>,
-) -> Result<Source, Failure> {
+fn complete(side: &Side<'_>, handover: Handover, party: &mut Party<'_>) -> Result<Source, Failure> {
     let link = side.link;
-    party.terms = link.terms()?;
+    party.protocol = link.protocol()?;
+    party.terms = link.terms();
+    party.max_peer_items = link.max_peer_items;
+    party.max_peer_value_bound = link.max_peer_value_bound;
     party.value = link.value(&handover)?;
-    party.terms.check(party.value.as_ref())?;
+    party.check()?;
     party.resources = link.resources();
     party.handover = handover;
     party.allow_empty = link.allow_empty;
-    let has_shares = party.terms.reveal == Reveal::Shares;
-    if side.rows.is_some() && (output.is_none() || has_shares) {
+    if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
         return Err(Failure::usage("--rows is for results of rows"));
     }
-    let passes = match output {
-        Some(_) if !has_shares => Passes::Two,
-        _ if matches!(party.handover, Handover::Offered(_)) => Passes::Two,
-        _ => Passes::One,
-    };
     let scratch = party.resources.work_dir.clone();
     if let Some(work_dir) = &scratch {
         prepare_work_dir(work_dir)?;
     }
     let options = SourceOptions {
-        passes,
+        passes: party.passes(side.role),
         rows: side.rows.unwrap_or_default(),
         scratch: scratch.clone(),
         allow_no_rows: link.allow_empty,

@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::thread;
 use std::time::{Duration, Instant};
-use vesica_correlations::bulk::{self, Favour, SemiHonest};
+use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_correlations::cot::{Receiver, Sender};
 use vesica_correlations::field::Field;
 use vesica_correlations::ole::lattice::{self, Parameters};
@@ -186,17 +186,17 @@ fn silent_correlations(c: &mut Criterion) {
 }
 
 /// Both ends of a source of correlated transfers in bulk, from nothing.
-fn bulk_ends(expected: usize, favour: Favour) -> (bulk::Sender, bulk::Receiver) {
+fn bulk_ends(expected: usize, optimize: Optimize) -> (bulk::Sender, bulk::Receiver) {
     let (mut sender, mut receiver) = (None, None);
     both(
         |c| {
             let mut rng = rng(11);
-            let end = bulk::Sender::setup(c, &SESSION, SemiHonest, expected, favour, &mut rng);
+            let end = bulk::Sender::setup(c, &SESSION, SemiHonest, expected, optimize, &mut rng);
             sender = Some(end.unwrap());
         },
         |c| {
             let mut rng = rng(12);
-            let end = bulk::Receiver::setup(c, &SESSION, SemiHonest, expected, favour, &mut rng);
+            let end = bulk::Receiver::setup(c, &SESSION, SemiHonest, expected, optimize, &mut rng);
             receiver = Some(end.unwrap());
         },
     );
@@ -204,19 +204,19 @@ fn bulk_ends(expected: usize, favour: Favour) -> (bulk::Sender, bulk::Receiver) 
 }
 
 /// log₂ of the expected transfers, which lead to each of the sizes.
-const BULK: [(u32, Favour); 3] = [
-    (16, Favour::Time),
-    (27, Favour::Time),
-    (27, Favour::Traffic),
+const BULK: [(u32, Optimize); 3] = [
+    (16, Optimize::Time),
+    (27, Optimize::Time),
+    (27, Optimize::Traffic),
 ];
 
 /// Both parties' setup of transfers in bulk, side by side.
 fn bulk_setup(c: &mut Criterion) {
     let mut group = c.benchmark_group("bulk transfers, setup");
     group.sample_size(10);
-    for (log, favour) in BULK {
-        group.bench_function(format!("{log}, {favour:?}"), |b| {
-            b.iter(|| bulk_ends(1 << log, favour));
+    for (log, optimize) in BULK {
+        group.bench_function(format!("{log}, {optimize:?}"), |b| {
+            b.iter(|| bulk_ends(1 << log, optimize));
         });
     }
     group.finish();
@@ -227,8 +227,8 @@ fn bulk_transfers(c: &mut Criterion) {
     let mut group = c.benchmark_group("bulk transfers");
     group.sample_size(10);
     let pool = one_thread();
-    for (log, favour) in BULK {
-        let (mut sender, mut receiver) = bulk_ends(1 << log, favour);
+    for (log, optimize) in BULK {
+        let (mut sender, mut receiver) = bulk_ends(1 << log, optimize);
         let mut cots = vec![0; 1 << log.min(22)];
         let mut tape = Tape::default();
         // The time of the sender's and of the receiver's part of so many rounds.
@@ -247,7 +247,7 @@ fn bulk_transfers(c: &mut Criterion) {
         };
         group.throughput(Throughput::Elements(1 << log.min(22)));
         for (i, party) in ["sender", "receiver"].into_iter().enumerate() {
-            let name = BenchmarkId::new(party, format!("{log}, {favour:?}"));
+            let name = BenchmarkId::new(party, format!("{log}, {optimize:?}"));
             group.bench_function(name, |b| b.iter_custom(|rounds| run(rounds)[i]));
         }
     }

@@ -23,7 +23,7 @@
 //! ([`crate::ot_extension`]), which serves runs of a few thousand COTs alone.
 //!
 //! **Cost.** 2.3 evaluations of AES per COT, and ten random accesses to the base vector of 2.5 or 5 MiB
-//! ([`Favour`]). A source holds at most 12 MiB whatever is asked of it: the base vector, the next one while it is
+//! ([`Optimize`]). A source holds at most 12 MiB whatever is asked of it: the base vector, the next one while it is
 //! made, the COTs for trees, and up to 2^16 COTs of the OT extension or 2^11 that are left over.
 //!
 //! **Assumption.** Primal LPN with regular noise and ten ones per row, with a fresh matrix for every extension.
@@ -52,7 +52,7 @@ mod sizes;
 mod source;
 mod tree;
 
-pub use sizes::{Favour, Size, kappa, sizes};
+pub use sizes::{Optimize, Size, kappa, sizes};
 
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
@@ -108,7 +108,7 @@ impl Sender {
     /// Runs the base OTs and all extensions before the first COTs; the peer calls [`Receiver::setup`].
     ///
     /// `session` must be new for every source of a run. `expected` is the number of COTs that the run will ask
-    /// for. It decides the [`sizes`] along with `favour`; both must be the same on both sides. More can be had, at
+    /// for. It decides the [`sizes`] along with `optimize`; both must be the same on both sides. More can be had, at
     /// the cost per COT of these sizes.
     ///
     /// # Errors
@@ -118,10 +118,10 @@ impl Sender {
         session: &[u8; 32],
         _: SemiHonest,
         expected: usize,
-        favour: Favour,
+        optimize: Optimize,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::with_sizes(channel, session, sizes(expected, favour), rng)
+        Self::with_sizes(channel, session, sizes(expected, optimize), rng)
     }
 
     fn with_sizes(
@@ -172,10 +172,10 @@ impl Receiver {
         session: &[u8; 32],
         _: SemiHonest,
         expected: usize,
-        favour: Favour,
+        optimize: Optimize,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::with_sizes(channel, session, sizes(expected, favour), rng)
+        Self::with_sizes(channel, session, sizes(expected, optimize), rng)
     }
 
     fn with_sizes(

@@ -12,7 +12,7 @@ pub mod ole;
 use std::any::Any;
 
 use rand_core::CryptoRng;
-pub use vesica_correlations::bulk::Favour;
+pub use vesica_correlations::bulk::Optimize;
 pub use vesica_correlations::ole::Origin;
 pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
@@ -37,7 +37,7 @@ pub struct Task {
     /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
     pub label_bytes: usize,
     /// What to save where a protocol can choose.
-    pub favour: Favour,
+    pub optimize: Optimize,
 }
 
 impl Task {
@@ -49,7 +49,7 @@ impl Task {
             min_size: 0,
             values: Values::None,
             label_bytes: 0,
-            favour: Favour::Time,
+            optimize: Optimize::Time,
         }
     }
 }

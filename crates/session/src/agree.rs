@@ -10,11 +10,12 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
-use crate::contract::{HELLO, KAPPA, MAX_HELLO, NO_LIMIT};
+use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
+use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL};
 use crate::{
-    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, Problem, Resume, Role,
-    StartOver, State, nonces,
+    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, LocalFacts, Problem, Resume,
+    Role, StartOver, State, nonces,
 };
 use crate::{random, value};
 
@@ -101,23 +102,17 @@ fn exchange(
 ) -> Result<Agreement, Error> {
     let ours = Hello {
         role: job.role,
-        protocol: job.protocol.clone(),
-        security: job.security,
-        kappa: KAPPA,
-        lambda: job.lambda,
-        reveal: job.reveal,
-        learns: job.learns,
-        min_size: job.min_size,
-        favour: job.favour,
-        values: job.values,
-        max_peer_value_bound: job.max_peer_value_bound.unwrap_or(NO_LIMIT),
-        labels: job.labels.clone(),
-        normalization: job.normalization.clone(),
-        key_bits: job.key_bits,
-        items,
-        memory: job.memory.unwrap_or(NO_LIMIT),
-        resume: offer(kept),
-        offline,
+        terms: job.terms.clone(),
+        local: LocalFacts {
+            protocol: job.protocol.clone(),
+            values: job.values,
+            max_peer_value_bound: job.max_peer_value_bound.unwrap_or(NO_LIMIT),
+            labels: job.labels.clone(),
+            items,
+            memory: job.memory.unwrap_or(NO_LIMIT),
+            resume: offer(kept),
+            offline,
+        },
     };
     let ours_encoded = ours.encode();
     channel.send(HELLO, ours_encoded.clone())?;
@@ -127,8 +122,9 @@ fn exchange(
     if let Some(problem) = Problem::decode(&theirs_encoded)? {
         return Err(Error::PeerProblem(problem));
     }
-    let theirs = Hello::decode(&theirs_encoded)?;
+    let theirs = Hello::decode(&theirs_encoded, &job.terms)?;
     let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
+    let (their_role, theirs) = (theirs.role, theirs.local);
     let spec = protocol.spec();
     let limit = spec.max_items;
     if items > limit {
@@ -147,21 +143,21 @@ fn exchange(
             Limit::Size,
             format!(
                 "the {} brings {} items; this run allows {most}",
-                theirs.role, theirs.items
+                their_role, theirs.items
             ),
         )
         .into());
     }
     let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
-    if contract.buckets > 1 && contract.reveal != Reveal::Matches {
+    if contract.buckets > 1 && contract.get(&REVEAL) != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
         let sizes = [contract.receiver_size, contract.sender_size];
-        let enough = spec.working_bytes_of(sizes, contract.key_bits, contract.lambda);
+        let enough = spec.working_bytes_of(sizes, contract.get(&KEY_BITS), contract.get(&LAMBDA));
         return Err(WireError::limit(
             Limit::Reveal { enough },
             format!(
                 "the {} of sets that do not fit into memory cannot be computed",
-                contract.reveal
+                contract.get(&REVEAL)
             ),
         )
         .into());
@@ -179,18 +175,18 @@ fn exchange(
             Limit::Size,
             format!(
                 "the {}'s {} items, padded to {padded}, are more than the {most_padded} that this run allows",
-                theirs.role, theirs.items
+                their_role, theirs.items
             ),
         )
         .into());
     }
-    let lambda = lambda_of_bucket(contract.lambda, contract.buckets);
+    let lambda = lambda_of_bucket(contract.get(&LAMBDA), contract.buckets);
     let sizes = [contract.receiver_bucket, contract.sender_bucket];
-    if let Some(most) = spec.max_lambda_of(sizes, contract.key_bits)
+    if let Some(most) = spec.max_lambda_of(sizes, contract.get(&KEY_BITS))
         && lambda > most
     {
-        let most = most.saturating_sub(lambda - contract.lambda);
-        return Err(offers_at_most(spec, contract.key_bits, most).into());
+        let most = most.saturating_sub(lambda - contract.get(&LAMBDA));
+        return Err(offers_at_most(spec, contract.get(&KEY_BITS), most).into());
     }
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;
@@ -225,12 +221,12 @@ fn exchange(
         state,
         protocol,
         task: Task {
-            reveal: contract.reveal,
-            both: contract.learns.is_both(),
-            min_size: contract.min_size,
+            reveal: contract.get(&REVEAL),
+            both: contract.get(&LEARNS).is_both(),
+            min_size: contract.get(&MIN_SIZE),
             values: value::owners(contract.values()),
             label_bytes: contract.label_bytes(),
-            favour: contract.favour,
+            optimize: contract.get(&OPTIMIZE),
         },
         params: Params {
             security: contract.runs,

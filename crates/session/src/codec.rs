@@ -3,8 +3,9 @@
 use vesica_psi::Spec;
 use vesica_wire::{Error, Limit, Misbehaviour};
 
-/// Takes values off the front of a message of the peer.
-pub(crate) struct Reader<'a> {
+/// Takes values off the front of a message of the peer. Each call fails with `PeerMisbehaved` if the message is too short,
+/// or says something else.
+pub struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
     whole: usize,
@@ -19,7 +20,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let (value, rest) = self
             .rest
             .split_first_chunk::<N>()
@@ -28,31 +30,35 @@ impl<'a> Reader<'a> {
         Ok(*value)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, Error> {
+    /// The next byte.
+    pub fn u8(&mut self) -> Result<u8, Error> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, Error> {
+    /// A number of 16 bits, little endian.
+    pub fn u16(&mut self) -> Result<u16, Error> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
+    /// A number of 32 bits, little endian.
+    pub fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Error> {
+    /// A number of 64 bits, little endian.
+    pub fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// A text of at most 255 bytes.
-    pub(crate) fn text(&mut self, what: &'static str) -> Result<&'a str, Error> {
+    pub fn text(&mut self, what: &'static str) -> Result<&'a str, Error> {
         let len = usize::from(self.u8()?);
         let text = self.bytes(len)?;
         str::from_utf8(text).map_err(|_| bad(what, "not UTF-8"))
     }
 
     /// A text of at most 255 bytes, of printable ASCII without blanks.
-    pub(crate) fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
+    pub fn name(&mut self, what: &'static str) -> Result<&'a str, Error> {
         let text = self.text(what)?;
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad(what, "a name of printable ASCII was expected"));
@@ -61,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next bytes.
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
         let (bytes, rest) = self
             .rest
             .split_at_checked(count)

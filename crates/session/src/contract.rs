@@ -9,18 +9,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
-use vesica_psi::{Favour, Protocol, Reveal, Security};
+use vesica_psi::{Protocol, Reveal, Security};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, put_name};
 use crate::labels::{self, Handover, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Name, Offer};
-use crate::parties::{Learns, Role};
+use crate::parties::Role;
+use crate::terms::{KEY_BITS, LAMBDA, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 /// The first message of each side.
 pub(crate) const HELLO: Kind = Kind {
     code: 16,
@@ -28,12 +29,6 @@ pub(crate) const HELLO: Kind = Kind {
 };
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
-/// Maximum number of key columns of a job.
-pub const MAX_KEY_COLUMNS: usize = 64;
-/// Longest name of a normalisation, in bytes.
-pub const MAX_NORMALIZATION: usize = 128;
-/// Computational security of everything here, in bits.
-pub const KAPPA: u32 = 128;
 
 /// The value of [`Hello::memory`] and of [`Hello::max_peer_value_bound`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;
@@ -73,37 +68,28 @@ impl fmt::Display for ProtocolRequest {
 pub struct Hello {
     /// The side's part in the job.
     pub role: Role,
+    /// The terms that it wants.
+    pub terms: Terms,
+    /// What is its own.
+    pub local: LocalFacts,
+}
+
+/// What a side says of itself, which its peer's need not equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalFacts {
     /// The protocol that it wants.
     pub protocol: ProtocolRequest,
-    /// The weakest security that it accepts.
-    pub security: Security,
-    /// Computational security in bits.
-    pub kappa: u32,
-    /// Statistical security in bits.
-    pub lambda: u32,
-    /// What the receiver learns.
-    pub reveal: Reveal,
-    /// Who gets the result.
-    pub learns: Learns,
-    /// The receiver learns a value only if at least this many items match.
-    pub min_size: u64,
-    /// What it would rather save.
-    pub favour: Favour,
     /// The values that it has for its items, if it has some.
     pub values: Option<ValueTerms>,
     /// The largest bound that it allows for the peer's values, in units; [`NO_LIMIT`] for any.
     pub max_peer_value_bound: u64,
     /// What it wants to do about labels.
     pub labels: Handover,
-    /// Name and version of the normalisation of each key column, in order, as in `email/1`.
-    pub normalization: Vec<String>,
-    /// The bits of keys that are numbers of a declared width.
-    pub key_bits: Option<u32>,
-    /// Distinct items of this side.
+    /// Its distinct items.
     pub items: u64,
     /// Maximum bytes of memory for a run over one bucket on this side; [`NO_LIMIT`] if there is no limit.
     pub memory: u64,
-    /// The earlier run that this side can resume.
+    /// The earlier run that it can resume.
     pub resume: Resume,
     /// The halves of stored correlations that it can use, if it wants to use one.
     pub offline: Option<Vec<Offer>>,
@@ -175,22 +161,11 @@ pub struct Contract {
     pub version: u16,
     /// The name of the protocol that runs.
     pub protocol: String,
-    /// The security that both asked for.
-    pub security: Security,
     /// The adversary that the run withstands.
     pub runs: Security,
-    /// Computational security in bits.
-    pub kappa: u32,
-    /// Statistical security in bits.
-    pub lambda: u32,
-    /// What the receiver learns.
-    pub reveal: Reveal,
-    /// Who gets the result.
-    pub learns: Learns,
-    /// The receiver learns a value only if at least this many items match.
-    pub min_size: u64,
-    /// What the run saves where the protocol can choose: traffic if either side favours that.
-    pub favour: Favour,
+    /// The terms.
+    #[serde(flatten)]
+    pub terms: Terms,
     /// The receiver's values, if it has some.
     pub receiver_values: Option<ValueTerms>,
     /// The sender's values, if it has some.
@@ -199,10 +174,6 @@ pub struct Contract {
     pub labels: Option<LabelTerms>,
     /// Number of key columns.
     pub key_columns: u32,
-    /// Name and version of the normalisation of each key column, in order.
-    pub normalization: Vec<String>,
-    /// The bits of keys that are numbers of a declared width, 1 to 64.
-    pub key_bits: Option<u32>,
     /// Distinct items of the receiver.
     pub receiver_size: u64,
     /// Distinct items of the sender.
@@ -232,22 +203,15 @@ impl Hello {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.push(self.role.code());
-        put_name(&mut out, &self.protocol.to_string());
-        out.push(security_code(self.security));
-        out.extend_from_slice(&self.kappa.to_le_bytes());
-        out.extend_from_slice(&self.lambda.to_le_bytes());
-        out.push(self.reveal.code());
-        out.push(self.learns.code());
-        out.extend_from_slice(&self.min_size.to_le_bytes());
-        out.push(favour_code(self.favour));
-        ValueTerms::put(self.values, &mut out);
-        out.extend_from_slice(&self.max_peer_value_bound.to_le_bytes());
-        self.labels.put(&mut out);
-        put_names(&mut out, &self.normalization);
-        out.push(self.key_bits.unwrap_or(0) as u8);
-        out.extend_from_slice(&self.items.to_le_bytes());
-        out.extend_from_slice(&self.memory.to_le_bytes());
-        match &self.resume {
+        self.terms.put(&mut out);
+        let local = &self.local;
+        put_name(&mut out, &local.protocol.to_string());
+        ValueTerms::put(local.values, &mut out);
+        out.extend_from_slice(&local.max_peer_value_bound.to_le_bytes());
+        local.labels.put(&mut out);
+        out.extend_from_slice(&local.items.to_le_bytes());
+        out.extend_from_slice(&local.memory.to_le_bytes());
+        match &local.resume {
             Resume::Nothing => out.push(0),
             Resume::OfAnotherSet => out.push(1),
             Resume::After { run, buckets } => {
@@ -256,7 +220,7 @@ impl Hello {
                 out.extend_from_slice(&buckets.to_le_bytes());
             }
         }
-        match &self.offline {
+        match &local.offline {
             None => out.push(NO_STORE),
             Some(offers) => {
                 out.push(offers.len() as u8);
@@ -266,12 +230,12 @@ impl Hello {
         out
     }
 
-    /// Reads what a peer sent: at most [`MAX_HELLO`] bytes, every value in its range, nothing
+    /// Reads what a peer sent to a side with these terms: at most [`MAX_HELLO`] bytes, every value in its range, nothing
     /// after the last.
     ///
-    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for a peer of another version; nothing more of
-    /// its hello is read then.
-    pub fn decode(bytes: &[u8]) -> Result<Hello, WireError> {
+    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for a peer of another version or with other terms; nothing
+    /// more of its hello is read then.
+    pub fn decode(bytes: &[u8], ours: &Terms) -> Result<Hello, WireError> {
         if bytes.len() > MAX_HELLO {
             return Err(bad("hello", "too long"));
         }
@@ -286,38 +250,20 @@ impl Hello {
         let role = Role::from_code(reader.u8()?)?;
         let hello = Hello {
             role,
-            protocol: match reader.name("protocol")? {
-                "auto" => ProtocolRequest::Auto,
-                name => ProtocolRequest::Named(name.to_owned()),
+            terms: ours.read(&mut reader)?,
+            local: LocalFacts {
+                protocol: match reader.name("protocol")? {
+                    "auto" => ProtocolRequest::Auto,
+                    name => ProtocolRequest::Named(name.to_owned()),
+                },
+                values: ValueTerms::read(&mut reader)?,
+                max_peer_value_bound: reader.u64()?,
+                labels: Handover::read(&mut reader, role)?,
+                items: reader.u64()?,
+                memory: reader.u64()?,
+                resume: resume(&mut reader)?,
+                offline: offers(&mut reader)?,
             },
-            security: match reader.u8()? {
-                1 => Security::SemiHonest,
-                2 => Security::Malicious,
-                _ => return Err(bad("security", "unknown code")),
-            },
-            kappa: bits("kappa", reader.u32()?)?,
-            lambda: bits("lambda", reader.u32()?)?,
-            reveal: Reveal::from_code(reader.u8()?).ok_or_else(|| bad("reveal", "unknown code"))?,
-            learns: Learns::from_code(reader.u8()?)?,
-            min_size: reader.u64()?,
-            favour: match reader.u8()? {
-                1 => Favour::Time,
-                2 => Favour::Traffic,
-                _ => return Err(bad("favour", "unknown code")),
-            },
-            values: ValueTerms::read(&mut reader)?,
-            max_peer_value_bound: reader.u64()?,
-            labels: Handover::read(&mut reader, role)?,
-            normalization: names(&mut reader)?,
-            key_bits: match reader.u8()? {
-                0 => None,
-                bits @ 1..=64 => Some(bits.into()),
-                _ => return Err(bad("bits of a key", "out of range")),
-            },
-            items: reader.u64()?,
-            memory: reader.u64()?,
-            resume: resume(&mut reader)?,
-            offline: offers(&mut reader)?,
         };
         reader.end()?;
         Ok(hello)
@@ -333,44 +279,21 @@ impl Hello {
         if self.role == theirs.role {
             return Err(differ("role", self.role, theirs.role));
         }
-        same("reveal", self.reveal, theirs.reveal)?;
-        let protocol = self.protocol(theirs, registry)?;
-        same("kappa", self.kappa, theirs.kappa)?;
-        same("lambda", self.lambda, theirs.lambda)?;
-        same("who learns", self.learns, theirs.learns)?;
-        same("minimum size", self.min_size, theirs.min_size)?;
-        same(
-            "number of key columns",
-            self.normalization.len(),
-            theirs.normalization.len(),
-        )?;
-        same(
-            "normalization",
-            self.normalization.join(","),
-            theirs.normalization.join(","),
-        )?;
-        let in_words = |bits: Option<u32>| bits.map_or("any".into(), |bits| bits.to_string());
-        same(
-            "bits of a key",
-            in_words(self.key_bits),
-            in_words(theirs.key_bits),
-        )?;
+        let terms = self.terms.agree(&theirs.terms)?;
+        let protocol = self.protocol(theirs, &terms, registry)?;
         let (receiver, sender) = match self.role {
-            Role::Receiver => (self, theirs),
-            Role::Sender => (theirs, self),
+            Role::Receiver => (&self.local, &theirs.local),
+            Role::Sender => (&theirs.local, &self.local),
         };
+        let reveal = terms.get(&REVEAL);
         let values = [receiver.values, sender.values];
-        if !self.reveal.fits(value::owners(values)) {
-            let in_words = value::in_words;
-            return Err(differ(
-                "values",
-                in_words(self.values),
-                in_words(theirs.values),
-            ));
+        if !reveal.fits(value::owners(values)) {
+            let in_words = |hello: &Hello| value::in_words(hello.local.values);
+            return Err(differ("values", in_words(self), in_words(theirs)));
         }
-        for (owner, peer) in [(receiver, sender), (sender, receiver)] {
-            let most = peer.max_peer_value_bound;
-            if let Some(terms) = owner.values.filter(|terms| terms.bound > most) {
+        for (owner, peer) in [(self, theirs), (theirs, self)] {
+            let most = peer.local.max_peer_value_bound;
+            if let Some(terms) = owner.local.values.filter(|terms| terms.bound > most) {
                 let (has, allows) = (terms.to_string(), format!("at most {most} units"));
                 return Err(match owner.role == self.role {
                     true => differ("value bound", has, allows),
@@ -378,40 +301,27 @@ impl Hello {
                 });
             }
         }
-        value::check_size(self.reveal, values, receiver.items.min(sender.items))?;
-        let labels = self.labels.agree(&theirs.labels)?;
-        if labels.is_some()
-            && (self.reveal != Reveal::Matches || protocol.labels_per_item().is_none())
-        {
+        value::check_size(reveal, values, receiver.items.min(sender.items))?;
+        let labels = self.local.labels.agree(&theirs.local.labels)?;
+        if labels.is_some() && (reveal != Reveal::Matches || protocol.labels_per_item().is_none()) {
             return Err(bad("protocol", "not one that hands over columns"));
         }
         let sizes = [receiver.items, sender.items];
-        let offers = [&self.offline, &theirs.offline].map(Option::as_deref);
+        let offers = [&self.local.offline, &theirs.local.offline].map(Option::as_deref);
         let stored = offers::choose(self.role == Role::Receiver, offers, sizes)?;
         let padded = stored.map_or(sizes, |offer| [offer.receiver_size, offer.sender_size]);
         let mut contract = Contract {
             version: VERSION,
             protocol: protocol.spec().name.to_owned(),
-            security: self.security,
-            runs: protocol.spec().runs(self.security),
-            kappa: self.kappa,
-            lambda: self.lambda,
-            reveal: self.reveal,
-            learns: self.learns,
-            min_size: self.min_size,
-            favour: match [self.favour, theirs.favour].contains(&Favour::Traffic) {
-                true => Favour::Traffic,
-                false => Favour::Time,
-            },
+            runs: protocol.spec().runs(terms.get(&SECURITY)),
             receiver_values: receiver.values,
             sender_values: sender.values,
             labels,
-            key_columns: self.normalization.len() as u32,
-            normalization: self.normalization.clone(),
-            key_bits: self.key_bits,
+            key_columns: terms.get(&NORMALIZATION).len() as u32,
+            terms,
             receiver_size: receiver.items,
             sender_size: sender.items,
-            memory: Some(self.memory.min(theirs.memory)).filter(|m| *m != NO_LIMIT),
+            memory: Some(receiver.memory.min(sender.memory)).filter(|m| *m != NO_LIMIT),
             buckets: 1,
             receiver_bucket: padded[0],
             sender_bucket: padded[1],
@@ -427,35 +337,36 @@ impl Hello {
     fn protocol(
         &self,
         theirs: &Hello,
+        terms: &Terms,
         registry: &Registry,
     ) -> Result<&'static dyn Protocol, WireError> {
-        same("security", self.security.name(), theirs.security.name())?;
+        let reveal = terms.get(&REVEAL);
         // A peer of another build may have what this one does not.
         let named = |name: &str| {
             let protocol = registry.get(name);
             protocol.ok_or_else(|| differ("protocol", registry.names(), name))
         };
-        let protocol = match (&self.protocol, &theirs.protocol) {
+        let protocol = match (&self.local.protocol, &theirs.local.protocol) {
             (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
                 let (receiver, sender) = match self.role {
-                    Role::Receiver => (self.items, theirs.items),
-                    Role::Sender => (theirs.items, self.items),
+                    Role::Receiver => (self.local.items, theirs.local.items),
+                    Role::Sender => (theirs.local.items, self.local.items),
                 };
-                let protocol = registry.auto(self.reveal, receiver, sender);
+                let protocol = registry.auto(reveal, receiver, sender);
                 protocol.ok_or_else(|| bad("reveal", "no protocol reveals it"))?
             }
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
             | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => named(name)?,
-            (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) => {
-                same("protocol", ours, name)?;
-                named(name)?
+            (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) if ours != name => {
+                return Err(differ("protocol", ours, name));
             }
+            (_, ProtocolRequest::Named(name)) => named(name)?,
         };
         // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
-        if protocol.spec().security < self.security {
+        if protocol.spec().security < terms.get(&SECURITY) {
             return Err(bad("protocol", "weaker than the security asked for"));
         }
-        if !protocol.reveals().contains(&self.reveal) {
+        if !protocol.reveals().contains(&reveal) {
             return Err(bad("protocol", "not one for what is to be revealed"));
         }
         Ok(protocol)
@@ -463,6 +374,11 @@ impl Hello {
 }
 
 impl Contract {
+    /// The value of a term.
+    pub fn get<T: TermValue>(&self, term: &Term<T>) -> T {
+        self.terms.get(term)
+    }
+
     /// The values of the receiver and of the sender.
     pub(crate) fn values(&self) -> [Option<ValueTerms>; 2] {
         [self.receiver_values, self.sender_values]
@@ -478,7 +394,7 @@ impl Contract {
 
     /// Digits after the decimal point of the value that the receiver learns.
     pub fn value_scale(&self) -> u8 {
-        value::scale(self.reveal, self.values())
+        value::scale(self.get(&REVEAL), self.values())
     }
 
     /// The hash of the canonical encoding: domain-separated BLAKE3, 32 bytes.
@@ -486,20 +402,12 @@ impl Contract {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&self.version.to_le_bytes());
         put_name(&mut out, &self.protocol);
-        out.push(security_code(self.security));
-        out.push(security_code(self.runs));
-        out.extend_from_slice(&self.kappa.to_le_bytes());
-        out.extend_from_slice(&self.lambda.to_le_bytes());
-        out.push(self.reveal.code());
-        out.push(self.learns.code());
-        out.extend_from_slice(&self.min_size.to_le_bytes());
-        out.push(favour_code(self.favour));
+        self.runs.put(&mut out);
+        self.terms.put(&mut out);
         for values in self.values() {
             ValueTerms::put(values, &mut out);
         }
         labels::put_agreed(self.labels.as_ref(), &mut out);
-        put_names(&mut out, &self.normalization);
-        out.push(self.key_bits.unwrap_or(0) as u8);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
         out.extend_from_slice(&self.memory.unwrap_or(NO_LIMIT).to_le_bytes());
@@ -515,8 +423,7 @@ impl Contract {
     pub(crate) fn of_all_runs(&self) -> Contract {
         Contract {
             memory: None,
-            // Of runs without buckets alone.
-            favour: Favour::Time,
+            terms: self.terms.of_all_runs(),
             resumed_after: 0,
             hash: String::new(),
             ..self.clone()
@@ -532,7 +439,7 @@ impl Contract {
     fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
         let bytes = protocol
             .spec()
-            .working_bytes_of(sizes, self.key_bits, lambda);
+            .working_bytes_of(sizes, self.get(&KEY_BITS), lambda);
         let Some(copies) = protocol.labels_per_item().filter(|_| self.labels.is_some()) else {
             return bytes;
         };
@@ -555,7 +462,7 @@ impl Contract {
         let memory = self.memory.unwrap_or(NO_LIMIT);
         if self.offline.is_some() {
             let sizes = [self.receiver_bucket, self.sender_bucket];
-            let bytes = self.working_bytes(protocol, sizes, self.lambda);
+            let bytes = self.working_bytes(protocol, sizes, self.get(&LAMBDA));
             if bytes > memory {
                 let reason =
                     format!("{memory} bytes of memory are too few for the stored correlations");
@@ -566,13 +473,14 @@ impl Contract {
             return Ok(());
         }
         let sizes = [self.receiver_size, self.sender_size];
+        let lambda = self.get(&LAMBDA);
         let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
-        let split = buckets::split(sizes, self.lambda, memory, working_bytes);
+        let split = buckets::split(sizes, lambda, memory, working_bytes);
         let split = split.ok_or_else(|| {
-            let enough = match self.reveal {
-                Reveal::Matches => buckets::least_memory(sizes, self.lambda, working_bytes),
+            let enough = match self.get(&REVEAL) {
+                Reveal::Matches => buckets::least_memory(sizes, lambda, working_bytes),
                 // Only matches are found bucket by bucket.
-                _ => Some(working_bytes(sizes, self.lambda)),
+                _ => Some(working_bytes(sizes, lambda)),
             };
             WireError::limit(
                 Limit::Memory { enough },
@@ -607,7 +515,7 @@ impl Contract {
             return Err(StartOver::OtherContract);
         }
         let sizes = [resumed.receiver_bucket, resumed.sender_bucket];
-        let lambda = buckets::lambda_of_bucket(self.lambda, resumed.buckets);
+        let lambda = buckets::lambda_of_bucket(self.get(&LAMBDA), resumed.buckets);
         if self.working_bytes(protocol, sizes, lambda) > self.memory.unwrap_or(NO_LIMIT) {
             return Err(StartOver::Memory);
         }
@@ -624,43 +532,6 @@ impl Contract {
     fn seal(&mut self) {
         self.hash = blake3::Hash::from_bytes(self.digest()).to_string();
     }
-}
-
-fn security_code(security: Security) -> u8 {
-    match security {
-        Security::SemiHonest => 1,
-        Security::Malicious => 2,
-    }
-}
-
-fn favour_code(favour: Favour) -> u8 {
-    match favour {
-        Favour::Time => 1,
-        Favour::Traffic => 2,
-    }
-}
-
-fn put_names(out: &mut Vec<u8>, names: &[String]) {
-    out.push(names.len() as u8);
-    for name in names {
-        put_name(out, name);
-    }
-}
-
-fn names(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
-    let count = usize::from(reader.u8()?);
-    if count == 0 || count > MAX_KEY_COLUMNS {
-        return Err(bad("number of key columns", "out of range"));
-    }
-    let mut names = Vec::with_capacity(count);
-    for _ in 0..count {
-        let name = reader.name("normalization")?;
-        if name.is_empty() || name.len() > MAX_NORMALIZATION {
-            return Err(bad("normalization", "a name of a wrong length"));
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
 }
 
 fn resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
@@ -687,25 +558,5 @@ fn offers(reader: &mut Reader<'_>) -> Result<Option<Vec<Offer>>, WireError> {
             .map(|_| Offer::read(reader))
             .collect::<Result<_, _>>()
             .map(Some),
-    }
-}
-
-fn bits(what: &'static str, bits: u32) -> Result<u32, WireError> {
-    if (1..=256).contains(&bits) {
-        Ok(bits)
-    } else {
-        Err(bad(what, "out of range"))
-    }
-}
-
-fn same<T: PartialEq + fmt::Display>(
-    field: &'static str,
-    ours: T,
-    theirs: T,
-) -> Result<(), WireError> {
-    if ours == theirs {
-        Ok(())
-    } else {
-        Err(differ(field, ours, theirs))
     }
 }

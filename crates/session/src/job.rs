@@ -1,16 +1,14 @@
 //! What one side wants.
 
 use vesica_plan::Registry;
-use vesica_psi::{Favour, Reveal, Security};
+use vesica_psi::Reveal;
 
-use crate::contract::{MAX_KEY_COLUMNS, MAX_NORMALIZATION};
 use crate::offline::Purpose;
-use crate::{
-    Error, Fingerprint, Handover, Learns, OfflineStore, ProtocolRequest, Role, ValueTerms,
+use crate::terms::{
+    KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
+    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms,
 };
-
-/// Maximum number of items of a side, whatever the protocol and the number of buckets.
-pub const MAX_ITEMS: u64 = 1 << 28;
+use crate::{Error, Fingerprint, Handover, OfflineStore, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,18 +19,8 @@ pub struct Job {
     pub registry: Registry,
     /// The protocol.
     pub protocol: ProtocolRequest,
-    /// The weakest security that we accept.
-    pub security: Security,
-    /// Statistical security in bits, 40 to 128.
-    pub lambda: u32,
-    /// What the receiver learns.
-    pub reveal: Reveal,
-    /// Who gets the result.
-    pub learns: Learns,
-    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
-    pub min_size: u64,
-    /// What this side would rather save. The run saves traffic if either side would.
-    pub favour: Favour,
+    /// What both sides must agree on.
+    pub terms: Terms,
     /// The values that this side has for its items, if it has some.
     pub values: Option<ValueTerms>,
     /// Largest bound that the peer may declare for its values, in units of their last digit; `None` is any. A receiver
@@ -40,13 +28,6 @@ pub struct Job {
     pub max_peer_value_bound: Option<u64>,
     /// What is to be done about labels, which the sender hands over with the matches.
     pub labels: Handover,
-    /// Name and version of the normalisation of each key column, in order, as in `email/1`; at
-    /// least one, at most 64, each at most 128 bytes of printable ASCII.
-    pub normalization: Vec<String>,
-    /// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then
-    /// the number, little endian, and different digests have different numbers. Some protocols compare such keys as
-    /// they are.
-    pub key_bits: Option<u32>,
     /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
     /// can put items in its place; on top of [`MAX_ITEMS`] there is a sixteenth for it.
     pub max_peer_items: u64,
@@ -61,29 +42,34 @@ pub struct Job {
 }
 
 impl Job {
-    /// The usual job for a role: automatic protocol, malicious security, λ = 40, matches for the
-    /// receiver only, at most 2^28 peer items, no limit of memory.
+    /// The usual job for a role: automatic protocol, at most 2^28 peer items, no limit of memory, and the default of each
+    /// term, but for the [normalisation](NORMALIZATION) of each key column, such as `email/1`.
     pub fn new(role: Role, normalization: Vec<String>) -> Job {
-        Job {
+        let usual = Job {
             role,
             registry: *Registry::standard(),
             protocol: ProtocolRequest::Auto,
-            security: Security::Malicious,
-            lambda: 40,
-            reveal: Reveal::Matches,
-            learns: Learns::Receiver,
-            min_size: 0,
-            favour: Favour::Time,
+            terms: Terms::default(),
             values: None,
             max_peer_value_bound: None,
             labels: Handover::Nothing,
-            normalization,
-            key_bits: None,
             max_peer_items: MAX_ITEMS,
             memory: None,
             offline: None,
             attested: None,
-        }
+        };
+        usual.with(&NORMALIZATION, normalization)
+    }
+
+    /// The same with another value of a term.
+    pub fn with<T: TermValue>(mut self, term: &'static Term<T>, value: T) -> Job {
+        self.terms.set(term, value);
+        self
+    }
+
+    /// The value of a term.
+    pub fn get<T: TermValue>(&self, term: &Term<T>) -> T {
+        self.terms.get(term)
     }
 
     /// Maximum number of items that the peer may bring with those in the place of padding.
@@ -100,9 +86,11 @@ impl Job {
     /// Fails with [`Error::Usage`].
     pub fn check(&self) -> Result<(), Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
+        let (reveal, security, lambda) =
+            (self.get(&REVEAL), self.get(&SECURITY), self.get(&LAMBDA));
         let protocol = match &self.protocol {
             // Which one depends on the sizes; whether there is one, and how secure it is, does not.
-            ProtocolRequest::Auto => self.registry.auto(self.reveal, 0, 0),
+            ProtocolRequest::Auto => self.registry.auto(reveal, 0, 0),
             ProtocolRequest::Named(name) => {
                 let Some(protocol) = self.registry.get(name) else {
                     let names = self.registry.names();
@@ -113,48 +101,46 @@ impl Job {
                 Some(protocol)
             }
         };
-        let able = protocol.filter(|p| p.reveals().contains(&self.reveal));
+        let able = protocol.filter(|p| p.reveals().contains(&reveal));
         let Some(able) = able else {
             return usage(format!(
                 "protocol {} does not reveal {}",
-                self.protocol, self.reveal
+                self.protocol, reveal
             ));
         };
         if let Some(problem) = self.labels.problem(self.role) {
             return usage(problem.into());
         }
         if !self.labels.is_nothing()
-            && (self.reveal != Reveal::Matches || able.labels_per_item().is_none())
+            && (reveal != Reveal::Matches || able.labels_per_item().is_none())
         {
             return usage(format!(
                 "protocol {} does not hand over columns where it reveals {}",
-                self.protocol, self.reveal
+                self.protocol, reveal
             ));
         }
         let spec = able.spec();
-        if spec.security < self.security {
+        if spec.security < security {
             let (name, runs) = (spec.name, spec.security.name());
             return usage(format!(
                 "protocol {name} runs {runs} and needs --security {runs}"
             ));
         }
         self.check_values()?;
-        if !(40..=128).contains(&self.lambda) {
-            return usage(format!(
-                "lambda is {} bits; 40 to 128 are possible",
-                self.lambda
-            ));
+        if !(40..=128).contains(&lambda) {
+            return usage(format!("lambda is {lambda} bits; 40 to 128 are possible"));
         }
-        if let Some(bits) = self.key_bits.filter(|bits| !(1..=64).contains(bits)) {
+        if let Some(bits) = self.get(&KEY_BITS).filter(|bits| !(1..=64).contains(bits)) {
             return usage(format!("keys of {bits} bits; 1 to 64 are possible"));
         }
-        let columns = self.normalization.len();
+        let normalization = self.get(&NORMALIZATION);
+        let columns = normalization.len();
         if columns == 0 || columns > MAX_KEY_COLUMNS {
             return usage(format!(
                 "{columns} key columns; 1 to {MAX_KEY_COLUMNS} are possible"
             ));
         }
-        for name in &self.normalization {
+        for name in &normalization {
             let printable = name.bytes().all(|b| b.is_ascii_graphic());
             if name.is_empty() || name.len() > MAX_NORMALIZATION || !printable {
                 return usage(format!("normalization {name:?} is not a name"));
@@ -194,8 +180,8 @@ impl Job {
             role: self.role,
             registry: &self.registry,
             protocol: &self.protocol,
-            lambda: self.lambda,
-            key_bits: self.key_bits,
+            lambda: self.get(&LAMBDA),
+            key_bits: self.get(&KEY_BITS),
             items,
             peer,
             attested: self.attested.as_deref(),
@@ -204,13 +190,13 @@ impl Job {
 
     /// Checks what is asked of values.
     fn check_values(&self) -> Result<(), Error> {
-        let reveal = self.reveal;
+        let (reveal, min_size) = (self.get(&REVEAL), self.get(&MIN_SIZE));
         let usage = |problem: String| Err(Error::Usage(problem));
-        if reveal != Reveal::Matches && self.learns.is_both() {
+        if reveal != Reveal::Matches && self.get(&LEARNS).is_both() {
             return usage(format!("the sender cannot learn the {reveal} too"));
         }
-        if !reveal.takes_minimum(self.min_size) {
-            return usage(match self.min_size {
+        if !reveal.takes_minimum(min_size) {
+            return usage(match min_size {
                 0 => format!("{reveal} needs a minimum size"),
                 _ => format!("a minimum size does not go with {reveal}"),
             });

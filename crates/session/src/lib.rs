@@ -44,6 +44,7 @@ mod request;
 mod run;
 mod secret;
 mod set;
+pub mod terms;
 mod threads;
 mod tls;
 mod tls_stream;
@@ -58,17 +59,18 @@ pub use attestation::{
 pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
+pub use codec::Reader;
 pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
-    Begin, Contract, Hello, KAPPA, MAX_HELLO, MAX_KEY_COLUMNS, MAX_NORMALIZATION, NO_LIMIT,
-    ProtocolRequest, Resume, StartOver, VERSION,
+    Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
+    VERSION,
 };
 pub use error::{Error, ErrorClass};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use items::salt_items;
-pub use job::{Job, MAX_ITEMS};
+pub use job::Job;
 pub use labels::{Handover, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
@@ -84,8 +86,9 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Kept, KeySet, Labels, MemoryBuckets, MemorySet, State};
+pub use terms::{MAX_ITEMS, Setting, Term, TermValue, Terms};
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_plan::Registry;
-pub use vesica_psi::{Favour, Reveal, Security};
+pub use vesica_psi::{Optimize, Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};

@@ -25,6 +25,7 @@ use crate::offline::{OfflineStore, OfflineTerms, Pair};
 use crate::random::fresh_rng;
 use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
 use crate::run::Watched;
+use crate::terms::{KEY_BITS, LAMBDA, SECURITY};
 use crate::{
     Connection, Error, Fingerprint, Job, Kept, Progress, ProtocolRequest, Role, Security, agree,
     random,
@@ -74,12 +75,12 @@ pub fn make_half(
     let job = Job {
         registry: *registry,
         protocol: ProtocolRequest::named(&terms.protocol),
-        security: Security::SemiHonest,
-        lambda: terms.lambda,
-        key_bits: terms.key_bits,
         max_peer_items: u64::MAX,
         ..Job::new(role, vec![PROFILE.to_owned()])
-    };
+    }
+    .with(&SECURITY, Security::SemiHonest)
+    .with(&LAMBDA, terms.lambda)
+    .with(&KEY_BITS, terms.key_bits);
     let items = match role {
         Role::Receiver => terms.receiver_size,
         Role::Sender => terms.sender_size,

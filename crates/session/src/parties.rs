@@ -50,19 +50,28 @@ coded! {
     }
 }
 
-coded! {
-    /// Who gets the result.
-    Learns, "who learns" {
-        /// The receiver alone.
-        Receiver = 1, "receiver";
-        /// Both: the receiver tells the sender which items matched. It can lie about them.
-        Both = 2, "both";
-        /// Both, in one order, once the receiver has proved that it has what it told of.
-        Aligned = 3, "both, in one order";
-    }
+/// Who gets the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Learns {
+    /// The receiver alone.
+    Receiver,
+    /// Both: the receiver tells the sender which items matched. It can lie about them.
+    Both,
+    /// Both, in one order, once the receiver has proved that it has what it told of.
+    Aligned,
 }
 
 impl Learns {
+    /// The name in errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Learns::Receiver => "receiver",
+            Learns::Both => "both",
+            Learns::Aligned => "both, in one order",
+        }
+    }
+
     /// Whether the sender learns the matches too.
     pub fn is_both(self) -> bool {
         self != Learns::Receiver

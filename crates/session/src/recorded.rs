@@ -20,9 +20,10 @@ use vesica_wire::{ChannelOptions, FramedChannel, HEADER_BYTES, WriteHalf, memory
 
 use crate::deadline::Deadline;
 use crate::random::seeded::with_seed;
+use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Attester, Connection, Error, Expected, Favour, Handover, Identity, Job, LabelTerms, Labels,
-    Learns, MemorySet, NoProgress, OfflineStore, OfflineTerms, Platform, ProtocolRequest,
+    Attester, Connection, Error, Expected, Handover, Identity, Job, LabelTerms, Labels, Learns,
+    MemorySet, NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, ProtocolRequest,
     RepeatedKeys, Report, Reveal, Role, Security, Simulated, ValueTerms, Wanted, deal, fetch_half,
     make_half, run_set_over, split,
 };
@@ -152,14 +153,16 @@ type Change = fn(&mut Job);
 
 const CHANGES: [(&str, Change); 11] = [
     ("", |_| ()),
-    ("both", |job| job.learns = Learns::Both),
-    ("aligned", |job| job.learns = Learns::Aligned),
-    ("semi-honest", |job| job.security = Security::SemiHonest),
-    ("lambda 50", |job| job.lambda = 50),
-    ("numbers", |job| job.key_bits = Some(24)),
-    ("minimum met", |job| job.min_size = SHARED),
-    ("minimum missed", |job| job.min_size = SHARED + 1),
-    ("traffic", |job| job.favour = Favour::Traffic),
+    ("both", |job| job.terms.set(&LEARNS, Learns::Both)),
+    ("aligned", |job| job.terms.set(&LEARNS, Learns::Aligned)),
+    ("semi-honest", |job| {
+        job.terms.set(&SECURITY, Security::SemiHonest)
+    }),
+    ("lambda 50", |job| job.terms.set(&LAMBDA, 50)),
+    ("numbers", |job| job.terms.set(&KEY_BITS, Some(24))),
+    ("minimum met", |job| job.terms.set(&MIN_SIZE, SHARED)),
+    ("minimum missed", |job| job.terms.set(&MIN_SIZE, SHARED + 1)),
+    ("traffic", |job| job.terms.set(&OPTIMIZE, Optimize::Traffic)),
     ("buckets", |job| job.memory = two_buckets(job)),
     ("labels", |job| {
         job.labels = match job.role {
@@ -215,12 +218,12 @@ fn job(
     };
     let mut job = Job {
         protocol: ProtocolRequest::named(spec.name),
-        security: spec.security,
-        reveal,
-        min_size: u64::from(reveal == Reveal::ThresholdMatches),
         values: owners.contains(&role).then_some(values),
         ..Job::new(role, vec!["integer:24/1".into()])
-    };
+    }
+    .with(&SECURITY, spec.security)
+    .with(&REVEAL, reveal)
+    .with(&MIN_SIZE, u64::from(reveal == Reveal::ThresholdMatches));
     change(&mut job);
     job
 }
@@ -274,7 +277,7 @@ fn in_words(report: Result<Report, Error>, is_usual: bool) -> String {
         Ok(report) => report,
         Err(error) => return error.to_string(),
     };
-    let all = serde_json::to_string(&report).unwrap();
+    let all = serde_json::to_value(&report).unwrap().to_string();
     let contract = &report.contract.hash[..8];
     let found = (
         report.matches,
@@ -295,8 +298,8 @@ fn pair(name: &str, protocol: &dyn Protocol, sides: [&Side; 2], job: &Job) -> St
     let name = format!("{name}, offline");
     let terms = OfflineTerms {
         protocol: protocol.spec().name.into(),
-        lambda: job.lambda,
-        key_bits: job.key_bits,
+        lambda: job.get(&LAMBDA),
+        key_bits: job.get(&KEY_BITS),
         receiver_size: SIZES[0],
         sender_size: SIZES[1],
     };

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use vesica_psi::{Reveal, Security};
 use vesica_wire::PhaseTraffic;
 
+use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
 use crate::{Contract, Decimal, Fingerprint, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
@@ -83,20 +84,20 @@ impl Report {
     /// The report of a run that ended in this state, without the table's figures.
     pub(crate) fn of(state: &State, role: Role) -> Report {
         let contract = state.contract.clone();
-        let knows = role == Role::Receiver || contract.learns.is_both();
+        let knows = role == Role::Receiver || contract.get(&LEARNS).is_both();
         let (items, peer_items) = match role {
             Role::Receiver => (contract.receiver_size, contract.sender_size),
             Role::Sender => (contract.sender_size, contract.receiver_size),
         };
         let found: u64 = state.found.iter().sum();
-        let enough = found >= contract.min_size;
-        let learns_matches = knows && contract.reveal.is_matches();
+        let enough = found >= contract.get(&MIN_SIZE);
+        let learns_matches = knows && contract.get(&REVEAL).is_matches();
         let run = blake3::keyed_hash(&state.origin, b"vesica/1 session report");
         Report {
             run: run.to_hex()[..16].to_owned(),
             protocol: contract.protocol.clone(),
             security: contract.runs,
-            reveal: contract.reveal,
+            reveal: contract.get(&REVEAL),
             rows: 0,
             items,
             duplicates: 0,
@@ -106,7 +107,7 @@ impl Report {
             peer_items,
             matches: (learns_matches && enough).then_some(found),
             value: None,
-            below: (learns_matches && !enough).then_some(contract.min_size),
+            below: (learns_matches && !enough).then_some(contract.get(&MIN_SIZE)),
             bytes_sent: 0,
             bytes_received: 0,
             seconds: 0.0,

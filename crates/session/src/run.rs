@@ -11,6 +11,7 @@ use crate::buckets::{bucket_session, pad};
 use crate::codec::differ;
 use crate::items::all_distinct;
 use crate::random::fresh_rng;
+use crate::terms::{KEY_BITS, LEARNS, REVEAL};
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
     MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, offline, order, salt_items,
@@ -90,7 +91,7 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    if job.reveal == Reveal::Shares || job.values.is_some() || !job.labels.is_nothing() {
+    if job.get(&REVEAL) == Reveal::Shares || job.values.is_some() || !job.labels.is_nothing() {
         let problem = "values, labels and shares go with a set of keys, in `run_set`";
         return Err(Error::Usage(problem.into()));
     }
@@ -354,7 +355,7 @@ fn one_bucket(
         let reason = "the items do not have the labels that were declared";
         return Err(WireError::limit(Limit::Values, reason));
     }
-    let compared = protocol.spec().compares(agreement.contract.key_bits);
+    let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
     let numbers = compared
         .map(|(_, bits)| numbers(&digests, bits))
         .transpose()?;
@@ -381,9 +382,13 @@ fn one_bucket(
         channel.begin_phase("prepare");
     }
     let prepared = match (stored, role) {
-        (Some(half), _) => {
-            offline::load(*protocol, role, &params, agreement.contract.key_bits, half)?
-        }
+        (Some(half), _) => offline::load(
+            *protocol,
+            role,
+            &params,
+            agreement.contract.get(&KEY_BITS),
+            half,
+        )?,
         (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
         (None, Role::Sender) => Prepared::nothing(),
     };
@@ -404,7 +409,7 @@ fn one_bucket(
         }
         _ => {}
     }
-    if agreement.contract.learns == Learns::Aligned
+    if agreement.contract.get(&LEARNS) == Learns::Aligned
         && let Output::Matches(matched) | Output::Labelled { matched, .. } = &output
     {
         order::confirm(channel, role, &items[..own], matched)?;

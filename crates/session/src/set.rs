@@ -8,6 +8,7 @@ use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::items::all_distinct;
+use crate::terms::LEARNS;
 use crate::{Assignment, Contract, Error, Learns};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
@@ -35,7 +36,7 @@ impl State {
     /// first in the chain of resumed runs.
     pub fn order_key(&self) -> Option<[u8; 32]> {
         let key = || *blake3::keyed_hash(&self.origin, b"vesica/1 order of matches").as_bytes();
-        (self.contract.learns == Learns::Aligned).then(key)
+        (self.contract.get(&LEARNS) == Learns::Aligned).then(key)
     }
 
     /// Number of finished buckets.

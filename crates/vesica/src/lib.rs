@@ -7,7 +7,7 @@
 //! One side receives, the other sends; either may listen. This is a complete program for the receiver:
 //!
 //! ```no_run
-//! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Source, SourceOptions, receive_table};
+//! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Role, Source, SourceOptions};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let me = Identity::load("charity.key".as_ref())?;
@@ -17,18 +17,19 @@
 //!     let donors = Source::open("donors.csv".as_ref(), SourceOptions::default())?;
 //!     let key = KeySpec::parse("email", &["email=email"])?;
 //!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
-//!     let report = receive_table(&party, &donors, &key, "shared.csv".as_ref(), &mut NoProgress)?;
+//!     let outcome = party.run(Role::Receiver, &donors, &key, Some("shared.csv".as_ref()), &mut NoProgress)?;
+//!     let report = outcome.finish()?;
 //!     println!("{} keys in common", report.matches.unwrap_or(0));
 //!     Ok(())
 //! }
 //! ```
 //!
-//! The sender's program calls [`send_table`] instead, and may use [`Endpoint::Listen`]. Both return the
+//! The sender's program runs as [`Role::Sender`], without an output, and may use [`Endpoint::Listen`]. Both return the
 //! [`Report`] of the run; both fail with an [`Error`] that says whose fault it is and, where something helps,
 //! what to do.
 //!
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
-//! the matching rows back from [`receive_rows`] and [`select_rows`].
+//! the matching rows back from [`Outcome::matched`] and [`select_rows`].
 //!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
@@ -49,13 +50,10 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use options::{
-    Revealed, find_protocol, half_of_the_machine, handover, parse_address, parse_bytes,
-    parse_character, parse_delimiter, parse_protocol, parse_quote, parse_size,
+    find_protocol, half_of_the_machine, handover, parse_address, parse_bytes, parse_character,
+    parse_delimiter, parse_protocol, parse_quote,
 };
-pub use party::{
-    Party, Received, Resources, Terms, no_match_hint, receive_rows, receive_shares, receive_table,
-    receive_value, send_rows, send_shares, send_table, send_table_to,
-};
+pub use party::{Gets, Outcome, Party, Resources, no_match_hint};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
@@ -63,11 +61,12 @@ pub use options::query;
 pub use vesica_files::WholeFile;
 pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Expected, Favour, Fingerprint, FingerprintError, Handover, Identity,
-    Interrupt, LabelTerms, Link, Listener, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
-    OfflineStore, OfflineTerms, OnRefused, Platform, Problem, Progress, ProtocolRequest, Readiness,
-    Refused, Registry, Report, Reveal, Role, Security, Simulated, StartOver, StoredHalf, Wanted,
-    attester, deal, fetch_half, make_half, read_secret, rfc3339,
+    Error as SessionError, Expected, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
+    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
+    OfflineStore, OfflineTerms, OnRefused, Optimize, Platform, Problem, Progress, ProtocolRequest,
+    Readiness, Refused, Registry, Report, Reveal, Role, Security, Setting, Simulated, StartOver,
+    StoredHalf, Term, TermValue, Terms, Wanted, attester, deal, fetch_half, make_half, read_secret,
+    rfc3339, terms, terms::parse_size,
 };
 #[cfg(feature = "tee")]
 pub use vesica_session::{Product, SevSnp, TcbLevel, Tdx};

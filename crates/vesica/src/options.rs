@@ -2,47 +2,15 @@
 
 #[cfg(feature = "adbc")]
 use std::path::Path;
-use std::str::FromStr;
 
 use vesica_psi::Spec;
 use vesica_session::{
-    Error as SessionError, Handover, LabelTerms, MAX_ITEMS, ProtocolRequest, Registry, Reveal, Role,
+    Error as SessionError, Handover, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
 };
 
 use crate::Error;
 #[cfg(feature = "adbc")]
 use crate::{Query, read_secret};
-
-/// What the receiver learns, and the least number of matches that the name asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revealed {
-    /// What the receiver learns.
-    pub reveal: Reveal,
-    /// It learns that only if at least this many keys match.
-    pub min_size: u64,
-}
-
-impl FromStr for Revealed {
-    type Err = Error;
-
-    /// Reads `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`.
-    fn from_str(name: &str) -> Result<Revealed, Error> {
-        let (reveal, min_size) = match name.split_once(':') {
-            Some(("threshold", above)) => (Reveal::Size, parse_size(above)? + 1),
-            Some(("threshold-matches", above)) => {
-                (Reveal::ThresholdMatches, parse_size(above)? + 1)
-            }
-            _ => {
-                let known = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
-                let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
-                let names =
-                    "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
-                (plain.ok_or_else(|| usage(format!("there are {names}")))?, 0)
-            }
-        };
-        Ok(Revealed { reveal, min_size })
-    }
-}
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
@@ -75,23 +43,6 @@ pub fn handover(
         )),
         _ => Ok(Handover::Nothing),
     }
-}
-
-/// A number of keys: digits, or a power as `2^20`; at most 2^28.
-///
-/// # Errors
-/// Usage: anything else.
-pub fn parse_size(text: &str) -> Result<u64, Error> {
-    let value = match text.strip_prefix("2^") {
-        Some(power) => power
-            .parse::<u32>()
-            .ok()
-            .and_then(|power| 1u64.checked_shl(power)),
-        None => text.parse().ok(),
-    };
-    value
-        .filter(|n| *n <= MAX_ITEMS)
-        .ok_or_else(|| usage("a size is a number up to 2^28, as 65536 or 2^16"))
 }
 
 /// A query of the database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in
@@ -291,10 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_bytes() {
-        let size = |text| parse_size(text).ok();
-        assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
-        assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
+    fn bytes() {
         let bytes = |text| parse_bytes(text).ok();
         assert_eq!(bytes("512M"), Some(512 << 20));
         assert_eq!((bytes("7"), bytes("4g")), (Some(7), Some(4 << 30)));
@@ -317,27 +265,6 @@ mod tests {
             "4XB",
         ] {
             assert_eq!(bytes(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_revealed() {
-        let revealed = |name: &str| name.parse::<Revealed>().ok();
-        let of = |reveal, min_size| Some(Revealed { reveal, min_size });
-        assert_eq!(revealed("size"), of(Reveal::Size, 0));
-        assert_eq!(revealed("threshold:2^4"), of(Reveal::Size, 17));
-        assert_eq!(
-            revealed("threshold-matches:0"),
-            of(Reveal::ThresholdMatches, 1)
-        );
-        for wrong in [
-            "threshold:",
-            "threshold",
-            "threshold-matches",
-            "size:3",
-            "shares:1",
-        ] {
-            assert_eq!(revealed(wrong), None, "{wrong}");
         }
     }
 

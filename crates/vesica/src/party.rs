@@ -4,15 +4,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica_session::{
-    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Favour, Fingerprint,
-    Handover, Identity, Job, Learns, Listener, OfflineStore, Problem, ProtocolRequest, Readiness,
-    RepeatedKeys, Report, Reveal, Role, Security, Transport, ValueTerms, agree_on_set, connect,
-    connect_once, with_threads,
+    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Handover,
+    Identity, Job, Learns, Listener, MAX_ITEMS, OfflineStore, Problem, ProtocolRequest, Readiness,
+    RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
+    agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Matched, Output, RowSet, Rows, Source, ValueColumn, read_keys_within,
-    write_rows,
+    KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, ValueColumn,
+    read_keys_within, write_rows,
 };
 use vesica_wire::Error as WireError;
 
@@ -21,94 +22,25 @@ use crate::stored::{Keeps, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
 
-/// What a party asks of a run besides its table. Both sides must ask for the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// The protocol.
-    pub protocol: ProtocolRequest,
-    /// The weakest security that this side accepts.
-    pub security: Security,
-    /// Statistical security λ in bits, 40 to 128.
-    pub lambda: u32,
-    /// The most distinct keys that the peer may bring.
-    pub max_peer_items: u64,
-    /// The largest bound that the peer may declare for its values, in units of their last digit; `None` is any.
-    pub max_peer_value_bound: Option<u64>,
-    /// What the receiver learns.
-    pub reveal: Reveal,
-    /// The receiver learns the result only if at least this many keys match, and otherwise only that fewer do.
-    pub min_size: u64,
-    /// What to save where the protocol can choose. The run saves traffic if either side favours that.
-    pub favour: Favour,
-    /// Whether the sender learns the matches too. The receiver tells it, and can lie.
-    pub both: bool,
+/// What a side gets of a run besides its report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gets {
+    /// Nothing: it helps, or learns a value, which the report has.
+    Nothing,
+    /// The rows that match.
+    Rows,
+    /// Its shares of the matches and of their values, in a file.
+    Shares,
 }
 
-impl Default for Terms {
-    /// Automatic protocol, malicious security, λ = 40, at most 2^28 keys of the peer, and the receiver alone
-    /// learns which of its rows match.
-    fn default() -> Self {
-        let usual = Job::new(Role::Receiver, Vec::new());
-        Terms {
-            protocol: usual.protocol,
-            security: usual.security,
-            lambda: usual.lambda,
-            max_peer_items: usual.max_peer_items,
-            max_peer_value_bound: usual.max_peer_value_bound,
-            reveal: usual.reveal,
-            min_size: usual.min_size,
-            favour: usual.favour,
-            both: false,
-        }
-    }
-}
-
-impl Terms {
-    /// Checks what can be checked without a table or a peer; every run does it as well. `value` is this side's
-    /// value column, if it has one.
-    ///
-    /// # Errors
-    /// Usage: a protocol weaker than the requested security, a number out of range, or values that do not go
-    /// with what is revealed.
-    pub fn check(&self, value: Option<&ValueColumn>) -> Result<(), Error> {
-        Ok(self
-            .job(Role::Receiver, vec!["exact/1".to_owned()], value)
-            .check()?)
-    }
-
-    /// Whether a sender relies on a minimum and lets the receiver choose values of any size.
-    fn leaves_weights_free(&self, sender_has_values: bool) -> bool {
-        let receiver_has_values = match self.reveal {
-            Reveal::Sum => !sender_has_values,
-            reveal => reveal == Reveal::InnerProduct,
-        };
-        self.min_size > 1 && receiver_has_values && self.max_peer_value_bound.is_none()
-    }
-
-    fn job(&self, role: Role, normalization: Vec<String>, value: Option<&ValueColumn>) -> Job {
-        Job {
-            reveal: self.reveal,
-            min_size: self.min_size,
-            favour: self.favour,
-            values: value.map(|column| ValueTerms {
-                bound: column.bound,
-                scale: column.scale,
-                repeated: match column.sums_repeated {
-                    true => RepeatedKeys::Sum,
-                    false => RepeatedKeys::Refuse,
-                },
-            }),
-            protocol: self.protocol.clone(),
-            security: self.security,
-            lambda: self.lambda,
-            max_peer_items: self.max_peer_items,
-            max_peer_value_bound: self.max_peer_value_bound,
-            learns: if self.both {
-                Learns::Both
-            } else {
-                Learns::Receiver
-            },
-            ..Job::new(role, normalization)
+impl Gets {
+    /// What a side with this role gets under these terms.
+    pub fn of(role: Role, terms: &Terms) -> Gets {
+        let is_told = role == Role::Receiver || terms.get(&LEARNS).is_both();
+        match terms.get(&REVEAL) {
+            Reveal::Shares => Gets::Shares,
+            reveal if reveal.is_matches() && is_told => Gets::Rows,
+            _ => Gets::Nothing,
         }
     }
 }
@@ -167,17 +99,6 @@ struct Ready {
     directory: PathBuf,
 }
 
-/// Where the matching rows go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Destination<'a> {
-    /// Nowhere: this side does not learn them.
-    Nowhere,
-    /// To the caller, and to a file if there is one; `-` is standard output.
-    Rows(Option<&'a Path>),
-    /// This side's shares go to a file; `-` is standard output.
-    Shares(&'a Path),
-}
-
 /// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
 #[derive(Clone, Debug)]
 pub struct Party<'a> {
@@ -189,8 +110,14 @@ pub struct Party<'a> {
     pub endpoint: Endpoint,
     /// How long to wait, and the flag that interrupts everything.
     pub connect: ConnectOptions,
-    /// The terms of the run.
+    /// The protocol.
+    pub protocol: ProtocolRequest,
+    /// What both sides must agree on.
     pub terms: Terms,
+    /// The most distinct keys that the peer may bring.
+    pub max_peer_items: u64,
+    /// The largest bound that the peer may declare for its values, in units of their last digit; `None` is any.
+    pub max_peer_value_bound: Option<u64>,
     /// What the run may use of this machine.
     pub resources: Resources,
     /// The column whose values are summed or multiplied, if this side has one.
@@ -210,11 +137,75 @@ impl<'a> Party<'a> {
             peer,
             endpoint,
             connect: ConnectOptions::default(),
+            protocol: ProtocolRequest::Auto,
             terms: Terms::default(),
+            max_peer_items: MAX_ITEMS,
+            max_peer_value_bound: None,
             resources: Resources::default(),
             value: None,
             handover: Handover::Nothing,
             allow_empty: false,
+        }
+    }
+
+    /// The same with another value of a term.
+    pub fn with<T: TermValue>(mut self, term: &'static Term<T>, value: T) -> Party<'a> {
+        self.terms.set(term, value);
+        self
+    }
+
+    /// Checks what can be checked without a table or a peer; every run does it as well.
+    ///
+    /// # Errors
+    /// Usage: a protocol weaker than the security asked for, a number out of range, or values that do not go with what is
+    /// revealed.
+    pub fn check(&self) -> Result<(), Error> {
+        let job = Job {
+            terms: self.terms.clone(),
+            ..self.without_table(Role::Receiver)
+        };
+        Ok(job
+            .with(&NORMALIZATION, vec!["exact/1".to_owned()])
+            .check()?)
+    }
+
+    /// How often a run reads the table.
+    pub fn passes(&self, role: Role) -> Passes {
+        let hands_over = matches!(self.handover, Handover::Offered(_));
+        match hands_over || Gets::of(role, &self.terms) == Gets::Rows {
+            true => Passes::Two,
+            false => Passes::One,
+        }
+    }
+
+    /// Whether a sender relies on a minimum and lets the receiver choose values of any size.
+    fn leaves_weights_free(&self) -> bool {
+        let receiver_has_values = match self.terms.get(&REVEAL) {
+            Reveal::Sum => self.value.is_none(),
+            reveal => reveal == Reveal::InnerProduct,
+        };
+        self.terms.get(&MIN_SIZE) > 1 && receiver_has_values && self.max_peer_value_bound.is_none()
+    }
+
+    /// The job but for what the table and the store determine.
+    fn without_table(&self, role: Role) -> Job {
+        Job {
+            protocol: self.protocol.clone(),
+            terms: self.terms.clone(),
+            values: self.value.as_ref().map(|column| ValueTerms {
+                bound: column.bound,
+                scale: column.scale,
+                repeated: match column.sums_repeated {
+                    true => RepeatedKeys::Sum,
+                    false => RepeatedKeys::Refuse,
+                },
+            }),
+            max_peer_items: self.max_peer_items,
+            max_peer_value_bound: self.max_peer_value_bound,
+            attested: self.resources.attested.clone(),
+            labels: self.handover.clone(),
+            memory: self.resources.for_a_bucket(),
+            ..Job::new(role, Vec::new())
         }
     }
 
@@ -223,16 +214,12 @@ impl<'a> Party<'a> {
         let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let mut job = Job {
             offline: store.transpose()?,
-            attested: self.resources.attested.clone(),
-            labels: self.handover.clone(),
-            memory: self.resources.for_a_bucket(),
-            key_bits: key.bits(),
-            ..self
-                .terms
-                .job(role, key.normalization(), self.value.as_ref())
+            ..self.without_table(role)
         };
+        job.terms.set(&NORMALIZATION, key.normalization());
+        job.terms.set(&KEY_BITS, key.bits());
         if rows == Rows::Aligned {
-            job.learns = Learns::Aligned;
+            job.terms.set(&LEARNS, Learns::Aligned);
         }
         job.check()?;
         job.check_offline()?;
@@ -272,7 +259,7 @@ impl<'a> Party<'a> {
         let keys = read_keys_within(source, key, value, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
-        if self.terms.reveal == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
+        if self.terms.get(&REVEAL) == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
             return Err(vesica_session::Error::Run(shares_need_memory(&counts)).into());
         }
         if counts.items == 0 && !self.allow_empty {
@@ -437,40 +424,55 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// The whole job of a side, from its table to its rows.
-    fn run(
+    /// Runs one side, from its table to its result: meets the peer, and gets what the terms give to a side with this role
+    /// ([`Gets`]).
+    ///
+    /// The matching rows of `source` have all columns and the order of the input. The options of `source` may ask for the
+    /// other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
+    /// there is an `output`, they are written to it in the format of `source`; otherwise, or besides, the outcome has
+    /// them, and [`select_rows`](crate::select_rows) makes record batches of them, reading `source` once more. There are
+    /// none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
+    ///
+    /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
+    /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none,
+    /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
+    /// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the key's value where the cell
+    /// matches, and 0 elsewhere). A key that both tables have is in one cell or in three, and matches in exactly one of
+    /// them.
+    ///
+    /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is
+    /// complete. A dishonest receiver can lie to a sender about the matches.
+    ///
+    /// # Errors
+    /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
+    /// writing the rows concerns this side alone. Usage: an output for a side that gets nothing, or none for shares.
+    pub fn run(
         &self,
         role: Role,
         source: &Source,
         key: &KeySpec,
-        result: Destination<'_>,
+        output: Option<&Path>,
         observer: &mut dyn Observer,
-    ) -> Result<Received, Error> {
-        let reveal = self.terms.reveal;
-        let fits = match result {
-            // A sender does not ask for anything.
-            Destination::Nowhere => {
-                reveal.is_value() || role == Role::Sender && reveal != Reveal::Shares
+    ) -> Result<Outcome, Error> {
+        let reveal = self.terms.get(&REVEAL);
+        let problem = match (Gets::of(role, &self.terms), output, source.rows()) {
+            (Gets::Nothing, Some(_), _) => "this side gets no rows or shares for an output",
+            (Gets::Shares, None, _) => "shares go to a file",
+            (_, _, rows) if rows != Rows::Matching && reveal != Reveal::Matches => {
+                "the rest, or all rows with a mark, are for runs that reveal the matches in any case"
             }
-            Destination::Rows(_) => reveal.is_matches(),
-            Destination::Shares(_) => reveal == Reveal::Shares,
+            (_, _, Rows::Aligned) if !self.terms.get(&LEARNS).is_both() => {
+                "rows are in one order on both sides where both learn the matches"
+            }
+            _ => "",
         };
-        if !fits {
-            let problem = format!("this call is not for runs that reveal {reveal}");
-            return Err(vesica_session::Error::Usage(problem).into());
-        }
-        if source.rows() != Rows::Matching && reveal != Reveal::Matches {
-            let problem = "the rest, or all rows with a mark, are for runs that reveal the matches in any case";
-            return Err(vesica_session::Error::Usage(problem.into()).into());
-        }
-        if source.rows() == Rows::Aligned && !self.terms.both {
-            let problem = "rows are in one order on both sides where both learn the matches";
+        if !problem.is_empty() {
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         let job = self.job(role, key, source.rows());
         let job = job.inspect_err(|error| self.tell_of(error))?;
         with_threads(self.resources.threads, || {
-            self.run_job(&job, source, key, result, observer)
+            self.run_job(&job, source, key, output, observer)
         })?
     }
 
@@ -479,10 +481,10 @@ impl<'a> Party<'a> {
         job: &Job,
         source: &Source,
         key: &KeySpec,
-        result: Destination<'_>,
+        output: Option<&Path>,
         observer: &mut dyn Observer,
-    ) -> Result<Received, Error> {
-        let ready = self.prepare(job, source, key, result, observer);
+    ) -> Result<Outcome, Error> {
+        let ready = self.prepare(job, source, key, output, observer);
         let Ready {
             work,
             file,
@@ -523,29 +525,30 @@ impl<'a> Party<'a> {
         job: &Job,
         source: &Source,
         key: &KeySpec,
-        result: Destination<'_>,
+        output: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<Ready, Error> {
         // What cannot be had is known before the table is read.
         if matches!(self.handover, Handover::Wanted { .. }) {
             source.check_added_texts()?;
         }
-        if job.role == Role::Sender && self.terms.leaves_weights_free(self.value.is_some()) {
+        if job.role == Role::Sender && self.leaves_weights_free() {
             observer.warning(
                 "the receiver chooses its values, and one result over large ones can tell which of its keys match, \
                  however large --min-size is; --max-peer-value-bound limits them",
             );
         }
         let mut work = self.work_dir(job)?;
-        let (path, file) = match result {
-            Destination::Rows(Some(path)) => (Some(path), Some(Output::create(path, source)?)),
-            Destination::Shares(path) => (Some(path), Some(Output::create_csv(path, source)?)),
-            Destination::Nowhere | Destination::Rows(None) => (None, None),
+        let gets = Gets::of(job.role, &job.terms);
+        let create = |path| match gets {
+            Gets::Shares => Output::create_csv(path, source),
+            _ => Output::create(path, source),
         };
-        let directory = self.directory(work.as_ref().map(|(work, _)| work), path);
+        let file = output.map(create).transpose()?;
+        let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
         let left = work.as_ref().and_then(|(_, left)| left.as_ref());
         let answered = left.is_some_and(|left| left.head.is_answer());
-        let keys = match answered && result != Destination::Nowhere {
+        let keys = match answered && gets != Gets::Nothing {
             true => Some(self.read(job.role, source, key, &directory, work.take(), observer)?),
             false => None,
         };
@@ -566,7 +569,7 @@ impl<'a> Party<'a> {
         keys: Stored,
         mut report: Report,
         observer: &mut dyn Observer,
-    ) -> Result<Received, Error> {
+    ) -> Result<Outcome, Error> {
         let counts = keys.counts();
         report.rows = counts.rows;
         report.duplicates = counts.duplicates;
@@ -593,7 +596,7 @@ impl<'a> Party<'a> {
                 observer.wrote(rows);
             }
         }
-        Ok(Received {
+        Ok(Outcome {
             keys,
             report,
             memory: self.resources.for_rows(),
@@ -620,31 +623,21 @@ impl<'a> Party<'a> {
 
 /// The job in words, by which an earlier run is recognised.
 fn words(job: &Job) -> String {
-    format!(
-        "{} {} {} {} {} {} {} {}",
-        job.role,
-        job.protocol,
-        job.security.name(),
-        job.lambda,
-        job.reveal,
-        job.min_size,
-        job.learns,
-        job.normalization.join(",")
-    )
+    format!("{} {} {}", job.role, job.protocol, job.terms.in_words())
 }
 
-/// The matching rows of a run, and its report.
+/// What a side has after a run.
 ///
-/// Where there is a work directory, the answer stays in it until [`Received::finish`]: a program that ends
+/// Where there is a work directory, the answer stays in it until [`Outcome::finish`]: a program that ends
 /// before its rows are safe gets them again without the peer.
-pub struct Received {
+pub struct Outcome {
     keys: Stored,
     report: Report,
     /// Bytes for rows that are put in order.
     memory: u64,
 }
 
-impl Received {
+impl Outcome {
     /// The rows that matched.
     pub fn rows(&self) -> &RowSet {
         self.keys.matched()
@@ -677,152 +670,4 @@ pub fn no_match_hint(report: &Report) -> Option<&'static str> {
     let hint = "no key matches; compare what `vesica check` says on both sides (types, white space, leading zeros), \
                 and see --normalize";
     (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)
-}
-
-/// Runs the receiver: meets the peer and writes to `output` the rows of `source` whose key the
-/// peer's table also has, with all columns and in the order of the input. The options of `source` may ask for the other
-/// rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]).
-///
-/// `output` has the format of `source`; `-` is standard output. It is opened before the peer is
-/// met, and appears under its name only once it is complete. It has no rows if fewer keys match than the terms ask for
-/// ([`Reveal::ThresholdMatches`]), which the report says.
-///
-/// # Errors
-/// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already
-/// complete: writing the rows concerns this side alone.
-pub fn receive_table(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    receive_rows(party, source, key, Some(output), observer)?.finish()
-}
-
-/// Runs the receiver as [`receive_table`] does, and returns the rows of `source` whose key the peer's table also has.
-/// They are written if there is an `output`; [`select_rows`](crate::select_rows) makes record batches of them, reading
-/// `source` once more.
-///
-/// # Errors
-/// As [`receive_table`].
-pub fn receive_rows(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: Option<&Path>,
-    observer: &mut dyn Observer,
-) -> Result<Received, Error> {
-    let result = Destination::Rows(output);
-    party.run(Role::Receiver, source, key, result, observer)
-}
-
-/// Runs the receiver of a value, such as the size of the intersection ([`Terms::reveal`]): meets the peer and
-/// returns a report with the value, or with the statement that too few keys match ([`Terms::min_size`]).
-///
-/// # Errors
-/// Any [`Error`]; a connected peer has been told. Usage if the terms reveal no value.
-pub fn receive_value(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    let result = Destination::Nowhere;
-    party
-        .run(Role::Receiver, source, key, result, observer)?
-        .finish()
-}
-
-/// Runs the receiver where nothing is revealed ([`Reveal::Shares`]): writes this side's shares to `output`, a CSV table
-/// with a line for each cell of a hash table, the same on both sides.
-///
-/// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none),
-/// `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and `sender_value` where those
-/// sides have values (the two sides' sum modulo 2^64 is the key's value where the cell matches, and 0 elsewhere). A key
-/// that both tables have is in one cell or in three, and matches in exactly one of them.
-///
-/// # Errors
-/// As [`receive_table`]; usage if the terms reveal anything.
-pub fn receive_shares(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    let result = Destination::Shares(output);
-    party
-        .run(Role::Receiver, source, key, result, observer)?
-        .finish()
-}
-
-/// Runs the sender where nothing is revealed, and writes its shares as [`receive_shares`] does, without `row`.
-///
-/// # Errors
-/// As [`receive_shares`].
-pub fn send_shares(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    let result = Destination::Shares(output);
-    party
-        .run(Role::Sender, source, key, result, observer)?
-        .finish()
-}
-
-/// Runs the sender: meets the peer and lets it learn what the terms reveal, by default which of its own keys are
-/// in `source`, and how many distinct keys `source` has.
-///
-/// # Errors
-/// Any [`Error`]; a connected peer has been told.
-pub fn send_table(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    let result = Destination::Nowhere;
-    party
-        .run(Role::Sender, source, key, result, observer)?
-        .finish()
-}
-
-/// Runs the sender where both sides learn the matches ([`Terms::both`]), and writes to `output` the rows of
-/// `source` whose key the receiver claims to have too, as [`receive_table`] does.
-///
-/// A dishonest receiver can lie about the matches.
-///
-/// # Errors
-/// As [`receive_table`]; usage if under the terms only the receiver learns the matches.
-pub fn send_table_to(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: &Path,
-    observer: &mut dyn Observer,
-) -> Result<Report, Error> {
-    send_rows(party, source, key, Some(output), observer)?.finish()
-}
-
-/// Runs the sender as [`send_table_to`] does, and returns the rows as [`receive_rows`] does.
-///
-/// # Errors
-/// As [`send_table_to`].
-pub fn send_rows(
-    party: &Party<'_>,
-    source: &Source,
-    key: &KeySpec,
-    output: Option<&Path>,
-    observer: &mut dyn Observer,
-) -> Result<Received, Error> {
-    if !party.terms.both {
-        let problem = "a sender has rows only where both sides learn the matches";
-        return Err(vesica_session::Error::Usage(problem.into()).into());
-    }
-    let result = Destination::Rows(output);
-    party.run(Role::Sender, source, key, result, observer)
 }

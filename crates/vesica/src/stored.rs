@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use vesica_psi::{Output, Shares};
+use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
     Assignment, BucketKeys, Kept, KeySet, LabelTerms, Labels, MemoryBuckets, Role, State,
 };
@@ -356,7 +357,7 @@ impl KeySet for Stored {
         // tell the peer of the next run that a minimum was met.
         if let Some(keeps) = &mut self.keeps
             && (matched.is_some() || !state.is_complete())
-            && state.contract.min_size == 0
+            && state.contract.get(&MIN_SIZE) == 0
         {
             let head = Head {
                 owner: keeps.work.owner().clone(),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use vesica::terms::LEARNS;
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Security, Source,
-    SourceOptions, Terms, receive_rows, receive_table, select_rows, send_rows, send_table,
+    Learns, NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Role, Security,
+    Source, SourceOptions, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -72,8 +73,8 @@ fn both_sides_of_a_job() {
             };
             let key = KeySpec::parse("mail", &["mail=email"]).unwrap();
             let donors = table("mail,n\nA@example.com,1\nb@example.com,2\nc@example.com ,3\n");
-            let report = receive_table(&party, &donors, &key, output_path, &mut diary);
-            (report.unwrap(), diary.heard)
+            let outcome = party.run(Role::Receiver, &donors, &key, Some(output_path), &mut diary);
+            (outcome.unwrap().finish().unwrap(), diary.heard)
         });
         let sender = scope.spawn(move || {
             let address = listens.recv().unwrap().to_string();
@@ -81,7 +82,8 @@ fn both_sides_of_a_job() {
             let key = KeySpec::parse("m", &["m=email"]).unwrap();
             let customers =
                 table("m\nC@example.com\na@example.com\nd@example.com\na@example.com\n");
-            send_table(&party, &customers, &key, &mut NoProgress).unwrap()
+            let sent = party.run(Role::Sender, &customers, &key, None, &mut NoProgress);
+            sent.unwrap().finish().unwrap()
         });
         let (received, heard) = receiver.join().unwrap();
         (received, sender.join().unwrap(), heard)
@@ -115,18 +117,17 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     let nobody = Endpoint::Connect("127.0.0.1:1".into());
     let source = table("id\n1\n");
     let mut party = Party {
-        terms: Terms {
-            protocol: ProtocolRequest::named("dh"),
-            ..Terms::default()
-        },
+        protocol: ProtocolRequest::named("dh"),
         ..Party::new(&me, me.fingerprint(), nobody)
     };
     let fail = |party: &Party<'_>, output: &str| -> Error {
-        receive_table(party, &source, &key, Path::new(output), &mut NoProgress).unwrap_err()
+        let output = Some(Path::new(output));
+        let outcome = party.run(Role::Receiver, &source, &key, output, &mut NoProgress);
+        outcome.err().unwrap()
     };
     assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
 
-    party.terms = Terms::default();
+    party.protocol = ProtocolRequest::Auto;
     assert_eq!(fail(&party, "/nowhere/out.csv").class(), ErrorClass::Usage);
 
     let interrupt = Interrupt::new();
@@ -159,28 +160,29 @@ fn rows_come_back_to_the_caller() {
     let (address, listens) = channel();
     let directory = tempfile::tempdir().unwrap();
     let work_dir = directory.path().join("work");
-    let terms = Terms {
-        both: true,
-        ..Terms::default()
-    };
     let (received, sent) = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let endpoint = Endpoint::Listen("127.0.0.1:0".into());
-            let mut party = Party::new(&charity, shop.fingerprint(), endpoint);
-            party.terms = terms.clone();
+            let party = Party::new(&charity, shop.fingerprint(), endpoint);
+            let mut party = party.with(&LEARNS, Learns::Both);
             party.resources.work_dir = Some(work_dir.clone());
             let mut address = Address(address);
             // A program that fails before it has made anything of its rows gets them again, from nobody.
-            drop(receive_rows(&party, &ours, &key, None, &mut address).unwrap());
+            drop(
+                party
+                    .run(Role::Receiver, &ours, &key, None, &mut address)
+                    .unwrap(),
+            );
             party.endpoint = Endpoint::Connect("127.0.0.1:1".into());
-            let again = receive_rows(&party, &ours, &key, None, &mut NoProgress).unwrap();
+            let again = party.run(Role::Receiver, &ours, &key, None, &mut NoProgress);
+            let again = again.unwrap();
             assert!(again.report().computed.is_some());
             again
         });
         let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
-        let mut party = Party::new(&shop, charity.fingerprint(), endpoint);
-        party.terms = terms.clone();
-        let sent = send_rows(&party, &theirs, &key, None, &mut NoProgress).unwrap();
+        let party = Party::new(&shop, charity.fingerprint(), endpoint).with(&LEARNS, Learns::Both);
+        let sent = party.run(Role::Sender, &theirs, &key, None, &mut NoProgress);
+        let sent = sent.unwrap();
         (receiver.join().unwrap(), sent)
     });
     for (received, source) in [(received, &ours), (sent, &theirs)] {
@@ -198,9 +200,9 @@ fn rows_come_back_to_the_caller() {
         charity.fingerprint(),
         Endpoint::Connect("127.0.0.1:1".into()),
     );
-    let error = send_rows(&party, &theirs, &key, None, &mut NoProgress)
-        .err()
-        .unwrap();
+    let output = Some(directory.path());
+    let error = party.run(Role::Sender, &theirs, &key, output, &mut NoProgress);
+    let error = error.err().unwrap();
     assert_eq!(error.class(), ErrorClass::Usage);
 }
 

@@ -180,8 +180,8 @@ impl Plan {
         cost: Cost,
     ) -> Result<Receiver<ChoiceEnd>, Error> {
         let session = self.derived("reverse COTs");
-        let (cots, favour) = (cost.reverse_cots, self.task.favour);
-        let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, favour, rng)?;
+        let (cots, optimize) = (cost.reverse_cots, self.task.optimize);
+        let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
         Ok(engine.with_reverse(Box::new(source)))
     }
 
@@ -194,8 +194,8 @@ impl Plan {
         cost: Cost,
     ) -> Result<Sender<ValueEnd>, Error> {
         let session = self.derived("reverse COTs");
-        let (cots, favour) = (cost.reverse_cots, self.task.favour);
-        let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, favour, rng)?;
+        let (cots, optimize) = (cost.reverse_cots, self.task.optimize);
+        let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
         Ok(engine.with_reverse(Box::new(source)))
     }
 }

@@ -131,8 +131,8 @@ impl Second {
         let matches = engine.equality(channel, rng, self.tag_bits(), &tags)?;
         // Step 4.
         let (session, cots) = self.reverse(plan);
-        let favour = plan.task.favour;
-        let reverse = bulk::Receiver::setup(channel, &session, SemiHonest, cots, favour, rng)?;
+        let optimize = plan.task.optimize;
+        let reverse = bulk::Receiver::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
         let mut reverse = ChoiceEnd::new(Direction::Reverse, &session, Box::new(reverse));
         let own = BitsOfBins {
             words: &masks,
@@ -170,8 +170,8 @@ impl Second {
         let matches = engine.equality(channel, rng, self.tag_bits(), strings.tags())?;
         // Step 4.
         let (session, cots) = self.reverse(plan);
-        let favour = plan.task.favour;
-        let reverse = bulk::Sender::setup(channel, &session, SemiHonest, cots, favour, rng)?;
+        let optimize = plan.task.optimize;
+        let reverse = bulk::Sender::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
         let mut reverse = ValueEnd::new(Direction::Reverse, &session, Box::new(reverse));
         let own = BitsOfBins {
             words: &payloads,

@@ -1,6 +1,6 @@
 //! The values of options.
 
-use vesica::{Reveal, parse_quote};
+use vesica::parse_quote;
 use vesica_session::Link;
 
 /// The quote of CSV, if there is one.
@@ -9,11 +9,6 @@ pub(super) struct Quote(pub(super) Option<u8>);
 
 pub(super) fn quote(text: &str) -> Result<Quote, vesica::Error> {
     parse_quote(text).map(Quote)
-}
-
-pub(super) fn plainly_revealed(name: &str) -> Result<Reveal, String> {
-    let reveal = Reveal::ALL.into_iter().find(|reveal| reveal.name() == name);
-    reveal.ok_or_else(|| format!("there are {}", Reveal::ALL.map(Reveal::name).join(", ")))
 }
 
 pub(super) fn network(name: &str) -> Result<String, String> {

@@ -2,6 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica::terms::{KEY_BITS, REVEAL};
 use vesica_psi::{Reveal, indices_vartime};
 
 use super::talk::{Part, Setup};
@@ -13,7 +14,7 @@ pub(super) fn shared(setup: &Setup) -> u64 {
 
 /// Digests of one party's items, in a random order.
 pub(super) fn digests(setup: &Setup) -> Vec<[u8; 32]> {
-    let mut digests = match setup.key_bits {
+    let mut digests = match setup.terms.get(&KEY_BITS) {
         None => strings(setup),
         Some(bits) => numbers(setup, bits),
     };
@@ -78,11 +79,18 @@ pub(super) const VALUE_BOUND: i64 = 1000;
 pub(super) fn expected_value(setup: &Setup) -> i128 {
     let shared = 0..shared(setup);
     let of = |i| i128::from(value(i));
-    match setup.reveal {
+    match setup.terms.get(&REVEAL) {
         Reveal::Sum => shared.map(of).sum(),
         Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
         _ => shared.end.into(),
     }
+}
+
+/// How many of the items that both sets hold count towards a minimum: not those whose value is 0.
+pub(super) fn counted(setup: &Setup) -> u64 {
+    let has_values = matches!(setup.terms.get(&REVEAL), Reveal::Sum | Reveal::InnerProduct);
+    let counts = |i: &u64| !has_values || value(*i) != 0;
+    (0..shared(setup)).filter(counts).count() as u64
 }
 
 fn size(setup: &Setup) -> u64 {
@@ -120,7 +128,7 @@ mod tests {
     use std::collections::HashSet;
 
     use std::num::NonZeroUsize;
-    use vesica_psi::{Favour, Security};
+    use vesica::Terms;
 
     use super::*;
     use crate::args::{Carrier, Kernels};
@@ -133,10 +141,11 @@ mod tests {
             let setup = |part| Setup {
                 part,
                 protocol: "dh".into(),
-                security: Security::Malicious,
-                reveal: Reveal::Matches,
-                favour: Favour::Time,
-                key_bits,
+                terms: {
+                    let mut terms = Terms::default();
+                    terms.set(&KEY_BITS, key_bits);
+                    terms
+                },
                 threads: NonZeroUsize::MIN,
                 receiver_size,
                 sender_size,

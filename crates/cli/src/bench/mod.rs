@@ -78,9 +78,7 @@ fn measure(
     receiver_size: u64,
     sender_size: u64,
 ) -> Result<String, Failure> {
-    let security = options.security(protocol)?;
-    let reveal = options.reveal(protocol)?;
-    let key_bits = options.key_bits()?;
+    let terms = options.terms(protocol)?;
     let offline = Registry::standard()
         .get(protocol.name)
         .and_then(|protocol| protocol.offline());
@@ -99,10 +97,7 @@ fn measure(
     let setup = |part, peer, dealer| Setup {
         part,
         protocol: protocol.name.to_owned(),
-        security,
-        reveal,
-        favour: options.favour.favour(),
-        key_bits,
+        terms: terms.clone(),
         threads: options.threads,
         receiver_size,
         sender_size,
@@ -153,7 +148,7 @@ fn measure(
     };
     show(
         options,
-        (protocol.name, protocol.runs(security), reveal),
+        (protocol, &terms),
         (receiver_size, sender_size),
         speed,
         &runs,

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use vesica::terms::{KEY_BITS, LAMBDA, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica::{
     Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Link, OfflineStore,
     OfflineTerms, Platform, ProtocolRequest, Registry, Report, Reveal, Role, Simulated, Wanted,
@@ -217,8 +218,8 @@ impl Party {
         let mut connection = connect(&address, &self.tls(dealer)?, &options)?;
         let terms = OfflineTerms {
             protocol: setup.protocol.clone(),
-            lambda: Job::new(setup.role(), Vec::new()).lambda,
-            key_bits: setup.key_bits,
+            lambda: setup.terms.get(&LAMBDA),
+            key_bits: setup.terms.get(&KEY_BITS),
             receiver_size: setup.receiver_size,
             sender_size: setup.sender_size,
         };
@@ -265,7 +266,14 @@ fn one_run(
     let digests = inputs::digests(setup);
     let role = setup.role();
     // A sum is that of the sender's values, which takes more than one of the receiver's.
-    let has_values = match setup.reveal {
+    let mut terms = setup.terms.clone();
+    let reveal = terms.get(&REVEAL);
+    if reveal == Reveal::ThresholdMatches && terms.get(&MIN_SIZE) == 0 {
+        // One that is just met, if anything matches.
+        terms.set(&MIN_SIZE, inputs::shared(setup).max(1));
+    }
+    terms.set(&NORMALIZATION, vec!["exact/1".into()]);
+    let has_values = match reveal {
         Reveal::Sum => role == Role::Sender,
         reveal => reveal == Reveal::InnerProduct,
     };
@@ -277,24 +285,22 @@ fn one_run(
     let job = Job {
         attested: is_simulated.then(|| Platform::Simulated.to_string()),
         protocol: ProtocolRequest::named(&setup.protocol),
-        security: setup.security,
-        reveal: setup.reveal,
-        min_size: min_size(setup),
-        favour: setup.favour,
+        terms,
         values: has_values.then_some(ValueTerms {
             bound: inputs::VALUE_BOUND.unsigned_abs(),
             scale: 0,
             repeated: RepeatedKeys::Refuse,
         }),
-        key_bits: setup.key_bits,
         offline: halves.cloned(),
-        ..Job::new(role, vec!["exact/1".into()])
+        ..Job::new(role, Vec::new())
     };
     let mut set = MemorySet::new(digests, values.as_deref())?;
     let report = with_threads(Some(setup.threads), || {
         run_set(connection, &job, &mut set, &mut NoProgress)
     })??;
-    check(setup, set.matched(), &report)?;
+    let matched = set.matched().map(<[bool]>::to_vec);
+    let has_shares = set.into_shares().is_some();
+    check(setup, matched.as_deref(), has_shares, &report)?;
     // From the agreed contract to the result.
     let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
     let run: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
@@ -317,20 +323,20 @@ fn one_run(
     })
 }
 
-/// A minimum that is just met, if anything matches.
-fn min_size(setup: &Setup) -> u64 {
-    match setup.reveal {
-        Reveal::ThresholdMatches => inputs::shared(setup).max(1),
-        _ => 0,
-    }
-}
-
-/// Compares a run's result with the known one, on the side that learns it.
-fn check(setup: &Setup, matched: Option<&[bool]>, report: &Report) -> Result<(), Failure> {
+/// Compares a run's result with the known one, on the side that learns it. Neither side can check shares alone.
+fn check(
+    setup: &Setup,
+    matched: Option<&[bool]>,
+    has_shares: bool,
+    report: &Report,
+) -> Result<(), Failure> {
     let right = match setup.part {
+        _ if setup.terms.get(&REVEAL) == Reveal::Shares => has_shares,
         Part::Sender => matched.is_none() && report.value.is_none(),
-        Part::Receiver if report.below.is_some() => inputs::shared(setup) == 0,
-        Part::Receiver if setup.reveal.is_matches() => {
+        Part::Receiver if report.below.is_some() => report
+            .below
+            .is_some_and(|least| inputs::counted(setup) < least),
+        Part::Receiver if setup.terms.get(&REVEAL).is_matches() => {
             matched.is_some_and(|matched| indices_vartime(matched) == inputs::expected(setup))
         }
         Part::Receiver => {

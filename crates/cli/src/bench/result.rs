@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use vesica::{Favour, Reveal, Security};
+use vesica::terms::{OPTIMIZE, REVEAL, SECURITY};
+use vesica::{Optimize, Reveal, Security, Terms};
+use vesica_psi::Spec;
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
@@ -41,8 +43,8 @@ impl Runs {
 struct Measured {
     protocol: &'static str,
     security: Security,
-    reveal: &'static str,
-    favour: Favour,
+    reveal: Reveal,
+    optimize: Optimize,
     receiver_size: u64,
     sender_size: u64,
     matches: u64,
@@ -86,7 +88,7 @@ struct Memory {
 /// The text to print.
 pub(super) fn show(
     options: &Bench,
-    (protocol, security, reveal): (&'static str, Security, Reveal),
+    (protocol, terms): (&'static Spec, &Terms),
     (receiver_size, sender_size): (u64, u64),
     yardstick: u64,
     runs: &Runs,
@@ -100,10 +102,10 @@ pub(super) fn show(
         return Err(Failure::new(RESOURCE, "no run was measured"));
     };
     let measured = Measured {
-        protocol,
-        security,
-        reveal: reveal.name(),
-        favour: options.favour.favour(),
+        protocol: protocol.name,
+        security: protocol.runs(terms.get(&SECURITY)),
+        reveal: terms.get(&REVEAL),
+        optimize: terms.get(&OPTIMIZE),
         receiver_size,
         sender_size,
         matches: middle.matches.unwrap_or(0),

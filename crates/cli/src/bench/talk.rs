@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Favour, Reveal, Security};
+use vesica::Terms;
 use vesica_wire::PhaseTraffic;
 
 use crate::args::{Carrier, Kernels};
@@ -46,11 +46,7 @@ pub(super) struct Dealing {
 pub(super) struct Setup {
     pub(super) part: Part,
     pub(super) protocol: String,
-    pub(super) security: Security,
-    pub(super) reveal: Reveal,
-    pub(super) favour: Favour,
-    /// The bits of items that are numbers.
-    pub(super) key_bits: Option<u32>,
+    pub(super) terms: Terms,
     pub(super) threads: NonZeroUsize,
     pub(super) receiver_size: u64,
     pub(super) sender_size: u64,

@@ -11,8 +11,9 @@ use vesica::{
     ProtocolRequest, Reveal, Role, Security,
 };
 use vesica_psi::Half;
+use vesica_session::terms::{LAMBDA, LEARNS, REVEAL, SECURITY};
 use vesica_session::{
-    DealerRequest, Hello, Job, Learns, Registry, Transport, VERSION, connect, run_over,
+    DealerRequest, Hello, Job, Learns, Registry, Terms, Transport, VERSION, connect, run_over,
 };
 use vesica_testing::{digests, rng};
 use vesica_wire::{Channel, Error as WireError, Kind, MAX_FRAME, PhaseTraffic};
@@ -103,13 +104,13 @@ static CASES: &[Case] = &[
     case("a hello of another program", Sender, VOLE, Changes("hello", 0, flip_first), 5, "not a hello of this program"),
     case("a hello of another version", Sender, VOLE, Changes("hello", 0, |hello| hello[4] ^= 1), 6, "disagree on version"),
     case("a hello that is too long", Sender, VOLE, Instead("hello", 0, |to| say(to, HELLO, vec![0; MAX_FRAME])), 5, "hello of 1048576 bytes; at most 32768"),
-    case("a weaker protocol than asked for", Sender, "", Changes("hello", 0, |hello| rewrite(hello, |hello| hello.protocol = ProtocolRequest::named("dh"))), 5, "protocol: weaker than the security asked for"),
-    case("another λ", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.lambda = 41)), 6, "disagree on lambda"),
-    case("a λ that is none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.lambda = u32::MAX)), 5, "lambda: out of range"),
+    case("a weaker protocol than asked for", Sender, "", Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.protocol = ProtocolRequest::named("dh"))), 5, "protocol: weaker than the security asked for"),
+    case("another λ", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, 41))), 6, "disagree on lambda"),
+    case("a λ that is none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, u32::MAX))), 5, "lambda: out of range"),
     told("--max-peer-items 30", case("more items than allowed", Sender, VOLE, Changes("hello", 0, |_| {}), 7, "the sender brings 40 items; this run allows 30")),
-    case("2^64 - 1 items", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.items = u64::MAX)), 7, "this run allows"),
-    case("2^28 items, with memory for none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| (hello.items, hello.memory) = (1 << 28, 1))), 7, "bytes of memory"),
-    case("fewer items announced than brought", Sender, COMPACT_DH, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.items -= 1)), 6, "disagree on contract hash"),
+    case("2^64 - 1 items", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.items = u64::MAX)), 7, "this run allows"),
+    case("2^28 items, with memory for none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| (hello.local.items, hello.local.memory) = (1 << 28, 1))), 7, "bytes of memory"),
+    case("fewer items announced than brought", Sender, COMPACT_DH, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.items -= 1)), 6, "disagree on contract hash"),
     case("another hash of the contract", Sender, VOLE, Changes("commitment", 0, flip_first), 6, "disagree on contract hash"),
     case("a nonce other than committed to", Sender, VOLE, Changes("nonce", 0, flip_first), 5, "nonce: not what the commitment was made to"),
     case("a nonce of another length", Sender, VOLE, Changes("nonce", 0, shorter), 5, "nonce has a length of 31 bytes"),
@@ -180,7 +181,7 @@ fn flip_first(payload: &mut Vec<u8>) {
 }
 
 fn rewrite(payload: &mut Vec<u8>, change: fn(&mut Hello)) {
-    let mut hello = Hello::decode(payload).unwrap();
+    let mut hello = Hello::decode(payload, &Terms::default()).unwrap();
     change(&mut hello);
     *payload = hello.encode();
 }
@@ -290,16 +291,16 @@ fn job(role: Role, terms: &str) -> Job {
         job.protocol = ProtocolRequest::named(name);
     }
     if value("--security").is_some() {
-        job.security = Security::SemiHonest;
+        job.terms.set(&SECURITY, Security::SemiHonest);
     }
     if value("--reveal").is_some() {
-        job.reveal = Reveal::Size;
+        job.terms.set(&REVEAL, Reveal::Size);
     }
     if words.contains(&"--both") {
-        job.learns = Learns::Both;
+        job.terms.set(&LEARNS, Learns::Both);
     }
     if words.contains(&"--align") {
-        job.learns = Learns::Aligned;
+        job.terms.set(&LEARNS, Learns::Aligned);
     }
     job
 }

@@ -406,7 +406,7 @@ fn bench_prints_what_it_promises() {
             "protocol",
             "security",
             "reveal",
-            "favour",
+            "optimize",
             "receiver_size",
             "sender_size",
             "matches",
@@ -428,7 +428,7 @@ fn bench_prints_what_it_promises() {
         assert_eq!(result["protocol"], protocol);
         assert_eq!(result["security"], security);
         assert_eq!(result["reveal"], "matches");
-        assert_eq!(result["favour"], "time");
+        assert_eq!(result["optimize"], "time");
         assert_eq!(result["receiver_size"], 100);
         assert_eq!(result["sender_size"], 128);
         assert_eq!(result["matches"], 50);

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{OfflineTerms, ProtocolRequest, Role, Security};
+use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{ErrorClass, Job, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
@@ -309,9 +310,9 @@ fn spoilt(
             let mut channel: Tamper<FramedChannel> = Tamper::new(channel, target, spoil);
             let mut job = Job::new(side, vec!["exact/2".into()]);
             job.protocol = ProtocolRequest::named(protocol);
-            job.security = variant.security;
-            job.reveal = variant.question.reveal();
-            job.min_size = setting.minimum();
+            job.terms.set(&SECURITY, variant.security);
+            job.terms.set(&REVEAL, variant.question.reveal());
+            job.terms.set(&MIN_SIZE, setting.minimum());
             job.values = table.value_terms();
             job.memory = (setting == Setting::Buckets).then(|| two_buckets(protocol));
             job.attested = offline.as_ref().and(attested(protocol));

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vesica::{Favour, KeySpec, ProtocolRequest, Role, Source, SourceOptions};
+use vesica::{KeySpec, Optimize, ProtocolRequest, Role, Source, SourceOptions};
+use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{Job, Learns, MemorySet, NoProgress, run_set_over};
 use vesica_tables::{KeyStore, Keys, read_keys_within};
 use vesica_wire::{FramedChannel, memory_pair};
@@ -83,22 +84,25 @@ fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
     let party = usize::from(role == Role::Sender);
     let mut job = Job::new(role, spec.normalization());
-    job.key_bits = spec.bits();
+    job.terms.set(&KEY_BITS, spec.bits());
     job.protocol = ProtocolRequest::named(trial.variant.protocol);
-    job.security = trial.variant.security;
-    job.reveal = trial.variant.question.reveal();
-    job.lambda = trial.lambda;
-    job.min_size = trial.minimum;
-    job.favour = trial.favour;
+    job.terms.set(&SECURITY, trial.variant.security);
+    job.terms.set(&REVEAL, trial.variant.question.reveal());
+    job.terms.set(&LAMBDA, trial.lambda);
+    job.terms.set(&MIN_SIZE, trial.minimum);
+    job.terms.set(&OPTIMIZE, trial.optimize);
     job.memory = trial.memory[party];
     job.values = trial.tables[party].value_terms();
     job.offline = dealt.map(|dealt| dealt.stores[party].clone());
     job.attested = dealt.and_then(|_| attested(trial.variant.protocol));
-    job.learns = if trial.both {
-        Learns::Both
-    } else {
-        Learns::Receiver
-    };
+    job.terms.set(
+        &LEARNS,
+        if trial.both {
+            Learns::Both
+        } else {
+            Learns::Receiver
+        },
+    );
     job
 }
 
@@ -203,9 +207,9 @@ fn over_tls(variant: Variant, number: u64) -> bool {
         true => receiver,
         false => receiver.output("out.csv"),
     };
-    let receiver = match trial.favour {
-        Favour::Traffic => receiver.with("--favour traffic"),
-        Favour::Time => receiver,
+    let receiver = match trial.optimize {
+        Optimize::Traffic => receiver.with("--optimize traffic"),
+        Optimize::Time => receiver,
     };
     let [receiver, sender] = match &trial.dealt {
         Some(terms) => {

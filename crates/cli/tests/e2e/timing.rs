@@ -12,9 +12,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use vesica::terms::{REVEAL, SECURITY};
 use vesica::{
-    Endpoint, Identity, KeySpec, Observer, Party, Progress, ProtocolRequest, Report, Resources,
-    Security, Source, SourceOptions, Terms, receive_table, receive_value, send_table,
+    Endpoint, Identity, KeySpec, Observer, Outcome, Party, Progress, ProtocolRequest, Resources,
+    Role, Security, Source, SourceOptions,
 };
 
 use crate::answers::Question;
@@ -101,12 +102,7 @@ impl Setup {
         let directory = tempfile::tempdir().expect("a directory");
         let output = directory.path().join("matches.csv");
         let party = |identity, peer: &Identity, endpoint| Party {
-            terms: Terms {
-                protocol: ProtocolRequest::named(self.variant.protocol),
-                security: self.variant.security,
-                reveal: self.question().reveal(),
-                ..Terms::default()
-            },
+            protocol: ProtocolRequest::named(self.variant.protocol),
             resources: Resources {
                 // Half of it is for the work on a bucket.
                 memory: self.memory.map(|memory| 2 * memory),
@@ -114,23 +110,26 @@ impl Setup {
                 ..Resources::default()
             },
             ..Party::new(identity, peer.fingerprint(), endpoint)
+                .with(&SECURITY, self.variant.security)
+                .with(&REVEAL, self.question().reveal())
         };
         let key = &KeySpec::parse("key", &[] as &[&str]).expect("a column");
         let (waited, report) = thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 let mut clock = Clock::new(address, self.late);
                 let party = party(sender, receiver, Endpoint::Listen("127.0.0.1:0".into()));
-                send_table(&party, &theirs, key, &mut clock).expect("the sender's run");
+                let sent = party.run(Role::Sender, &theirs, key, None, &mut clock);
+                sent.expect("the sender's run");
                 clock.waited
             });
             let connect = Endpoint::Connect(listening.recv().expect("an address").to_string());
             let party = party(receiver, sender, connect);
             let mut slow = Slow::new(self.planted * common as u32, self.late);
-            let report: Report = match self.question() {
-                Question::Matches => receive_table(&party, &ours, key, &output, &mut slow),
-                _ => receive_value(&party, &ours, key, &mut slow),
-            }
-            .expect("the receiver's run");
+            let output = (self.question() == Question::Matches).then_some(&*output);
+            let received = party.run(Role::Receiver, &ours, key, output, &mut slow);
+            let report = received
+                .and_then(Outcome::finish)
+                .expect("the receiver's run");
             (sending.join().expect("no panic"), report)
         });
         match self.question() {

@@ -13,8 +13,8 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    Attester, ConnectOptions, Endpoint, Expected, Favour, Fingerprint, Identity, Listener,
-    NoProgress, OfflineStore, OfflineTerms, Platform, Registry, Role, Security, Simulated, Wanted,
+    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Listener, NoProgress,
+    OfflineStore, OfflineTerms, Optimize, Platform, Registry, Role, Security, Simulated, Wanted,
     deal, fetch_half,
 };
 use vesica_psi::{Origin, Spec};
@@ -556,7 +556,7 @@ pub(crate) struct Trial {
     pub(crate) both: bool,
     /// How many must match; 0 if the run has no minimum.
     pub(crate) minimum: u64,
-    pub(crate) favour: Favour,
+    pub(crate) optimize: Optimize,
     /// Bytes that each side allows, receiver first.
     pub(crate) memory: [Option<u64>; 2],
     /// What a dealer deals for the run, if its protocol needs one.
@@ -636,7 +636,7 @@ impl Trial {
             lambda,
             both: question == Question::Matches && dice.once_in(3),
             minimum,
-            favour: dice.pick(&[Favour::Time, Favour::Time, Favour::Traffic]),
+            optimize: dice.pick(&[Optimize::Time, Optimize::Time, Optimize::Traffic]),
             memory: if dice.once_in(2) {
                 [limit, other]
             } else {

@@ -155,7 +155,7 @@ fn every_recipe_says_in_its_report_what_it_computed() {
         );
         assert_eq!(near["contract"], far["contract"]);
         assert_eq!(near["contract"]["receiver_values"]["scale"], 2);
-        assert_eq!(near["contract"]["favour"], "traffic");
+        assert_eq!(near["contract"]["optimize"], "traffic");
         assert_eq!(near["security"], "semi-honest");
     }
 }

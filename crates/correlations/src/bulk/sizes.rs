@@ -23,12 +23,22 @@ static SIZES: [Size; 3] = [Size::new(11, 7), Size::new(14, 10), Size::new(15, 11
 /// What long runs save. Short runs do not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Favour {
+pub enum Optimize {
     /// Time: 1.4 bits per COT from a base vector of 2.5 MiB.
     Time,
     /// Traffic, for links below some 60 Mb/s: 0.7 bits per COT from a base vector of 5 MiB, which has fewer of its
     /// random accesses in the caches and takes about a third longer.
     Traffic,
+}
+
+impl Optimize {
+    /// The name in commands, contracts and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Optimize::Time => "time",
+            Optimize::Traffic => "traffic",
+        }
+    }
 }
 
 impl Size {
@@ -90,7 +100,7 @@ impl Size {
 
 /// The sizes of the extensions that make `expected` COTs with the fewest bytes, from the smallest up. Each makes
 /// the first base of the next one; the OT extension makes that of the first, or all COTs if there is none.
-pub fn sizes(expected: usize, favour: Favour) -> &'static [Size] {
+pub fn sizes(expected: usize, optimize: Optimize) -> &'static [Size] {
     let bytes = |count: usize| {
         let mut total = 0usize;
         // From the size that makes the COTs down to the OT extension.
@@ -100,9 +110,9 @@ pub fn sizes(expected: usize, favour: Favour) -> &'static [Size] {
         });
         needed.saturating_mul(16).saturating_add(total)
     };
-    let most = match favour {
-        Favour::Time => SIZES.len() - 1,
-        Favour::Traffic => SIZES.len(),
+    let most = match optimize {
+        Optimize::Time => SIZES.len() - 1,
+        Optimize::Traffic => SIZES.len(),
     };
     // A base vector longer than what it is for never pays.
     let most = SIZES[..most].partition_point(|size| size.base() < expected);
@@ -113,9 +123,9 @@ pub fn sizes(expected: usize, favour: Favour) -> &'static [Size] {
 /// Bits of security that the extensions of a source of `expected` COTs have together: an attack on whichever falls first
 /// gains at most the logarithm of their number. This is one source: a run has one for each direction, and one of each for
 /// every bucket. Whichever of B sources falls first takes log₂ B bits off the least κ among them at most.
-pub fn kappa(expected: usize, favour: Favour) -> u32 {
+pub fn kappa(expected: usize, optimize: Optimize) -> u32 {
     // From the size that makes the COTs down.
-    let (_, extensions) = sizes(expected, favour).iter().rev().fold(
+    let (_, extensions) = sizes(expected, optimize).iter().rev().fold(
         (expected, 0usize),
         |(needed, extensions), size| {
             let more = size.extensions(needed);
@@ -141,8 +151,8 @@ mod tests {
             (1 << 34, 115, 116),
             (1 << 36, 113, 114),
         ] {
-            assert_eq!(kappa(expected, Favour::Time), time, "{expected}");
-            assert_eq!(kappa(expected, Favour::Traffic), traffic, "{expected}");
+            assert_eq!(kappa(expected, Optimize::Time), time, "{expected}");
+            assert_eq!(kappa(expected, Optimize::Traffic), traffic, "{expected}");
         }
     }
 
@@ -150,14 +160,18 @@ mod tests {
     fn sizes_grow_with_the_number_of_cots() {
         let mut last = 0;
         for log in 0..40 {
-            let count = sizes(1 << log, Favour::Traffic).len();
+            let count = sizes(1 << log, Optimize::Traffic).len();
             assert!(count >= last, "2^{log}");
-            assert_eq!(sizes(1 << log, Favour::Time).len(), count.min(2));
+            assert_eq!(sizes(1 << log, Optimize::Time).len(), count.min(2));
             last = count;
         }
         let steps = [(1 << 14, 0), (1 << 16, 1), (1 << 19, 2), (1 << 20, 3)];
         for (expected, count) in steps {
-            assert_eq!(sizes(expected, Favour::Traffic).len(), count, "{expected}");
+            assert_eq!(
+                sizes(expected, Optimize::Traffic).len(),
+                count,
+                "{expected}"
+            );
         }
     }
 
@@ -174,7 +188,7 @@ mod tests {
     #[test]
     fn any_number_of_cots_can_be_expected() {
         for expected in [usize::MAX, usize::MAX / 16, usize::MAX >> 8] {
-            assert_eq!(sizes(expected, Favour::Traffic).len(), SIZES.len());
+            assert_eq!(sizes(expected, Optimize::Traffic).len(), SIZES.len());
         }
     }
 

@@ -100,11 +100,29 @@ fn calls_do_not_change_the_cots() {
 
 #[test]
 fn sizes_of_real_runs_fit_and_look_random() {
-    let favour = Favour::Traffic;
+    let optimize = Optimize::Traffic;
     for (expected, count) in [(3000, 3000), (100_000, 100_000), (1 << 22, 1 << 18)] {
         let (mut sender, mut receiver) = honest(
-            |channel| Sender::setup(channel, &SESSION, SemiHonest, expected, favour, &mut rng(1)),
-            |channel| Receiver::setup(channel, &SESSION, SemiHonest, expected, favour, &mut rng(2)),
+            |channel| {
+                Sender::setup(
+                    channel,
+                    &SESSION,
+                    SemiHonest,
+                    expected,
+                    optimize,
+                    &mut rng(1),
+                )
+            },
+            |channel| {
+                Receiver::setup(
+                    channel,
+                    &SESSION,
+                    SemiHonest,
+                    expected,
+                    optimize,
+                    &mut rng(2),
+                )
+            },
         );
         let (q, t) = honest(
             |channel| {

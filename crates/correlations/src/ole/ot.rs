@@ -34,7 +34,7 @@ use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 use super::{BLOCK, ReceiverHalf, Rows, SenderHalf, Shape, Source};
-use crate::bulk::{self, Favour, SemiHonest};
+use crate::bulk::{self, Optimize, SemiHonest};
 use crate::cot;
 
 /// Frames with the corrections of choice bits of one block.
@@ -476,9 +476,9 @@ impl Source for Ot {
             return Ok(ReceiverHalf::random(shape, rng));
         }
         let layout = Layout::new(shape, lambda, session);
-        let (kind, favour) = (SemiHonest, Favour::Time);
+        let (kind, optimize) = (SemiHonest, Optimize::Time);
         let count = layout.transfers();
-        let mut source = bulk::Receiver::setup(channel, session, kind, count, favour, rng)?;
+        let mut source = bulk::Receiver::setup(channel, session, kind, count, optimize, rng)?;
         receive_with(channel, &layout, &mut source, rng)
     }
 
@@ -493,9 +493,9 @@ impl Source for Ot {
             return Ok(SenderHalf::random(shape, rng));
         }
         let layout = Layout::new(shape, lambda, session);
-        let (kind, favour) = (SemiHonest, Favour::Time);
+        let (kind, optimize) = (SemiHonest, Optimize::Time);
         let count = layout.transfers();
-        let mut source = bulk::Sender::setup(channel, session, kind, count, favour, rng)?;
+        let mut source = bulk::Sender::setup(channel, session, kind, count, optimize, rng)?;
         send_with(channel, &layout, &mut source, rng)
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
 use vesica_psi::{
-    Exact, Favour, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Task, Values,
+    Exact, Half, Input, Item, Optimize, Output, Params, Prepared, Protocol, Reveal, Task, Values,
     indices_vartime,
 };
 use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
@@ -33,7 +33,7 @@ const ALONE: Task = Task {
     min_size: 0,
     values: Values::None,
     label_bytes: 0,
-    favour: Favour::Time,
+    optimize: Optimize::Time,
 };
 
 const BOTH: Task = Task {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::offers::choose;
 use crate::random::fresh_rng;
+use crate::terms::{KEY_BITS, LAMBDA, SECURITY};
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -123,12 +124,12 @@ fn make(
 fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
     Job {
         protocol: ProtocolRequest::named(protocol),
-        security: Security::SemiHonest,
-        key_bits: Some(24),
         attested: (store.is_some() && protocol == "ole-tee").then(|| "simulated".into()),
         offline: store,
         ..Job::new(role, vec!["integer:24/1".into()])
     }
+    .with(&SECURITY, Security::SemiHonest)
+    .with(&KEY_BITS, Some(24))
 }
 
 /// Digests of keys that are these numbers.
@@ -218,10 +219,7 @@ fn halves_fit_one_job() {
     let name = make(&receiver, &sender, &terms, &terms).0.unwrap();
     let ours = job(Role::Receiver, "ole-ot", Some(receiver.store()));
     let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
-    let lambda = |job: &Job| Job {
-        lambda: 50,
-        ..job.clone()
-    };
+    let lambda = |job: &Job| job.clone().with(&LAMBDA, 50);
     let why = "is for lambda 40";
     fails(
         run(sides, [&lambda(&ours), &lambda(&theirs)]),
@@ -229,10 +227,7 @@ fn halves_fit_one_job() {
         why,
         "has nothing for this run",
     );
-    let wide = |job: &Job| Job {
-        key_bits: Some(25),
-        ..job.clone()
-    };
+    let wide = |job: &Job| job.clone().with(&KEY_BITS, Some(25));
     let why = "is for keys of 24 bits";
     fails(
         run(sides, [&wide(&ours), &wide(&theirs)]),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::common::job;
 use vesica_psi::Output;
+use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
     Agreement, Assignment, Begin, BucketKeys, Error, ErrorClass, Job, Kept as Left, KeySet, Learns,
     NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State,
@@ -26,11 +27,11 @@ fn pair() -> (FramedChannel, FramedChannel) {
 fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
     Job {
         protocol: ProtocolRequest::named("dh"),
-        security: Security::SemiHonest,
         memory,
-        learns,
         ..job(role)
     }
+    .with(&SECURITY, Security::SemiHonest)
+    .with(&LEARNS, learns)
 }
 
 #[test]
@@ -354,7 +355,11 @@ fn sides_that_cannot_go_on_start_over_and_know_why() {
         (|kept| kept.left = Left::Nothing, afresh, over_nothing),
         (|kept| kept.left = Left::OfAnotherSet, over_own, over_peer),
         (|kept| state(kept).origin[0] ^= 1, over_run, over_run),
-        (|kept| state(kept).contract.lambda += 1, over_run, over_run),
+        (
+            |kept| state(kept).contract.terms.set(&LAMBDA, 41),
+            over_run,
+            over_run,
+        ),
     ];
     for (case, (change, own, peer)) in one.into_iter().enumerate() {
         for side in [0, 1] {

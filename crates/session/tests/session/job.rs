@@ -5,6 +5,7 @@ use std::thread;
 
 use crate::common::{connected, identity, job, silent_pair, tls, within, within_or_raised};
 use vesica_psi::Reveal;
+use vesica_session::terms::SECURITY;
 use vesica_session::{
     Endpoint, Error, ErrorClass, Interrupt, Job, Listener, NoProgress, Outcome, Progress,
     ProtocolRequest, Registry, Role, Security, connect, run, run_over,
@@ -21,9 +22,9 @@ fn security(protocol: &str) -> Security {
 fn named(role: Role, protocol: &'static str) -> Job {
     Job {
         protocol: ProtocolRequest::named(protocol),
-        security: security(protocol),
         ..job(role)
     }
+    .with(&SECURITY, security(protocol))
 }
 
 /// What the receiver should find: indices of its digests that the sender has.
@@ -256,9 +257,9 @@ fn a_weak_protocol_needs_to_be_asked_for() {
     let mut a = a;
     let job = Job {
         protocol: ProtocolRequest::named("dh"),
-        security: Security::Malicious,
         ..job(Role::Receiver)
-    };
+    }
+    .with(&SECURITY, Security::Malicious);
     let error = run_over(&mut a, None, None, &job, &digests(0..5), &mut NoProgress).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
 }

@@ -1,6 +1,7 @@
 //! Labels handed over through the whole session: in one bucket and in several, and between sides that do not fit.
 
 use crate::common::{job, silent_pair};
+use vesica_session::terms::{REVEAL, SECURITY};
 use vesica_session::{
     Error, ErrorClass, Handover, Job, LabelTerms, Labels, MemorySet, NoProgress, ProtocolRequest,
     Registry, Report, Reveal, Role, Security, run_set_over,
@@ -86,11 +87,13 @@ fn every_protocol_hands_over_in_one_bucket_and_in_several() {
             continue;
         }
         let spec = protocol.spec();
-        let with = |job: Job, memory| Job {
-            protocol: ProtocolRequest::named(spec.name),
-            security: spec.security,
-            memory,
-            ..job
+        let with = |job: Job, memory| {
+            Job {
+                protocol: ProtocolRequest::named(spec.name),
+                memory,
+                ..job
+            }
+            .with(&SECURITY, spec.security)
         };
         let copies = protocol.labels_per_item().unwrap();
         let whole = (spec.working_bytes)(1500, 1400) + 1500 * (5 + 40 * copies);
@@ -152,14 +155,12 @@ fn labels_count_against_the_memory() {
 fn what_cannot_be_is_refused_before_the_peer_is_told() {
     let ole = Job {
         protocol: ProtocolRequest::named("ole-ot"),
-        security: Security::SemiHonest,
         ..receiver()
-    };
-    let size = Job {
-        reveal: Reveal::Size,
-        security: Security::SemiHonest,
-        ..receiver()
-    };
+    }
+    .with(&SECURITY, Security::SemiHonest);
+    let size = receiver()
+        .with(&REVEAL, Reveal::Size)
+        .with(&SECURITY, Security::SemiHonest);
     let offers = Job {
         labels: sender().labels,
         ..receiver()

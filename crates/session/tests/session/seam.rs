@@ -1,10 +1,12 @@
-//! A protocol from outside: one module with its `Spec`, one line in a registry, and the session runs it.
+//! From outside: a protocol is one module with its `Spec` and one line in a registry; a term is one declaration. The
+//! session runs both.
 
 use std::collections::HashMap;
 use std::thread;
 
 use rand_core::CryptoRng;
 use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Spec, Task, Values};
+use vesica_session::terms::{LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same};
 use vesica_session::{
     Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest, Registry,
     RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
@@ -134,10 +136,10 @@ fn job(role: Role, reveal: Reveal) -> Job {
     Job {
         registry: Registry::of(&PROTOCOLS),
         protocol: ProtocolRequest::named("toy"),
-        security: Security::SemiHonest,
-        reveal,
         ..Job::new(role, vec!["exact/1".into()])
     }
+    .with(&SECURITY, Security::SemiHonest)
+    .with(&REVEAL, reveal)
 }
 
 type Came = Result<Outcome, Error>;
@@ -168,10 +170,12 @@ fn matches_come_through_the_whole_session() {
 
 #[test]
 fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
-    let with = |role| Job {
-        learns: Learns::Both,
-        memory: Some(32 * 600),
-        ..job(role, Reveal::Matches)
+    let with = |role| {
+        Job {
+            memory: Some(32 * 600),
+            ..job(role, Reveal::Matches)
+        }
+        .with(&LEARNS, Learns::Both)
     };
     let sets = [digests(0..400), digests(300..700)];
     let (mut a, mut b) = memory_pair();
@@ -220,10 +224,7 @@ fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
 
 #[test]
 fn a_value_and_too_few_matches_come_through_too() {
-    let least = |role, min_size| Job {
-        min_size,
-        ..job(role, Reveal::Size)
-    };
+    let least = |role, min_size| job(role, Reveal::Size).with(&MIN_SIZE, min_size);
     let sized = |min_size| {
         let (ours, theirs) = (
             least(Role::Receiver, min_size),
@@ -237,7 +238,10 @@ fn a_value_and_too_few_matches_come_through_too() {
         (near.value, near.below, near.matches),
         (Some(seven), None, None)
     );
-    assert_eq!((far.value, near.contract.reveal), (None, Reveal::Size));
+    assert_eq!(
+        (far.value, near.contract.get(&REVEAL)),
+        (None, Reveal::Size)
+    );
     let json = serde_json::to_value(&near).unwrap();
     assert_eq!(
         (&json["value"], &json["reveal"]),
@@ -342,15 +346,9 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
         "the inner-product needs values on both sides"
     );
     assert!(alone(Reveal::Sum, terms(0, 0)).starts_with("values: a bound"));
-    let both = Job {
-        learns: Learns::Both,
-        ..job(Role::Receiver, Reveal::Size)
-    };
+    let both = job(Role::Receiver, Reveal::Size).with(&LEARNS, Learns::Both);
     assert_eq!(usage(&both), "the sender cannot learn the size too");
-    let least = Job {
-        min_size: 2,
-        ..job(Role::Receiver, Reveal::Matches)
-    };
+    let least = job(Role::Receiver, Reveal::Matches).with(&MIN_SIZE, 2);
     assert_eq!(usage(&least), "a minimum size does not go with matches");
 }
 
@@ -374,10 +372,7 @@ fn limits_and_names_are_those_of_its_spec() {
         ..named("vole", Reveal::Size)
     };
     assert_eq!(usage(&standard), "protocol vole does not reveal size");
-    let malicious = Job {
-        security: Security::Malicious,
-        ..named("toy", Reveal::Matches)
-    };
+    let malicious = named("toy", Reveal::Matches).with(&SECURITY, Security::Malicious);
     assert_eq!(
         usage(&malicious),
         "protocol toy runs semi-honest and needs --security semi-honest"
@@ -411,6 +406,57 @@ fn limits_and_names_are_those_of_its_spec() {
     for error in <[_; 2]>::from(run(&ours, &theirs, 7)).map(Result::unwrap_err) {
         match error {
             Error::Run(WireError::ContractDiffers { field, .. }) => assert_eq!(field, "reveal"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// ---- A term.
+
+/// For what the result may be used.
+static PURPOSE: Term<u32> = Term::new("purpose", "purpose", || 0, same);
+
+/// How many rows a page has on the side that has more.
+static PAGE: Term<u64> = Term::new("page", "rows of a page", || 100, larger);
+
+#[test]
+fn terms_of_a_program_are_agreed_on_and_reported() {
+    let with = |role, purpose, page| {
+        let job = job(role, Reveal::Matches);
+        job.with(&PURPOSE, purpose).with(&PAGE, page)
+    };
+    let (near, far) = run(&with(Role::Receiver, 7, 10), &with(Role::Sender, 7, 30), 5);
+    let (near, far) = (near.unwrap().report, far.unwrap().report);
+    assert_eq!(near.contract.hash, far.contract.hash);
+    assert_eq!(
+        (near.contract.get(&PURPOSE), near.contract.get(&PAGE)),
+        (7, 30)
+    );
+    let json = serde_json::to_value(&near).unwrap();
+    assert_eq!(
+        (&json["contract"]["purpose"], &json["contract"]["page"]),
+        (&7.into(), &30.into())
+    );
+    let usual = both(Reveal::Matches, 5).0.report;
+    assert_ne!(usual.contract.hash, near.contract.hash);
+    assert_eq!(usual.contract.get(&PAGE), 100);
+    // Another value, and a side that does not have the term.
+    let ours = with(Role::Receiver, 7, 10);
+    for (theirs, said) in [
+        (with(Role::Sender, 8, 10), ["purpose", "7", "8"]),
+        (
+            job(Role::Sender, Reveal::Matches),
+            ["terms", "page,purpose", ""],
+        ),
+    ] {
+        match run(&ours, &theirs, 5).0 {
+            Err(Error::Run(WireError::ContractDiffers {
+                field,
+                ours,
+                theirs,
+            })) => {
+                assert_eq!([field, &ours, &theirs], said);
+            }
             other => panic!("{other:?}"),
         }
     }

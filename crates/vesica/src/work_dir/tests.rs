@@ -3,6 +3,7 @@ use crate::ErrorClass;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use vesica_session::terms::NORMALIZATION;
 use vesica_session::{Fingerprint, Job, Kept, ProtocolRequest, Role, agree};
 use vesica_wire::memory_pair;
 
@@ -170,9 +171,11 @@ fn every_journal_can_be_read_back() {
     let keys = keys(&Identity::generate().unwrap());
     let mut journal = journal();
     let contract = &mut journal.head.state.contract;
-    contract.normalization = vec!["x".repeat(128); 64];
+    contract
+        .terms
+        .set(&NORMALIZATION, vec!["x".repeat(128); 64]);
     contract.buckets = vesica_session::MAX_BUCKETS;
-    journal.head.owner.terms = contract.normalization.join(",");
+    journal.head.owner.terms = contract.get(&NORMALIZATION).join(",");
     journal.head.state.found = vec![u64::MAX; vesica_session::MAX_BUCKETS as usize];
     let bytes = encode(&journal, &keys);
     assert_eq!(Journal::decode(&bytes, &keys), Some(journal.clone()));

@@ -1,0 +1,772 @@
+//! What the two sides of a run agree on, term by term.
+//!
+//! Each [`Term`] is declared once: its name, the value of a run that asks for no other, what makes one value of those
+//! that the two sides want, its form on the wire, and for a term that a person sets, what is said of that option.
+//! [`Terms`] holds the values. The hello, the contract with its digest, the journal, the report and the options of the
+//! command and of the Python package go through that list, so that another term takes one declaration.
+//!
+//! A program can declare terms of its own and [set](Terms::set) them: both sides have to do so.
+
+use std::any::Any;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use vesica_psi::{Optimize, Reveal, Security};
+use vesica_wire::Error as WireError;
+
+use crate::codec::{Reader, bad, differ, put_name};
+use crate::parties::Learns;
+
+/// Maximum number of items of a side, whatever the protocol and the number of buckets.
+pub const MAX_ITEMS: u64 = 1 << 28;
+/// Maximum number of key columns of a job.
+pub const MAX_KEY_COLUMNS: usize = 64;
+/// Longest name of a normalisation, in bytes.
+pub const MAX_NORMALIZATION: usize = 128;
+/// Computational security of everything here, in bits.
+const KAPPA_BITS: u32 = 128;
+/// Maximum number of terms that a program adds to ours.
+const MAX_MORE: usize = 16;
+
+/// The weakest security that both sides accept.
+pub static SECURITY: Term<Security> = Term {
+    option: Some(Setting {
+        value_name: "LEVEL",
+        former_names: &[],
+        values: &["malicious", "semi-honest"],
+        default: "malicious",
+        help: "The weakest security to accept",
+        set: |terms, text| terms.set_named(&SECURITY, text),
+    }),
+    ..Term::new("security", "security", || Security::Malicious, same)
+};
+
+/// Computational security in bits.
+pub static KAPPA: Term<u32> = Term {
+    problem: bits_problem,
+    ..Term::new("kappa", "kappa", || KAPPA_BITS, same)
+};
+
+/// Statistical security in bits.
+pub static LAMBDA: Term<u32> = Term {
+    problem: bits_problem,
+    option: Some(Setting {
+        value_name: "BITS",
+        former_names: &[],
+        values: &[],
+        default: "40",
+        help: "Statistical security in bits, 40 to 128",
+        set: |terms, text| {
+            let bits = text.parse().map_err(|_| "give a number of bits")?;
+            terms.set(&LAMBDA, bits);
+            Ok(())
+        },
+    }),
+    ..Term::new("lambda", "lambda", || 40, same)
+};
+
+/// What the receiver learns.
+pub static REVEAL: Term<Reveal> = Term {
+    option: Some(Setting {
+        value_name: "NAME",
+        former_names: &[],
+        values: &[],
+        default: "matches",
+        help: "What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size \
+               (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), \
+               threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than \
+               N), or shares (nothing: both sides write shares of the matches and of their values to --output)",
+        set: set_reveal,
+    }),
+    ..Term::new("reveal", "reveal", || Reveal::Matches, same)
+};
+
+/// Who gets the result.
+pub static LEARNS: Term<Learns> = Term::new("learns", "who learns", || Learns::Receiver, same);
+
+/// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
+pub static MIN_SIZE: Term<u64> = Term {
+    option: Some(Setting {
+        value_name: "K",
+        former_names: &[],
+        values: &[],
+        default: "",
+        help: "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and \
+               otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two \
+               thresholds the larger one counts. Values that the receiver chooses can still make one result single out \
+               keys: see --max-peer-value-bound",
+        set: |terms, text| {
+            terms.at_least(parse_size(text)?);
+            Ok(())
+        },
+    }),
+    ..Term::new("min_size", "minimum size", || 0, same)
+};
+
+/// What the run saves where the protocol can choose: traffic if either side favours that.
+pub static OPTIMIZE: Term<Optimize> = Term {
+    // It matters to runs in one bucket alone, which do not resume.
+    is_of_each_run: true,
+    option: Some(Setting {
+        value_name: "WHAT",
+        former_names: &["favour"],
+        values: &["time", "traffic"],
+        default: "time",
+        help: "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
+        set: |terms, text| terms.set_named(&OPTIMIZE, text),
+    }),
+    ..Term::new(
+        "optimize",
+        "what to save",
+        || Optimize::Time,
+        |_, ours, theirs| {
+            Ok(match [*ours, *theirs].contains(&Optimize::Traffic) {
+                true => Optimize::Traffic,
+                false => Optimize::Time,
+            })
+        },
+    )
+};
+
+/// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
+/// [`MAX_KEY_COLUMNS`], each at most [`MAX_NORMALIZATION`] bytes of printable ASCII.
+pub static NORMALIZATION: Term<Vec<String>> = Term {
+    problem: |names| names_problem(names),
+    ..Term::new(
+        "normalization",
+        "normalization",
+        Vec::new,
+        |term, ours, theirs| match (ours.len(), theirs.len()) {
+            (own, other) if own != other => Err(differ("number of key columns", own, other)),
+            _ => same(term, ours, theirs),
+        },
+    )
+};
+
+/// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then the
+/// number, little endian, and different digests have different numbers. Some protocols compare such keys as they are.
+pub static KEY_BITS: Term<Option<u32>> = Term {
+    problem: |bits| match bits {
+        Some(1..=64) | None => None,
+        Some(_) => Some("out of range"),
+    },
+    ..Term::new("key_bits", "bits of a key", || None, same)
+};
+
+/// All of them, in the order of the hello.
+pub(crate) static STANDARD: [&dyn AnyTerm; 9] = [
+    &SECURITY,
+    &KAPPA,
+    &LAMBDA,
+    &REVEAL,
+    &LEARNS,
+    &MIN_SIZE,
+    &OPTIMIZE,
+    &NORMALIZATION,
+    &KEY_BITS,
+];
+
+/// What makes one value of what the two sides want, or the error that names both.
+pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
+
+/// What both sides must agree on.
+pub struct Term<T: 'static> {
+    /// The name in contracts and options: words in lower case, with `_` between them.
+    pub name: &'static str,
+    /// The name in errors.
+    pub words: &'static str,
+    /// The value of a run that asks for no other.
+    pub default: fn() -> T,
+    /// How the two sides agree.
+    pub rule: Rule<T>,
+    /// What is wrong with a value that no honest peer sends.
+    pub problem: fn(&T) -> Option<&'static str>,
+    /// Whether a run may have another value than the one that it resumes.
+    pub is_of_each_run: bool,
+    /// The option that sets it, if a person does.
+    pub option: Option<Setting>,
+}
+
+/// An option that sets a term.
+pub struct Setting {
+    /// What stands for its value in help.
+    pub value_name: &'static str,
+    /// Names that it had before.
+    pub former_names: &'static [&'static str],
+    /// Its values, if they are few.
+    pub values: &'static [&'static str],
+    /// Its value where none is given; empty if that has no words.
+    pub default: &'static str,
+    /// What is said of it.
+    pub help: &'static str,
+    /// Reads a value, and sets the term. Fails with what can be given.
+    pub set: fn(&mut Terms, &str) -> Result<(), String>,
+}
+
+impl<T: TermValue> Term<T> {
+    /// A term that no option sets, each value of which is valid.
+    pub const fn new(
+        name: &'static str,
+        words: &'static str,
+        default: fn() -> T,
+        rule: Rule<T>,
+    ) -> Term<T> {
+        Term {
+            name,
+            words,
+            default,
+            rule,
+            problem: |_| None,
+            is_of_each_run: false,
+            option: None,
+        }
+    }
+}
+
+/// Both sides must want the same.
+pub fn same<T: TermValue>(term: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
+    match ours == theirs {
+        true => Ok(ours.clone()),
+        false => Err(differ(term.words, ours.in_words(), theirs.in_words())),
+    }
+}
+
+/// The larger of both.
+pub fn larger<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
+    Ok(ours.max(theirs).clone())
+}
+
+/// The smaller of both.
+pub fn smaller<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
+    Ok(ours.min(theirs).clone())
+}
+
+/// A value that a term can have.
+pub trait TermValue:
+    Clone + PartialEq + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    /// Appends the form on the wire.
+    fn put(&self, out: &mut Vec<u8>);
+
+    /// Reads what [`TermValue::put`] has written; `words` name the term.
+    ///
+    /// # Errors
+    /// `PeerMisbehaved`: anything else.
+    fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError>;
+
+    /// As errors name it.
+    fn in_words(&self) -> String;
+}
+
+/// Values whose code on the wire is their place in a list, counted from 1.
+macro_rules! coded_values {
+    ($($type:ident [$($variant:ident),+] $in_words:expr;)+) => { $(
+        impl TermValue for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let all = [$($type::$variant),+];
+                let place = all.iter().position(|value| value == self);
+                out.push(place.map_or(0, |place| place as u8 + 1));
+            }
+
+            fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError> {
+                let all = [$($type::$variant),+];
+                let place = usize::from(reader.u8()?).checked_sub(1);
+                let value = place.and_then(|place| all.get(place).copied());
+                value.ok_or_else(|| bad(words, "unknown code"))
+            }
+
+            fn in_words(&self) -> String {
+                $in_words(*self).to_string()
+            }
+        }
+    )+ };
+}
+
+coded_values! {
+    Security [SemiHonest, Malicious] Security::name;
+    Reveal [Matches, Size, Sum, InnerProduct, ThresholdMatches, Shares] Reveal::name;
+    Learns [Receiver, Both, Aligned] Learns::name;
+    Optimize [Time, Traffic] Optimize::name;
+}
+
+impl TermValue for u32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
+        reader.u32()
+    }
+
+    fn in_words(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl TermValue for u64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
+        reader.u64()
+    }
+
+    fn in_words(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// In one byte; 0 for none.
+impl TermValue for Option<u32> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.unwrap_or(0) as u8);
+    }
+
+    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
+        Ok(Some(u32::from(reader.u8()?)).filter(|number| *number > 0))
+    }
+
+    fn in_words(&self) -> String {
+        self.map_or("any".into(), |number| number.to_string())
+    }
+}
+
+impl TermValue for Vec<String> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.len() as u8);
+        self.iter().for_each(|name| put_name(out, name));
+    }
+
+    fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError> {
+        let count = reader.u8()?;
+        (0..count)
+            .map(|_| Ok(reader.name(words)?.to_owned()))
+            .collect()
+    }
+
+    fn in_words(&self) -> String {
+        self.join(",")
+    }
+}
+
+fn bits_problem(bits: &u32) -> Option<&'static str> {
+    (!(1..=256).contains(bits)).then_some("out of range")
+}
+
+/// What is wrong with the names of normalisations.
+fn names_problem(names: &[String]) -> Option<&'static str> {
+    let is_name = |name: &String| (1..=MAX_NORMALIZATION).contains(&name.len());
+    if !(1..=MAX_KEY_COLUMNS).contains(&names.len()) {
+        Some("a wrong number of key columns")
+    } else if !names.iter().all(is_name) {
+        Some("a name of a wrong length")
+    } else {
+        None
+    }
+}
+
+/// Reads what is revealed: `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`.
+fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
+    let (reveal, least) = match text.split_once(':') {
+        Some(("threshold", above)) => (Reveal::Size, parse_size(above)? + 1),
+        Some(("threshold-matches", above)) => (Reveal::ThresholdMatches, parse_size(above)? + 1),
+        _ => {
+            let known = Reveal::ALL.into_iter().find(|reveal| reveal.name() == text);
+            let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
+            let names = "there are matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
+            (plain.ok_or(names)?, 0)
+        }
+    };
+    terms.set(&REVEAL, reveal);
+    terms.at_least(least);
+    Ok(())
+}
+
+/// A number of keys: digits, or a power as `2^20`; at most 2^28.
+///
+/// # Errors
+/// What can be given.
+pub fn parse_size(text: &str) -> Result<u64, &'static str> {
+    let value = match text.strip_prefix("2^") {
+        Some(power) => power.parse().ok().and_then(|power| 1u64.checked_shl(power)),
+        None => text.parse().ok(),
+    };
+    let value = value.filter(|size| *size <= MAX_ITEMS);
+    value.ok_or("a size is a number up to 2^28, as 65536 or 2^16")
+}
+
+/// The values of all terms, of one side or agreed.
+#[derive(Clone)]
+pub struct Terms {
+    /// Ours in the order of their declaration, then those of a program by their names.
+    entries: Vec<(&'static dyn AnyTerm, Box<dyn AnyValue>)>,
+}
+
+impl Default for Terms {
+    /// Those of a run that asks for nothing.
+    fn default() -> Terms {
+        let entries = STANDARD.map(|term| (term, term.default()));
+        Terms {
+            entries: entries.into(),
+        }
+    }
+}
+
+impl Terms {
+    /// The value of a term; its default if it is one of a program that has not been set.
+    pub fn get<T: TermValue>(&self, term: &Term<T>) -> T {
+        let entry = self.entries.iter().find(|(own, _)| own.name() == term.name);
+        let value = entry.and_then(|(_, value)| value.as_any().downcast_ref::<T>());
+        value.cloned().unwrap_or_else(term.default)
+    }
+
+    /// Sets a term, and adds it if it is none of ours.
+    pub fn set<T: TermValue>(&mut self, term: &'static Term<T>, value: T) {
+        let value: Box<dyn AnyValue> = Box::new(value);
+        let mut entries = self.entries.iter_mut();
+        if let Some((_, own)) = entries.find(|(own, _)| own.name() == term.name) {
+            *own = value;
+            return;
+        }
+        let more = &self.entries[STANDARD.len()..];
+        let place = more.partition_point(|(other, _)| other.name() < term.name);
+        self.entries.insert(STANDARD.len() + place, (term, value));
+    }
+
+    /// The options that set terms, each with its name in words that `_` separates.
+    pub fn options() -> impl Iterator<Item = (&'static str, &'static Setting)> {
+        STANDARD
+            .iter()
+            .filter_map(|term| Some((term.name(), term.option()?)))
+    }
+
+    /// Sets the value of one of the [options](Terms::options).
+    ///
+    /// # Errors
+    /// What can be given.
+    pub fn set_option(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let option = Terms::options().find(|(option, _)| *option == name);
+        let (_, option) = option.ok_or("there is no such option")?;
+        match option.values.is_empty() || option.values.contains(&text) {
+            true => (option.set)(self, text),
+            false => Err(format!("there are {}", option.values.join(", "))),
+        }
+    }
+
+    /// Raises the least number of matches.
+    fn at_least(&mut self, least: u64) {
+        self.set(&MIN_SIZE, least.max(self.get(&MIN_SIZE)));
+    }
+
+    fn set_named<T: TermValue>(
+        &mut self,
+        term: &'static Term<T>,
+        name: &str,
+    ) -> Result<(), String> {
+        let value = serde_json::from_value(name.into()).map_err(|_| "no such value")?;
+        self.set(term, value);
+        Ok(())
+    }
+
+    /// The values of all terms that a run shares with the one that it resumes, in words.
+    pub fn in_words(&self) -> String {
+        let entries = self
+            .entries
+            .iter()
+            .filter(|(term, _)| !term.is_of_each_run());
+        let words: Vec<String> = entries.map(|(_, value)| value.in_words()).collect();
+        words.join(" ")
+    }
+
+    /// The same where a run shares them with the one that it resumes, and defaults elsewhere.
+    pub(crate) fn of_all_runs(&self) -> Terms {
+        let mut terms = self.clone();
+        for (term, value) in &mut terms.entries {
+            if term.is_of_each_run() {
+                *value = term.default();
+            }
+        }
+        terms
+    }
+
+    /// Appends the values of our terms, the names of the others, and their values.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let (ours, more) = self.entries.split_at(STANDARD.len());
+        ours.iter().for_each(|(_, value)| value.put(out));
+        out.push(more.len() as u8);
+        more.iter().for_each(|(term, _)| put_name(out, term.name()));
+        more.iter().for_each(|(_, value)| value.put(out));
+    }
+
+    /// Reads what the peer has put; it must have the terms that this side has.
+    ///
+    /// Fails with `PeerMisbehaved`, or with `ContractDiffers` for other terms.
+    pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Terms, WireError> {
+        let (ours, more) = self.entries.split_at(STANDARD.len());
+        let read = |entries: &[(&'static dyn AnyTerm, _)], reader: &mut Reader<'_>| {
+            let value = |(term, _): &(&'static dyn AnyTerm, _)| Ok((*term, term.read(reader)?));
+            entries
+                .iter()
+                .map(value)
+                .collect::<Result<Vec<_>, WireError>>()
+        };
+        let mut entries = read(ours, reader)?;
+        let count = reader.u8()?;
+        if usize::from(count) > MAX_MORE {
+            return Err(bad("number of terms", "out of range"));
+        }
+        let names: Vec<&str> = (0..count)
+            .map(|_| reader.name("term"))
+            .collect::<Result<_, _>>()?;
+        let known: Vec<&str> = more.iter().map(|(term, _)| term.name()).collect();
+        if names != known {
+            return Err(differ("terms", known.join(","), names.join(",")));
+        }
+        entries.extend(read(more, reader)?);
+        Ok(Terms { entries })
+    }
+
+    /// What both sides agree on, or the first term on which they differ.
+    pub(crate) fn agree(&self, theirs: &Terms) -> Result<Terms, WireError> {
+        let entries = self.entries.iter().zip(&theirs.entries);
+        let agreed =
+            entries.map(|((term, ours), (_, theirs))| Ok((*term, term.agree(&**ours, &**theirs)?)));
+        Ok(Terms {
+            entries: agreed.collect::<Result<_, WireError>>()?,
+        })
+    }
+}
+
+impl PartialEq for Terms {
+    fn eq(&self, other: &Terms) -> bool {
+        let mut pairs = self.entries.iter().zip(&other.entries);
+        self.entries.len() == other.entries.len()
+            && pairs.all(|((term, own), (other_term, other))| {
+                term.name() == other_term.name() && own.equals(&**other)
+            })
+    }
+}
+
+impl Eq for Terms {}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self.entries.iter();
+        f.debug_map()
+            .entries(entries.map(|(term, value)| (term.name(), value.in_words())))
+            .finish()
+    }
+}
+
+/// A value by the name of each term.
+impl Serialize for Terms {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let entries = self.entries.iter();
+        to.collect_map(entries.map(|(term, value)| (term.name(), value.in_json())))
+    }
+}
+
+/// Our terms alone: those of a program have no declaration here.
+impl<'de> Deserialize<'de> for Terms {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Terms, D::Error> {
+        let mut values = Map::<String, Value>::deserialize(from)?;
+        let entry = |term: &'static dyn AnyTerm| {
+            let value = values.remove(term.name());
+            let value = value.ok_or_else(|| D::Error::missing_field(term.name()))?;
+            Ok((term, term.of_json(value).map_err(D::Error::custom)?))
+        };
+        let entries = STANDARD.map(entry).into_iter().collect::<Result<_, _>>()?;
+        match values.keys().next() {
+            None => Ok(Terms { entries }),
+            Some(name) => Err(D::Error::custom(format!("there is no term {name}"))),
+        }
+    }
+}
+
+/// A term with values of any type.
+pub(crate) trait AnyTerm: Sync {
+    fn name(&self) -> &'static str;
+    fn is_of_each_run(&self) -> bool;
+    fn option(&self) -> Option<&Setting>;
+    fn default(&self) -> Box<dyn AnyValue>;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Box<dyn AnyValue>, WireError>;
+    fn of_json(&self, value: Value) -> serde_json::Result<Box<dyn AnyValue>>;
+    fn agree(
+        &self,
+        ours: &dyn AnyValue,
+        theirs: &dyn AnyValue,
+    ) -> Result<Box<dyn AnyValue>, WireError>;
+}
+
+impl<T: TermValue> AnyTerm for Term<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn is_of_each_run(&self) -> bool {
+        self.is_of_each_run
+    }
+
+    fn option(&self) -> Option<&Setting> {
+        self.option.as_ref()
+    }
+
+    fn default(&self) -> Box<dyn AnyValue> {
+        Box::new((self.default)())
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Box<dyn AnyValue>, WireError> {
+        let value = T::read(reader, self.words)?;
+        match (self.problem)(&value) {
+            None => Ok(Box::new(value)),
+            Some(problem) => Err(bad(self.words, problem)),
+        }
+    }
+
+    fn of_json(&self, value: Value) -> serde_json::Result<Box<dyn AnyValue>> {
+        Ok(Box::new(serde_json::from_value::<T>(value)?))
+    }
+
+    fn agree(
+        &self,
+        ours: &dyn AnyValue,
+        theirs: &dyn AnyValue,
+    ) -> Result<Box<dyn AnyValue>, WireError> {
+        let values = [ours, theirs].map(|value| value.as_any().downcast_ref::<T>());
+        let [Some(ours), Some(theirs)] = values else {
+            return Err(bad(self.words, "of another type"));
+        };
+        Ok(Box::new((self.rule)(self, ours, theirs)?))
+    }
+}
+
+/// A value of any type.
+pub(crate) trait AnyValue: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn copied(&self) -> Box<dyn AnyValue>;
+    fn equals(&self, other: &dyn AnyValue) -> bool;
+    fn put(&self, out: &mut Vec<u8>);
+    fn in_words(&self) -> String;
+    fn in_json(&self) -> Value;
+}
+
+impl<T: TermValue> AnyValue for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn copied(&self) -> Box<dyn AnyValue> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn AnyValue) -> bool {
+        other.as_any().downcast_ref() == Some(self)
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        TermValue::put(self, out);
+    }
+
+    fn in_words(&self) -> String {
+        TermValue::in_words(self)
+    }
+
+    fn in_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Clone for Box<dyn AnyValue> {
+    fn clone(&self) -> Self {
+        (**self).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_numbers_or_powers() {
+        let size = |text| parse_size(text).ok();
+        assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
+        assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_revealed() {
+        let revealed = |name: &str| {
+            let mut terms = Terms::default();
+            let set = terms.set_option("reveal", name);
+            set.ok()
+                .map(|()| (terms.get(&REVEAL), terms.get(&MIN_SIZE)))
+        };
+        assert_eq!(revealed("size"), Some((Reveal::Size, 0)));
+        assert_eq!(revealed("threshold:2^4"), Some((Reveal::Size, 17)));
+        assert_eq!(
+            revealed("threshold-matches:0"),
+            Some((Reveal::ThresholdMatches, 1))
+        );
+        for wrong in [
+            "threshold:",
+            "threshold",
+            "threshold-matches",
+            "size:3",
+            "shares:1",
+        ] {
+            assert_eq!(revealed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn of_two_thresholds_the_larger_one_counts() {
+        for order in [["reveal", "min_size"], ["min_size", "reveal"]] {
+            for (least, expected) in [("3", 8), ("9", 9)] {
+                let mut terms = Terms::default();
+                for option in order {
+                    let text = if option == "reveal" {
+                        "threshold:7"
+                    } else {
+                        least
+                    };
+                    terms.set_option(option, text).unwrap();
+                }
+                assert_eq!(terms.get(&MIN_SIZE), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_takes_its_default_and_says_what_there_is() {
+        for (name, option) in Terms::options() {
+            let mut terms = Terms::default();
+            if !option.default.is_empty() {
+                terms.set_option(name, option.default).unwrap();
+            }
+            assert_eq!(terms, Terms::default(), "{name}");
+            assert!(terms.set_option(name, "nonsense").is_err());
+        }
+        assert!(
+            Terms::default()
+                .set_option("normalization", "email/1")
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn terms_come_back_from_json_and_unknown_ones_do_not() {
+        let mut terms = Terms::default();
+        terms.set(&LAMBDA, 64);
+        terms.set(&REVEAL, Reveal::InnerProduct);
+        let mut json = serde_json::to_value(&terms).unwrap();
+        assert_eq!(
+            serde_json::from_value::<Terms>(json.clone()).unwrap(),
+            terms
+        );
+        json["another"] = 1.into();
+        assert!(serde_json::from_value::<Terms>(json).is_err());
+    }
+}
