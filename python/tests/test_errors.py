@@ -130,9 +130,8 @@ def test_the_peer_hears_of_a_table_that_cannot_be_used(background: Any) -> None:
     sender = background(vesica.send, TABLE, on="id", link=right, **terms)
     with pytest.raises(vesica.DataError, match='row 200000: the value in column "n"'):
         vesica.receive(ours, on="id", value="n", link=left, **terms)
-    left.cancel()
-    right.cancel()
-    with pytest.raises(vesica.Error, match=r"reported a problem|interrupted|cannot connect"):
+    # The sender would wait for another attempt, but a warning is an error in these tests, and ends it.
+    with pytest.raises(vesica.RunWarning, match="the peer reports a problem with its table"):
         sender()
 
 

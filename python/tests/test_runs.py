@@ -262,7 +262,7 @@ def test_the_arguments_are_the_commands(command: str) -> None:
     import subprocess
 
     elsewhere = {"input", "key", "listen", "connect", "identity", "peer", "report", "help"}
-    elsewhere |= {"config", "log_format"}
+    elsewhere |= {"config", "log_format", "allow_core_dumps"}
     renamed = {"lambda": "lambda_", "no_header": "header"}
     for name, function in (("receive", vesica.receive), ("send", vesica.send)):
         shown = subprocess.run(
