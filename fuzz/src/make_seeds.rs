@@ -25,7 +25,7 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_session::{
-    DealerRequest, Evidence, Fingerprint, Handover, Hello, Identity, Job, LabelTerms, Learns, LocalFacts, NO_LIMIT,
+    DealerRequest, Evidence, Fingerprint, LabelExchange, Hello, Identity, Job, LabelTerms, Learns, LocalFacts, NO_LIMIT,
     OfflineTerms, Platform, ProtocolRequest, Registry, Resume, Role, terms::LEARNS,
 };
 
@@ -94,7 +94,7 @@ fn session(seeds: &Seeds) -> Result<()> {
             protocol,
             values: None,
             max_peer_value_bound: NO_LIMIT,
-            labels: Handover::Nothing,
+            labels: LabelExchange::Nothing,
             items: 3,
             memory: NO_LIMIT,
             resume: Resume::Nothing,
@@ -103,7 +103,7 @@ fn session(seeds: &Seeds) -> Result<()> {
     };
     let named = || ProtocolRequest::named("compact-dh");
     let mut handing_over = hello(Role::Sender, named());
-    handing_over.local.labels = Handover::Offered(LabelTerms {
+    handing_over.local.labels = LabelExchange::Offered(LabelTerms {
         bytes: 8,
         columns: vec!["Größe".into()],
     });

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use vesica_psi::Output;
 use vesica_session::{
     Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
-    Kept as Left, KeySet, Measurement, NoProgress, Problem, Product, ProtocolRequest, Registry,
+    Checkpoint, KeySet, Measurement, NoProgress, Problem, Product, ProtocolRequest, Registry,
     Role, SevSnp, Simulated, State, TcbLevel, Tdx, Terms, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};
@@ -66,7 +66,7 @@ pub fn attestation(bytes: &[u8]) {
 fn handshake(channel: &mut dyn Channel, role: Role) -> bool {
     let mut job = Job::new(role, vec!["email/1".into()]);
     job.max_peer_items = 1000;
-    match agree_on(channel, &job, 3, &Left::Nothing, None, None) {
+    match agree_on(channel, &job, 3, &Checkpoint::Nothing, None, None) {
         Ok(agreement) => {
             assert!(agreement.peer_items <= 1000);
             confirm_done(channel, role).is_ok()
@@ -122,24 +122,24 @@ pub fn identity(bytes: &[u8]) {
 }
 
 /// A set that remembers how far a run came.
-struct Kept {
+struct Resumable {
     digests: Vec<[u8; 32]>,
     buckets: Vec<Vec<[u8; 32]>>,
-    left: Left,
+    checkpoint: Checkpoint,
     states: Vec<State>,
 }
 
-impl Kept {
-    fn new(items: u16, left: Left) -> Kept {
+impl Resumable {
+    fn new(items: u16, checkpoint: Checkpoint) -> Resumable {
         let digest = |i: u16| {
             let mut digest = [8; 32];
             digest[..2].copy_from_slice(&i.to_le_bytes());
             digest
         };
-        Kept {
+        Resumable {
             digests: (0..items).map(digest).collect(),
             buckets: Vec::new(),
-            left,
+            checkpoint,
             states: Vec::new(),
         }
     }
@@ -157,13 +157,13 @@ impl Kept {
     }
 }
 
-impl KeySet for Kept {
+impl KeySet for Resumable {
     fn items(&self) -> u64 {
         self.digests.len() as u64
     }
 
-    fn kept(&self) -> Left {
-        self.left.clone()
+    fn checkpoint(&self) -> Checkpoint {
+        self.checkpoint.clone()
     }
 
     fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), Error> {
@@ -196,50 +196,50 @@ const ITEMS: (u16, u16) = (2, 600);
 /// What honest parties did: how far the receiver was after the first bucket, what the sender sent
 /// from the start, and what it sent when both went on from there.
 static RUNS: LazyLock<(State, [Vec<Vec<u8>>; 2])> = LazyLock::new(|| {
-    let run = |own: &mut Kept, theirs: &mut Kept| {
+    let run = |own: &mut Resumable, theirs: &mut Resumable| {
         received(
             |channel| assert!(own.run(channel, Role::Receiver)),
             |channel| assert!(theirs.run(channel, Role::Sender)),
         )
     };
     let (mut own, mut theirs) = (
-        Kept::new(ITEMS.0, Left::Nothing),
-        Kept::new(ITEMS.1, Left::Nothing),
+        Resumable::new(ITEMS.0, Checkpoint::Nothing),
+        Resumable::new(ITEMS.1, Checkpoint::Nothing),
     );
     let first = run(&mut own, &mut theirs);
     let [state, theirs] = [&own, &theirs].map(|kept| kept.states[0].clone());
     let second = run(
-        &mut Kept::new(ITEMS.0, Left::State(Box::new(state.clone()))),
-        &mut Kept::new(ITEMS.1, Left::State(Box::new(theirs))),
+        &mut Resumable::new(ITEMS.0, Checkpoint::State(Box::new(state.clone()))),
+        &mut Resumable::new(ITEMS.1, Checkpoint::State(Box::new(theirs))),
     );
     (state, [first, second])
 });
 
 /// A run in two buckets, from the hello to the end, that may go on after an earlier one, against a
-/// hostile sender. The first byte says what is left of the earlier run: nothing, something of another
+/// hostile sender. The first byte says what is checkpoint of the earlier run: nothing, something of another
 /// set, or one or both buckets; the rest is the peer's script.
 pub fn buckets(bytes: &[u8]) {
-    let Some((left, script)) = bytes.split_first() else {
+    let Some((checkpoint, script)) = bytes.split_first() else {
         return;
     };
     let (state, honest) = &*RUNS;
-    let (kept, honest) = match left & 3 {
-        0 => (Left::Nothing, &honest[0]),
-        1 => (Left::OfAnotherSet, &honest[1]),
+    let (kept, honest) = match checkpoint & 3 {
+        0 => (Checkpoint::Nothing, &honest[0]),
+        1 => (Checkpoint::OfAnotherSet, &honest[1]),
         more => {
             let found = vec![0; usize::from(more) - 1];
             let state = State {
                 found,
                 ..state.clone()
             };
-            (Left::State(Box::new(state)), &honest[1])
+            (Checkpoint::State(Box::new(state)), &honest[1])
         }
     };
-    let mut set = Kept::new(ITEMS.0, kept);
+    let mut set = Resumable::new(ITEMS.0, kept);
     let mut channel = Script::beside(script, honest);
     let done = set.run(&mut channel, Role::Receiver);
     // Nonces are fresh, so that nothing matches, but nothing is wrong with what was recorded; unless
     // our hello, which the session binds, is another one than then.
-    assert!(!channel.faithful() || done || left & 1 == 1);
+    assert!(!channel.faithful() || done || checkpoint & 1 == 1);
     assert!(!done || set.states.last().is_some_and(|s| s.found.len() == 2));
 }

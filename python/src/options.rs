@@ -10,10 +10,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
-    ConnectOptions, CsvOptions, Encoding, Format, Handover, KeyColumn, KeySpec, Learns, OnRefused,
-    Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
-    ValueColumn, database_path, half_of_the_machine, handover, import_batches, is_in, parse_bytes,
-    parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
+    ConnectOptions, CsvOptions, Encoding, Format, KeyColumn, KeySpec, LabelExchange, Learns,
+    OnRefused, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
+    Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in, label_exchange,
+    parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
 };
 
 use crate::errors::Failure;
@@ -272,32 +272,32 @@ impl Options {
     }
 
     /// What this side does about columns that are handed over.
-    pub(crate) fn handover(&self, role: Role) -> Result<Handover, Failure> {
+    pub(crate) fn labels(&self, role: Role) -> Result<LabelExchange, Failure> {
         let (reveal, columns) = (self.terms()?.get(&REVEAL), self.value.clone());
         let (takes, width) = (self.take_values, self.value_width);
         if takes && self.rows()? == Rows::Rest {
             return Err(Failure::usage("take_values is for rows that match"));
         }
-        let handover = handover(role, reveal, columns, takes, width)?;
+        let labels = label_exchange(role, reveal, columns, takes, width)?;
         let refuses_repeated = self.value_repeated == "refuse";
         let computes = self.value_scale > 0 || self.value_bound.is_some() || refuses_repeated;
-        if computes && (self.value.is_empty() || !handover.is_nothing()) {
+        if computes && (self.value.is_empty() || !labels.is_nothing()) {
             return Err(Failure::usage(
                 "value_scale, value_bound and value_repeated are for a value to compute with",
             ));
         }
-        Ok(handover)
+        Ok(labels)
     }
 
     /// The column to compute with, if there is one.
-    pub(crate) fn value(&self, handover: &Handover) -> Result<Option<ValueColumn>, Failure> {
+    pub(crate) fn value(&self, labels: &LabelExchange) -> Result<Option<ValueColumn>, Failure> {
         let sums_repeated = match self.value_repeated.as_str() {
             "sum" => true,
             "refuse" => false,
             _ => return Err(Failure::usage("value_repeated: there are sum, refuse")),
         };
         let name = match &self.value[..] {
-            _ if !handover.is_nothing() => return Ok(None),
+            _ if !labels.is_nothing() => return Ok(None),
             [] => return Ok(None),
             [name] => name,
             _ => return Err(Failure::usage("value: one column to compute with")),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Format, Gets, Handover, KeySpec, Outcome, Party,
+    ConnectOptions, Endpoint, Fingerprint, Format, Gets, KeySpec, LabelExchange, Outcome, Party,
     ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms, ValueColumn,
     no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
@@ -117,7 +117,7 @@ struct Job {
     max_peer_value_bound: Option<u64>,
     resources: Resources,
     value: Option<ValueColumn>,
-    handover: Handover,
+    labels: LabelExchange,
     allow_empty: bool,
 }
 
@@ -129,7 +129,7 @@ impl Job {
         link: &Link,
         events: &Events,
     ) -> Result<Job, Failure> {
-        let handover = options.handover(role)?;
+        let labels = options.labels(role)?;
         let terms = options.terms()?;
         let mut job = Job {
             role,
@@ -145,8 +145,8 @@ impl Job {
             max_peer_items: options.max_peer_items()?,
             max_peer_value_bound: options.max_peer_value_bound,
             resources: options.resources(reading.memory()?)?,
-            value: options.value(&handover)?,
-            handover,
+            value: options.value(&labels)?,
+            labels,
             allow_empty: options.allow_empty,
         };
         let party = job.party(link.endpoint());
@@ -187,7 +187,7 @@ impl Job {
             max_peer_value_bound: self.max_peer_value_bound,
             resources: self.resources.clone(),
             value: self.value.clone(),
-            handover: self.handover.clone(),
+            labels: self.labels.clone(),
             allow_empty: self.allow_empty,
         }
     }

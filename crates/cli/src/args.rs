@@ -17,11 +17,11 @@ use clap::{
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, Handover, KeySpec, Learns,
+    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, LabelExchange, Learns,
     MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
-    ValueColumn, database_path, find_protocol, half_of_the_machine, handover, has_credentials,
-    parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
-    query,
+    ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
+    label_exchange, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
+    parse_size, query,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -417,27 +417,27 @@ impl Meeting {
     }
 
     /// What a side does about columns that are handed over; `takes` says that a receiver wants some.
-    pub(crate) fn handover(&self, role: Role, takes: bool) -> Result<Handover, Failure> {
+    pub(crate) fn labels(&self, role: Role, takes: bool) -> Result<LabelExchange, Failure> {
         let columns = match &self.value {
             Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
             None => Vec::new(),
         };
         let reveal = self.agreed.terms.get(&REVEAL);
-        let handover = handover(role, reveal, columns, takes, self.value_width)?;
+        let labels = label_exchange(role, reveal, columns, takes, self.value_width)?;
         let computes = self.value_scale > 0
             || self.value_bound.is_some()
             || self.value_repeated == Repeated::Refuse;
-        if !handover.is_nothing() && computes {
+        if !labels.is_nothing() && computes {
             let problem =
                 "--value-scale, --value-bound and --value-repeated are for values to compute with";
             return Err(Failure::usage(problem));
         }
-        Ok(handover)
+        Ok(labels)
     }
 
     /// The column of values to compute with, if there is one.
-    pub(crate) fn value(&self, handover: &Handover) -> Result<Option<ValueColumn>, Failure> {
-        let Some(name) = self.value.as_ref().filter(|_| handover.is_nothing()) else {
+    pub(crate) fn value(&self, labels: &LabelExchange) -> Result<Option<ValueColumn>, Failure> {
+        let Some(name) = self.value.as_ref().filter(|_| labels.is_nothing()) else {
             return Ok(None);
         };
         Ok(Some(ValueColumn::new(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use vesica::{
-    ConnectOptions, Gets, Handover, Identity, OnRefused, Party, Report, Role, Rows, Source,
+    ConnectOptions, Gets, Identity, LabelExchange, OnRefused, Party, Report, Role, Rows, Source,
     SourceOptions, no_match_hint, prepare_work_dir, same_file,
 };
 
@@ -103,7 +103,7 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         take_values,
         ..
     } = *side;
-    let handover = link.handover(role, take_values)?;
+    let labels = link.labels(role, take_values)?;
     if take_values && rows == Some(Rows::Rest) {
         return Err(Failure::usage("--take-values is for rows that match"));
     }
@@ -141,7 +141,7 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         interrupt,
         ..ConnectOptions::default()
     };
-    let source = complete(side, handover, &mut party).inspect_err(|failure| {
+    let source = complete(side, labels, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
             party.tell_problem(problem);
         }
@@ -155,16 +155,20 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
 }
 
 /// Gives the party what else the side asks for, and opens its table.
-fn complete(side: &Side<'_>, handover: Handover, party: &mut Party<'_>) -> Result<Source, Failure> {
+fn complete(
+    side: &Side<'_>,
+    labels: LabelExchange,
+    party: &mut Party<'_>,
+) -> Result<Source, Failure> {
     let link = side.link;
     party.protocol = link.protocol()?;
     party.terms = link.terms();
     party.max_peer_items = link.max_peer_items;
     party.max_peer_value_bound = link.max_peer_value_bound;
-    party.value = link.value(&handover)?;
+    party.value = link.value(&labels)?;
     party.check()?;
     party.resources = link.resources();
-    party.handover = handover;
+    party.labels = labels;
     party.allow_empty = link.allow_empty;
     if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
         return Err(Failure::usage("--rows is for results of rows"));

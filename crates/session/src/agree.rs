@@ -14,8 +14,8 @@ use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::Offer;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL};
 use crate::{
-    Assignment, Begin, Contract, Error, Fingerprint, Hello, Job, Kept, LocalFacts, Problem, Resume,
-    Role, StartOver, State, nonces,
+    Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
+    Resume, Role, StartOver, State, nonces,
 };
 use crate::{random, value};
 
@@ -61,7 +61,7 @@ impl Agreement {
 }
 
 /// Compares contracts with the peer and derives the session both ways. `items` is the number of this side's
-/// distinct items, `kept` what it has kept of an earlier run; the fingerprints are `None` over plaintext.
+/// distinct items, `checkpoint` what it has kept of an earlier run; the fingerprints are `None` over plaintext.
 ///
 /// Nothing derived from an item is sent. Fails with `Usage` for an impossible job, with `PeerProblem` if the peer cannot
 /// take part, else with `Run`, and then the peer has been told.
@@ -69,7 +69,7 @@ pub fn agree(
     channel: &mut dyn Channel,
     job: &Job,
     items: u64,
-    kept: &Kept,
+    checkpoint: &Checkpoint,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, Error> {
@@ -84,7 +84,7 @@ pub fn agree(
         let why = "it has no stored correlations for this run";
         channel.abort(&WireError::limit(Limit::Offline, why));
     })?;
-    exchange(channel, job, items, kept, offers, local, peer).inspect_err(|error| {
+    exchange(channel, job, items, checkpoint, offers, local, peer).inspect_err(|error| {
         if let Error::Run(error) = error {
             channel.abort(error);
         }
@@ -95,7 +95,7 @@ fn exchange(
     channel: &mut dyn Channel,
     job: &Job,
     items: u64,
-    kept: &Kept,
+    checkpoint: &Checkpoint,
     offline: Option<Vec<Offer>>,
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
@@ -110,7 +110,7 @@ fn exchange(
             labels: job.labels.clone(),
             items,
             memory: job.memory.unwrap_or(NO_LIMIT),
-            resume: offer(kept),
+            resume: offer(checkpoint),
             offline,
         },
     };
@@ -148,7 +148,7 @@ fn exchange(
         )
         .into());
     }
-    let begin = begin(&mut contract, protocol, kept, &theirs.resume)?;
+    let begin = begin(&mut contract, protocol, checkpoint, &theirs.resume)?;
     if contract.buckets > 1 && contract.get(&REVEAL) != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
         let sizes = [contract.receiver_size, contract.sender_size];
@@ -204,11 +204,11 @@ fn exchange(
             )
         })
     };
-    let state = match (begin, kept) {
-        (Begin::After(buckets), Kept::State(kept)) => State {
+    let state = match (begin, checkpoint) {
+        (Begin::After(buckets), Checkpoint::State(earlier)) => State {
             contract: contract.clone(),
-            origin: kept.origin,
-            found: kept.found[..buckets as usize].to_vec(),
+            origin: earlier.origin,
+            found: earlier.found[..buckets as usize].to_vec(),
         },
         _ => State {
             contract: contract.clone(),
@@ -252,11 +252,11 @@ fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
 }
 
 /// What a side says of the run that it has kept.
-fn offer(kept: &Kept) -> Resume {
-    match kept {
-        Kept::Nothing => Resume::Nothing,
-        Kept::OfAnotherSet => Resume::OfAnotherSet,
-        Kept::State(state) => Resume::After {
+fn offer(checkpoint: &Checkpoint) -> Resume {
+    match checkpoint {
+        Checkpoint::Nothing => Resume::Nothing,
+        Checkpoint::OfAnotherSet => Resume::OfAnotherSet,
+        Checkpoint::State(state) => Resume::After {
             run: name(state),
             buckets: state.finished(),
         },
@@ -277,18 +277,18 @@ fn name(state: &State) -> [u8; 32] {
 fn begin(
     contract: &mut Contract,
     protocol: &dyn Protocol,
-    kept: &Kept,
+    checkpoint: &Checkpoint,
     theirs: &Resume,
 ) -> Result<Begin, WireError> {
-    let begin = match (kept, theirs) {
-        (Kept::Nothing, _) => Begin::Afresh,
-        (Kept::OfAnotherSet, _) => Begin::Over(StartOver::OwnSet),
-        (Kept::State(_), Resume::Nothing) => Begin::Over(StartOver::PeerKeptNothing),
-        (Kept::State(_), Resume::OfAnotherSet) => Begin::Over(StartOver::PeerSet),
-        (Kept::State(state), Resume::After { run, .. }) if *run != name(state) => {
+    let begin = match (checkpoint, theirs) {
+        (Checkpoint::Nothing, _) => Begin::Afresh,
+        (Checkpoint::OfAnotherSet, _) => Begin::Over(StartOver::OwnSet),
+        (Checkpoint::State(_), Resume::Nothing) => Begin::Over(StartOver::PeerKeptNothing),
+        (Checkpoint::State(_), Resume::OfAnotherSet) => Begin::Over(StartOver::PeerSet),
+        (Checkpoint::State(state), Resume::After { run, .. }) if *run != name(state) => {
             Begin::Over(StartOver::OtherRun)
         }
-        (Kept::State(state), Resume::After { buckets, .. }) => {
+        (Checkpoint::State(state), Resume::After { buckets, .. }) => {
             if *buckets > state.contract.buckets {
                 return Err(bad("earlier run", "more buckets than there were"));
             }

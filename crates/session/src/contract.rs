@@ -14,7 +14,7 @@ use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, put_name};
-use crate::labels::{self, Handover, LabelTerms};
+use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Name, Offer};
 use crate::parties::Role;
 use crate::terms::{KEY_BITS, LAMBDA, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms};
@@ -84,7 +84,7 @@ pub struct LocalFacts {
     /// The largest bound that it allows for the peer's values, in units; [`NO_LIMIT`] for any.
     pub max_peer_value_bound: u64,
     /// What it wants to do about labels.
-    pub labels: Handover,
+    pub labels: LabelExchange,
     /// Its distinct items.
     pub items: u64,
     /// Maximum bytes of memory for a run over one bucket on this side; [`NO_LIMIT`] if there is no limit.
@@ -258,7 +258,7 @@ impl Hello {
                 },
                 values: ValueTerms::read(&mut reader)?,
                 max_peer_value_bound: reader.u64()?,
-                labels: Handover::read(&mut reader, role)?,
+                labels: LabelExchange::read(&mut reader, role)?,
                 items: reader.u64()?,
                 memory: reader.u64()?,
                 resume: resume(&mut reader)?,

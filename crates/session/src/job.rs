@@ -8,7 +8,7 @@ use crate::terms::{
     KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
     NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms,
 };
-use crate::{Error, Fingerprint, Handover, OfflineStore, ProtocolRequest, Role, ValueTerms};
+use crate::{Error, Fingerprint, LabelExchange, OfflineStore, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Job {
     /// that chooses its values can make one result tell more the larger they may be.
     pub max_peer_value_bound: Option<u64>,
     /// What is to be done about labels, which the sender hands over with the matches.
-    pub labels: Handover,
+    pub labels: LabelExchange,
     /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
     /// can put items in its place; on top of [`MAX_ITEMS`] there is a sixteenth for it.
     pub max_peer_items: u64,
@@ -52,7 +52,7 @@ impl Job {
             terms: Terms::default(),
             values: None,
             max_peer_value_bound: None,
-            labels: Handover::Nothing,
+            labels: LabelExchange::Nothing,
             max_peer_items: MAX_ITEMS,
             memory: None,
             offline: None,

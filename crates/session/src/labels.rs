@@ -17,7 +17,7 @@ pub const MAX_LABEL_BYTES: u32 = 1 << 12;
 
 /// What a side wants to do about labels: bytes that the sender hands over with each key that matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Handover {
+pub enum LabelExchange {
     /// There are none.
     #[default]
     Nothing,
@@ -72,51 +72,53 @@ impl fmt::Display for LabelTerms {
     }
 }
 
-impl fmt::Display for Handover {
+impl fmt::Display for LabelExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Handover::Nothing => f.write_str("none"),
-            Handover::Wanted { most_bytes } => write!(f, "any in up to {most_bytes} bytes"),
-            Handover::Offered(terms) => terms.fmt(f),
+            LabelExchange::Nothing => f.write_str("none"),
+            LabelExchange::Wanted { most_bytes } => write!(f, "any in up to {most_bytes} bytes"),
+            LabelExchange::Offered(terms) => terms.fmt(f),
         }
     }
 }
 
-impl Handover {
+impl LabelExchange {
     /// Whether there are no labels.
     pub fn is_nothing(&self) -> bool {
-        *self == Handover::Nothing
+        *self == LabelExchange::Nothing
     }
 
     /// The problem with what this side wants, if there is one.
     pub(crate) fn problem(&self, role: Role) -> Option<&'static str> {
         match (self, role) {
-            (Handover::Nothing, _) => None,
-            (Handover::Wanted { most_bytes: 1.. }, Role::Receiver) => None,
-            (Handover::Offered(terms), Role::Sender) => terms.problem(),
-            (Handover::Wanted { .. }, _) => Some("the receiver takes columns, at least a byte"),
-            (Handover::Offered(_), Role::Receiver) => Some("the sender hands over columns"),
+            (LabelExchange::Nothing, _) => None,
+            (LabelExchange::Wanted { most_bytes: 1.. }, Role::Receiver) => None,
+            (LabelExchange::Offered(terms), Role::Sender) => terms.problem(),
+            (LabelExchange::Wanted { .. }, _) => {
+                Some("the receiver takes columns, at least a byte")
+            }
+            (LabelExchange::Offered(_), Role::Receiver) => Some("the sender hands over columns"),
         }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Handover::Nothing => out.push(0),
-            Handover::Wanted { most_bytes } => {
+            LabelExchange::Nothing => out.push(0),
+            LabelExchange::Wanted { most_bytes } => {
                 out.push(1);
                 out.extend_from_slice(&most_bytes.to_le_bytes());
             }
-            Handover::Offered(terms) => {
+            LabelExchange::Offered(terms) => {
                 out.push(2);
                 put_terms(terms, out);
             }
         }
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>, role: Role) -> Result<Handover, WireError> {
-        let handover = match reader.u8()? {
-            0 => Handover::Nothing,
-            1 => Handover::Wanted {
+    pub(crate) fn read(reader: &mut Reader<'_>, role: Role) -> Result<LabelExchange, WireError> {
+        let labels = match reader.u8()? {
+            0 => LabelExchange::Nothing,
+            1 => LabelExchange::Wanted {
                 most_bytes: reader.u32()?,
             },
             2 => {
@@ -124,22 +126,22 @@ impl Handover {
                 let columns = (0..reader.u8()?)
                     .map(|_| Ok(reader.text("column to hand over")?.to_owned()))
                     .collect::<Result<_, WireError>>()?;
-                Handover::Offered(LabelTerms { bytes, columns })
+                LabelExchange::Offered(LabelTerms { bytes, columns })
             }
             _ => return Err(bad("columns to hand over", "unknown code")),
         };
-        match handover.problem(role) {
-            None => Ok(handover),
+        match labels.problem(role) {
+            None => Ok(labels),
             Some(problem) => Err(bad("columns to hand over", problem)),
         }
     }
 
     /// What both agree on; the same on both sides.
-    pub(crate) fn agree(&self, theirs: &Handover) -> Result<Option<LabelTerms>, WireError> {
+    pub(crate) fn agree(&self, theirs: &LabelExchange) -> Result<Option<LabelTerms>, WireError> {
         match (self, theirs) {
-            (Handover::Nothing, Handover::Nothing) => Ok(None),
-            (Handover::Wanted { most_bytes }, Handover::Offered(terms))
-            | (Handover::Offered(terms), Handover::Wanted { most_bytes })
+            (LabelExchange::Nothing, LabelExchange::Nothing) => Ok(None),
+            (LabelExchange::Wanted { most_bytes }, LabelExchange::Offered(terms))
+            | (LabelExchange::Offered(terms), LabelExchange::Wanted { most_bytes })
                 if terms.bytes <= *most_bytes =>
             {
                 Ok(Some(terms.clone()))
@@ -172,16 +174,16 @@ fn put_terms(terms: &LabelTerms, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn offered(bytes: u32, columns: &[&str]) -> Handover {
+    fn offered(bytes: u32, columns: &[&str]) -> LabelExchange {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        Handover::Offered(LabelTerms { bytes, columns })
+        LabelExchange::Offered(LabelTerms { bytes, columns })
     }
 
-    fn read(handover: &Handover, role: Role) -> Result<Handover, WireError> {
+    fn read(labels: &LabelExchange, role: Role) -> Result<LabelExchange, WireError> {
         let mut out = Vec::new();
-        handover.put(&mut out);
+        labels.put(&mut out);
         let mut reader = Reader::new("hello", &out);
-        let read = Handover::read(&mut reader, role)?;
+        let read = LabelExchange::read(&mut reader, role)?;
         reader.end()?;
         Ok(read)
     }
@@ -190,17 +192,17 @@ mod tests {
     fn what_is_said_comes_back_and_nonsense_does_not() {
         let many: Vec<String> = (0..=MAX_LABEL_COLUMNS).map(|i| i.to_string()).collect();
         let many: Vec<&str> = many.iter().map(|name| &**name).collect();
-        let wanted = |most_bytes| Handover::Wanted { most_bytes };
-        for (handover, role) in [
-            (Handover::Nothing, Role::Receiver),
-            (Handover::Nothing, Role::Sender),
+        let wanted = |most_bytes| LabelExchange::Wanted { most_bytes };
+        for (labels, role) in [
+            (LabelExchange::Nothing, Role::Receiver),
+            (LabelExchange::Nothing, Role::Sender),
             (wanted(1), Role::Receiver),
             (offered(64, &["Größe, brutto", "b"]), Role::Sender),
             (offered(MAX_LABEL_BYTES, &many[1..]), Role::Sender),
         ] {
-            assert_eq!(read(&handover, role).unwrap(), handover);
+            assert_eq!(read(&labels, role).unwrap(), labels);
         }
-        for (handover, role) in [
+        for (labels, role) in [
             (wanted(1), Role::Sender),
             (wanted(0), Role::Receiver),
             (offered(64, &["a"]), Role::Receiver),
@@ -213,18 +215,18 @@ mod tests {
             (offered(MAX_LABEL_BYTES + 1, &["a"]), Role::Sender),
             (offered(64, &many), Role::Sender),
         ] {
-            assert!(read(&handover, role).is_err(), "{handover}");
+            assert!(read(&labels, role).is_err(), "{labels}");
         }
         for bytes in [&[3][..], &[2, 1, 0, 0, 0, 1, 2, 0xff, 0xfe]] {
-            assert!(Handover::read(&mut Reader::new("hello", bytes), Role::Sender).is_err());
+            assert!(LabelExchange::read(&mut Reader::new("hello", bytes), Role::Sender).is_err());
         }
     }
 
     #[test]
     fn both_sides_agree_or_see_the_same_difference() {
         let offer = offered(64, &["a", "b"]);
-        let wanted = |most_bytes| Handover::Wanted { most_bytes };
-        let agreed = |a: &Handover, b: &Handover| {
+        let wanted = |most_bytes| LabelExchange::Wanted { most_bytes };
+        let agreed = |a: &LabelExchange, b: &LabelExchange| {
             let (one, other) = (a.agree(b), b.agree(a));
             match (one, other) {
                 (Ok(one), Ok(other)) if one == other => Some(one),
@@ -232,11 +234,14 @@ mod tests {
                 both => panic!("{both:?}"),
             }
         };
-        assert_eq!(agreed(&Handover::Nothing, &Handover::Nothing), Some(None));
+        assert_eq!(
+            agreed(&LabelExchange::Nothing, &LabelExchange::Nothing),
+            Some(None)
+        );
         assert_eq!(agreed(&offer, &wanted(64)).unwrap().unwrap().bytes, 64);
         for (a, b) in [
-            (&offer, &Handover::Nothing),
-            (&wanted(64), &Handover::Nothing),
+            (&offer, &LabelExchange::Nothing),
+            (&wanted(64), &LabelExchange::Nothing),
             (&offer, &wanted(63)),
         ] {
             assert_eq!(agreed(a, b), None, "{a} {b}");

@@ -71,7 +71,7 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use items::salt_items;
 pub use job::Job;
-pub use labels::{Handover, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
+pub use labels::{LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
 pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
@@ -85,7 +85,7 @@ pub use run::{
     run_set_over,
 };
 pub use secret::read_secret;
-pub use set::{BucketKeys, Kept, KeySet, Labels, MemoryBuckets, MemorySet, State};
+pub use set::{BucketKeys, Checkpoint, KeySet, Labels, MemoryBuckets, MemorySet, State};
 pub use terms::{MAX_ITEMS, Setting, Term, TermValue, Terms};
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};

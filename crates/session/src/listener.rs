@@ -77,10 +77,10 @@ impl Listener {
         };
         let wait = Wait::new(options);
         let pinned = [*peer];
-        let mut lobby = Lobby::new(identity, &pinned, options);
-        let guest = self.next_peer(&wait, &mut lobby, options)?;
-        let mut connection = self.seat(guest, transport, options)?;
-        connection.refused = lobby.visitors.list();
+        let mut pending = PendingHandshakes::new(identity, &pinned, options);
+        let caller = self.next_peer(&wait, &mut pending, options)?;
+        let mut connection = self.establish(caller, transport, options)?;
+        connection.refused = pending.visitors.list();
         Ok(connection)
     }
 
@@ -101,68 +101,68 @@ impl Listener {
             }
         }
         let wait = Wait::new(options);
-        let mut lobby = Lobby::new(identity, peers, options);
-        let mut seats: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
-        while seats.iter().any(Option::is_none) {
-            let guest = self.next_peer(&wait, &mut lobby, options)?;
-            let shown = guest.handshake.peer();
-            let seat = peers.iter().position(|peer| Some(*peer) == shown);
-            let seat = seat.ok_or_else(|| Error::Connect("a peer without a key".into()))?;
+        let mut pending = PendingHandshakes::new(identity, peers, options);
+        let mut connections: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
+        while connections.iter().any(Option::is_none) {
+            let caller = self.next_peer(&wait, &mut pending, options)?;
+            let shown = caller.handshake.peer();
+            let place = peers.iter().position(|peer| Some(*peer) == shown);
+            let place = place.ok_or_else(|| Error::Connect("a peer without a key".into()))?;
             let transport = Transport::Tls {
                 identity,
-                peer: peers[seat],
+                peer: peers[place],
             };
-            seats[seat] = Some(self.seat(guest, &transport, options)?);
+            connections[place] = Some(self.establish(caller, &transport, options)?);
             // However often one of them connects.
-            if wait.is_over() && seats.iter().any(Option::is_none) {
-                return Err(self.nobody(options, &lobby));
+            if wait.is_over() && connections.iter().any(Option::is_none) {
+                return Err(self.nobody(options, &pending));
             }
         }
-        Ok(seats.into_iter().flatten().collect())
+        Ok(connections.into_iter().flatten().collect())
     }
 
     /// The next to prove that it is one of the pinned peers.
     fn next_peer(
         &self,
         wait: &Wait<'_>,
-        lobby: &mut Lobby<'_>,
+        pending: &mut PendingHandshakes<'_>,
         options: &ConnectOptions,
-    ) -> Result<Guest, Error> {
+    ) -> Result<PendingHandshake, Error> {
         loop {
             wait.check_interrupt()?;
             let mut moved = false;
             // However fast new ones come, those who are in get their turn.
             for _ in 0..MAX_HANDSHAKES {
-                if !lobby.has_room() {
+                if !pending.has_room() {
                     break;
                 }
-                let Some((stream, from)) = self.next(&mut lobby.trouble) else {
+                let Some((stream, from)) = self.next(&mut pending.trouble) else {
                     break;
                 };
                 moved = true;
-                lobby.admit(stream, from);
+                pending.add(stream, from);
             }
-            if let Some(guest) = lobby.step(&mut moved) {
-                return Ok(guest);
+            if let Some(caller) = pending.step(&mut moved) {
+                return Ok(caller);
             }
             if wait.is_over() {
-                return Err(self.nobody(options, lobby));
+                return Err(self.nobody(options, pending));
             }
             if !moved {
-                std::thread::sleep(if lobby.is_busy() { TICK } else { POLL / 5 });
+                std::thread::sleep(if pending.is_busy() { TICK } else { POLL / 5 });
             }
         }
     }
 
-    /// The connection to a guest that has proved who it is.
-    fn seat(
+    /// The connection to a peer that has proved who it is.
+    fn establish(
         &self,
-        guest: Guest,
+        caller: PendingHandshake,
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
-        let from = guest.from;
-        let (stream, tls) = guest
+        let from = caller.from;
+        let (stream, tls) = caller
             .handshake
             .finish()
             .map_err(|e| self.broken(from, &e))?;
@@ -212,12 +212,16 @@ impl Listener {
         Error::limit_or(e, line, Error::Connect)
     }
 
-    fn nobody(&self, options: &ConnectOptions, lobby: &Lobby<'_>) -> Error {
-        if let ([expected], Some(got)) = (lobby.pinned, lobby.visitors.wrong_identity()) {
+    fn nobody(&self, options: &ConnectOptions, pending: &PendingHandshakes<'_>) -> Error {
+        if let ([expected], Some(got)) = (pending.pinned, pending.visitors.wrong_identity()) {
             let expected = *expected;
             return Error::WrongPeer { expected, got };
         }
-        self.absent(options, &lobby.visitors.to_string(), lobby.trouble.as_ref())
+        self.absent(
+            options,
+            &pending.visitors.to_string(),
+            pending.trouble.as_ref(),
+        )
     }
 
     fn absent(
@@ -289,58 +293,59 @@ impl PartialEq for BoundListener {
 impl Eq for BoundListener {}
 
 /// A connection whose handshake is under way.
-struct Guest {
+struct PendingHandshake {
     from: SocketAddr,
     since: Instant,
     handshake: Handshake,
 }
 
 /// All connections whose identity is not proved yet, oldest first.
-struct Lobby<'a> {
+struct PendingHandshakes<'a> {
     identity: &'a Identity,
     pinned: &'a [Fingerprint],
-    guests: Vec<Guest>,
+    all: Vec<PendingHandshake>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
     /// The last reason why a connection could not be accepted.
     trouble: Option<io::Error>,
 }
 
-impl<'a> Lobby<'a> {
+impl<'a> PendingHandshakes<'a> {
     fn new(identity: &'a Identity, pinned: &'a [Fingerprint], options: &'a ConnectOptions) -> Self {
-        Lobby {
+        PendingHandshakes {
             identity,
             pinned,
-            guests: Vec::new(),
+            all: Vec::new(),
             leaving: Vec::new(),
             visitors: Visitors::new(&options.on_refused),
             trouble: None,
         }
     }
 
-    /// The guest that makes room for the next, if the lobby is full.
-    fn least_worthy(&self) -> Option<usize> {
-        let silent = |guest: &Guest| !guest.handshake.has_begun();
-        let slow = |guest: &Guest| guest.since.elapsed() >= GRACE;
-        let place = |unworthy: fn(&Guest) -> bool| self.guests.iter().position(unworthy);
+    /// The one that makes room for another, if there are as many as there may be.
+    fn to_drop(&self) -> Option<usize> {
+        let silent = |caller: &PendingHandshake| !caller.handshake.has_begun();
+        let slow = |caller: &PendingHandshake| caller.since.elapsed() >= GRACE;
+        let place =
+            |is_droppable: fn(&PendingHandshake) -> bool| self.all.iter().position(is_droppable);
         place(silent).or_else(|| place(slow))
     }
 
     fn has_room(&self) -> bool {
-        self.guests.len() < MAX_HANDSHAKES || self.least_worthy().is_some()
+        self.all.len() < MAX_HANDSHAKES || self.to_drop().is_some()
     }
 
     fn is_busy(&self) -> bool {
-        let begun = |guest: &Guest| guest.handshake.has_begun();
-        !self.leaving.is_empty() || self.guests.iter().any(begun)
+        let begun = |caller: &PendingHandshake| caller.handshake.has_begun();
+        !self.leaving.is_empty() || self.all.iter().any(begun)
     }
 
-    fn admit(&mut self, stream: TcpStream, from: SocketAddr) {
-        if self.guests.len() >= MAX_HANDSHAKES
-            && let Some(index) = self.least_worthy()
+    fn add(&mut self, stream: TcpStream, from: SocketAddr) {
+        if self.all.len() >= MAX_HANDSHAKES
+            && let Some(index) = self.to_drop()
         {
-            let guest = self.guests.remove(index);
-            self.note(guest.from, &Failure::CrowdedOut);
+            let caller = self.all.remove(index);
+            self.note(caller.from, &Failure::CrowdedOut);
         }
         let opened = stream
             .set_nonblocking(true)
@@ -349,28 +354,28 @@ impl<'a> Lobby<'a> {
             .and_then(|()| Handshake::new(stream, Side::Listener, self.identity, self.pinned));
         match opened {
             Ok(handshake) => {
-                let mut guest = Guest {
+                let mut caller = PendingHandshake {
                     from,
                     since: Instant::now(),
                     handshake,
                 };
-                // Process what has already arrived before the next guest is let in.
-                match guest.handshake.step() {
-                    Ok(_) => self.guests.push(guest),
-                    Err(failure) => self.dismiss(guest, &failure),
+                // Process what has already arrived before another caller is let in.
+                match caller.handshake.step() {
+                    Ok(_) => self.all.push(caller),
+                    Err(failure) => self.dismiss(caller, &failure),
                 }
             }
             Err(failure) => self.note(from, &failure),
         }
     }
 
-    /// Advances every handshake; returns the guest that has proved to be the peer.
-    fn step(&mut self, moved: &mut bool) -> Option<Guest> {
+    /// Advances every handshake; returns the one that has proved to be the peer.
+    fn step(&mut self, moved: &mut bool) -> Option<PendingHandshake> {
         let mut index = 0;
-        while let Some(guest) = self.guests.get_mut(index) {
-            let failure = match guest.handshake.step() {
-                Ok(Step::Done) => return Some(self.guests.remove(index)),
-                Ok(_) if guest.since.elapsed() >= HANDSHAKE => Failure::TimedOut,
+        while let Some(caller) = self.all.get_mut(index) {
+            let failure = match caller.handshake.step() {
+                Ok(Step::Done) => return Some(self.all.remove(index)),
+                Ok(_) if caller.since.elapsed() >= HANDSHAKE => Failure::TimedOut,
                 Ok(step) => {
                     *moved |= step == Step::Moved;
                     index += 1;
@@ -378,20 +383,20 @@ impl<'a> Lobby<'a> {
                 }
                 Err(failure) => failure,
             };
-            let guest = self.guests.remove(index);
-            self.dismiss(guest, &failure);
+            let caller = self.all.remove(index);
+            self.dismiss(caller, &failure);
             *moved = true;
         }
         self.leaving.retain_mut(|leaving| !leaving.step());
         None
     }
 
-    fn dismiss(&mut self, guest: Guest, failure: &Failure) {
-        self.note(guest.from, failure);
+    fn dismiss(&mut self, caller: PendingHandshake, failure: &Failure) {
+        self.note(caller.from, failure);
         if self.leaving.len() >= MAX_HANDSHAKES {
             self.leaving.remove(0);
         }
-        self.leaving.push(guest.handshake.leave());
+        self.leaving.push(caller.handshake.leave());
     }
 
     fn note(&mut self, from: SocketAddr, failure: &Failure) {

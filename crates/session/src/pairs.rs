@@ -24,11 +24,11 @@ use crate::offers::Name;
 use crate::offline::{OfflineStore, OfflineTerms, Pair};
 use crate::random::fresh_rng;
 use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
-use crate::run::Watched;
+use crate::run::ObservedChannel;
 use crate::terms::{KEY_BITS, LAMBDA, SECURITY};
 use crate::{
-    Connection, Error, Fingerprint, Job, Kept, Progress, ProtocolRequest, Role, Security, agree,
-    random,
+    Checkpoint, Connection, Error, Fingerprint, Job, Progress, ProtocolRequest, Role, Security,
+    agree, random,
 };
 
 /// The profile in the contract of an offline phase; no key has it.
@@ -85,10 +85,17 @@ pub fn make_half(
         Role::Receiver => terms.receiver_size,
         Role::Sender => terms.sender_size,
     };
-    let mut channel = Watched::new(&mut connection.channel, progress);
+    let mut channel = ObservedChannel::new(&mut connection.channel, progress);
     let local = connection.local;
-    let agreement = agree(&mut channel, &job, items, &Kept::Nothing, local, Some(peer))?;
-    let run = |channel: &mut Watched<'_>| {
+    let agreement = agree(
+        &mut channel,
+        &job,
+        items,
+        &Checkpoint::Nothing,
+        local,
+        Some(peer),
+    )?;
+    let run = |channel: &mut ObservedChannel<'_>| {
         let agreed = &agreement.contract;
         for (field, ours, theirs) in [
             ("receiver's size", terms.receiver_size, agreed.receiver_size),
@@ -166,8 +173,8 @@ pub fn fetch_half(
         let problem = "the two parties and the dealer are three identities";
         return Err(Error::Usage(problem.into()));
     }
-    let mut channel = Watched::new(&mut connection.channel, progress);
-    let run = |channel: &mut Watched<'_>| {
+    let mut channel = ObservedChannel::new(&mut connection.channel, progress);
+    let run = |channel: &mut ObservedChannel<'_>| {
         channel.begin_phase("offline");
         let params = terms.params([0; 32])?;
         let mut nonce = [0; 32];

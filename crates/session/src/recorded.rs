@@ -22,8 +22,8 @@ use crate::deadline::Deadline;
 use crate::random::seeded::with_seed;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Attester, Connection, Error, Expected, Handover, Identity, Job, LabelTerms, Labels, Learns,
-    MemorySet, NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, ProtocolRequest,
+    Attester, Connection, Error, Expected, Identity, Job, LabelExchange, LabelTerms, Labels,
+    Learns, MemorySet, NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, ProtocolRequest,
     RepeatedKeys, Report, Reveal, Role, Security, Simulated, ValueTerms, Wanted, deal, fetch_half,
     make_half, run_set_over, split,
 };
@@ -166,8 +166,8 @@ const CHANGES: [(&str, Change); 11] = [
     ("buckets", |job| job.memory = two_buckets(job)),
     ("labels", |job| {
         job.labels = match job.role {
-            Role::Receiver => Handover::Wanted { most_bytes: 8 },
-            Role::Sender => Handover::Offered(LabelTerms {
+            Role::Receiver => LabelExchange::Wanted { most_bytes: 8 },
+            Role::Sender => LabelExchange::Offered(LabelTerms {
                 bytes: 5,
                 columns: vec!["city".into()],
             }),
@@ -248,7 +248,7 @@ fn run(side: &Side, mut connection: Connection, job: &Job) -> Result<Report, Err
     let values = job.values.is_some().then_some(&values[..]);
     let mut set = MemorySet::new(&keys, values).unwrap();
     let labels: Vec<u8> = (0..5 * SIZES[1]).map(|i| i as u8).collect();
-    if let Handover::Offered(terms) = &job.labels {
+    if let LabelExchange::Offered(terms) = &job.labels {
         let (all, bytes) = (&labels[..], terms.bytes as usize);
         set = set.with_labels(Labels { all, bytes }).unwrap();
     }

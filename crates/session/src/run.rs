@@ -135,8 +135,15 @@ pub fn agree_on_set(
 ) -> Result<Agreed, Error> {
     let (local, peer, began) = (connection.local, connection.peer, Instant::now());
     connection.deadline.of_contract();
-    let mut channel = Watched::new(&mut connection.channel, progress);
-    let agreement = agree(&mut channel, job, set.items(), &set.kept(), local, peer)?;
+    let mut channel = ObservedChannel::new(&mut connection.channel, progress);
+    let agreement = agree(
+        &mut channel,
+        job,
+        set.items(),
+        &set.checkpoint(),
+        local,
+        peer,
+    )?;
     connection.deadline.of_run(&agreement);
     Ok(Agreed {
         connection,
@@ -156,7 +163,7 @@ impl Agreed {
         progress: &mut dyn Progress,
     ) -> Result<Report, Error> {
         let peer = self.connection.peer;
-        let mut channel = Watched::new(&mut self.connection.channel, progress);
+        let mut channel = ObservedChannel::new(&mut self.connection.channel, progress);
         run_agreed(&mut channel, peer, &self.agreement, self.began, job, set)
     }
 }
@@ -173,14 +180,21 @@ pub fn run_set_over(
     progress: &mut dyn Progress,
 ) -> Result<Report, Error> {
     let began = Instant::now();
-    let mut channel = Watched::new(channel, progress);
-    let agreement = agree(&mut channel, job, set.items(), &set.kept(), local, peer)?;
+    let mut channel = ObservedChannel::new(channel, progress);
+    let agreement = agree(
+        &mut channel,
+        job,
+        set.items(),
+        &set.checkpoint(),
+        local,
+        peer,
+    )?;
     run_agreed(&mut channel, peer, &agreement, began, job, set)
 }
 
 /// Runs the job once the contract is agreed, which began at this time.
 fn run_agreed(
-    channel: &mut Watched<'_>,
+    channel: &mut ObservedChannel<'_>,
     peer: Option<Fingerprint>,
     agreement: &Agreement,
     began: Instant,
@@ -234,7 +248,7 @@ enum Answer {
 
 /// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
 fn protocol(
-    channel: &mut Watched<'_>,
+    channel: &mut ObservedChannel<'_>,
     role: Role,
     agreement: &Agreement,
     mut stored: Option<Zeroizing<Vec<u8>>>,
@@ -466,17 +480,17 @@ where
 }
 
 /// A channel that reports its traffic to a [`Progress`].
-pub(crate) struct Watched<'a> {
+pub(crate) struct ObservedChannel<'a> {
     channel: &'a mut dyn Channel,
     progress: &'a mut dyn Progress,
     sent: u64,
     received: u64,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> ObservedChannel<'a> {
     pub(crate) fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
         let traffic = channel.traffic();
-        Watched {
+        ObservedChannel {
             sent: traffic.iter().map(|phase| phase.bytes_sent).sum(),
             received: traffic.iter().map(|phase| phase.bytes_received).sum(),
             channel,
@@ -485,7 +499,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Channel for Watched<'_> {
+impl Channel for ObservedChannel<'_> {
     fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), WireError> {
         let bytes = HEADER_BYTES + payload.len();
         self.channel.send(kind, payload)?;

@@ -47,7 +47,7 @@ impl State {
 
 /// What a side has kept of an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
+pub enum Checkpoint {
     /// Nothing.
     #[default]
     Nothing,
@@ -96,8 +96,8 @@ pub trait KeySet: Send {
     fn items(&self) -> u64;
 
     /// What is left of an earlier run of the same job.
-    fn kept(&self) -> Kept {
-        Kept::Nothing
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint::Nothing
     }
 
     /// Puts the keys into buckets. The run begins after the first `state.finished()` buckets; results from

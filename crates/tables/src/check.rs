@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::columns_read::ColumnsRead;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
@@ -18,7 +19,6 @@ use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::spool::{Repeated, StoreBuilder};
 use crate::value::{Canonical, Row, Value, Verdict};
-use crate::wanted::Wanted;
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;
@@ -152,7 +152,7 @@ pub fn check_within(
         keys: StoreBuilder::new(memory, directory, None),
         columns: columns.collect(),
     };
-    let facts = scan(source, Wanted::key(key), &mut sink)?;
+    let facts = scan(source, ColumnsRead::key(key), &mut sink)?;
     let rest = sink.drain();
     let rest = rest.and_then(|()| Ok((sink.keys.finish()?, sink.columns)));
     let (keys, columns) = rest.map_err(|e| source.locate(e, &facts.ends))?;

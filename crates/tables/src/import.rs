@@ -2,6 +2,7 @@
 
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
 
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::fields;
 use crate::guard::catching;
@@ -9,7 +10,6 @@ use crate::key::KeySpec;
 use crate::number::ValueColumn;
 use crate::options::SourceOptions;
 use crate::source::Source;
-use crate::wanted::Wanted;
 
 /// A table of the record batches of a reader, which is read to its end and kept as it is. `name` is what errors call
 /// it.
@@ -29,7 +29,7 @@ pub fn import_batches(
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
         let added = options.rows.added();
-        fields::find_fields(schema.fields(), Wanted::new(key, value, added))?;
+        fields::find_fields(schema.fields(), ColumnsRead::new(key, value, added))?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;

@@ -2,22 +2,22 @@
 
 use std::collections::VecDeque;
 
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, Result};
 use crate::keys::RowValue;
 use crate::sink::At;
 use crate::value::{Canonical, Item, Row};
-use crate::wanted::Wanted;
 
 /// Makes items of rows, some at a time.
 pub(crate) struct RowItems<'a> {
-    wanted: Wanted<'a>,
+    wanted: ColumnsRead<'a>,
     canonical: Canonical<'a>,
     /// Values of the rows that are pending in `canonical`, if there is a value column.
     values: VecDeque<RowValue>,
 }
 
 impl<'a> RowItems<'a> {
-    pub(crate) fn new(wanted: Wanted<'a>) -> Self {
+    pub(crate) fn new(wanted: ColumnsRead<'a>) -> Self {
         RowItems {
             wanted,
             canonical: Canonical::new(wanted.key),

@@ -2,6 +2,7 @@
 
 use zeroize::Zeroizing;
 
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::is_control;
 use crate::key::{KeyColumn, KeySpec};
@@ -11,7 +12,6 @@ use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::value::Row;
-use crate::wanted::Wanted;
 
 /// Another pass over a table, after the one that found its `keys`: for each of those, the values of some columns as a label of `bytes` bytes, one after
 /// the other.
@@ -41,7 +41,7 @@ pub fn read_labels(
         seen: vec![false; items],
         label: Zeroizing::default(),
     };
-    let facts = scan(source, Wanted::texts(&columns), &mut sink)?;
+    let facts = scan(source, ColumnsRead::texts(&columns), &mut sink)?;
     if facts.rows != keys.row_items().len() as u64 {
         return Err(Error::new(ErrorKind::Changed).in_path(source.name()));
     }

@@ -60,6 +60,7 @@ mod backing;
 mod bucket;
 mod check;
 mod columns;
+mod columns_read;
 mod compression;
 #[cfg(feature = "adbc")]
 mod database;
@@ -97,7 +98,6 @@ mod spool;
 mod streams;
 mod text;
 mod value;
-mod wanted;
 mod write;
 
 pub use arrow_array::RecordBatch;

@@ -1,18 +1,22 @@
 //! One pass over some columns of a table, whatever its format.
 
 use crate::columns::{Columns, Fields};
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::{csv, ipc, jsonl, parquet};
 use crate::part::Part;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
-use crate::wanted::Wanted;
 
 /// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and its files are the same as when the source was opened and have the same columns,
 /// or this fails.
-pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -> Result<Facts> {
+pub(crate) fn scan<S: Sink>(
+    source: &Source,
+    wanted: ColumnsRead<'_>,
+    sink: &mut S,
+) -> Result<Facts> {
     let mut facts = Facts::default();
     let mut pass = |facts: &mut Facts| {
         for part in source.parts() {
@@ -35,7 +39,7 @@ pub(crate) fn scan<S: Sink>(source: &Source, wanted: Wanted<'_>, sink: &mut S) -
 
 fn scan_part<S: Sink>(
     part: &Part,
-    wanted: Wanted<'_>,
+    wanted: ColumnsRead<'_>,
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
@@ -52,7 +56,7 @@ fn scan_part<S: Sink>(
 }
 
 /// What can be said of the table when all of it has been seen.
-fn check(source: &Source, wanted: Wanted<'_>, facts: &Facts) -> Result<()> {
+fn check(source: &Source, wanted: ColumnsRead<'_>, facts: &Facts) -> Result<()> {
     match &facts.columns {
         Columns::Fields(Fields { seen, first }) if facts.rows > 0 => {
             if let Some(i) = seen.iter().position(|seen| !seen) {

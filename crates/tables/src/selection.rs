@@ -458,7 +458,7 @@ pub(crate) enum AddedKind {
 
 /// A writer that remembers why it failed. The Parquet and Arrow writers wrap the error of the writer beneath
 /// them in text, and a full disk must not be mistaken for damaged data.
-pub(crate) struct Watched<'a> {
+pub(crate) struct WriterWithCause<'a> {
     out: &'a mut (dyn Write + Send),
     failure: Failure,
 }
@@ -466,9 +466,9 @@ pub(crate) struct Watched<'a> {
 #[derive(Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
-impl<'a> Watched<'a> {
+impl<'a> WriterWithCause<'a> {
     pub(crate) fn new(out: &'a mut (dyn Write + Send)) -> Self {
-        Watched {
+        WriterWithCause {
             out,
             failure: Failure::default(),
         }
@@ -493,7 +493,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Write for Watched<'_> {
+impl Write for WriterWithCause<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.out.write(bytes);
         self.note(result)

@@ -14,6 +14,7 @@ use std::path::Path;
 use blake3::Hasher;
 
 use crate::bucket::{Bucket, Distinct, MIN_GATHERED};
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::items::RowItems;
 use crate::key::KeySpec;
@@ -26,7 +27,6 @@ use crate::sink::{At, Sink};
 use crate::source::Source;
 use crate::streams::Streams;
 use crate::value::{Item, Row};
-use crate::wanted::Wanted;
 
 /// Streams of the first pass, by the first byte of digests.
 const PARTITIONS: usize = 256;
@@ -200,7 +200,7 @@ pub fn read_keys_within(
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
-    let wanted = Wanted::new(key, value, source.rows().added());
+    let wanted = ColumnsRead::new(key, value, source.rows().added());
     let mut sink = KeySink {
         rows: RowItems::new(wanted),
         store: StoreBuilder::new(memory, directory, value),

@@ -11,7 +11,7 @@ use crate::formats::{csv, ipc, jsonl, parquet};
 use crate::handed::Matched;
 use crate::output::{Container, Output};
 use crate::part::Part;
-use crate::selection::{Selection, Watched};
+use crate::selection::{Selection, WriterWithCause};
 use crate::source::Source;
 
 /// Second pass: writes the rows that [`SourceOptions::rows`](crate::SourceOptions::rows) asks for, with all columns and in
@@ -54,7 +54,7 @@ fn write_rows_in(
 ) -> Result<u64> {
     verify_unchanged(source)?;
     let (parts, rows) = (source.parts(), Selection::new(matched, source.rows())?);
-    let mut out = Watched::new(out);
+    let mut out = WriterWithCause::new(out);
     let result = match source.format() {
         Format::Csv => csv::copy(parts, rows, &mut out),
         Format::Jsonl => jsonl::copy(parts, rows, &mut out),

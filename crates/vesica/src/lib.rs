@@ -50,8 +50,8 @@ mod work_dir;
 pub use error::{Error, ErrorClass};
 pub use observer::Observer;
 pub use options::{
-    find_protocol, half_of_the_machine, handover, parse_address, parse_bytes, parse_character,
-    parse_delimiter, parse_protocol, parse_quote,
+    find_protocol, half_of_the_machine, label_exchange, parse_address, parse_bytes,
+    parse_character, parse_delimiter, parse_protocol, parse_quote,
 };
 pub use party::{Gets, Outcome, Party, Resources, no_match_hint};
 pub use work_dir::prepare_work_dir;
@@ -61,12 +61,12 @@ pub use options::query;
 pub use vesica_files::WholeFile;
 pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Expected, Fingerprint, FingerprintError, Handover, Identity, Interrupt,
-    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Measurement, Name, NoProgress,
-    OfflineStore, OfflineTerms, OnRefused, Optimize, Platform, Problem, Progress, ProtocolRequest,
-    Readiness, Refused, Registry, Report, Reveal, Role, Security, Setting, Simulated, StartOver,
-    StoredHalf, Term, TermValue, Terms, Wanted, attester, deal, fetch_half, make_half, read_secret,
-    rfc3339, terms, terms::parse_size,
+    Error as SessionError, Expected, Fingerprint, FingerprintError, Identity, Interrupt,
+    LabelExchange, LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Measurement, Name,
+    NoProgress, OfflineStore, OfflineTerms, OnRefused, Optimize, Platform, Problem, Progress,
+    ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security, Setting,
+    Simulated, StartOver, StoredHalf, Term, TermValue, Terms, Wanted, attester, deal, fetch_half,
+    make_half, read_secret, rfc3339, terms, terms::parse_size,
 };
 #[cfg(feature = "tee")]
 pub use vesica_session::{Product, SevSnp, TcbLevel, Tdx};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vesica_psi::Spec;
 use vesica_session::{
-    Error as SessionError, Handover, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
+    Error as SessionError, LabelExchange, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
 };
 
 use crate::Error;
@@ -21,27 +21,27 @@ const LABEL_BYTES: u32 = 64;
 ///
 /// # Errors
 /// Usage: arguments that do not go together.
-pub fn handover(
+pub fn label_exchange(
     role: Role,
     reveal: Reveal,
     columns: Vec<String>,
     takes: bool,
     bytes: Option<u32>,
-) -> Result<Handover, Error> {
+) -> Result<LabelExchange, Error> {
     let width = bytes.unwrap_or(LABEL_BYTES);
     match role {
         _ if takes && !columns.is_empty() => {
             Err(usage("a side that takes columns has no values of its own"))
         }
-        Role::Receiver if takes => Ok(Handover::Wanted { most_bytes: width }),
+        Role::Receiver if takes => Ok(LabelExchange::Wanted { most_bytes: width }),
         Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
             let bytes = width;
-            Ok(Handover::Offered(LabelTerms { bytes, columns }))
+            Ok(LabelExchange::Offered(LabelTerms { bytes, columns }))
         }
         _ if bytes.is_some() => Err(usage(
             "a width is for columns that are handed over with the matches",
         )),
-        _ => Ok(Handover::Nothing),
+        _ => Ok(LabelExchange::Nothing),
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica_session::{
-    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Handover,
-    Identity, Job, Learns, Listener, MAX_ITEMS, OfflineStore, Problem, ProtocolRequest, Readiness,
-    RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
+    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Identity,
+    Job, LabelExchange, Learns, Listener, MAX_ITEMS, OfflineStore, Problem, ProtocolRequest,
+    Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
     agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
@@ -18,7 +18,7 @@ use vesica_tables::{
 use vesica_wire::Error as WireError;
 
 use crate::memory::memory_of_bucket;
-use crate::stored::{Keeps, Stored, shares_need_memory};
+use crate::stored::{CheckpointStore, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, Observer};
 
@@ -124,7 +124,7 @@ pub struct Party<'a> {
     pub value: Option<ValueColumn>,
     /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
     /// each under its name with `peer_` before it. The sender reads its table once more for them.
-    pub handover: Handover,
+    pub labels: LabelExchange,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
 }
@@ -143,7 +143,7 @@ impl<'a> Party<'a> {
             max_peer_value_bound: None,
             resources: Resources::default(),
             value: None,
-            handover: Handover::Nothing,
+            labels: LabelExchange::Nothing,
             allow_empty: false,
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Party<'a> {
 
     /// How often a run reads the table.
     pub fn passes(&self, role: Role) -> Passes {
-        let hands_over = matches!(self.handover, Handover::Offered(_));
+        let hands_over = matches!(self.labels, LabelExchange::Offered(_));
         match hands_over || Gets::of(role, &self.terms) == Gets::Rows {
             true => Passes::Two,
             false => Passes::One,
@@ -203,7 +203,7 @@ impl<'a> Party<'a> {
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
             attested: self.resources.attested.clone(),
-            labels: self.handover.clone(),
+            labels: self.labels.clone(),
             memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
         }
@@ -223,7 +223,7 @@ impl<'a> Party<'a> {
         }
         job.check()?;
         job.check_offline()?;
-        if !self.handover.is_nothing()
+        if !self.labels.is_nothing()
             && (self.resources.work_dir.is_some() || self.resources.offline_store.is_some())
         {
             let problem =
@@ -266,10 +266,11 @@ impl<'a> Party<'a> {
             return Err(Error::NoKeys(counts));
         }
         self.check_interrupt()?;
-        let keeps = work.map(|(work, left)| Keeps::new(work, role, left, &keys));
-        let mut keys = Stored::new(keys, directory.to_owned(), keeps);
+        let checkpoints =
+            work.map(|(work, earlier)| CheckpointStore::new(work, role, earlier, &keys));
+        let mut keys = Stored::new(keys, directory.to_owned(), checkpoints);
         keys.limit_labels(memory);
-        if let Handover::Offered(terms) = &self.handover {
+        if let LabelExchange::Offered(terms) = &self.labels {
             keys.hand_over(source, key, terms, memory)?;
             self.check_interrupt()?;
         }
@@ -529,7 +530,7 @@ impl<'a> Party<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Ready, Error> {
         // What cannot be had is known before the table is read.
-        if matches!(self.handover, Handover::Wanted { .. }) {
+        if matches!(self.labels, LabelExchange::Wanted { .. }) {
             source.check_added_texts()?;
         }
         if job.role == Role::Sender && self.leaves_weights_free() {
@@ -546,8 +547,8 @@ impl<'a> Party<'a> {
         };
         let file = output.map(create).transpose()?;
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
-        let left = work.as_ref().and_then(|(_, left)| left.as_ref());
-        let answered = left.is_some_and(|left| left.head.is_answer());
+        let earlier = work.as_ref().and_then(|(_, earlier)| earlier.as_ref());
+        let answered = earlier.is_some_and(|earlier| earlier.head.is_answer());
         let keys = match answered && gets != Gets::Nothing {
             true => Some(self.read(job.role, source, key, &directory, work.take(), observer)?),
             false => None,

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use vesica_psi::{Output, Shares};
 use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
-    Assignment, BucketKeys, Kept, KeySet, LabelTerms, Labels, MemoryBuckets, Role, State,
+    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, Labels, MemoryBuckets, Role, State,
 };
 use vesica_tables::{
     Bucket, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool,
@@ -37,7 +37,7 @@ pub(crate) struct Stored {
     label_memory: u64,
     /// The key of the order that the matches have on both sides, if they have one.
     order_key: Option<[u8; 32]>,
-    keeps: Option<Keeps>,
+    checkpoints: Option<CheckpointStore>,
 }
 
 /// Where the keys are, and the bucket that was loaded last.
@@ -63,11 +63,11 @@ impl Place {
 }
 
 /// The state from which another run can resume.
-pub(crate) struct Keeps {
+pub(crate) struct CheckpointStore {
     work: WorkDir,
     role: Role,
     /// What an earlier run left, until this one begins.
-    left: Option<Journal>,
+    earlier: Option<Journal>,
     /// What a journal calls this run's keys.
     input: [u8; 32],
     /// What the journal says about the whole answer, once this run has found it.
@@ -76,14 +76,19 @@ pub(crate) struct Keeps {
     failed: Option<WireError>,
 }
 
-impl Keeps {
+impl CheckpointStore {
     /// Resumes from what an earlier run left in `work`, and records the progress of this one there.
-    pub(crate) fn new(work: WorkDir, role: Role, left: Option<Journal>, keys: &KeyStore) -> Keeps {
+    pub(crate) fn new(
+        work: WorkDir,
+        role: Role,
+        earlier: Option<Journal>,
+        keys: &KeyStore,
+    ) -> CheckpointStore {
         let input = work.keys().input(&keys.identity());
-        Keeps {
+        CheckpointStore {
             work,
             role,
-            left,
+            earlier,
             input,
             answer: None,
             failed: None,
@@ -92,7 +97,11 @@ impl Keeps {
 }
 
 impl Stored {
-    pub(crate) fn new(keys: KeyStore, directory: PathBuf, keeps: Option<Keeps>) -> Stored {
+    pub(crate) fn new(
+        keys: KeyStore,
+        directory: PathBuf,
+        checkpoints: Option<CheckpointStore>,
+    ) -> Stored {
         let counts = *keys.counts();
         Stored {
             place: match keys {
@@ -113,7 +122,7 @@ impl Stored {
             handed_over: None,
             label_memory: u64::MAX,
             order_key: None,
-            keeps,
+            checkpoints,
         }
     }
 
@@ -171,20 +180,21 @@ impl Stored {
     }
 
     /// What an earlier run left, if its keys were exactly the same.
-    fn left(&self) -> Option<&Journal> {
-        let keeps = self.keeps.as_ref()?;
-        let left = keeps.left.as_ref();
-        left.filter(|left| left.head.input == keeps.input)
+    fn resumable(&self) -> Option<&Journal> {
+        let checkpoints = self.checkpoints.as_ref()?;
+        let earlier = checkpoints.earlier.as_ref();
+        earlier.filter(|earlier| earlier.head.input == checkpoints.input)
     }
 
     /// The whole answer, if an earlier run found it but did not write its rows: its state, and when it was
     /// found.
     pub(crate) fn answer(&mut self) -> Option<(State, SystemTime)> {
-        self.left().filter(|left| left.head.is_answer())?;
-        let left = self.keeps.as_mut()?.left.take()?;
-        self.matched = left.matched;
-        self.order_key = left.head.state.order_key();
-        Some((left.head.state, left.head.written))
+        self.resumable()
+            .filter(|earlier| earlier.head.is_answer())?;
+        let earlier = self.checkpoints.as_mut()?.earlier.take()?;
+        self.matched = earlier.matched;
+        self.order_key = earlier.head.state.order_key();
+        Some((earlier.head.state, earlier.head.written))
     }
 
     /// The rows that matched.
@@ -200,21 +210,21 @@ impl Stored {
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
     /// the answer could not be kept, if so.
     pub(crate) fn confirmed(&mut self) -> Option<WireError> {
-        let keeps = self.keeps.as_mut()?;
-        if keeps.failed.is_none()
-            && let Some(head) = &mut keeps.answer
+        let checkpoints = self.checkpoints.as_mut()?;
+        if checkpoints.failed.is_none()
+            && let Some(head) = &mut checkpoints.answer
             && !head.confirmed
         {
             head.confirmed = true;
-            keeps.failed = keeps.work.write(head, &self.matched).err();
+            checkpoints.failed = checkpoints.work.write(head, &self.matched).err();
         }
-        keeps.failed.take()
+        checkpoints.failed.take()
     }
 
     /// The result is in its place: nothing is kept any longer.
     pub(crate) fn finish(self) -> Result<(), Error> {
-        match self.keeps {
-            Some(keeps) => keeps.work.finish(),
+        match self.checkpoints {
+            Some(checkpoints) => checkpoints.work.finish(),
             None => Ok(()),
         }
     }
@@ -259,23 +269,26 @@ impl KeySet for Stored {
         self.counts.items
     }
 
-    fn kept(&self) -> Kept {
-        let left = self.keeps.as_ref().and_then(|keeps| keeps.left.as_ref());
-        match (left, self.left()) {
-            (None, _) => Kept::Nothing,
-            (Some(_), None) => Kept::OfAnotherSet,
-            (Some(_), Some(journal)) => Kept::State(Box::new(journal.head.state.clone())),
+    fn checkpoint(&self) -> Checkpoint {
+        let earlier = self
+            .checkpoints
+            .as_ref()
+            .and_then(|checkpoints| checkpoints.earlier.as_ref());
+        match (earlier, self.resumable()) {
+            (None, _) => Checkpoint::Nothing,
+            (Some(_), None) => Checkpoint::OfAnotherSet,
+            (Some(_), Some(journal)) => Checkpoint::State(Box::new(journal.head.state.clone())),
         }
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
         self.order_key = state.order_key();
         // The journal stays until this run has something to replace it with.
-        if let Some(keeps) = &mut self.keeps
-            && let Some(left) = keeps.left.take()
+        if let Some(checkpoints) = &mut self.checkpoints
+            && let Some(earlier) = checkpoints.earlier.take()
             && !state.found.is_empty()
         {
-            self.matched = left.matched;
+            self.matched = earlier.matched;
         }
         if let Some(terms) = &state.contract.labels
             && self.labels.is_none()
@@ -355,25 +368,25 @@ impl KeySet for Stored {
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.
-        if let Some(keeps) = &mut self.keeps
+        if let Some(checkpoints) = &mut self.checkpoints
             && (matched.is_some() || !state.is_complete())
             && state.contract.get(&MIN_SIZE) == 0
         {
             let head = Head {
-                owner: keeps.work.owner().clone(),
-                input: keeps.input,
+                owner: checkpoints.work.owner().clone(),
+                input: checkpoints.input,
                 state: state.clone(),
                 // A time before 1970 cannot be written.
                 written: SystemTime::now().max(SystemTime::UNIX_EPOCH),
-                confirmed: keeps.role == Role::Receiver && state.is_complete(),
+                confirmed: checkpoints.role == Role::Receiver && state.is_complete(),
                 rows: self.counts.rows,
             };
-            match keeps.work.write(&head, &self.matched) {
+            match checkpoints.work.write(&head, &self.matched) {
                 // The answer is complete, and only keeping it has failed.
-                Err(why) if state.is_complete() => keeps.failed = Some(why),
+                Err(why) if state.is_complete() => checkpoints.failed = Some(why),
                 written => written?,
             }
-            keeps.answer = state.is_complete().then_some(head);
+            checkpoints.answer = state.is_complete().then_some(head);
         }
         Ok(())
     }

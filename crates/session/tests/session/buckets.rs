@@ -8,7 +8,7 @@ use crate::common::job;
 use vesica_psi::Output;
 use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
-    Agreement, Assignment, Begin, BucketKeys, Error, ErrorClass, Job, Kept as Left, KeySet, Learns,
+    Agreement, Assignment, Begin, BucketKeys, Checkpoint, Error, ErrorClass, Job, KeySet, Learns,
     NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State,
     agree, run_bucket, run_over, run_set_over,
 };
@@ -146,32 +146,32 @@ fn a_receiver_cannot_claim_items_that_it_does_not_have_where_matches_are_in_one_
 }
 
 /// A set that keeps how far it came.
-struct Kept {
+struct Resumable {
     digests: Vec<[u8; 32]>,
     buckets: Vec<Vec<usize>>,
     current: usize,
     matched: BTreeSet<usize>,
-    left: Left,
+    checkpoint: Checkpoint,
     memory: Option<u64>,
     loaded: Vec<u32>,
 }
 
-impl Kept {
-    fn new(numbers: std::ops::Range<u64>, memory: Option<u64>) -> Kept {
-        Kept {
+impl Resumable {
+    fn new(numbers: std::ops::Range<u64>, memory: Option<u64>) -> Resumable {
+        Resumable {
             digests: digests(numbers),
             buckets: Vec::new(),
             current: 0,
             matched: BTreeSet::new(),
-            left: Left::Nothing,
+            checkpoint: Checkpoint::Nothing,
             memory,
             loaded: Vec::new(),
         }
     }
 
     fn state(&self) -> Option<&State> {
-        match &self.left {
-            Left::State(state) => Some(state),
+        match &self.checkpoint {
+            Checkpoint::State(state) => Some(state),
             _ => None,
         }
     }
@@ -181,13 +181,13 @@ impl Kept {
     }
 }
 
-impl KeySet for Kept {
+impl KeySet for Resumable {
     fn items(&self) -> u64 {
         self.digests.len() as u64
     }
 
-    fn kept(&self) -> Left {
-        self.left.clone()
+    fn checkpoint(&self) -> Checkpoint {
+        self.checkpoint.clone()
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
@@ -197,7 +197,7 @@ impl KeySet for Kept {
         }
         self.loaded.clear();
         if state.found.is_empty() {
-            (self.left, self.matched) = (Left::Nothing, BTreeSet::new());
+            (self.checkpoint, self.matched) = (Checkpoint::Nothing, BTreeSet::new());
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ impl KeySet for Kept {
                 false => self.matched.remove(item),
             };
         }
-        self.left = Left::State(Box::new(state.clone()));
+        self.checkpoint = Checkpoint::State(Box::new(state.clone()));
         Ok(())
     }
 }
@@ -257,7 +257,7 @@ struct Ended {
     far_heard: Heard,
 }
 
-fn both(a: impl Channel, b: impl Channel, ours: &mut Kept, theirs: &mut Kept) -> Ended {
+fn both(a: impl Channel, b: impl Channel, ours: &mut Resumable, theirs: &mut Resumable) -> Ended {
     let (mut near_heard, mut far_heard) = (Heard::default(), Heard::default());
     let jobs = [(Role::Receiver, ours.memory), (Role::Sender, theirs.memory)];
     let [receiver, sender] = jobs.map(|(role, memory)| dh(role, memory, Learns::Receiver));
@@ -275,9 +275,9 @@ fn both(a: impl Channel, b: impl Channel, ours: &mut Kept, theirs: &mut Kept) ->
 }
 
 /// Two sets, of whose eight buckets some are done.
-fn half_way() -> [Kept; 2] {
-    let mut ours = Kept::new(0..1000, Some(MEMORY));
-    let mut theirs = Kept::new(600..1700, None);
+fn half_way() -> [Resumable; 2] {
+    let mut ours = Resumable::new(0..1000, Some(MEMORY));
+    let mut theirs = Resumable::new(600..1700, None);
     let (a, b) = pair();
     // The handshake, and two or three frames per bucket.
     let ended = both(Tamper::new(a, 9, Spoil::Close), b, &mut ours, &mut theirs);
@@ -291,10 +291,10 @@ fn half_way() -> [Kept; 2] {
 
 #[test]
 fn a_run_goes_on_after_the_buckets_that_both_have_finished() {
-    let more = |kept: &mut Kept| kept.memory = Some(4 * MEMORY);
-    let none = |kept: &mut Kept| kept.memory = None;
+    let more = |kept: &mut Resumable| kept.memory = Some(4 * MEMORY);
+    let none = |kept: &mut Resumable| kept.memory = None;
     // The number of buckets is that of the earlier run, whatever memory there is now.
-    for change in [|_: &mut Kept| (), more, none] {
+    for change in [|_: &mut Resumable| (), more, none] {
         let [mut ours, mut theirs] = half_way();
         change(&mut ours);
         let common = ours.done().min(theirs.done());
@@ -322,11 +322,11 @@ fn a_run_goes_on_after_the_buckets_that_both_have_finished() {
 }
 
 /// Changes what one side has kept, or what it can do with it.
-type Change = fn(&mut Kept);
+type Change = fn(&mut Resumable);
 
-fn state(kept: &mut Kept) -> &mut State {
-    match &mut kept.left {
-        Left::State(state) => state,
+fn state(kept: &mut Resumable) -> &mut State {
+    match &mut kept.checkpoint {
+        Checkpoint::State(state) => state,
         _ => unreachable!(),
     }
 }
@@ -352,8 +352,16 @@ fn sides_that_cannot_go_on_start_over_and_know_why() {
     ]
     .map(Begin::Over);
     let one: [(Change, Begin, Begin); 4] = [
-        (|kept| kept.left = Left::Nothing, afresh, over_nothing),
-        (|kept| kept.left = Left::OfAnotherSet, over_own, over_peer),
+        (
+            |kept| kept.checkpoint = Checkpoint::Nothing,
+            afresh,
+            over_nothing,
+        ),
+        (
+            |kept| kept.checkpoint = Checkpoint::OfAnotherSet,
+            over_own,
+            over_peer,
+        ),
         (|kept| state(kept).origin[0] ^= 1, over_run, over_run),
         (
             |kept| state(kept).contract.terms.set(&LAMBDA, 41),
@@ -410,7 +418,7 @@ fn sides_that_cannot_go_on_start_over_and_know_why() {
 fn what_was_found_in_buckets_does_not_enter_another_run() {
     let [mut ours, _] = half_way();
     assert!(!ours.matched.is_empty());
-    let mut theirs = Kept::new(5000..6100, None);
+    let mut theirs = Resumable::new(5000..6100, None);
     ours.memory = None;
     let (a, b) = pair();
     let ended = both(a, b, &mut ours, &mut theirs);
@@ -464,7 +472,7 @@ fn buckets_run_over_channels_of_their_own() {
             channel,
             &job,
             items.len() as u64,
-            &Left::Nothing,
+            &Checkpoint::Nothing,
             None,
             None,
         )
@@ -529,7 +537,7 @@ fn buckets_that_do_not_fit_are_refused() {
     let (mut a, mut b) = pair();
     let agreed = |channel: &mut FramedChannel, role, items| {
         let job = dh(role, Some(MEMORY), Learns::Receiver);
-        agree(channel, &job, items, &Left::Nothing, None, None).unwrap()
+        agree(channel, &job, items, &Checkpoint::Nothing, None, None).unwrap()
     };
     let (near, far) = thread::scope(|scope| {
         let near = scope.spawn(|| agreed(&mut a, Role::Receiver, 1000));

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Agreement, Error, ErrorClass, Fingerprint, Handover, Hello, Job, Kept, LabelTerms, Learns,
-    LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize,
-    ProtocolRequest, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms, VERSION,
-    ValueTerms, agree, confirm_done,
+    Agreement, Checkpoint, Error, ErrorClass, Fingerprint, Hello, Job, LabelExchange, LabelTerms,
+    Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer,
+    Optimize, ProtocolRequest, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
+    VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -26,8 +26,8 @@ fn spec(protocol: &str) -> &'static Spec {
 fn both(a: impl Channel, b: impl Channel, ours: &Job, theirs: &Job) -> (Agreed, Agreed) {
     run_both(
         (a, b),
-        |channel| agree(channel, ours, 10, &Kept::Nothing, None, None),
-        |channel| agree(channel, theirs, 20, &Kept::Nothing, None, None),
+        |channel| agree(channel, ours, 10, &Checkpoint::Nothing, None, None),
+        |channel| agree(channel, theirs, 20, &Checkpoint::Nothing, None, None),
     )
 }
 
@@ -38,7 +38,7 @@ fn both_and_done(
     receiver: impl Channel,
 ) -> (Result<(), Error>, Result<(), Error>) {
     fn run(channel: &mut dyn Channel, role: Role) -> Result<(), Error> {
-        agree(channel, &job(role), 10, &Kept::Nothing, None, None)?;
+        agree(channel, &job(role), 10, &Checkpoint::Nothing, None, None)?;
         confirm_done(channel, role)?;
         Ok(())
     }
@@ -110,7 +110,7 @@ fn the_session_binds_the_fingerprints() {
                     &mut a,
                     &job(Role::Receiver),
                     1,
-                    &Kept::Nothing,
+                    &Checkpoint::Nothing,
                     name(1),
                     name(peer_as_seen_by_a),
                 )
@@ -120,7 +120,7 @@ fn the_session_binds_the_fingerprints() {
                 &mut b,
                 &job(Role::Sender),
                 1,
-                &Kept::Nothing,
+                &Checkpoint::Nothing,
                 name(2),
                 name(1),
             )
@@ -229,14 +229,14 @@ fn each_difference_ends_both_sides_with_both_values() {
             "columns handed over",
             "any in up to 64 bytes",
             "none",
-            Box::new(|j| j.labels = Handover::Wanted { most_bytes: 64 }),
+            Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
             Box::new(|_| {}),
         ),
         (
             "columns handed over",
             "any in up to 64 bytes",
             "city,name in 65 bytes",
-            Box::new(|j| j.labels = Handover::Wanted { most_bytes: 64 }),
+            Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
             Box::new(|j| j.labels = offered(65)),
         ),
         (
@@ -329,7 +329,7 @@ fn auto_is_a_matter_of_the_sizes() {
                     &mut a,
                     &job(Role::Receiver),
                     receiver,
-                    &Kept::Nothing,
+                    &Checkpoint::Nothing,
                     None,
                     None,
                 )
@@ -340,7 +340,7 @@ fn auto_is_a_matter_of_the_sizes() {
                 &mut b,
                 &job(Role::Sender),
                 sender,
-                &Kept::Nothing,
+                &Checkpoint::Nothing,
                 None,
                 None,
             );
@@ -395,10 +395,18 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
                 protocol: ProtocolRequest::named("compact-dh"),
                 ..job(Role::Sender)
             };
-            let error = agree(&mut a, &named, items, &Kept::Nothing, None, None).unwrap_err();
+            let error = agree(&mut a, &named, items, &Checkpoint::Nothing, None, None).unwrap_err();
             assert_eq!(error.class(), ErrorClass::Resource);
         });
-        let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
+        let error = agree(
+            &mut b,
+            &job(Role::Receiver),
+            1,
+            &Checkpoint::Nothing,
+            None,
+            None,
+        )
+        .unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource);
     });
     // Padding that would let the peer bring more in buckets.
@@ -411,8 +419,17 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     let refused = |ours: &Job, theirs: &Job, theirs_items: u64| {
         let (mut a, mut b) = silent_pair(5000);
         thread::scope(|scope| {
-            scope.spawn(move || agree(&mut a, theirs, theirs_items, &Kept::Nothing, None, None));
-            agree(&mut b, ours, 3000, &Kept::Nothing, None, None).map_err(|e| e.to_string())
+            scope.spawn(move || {
+                agree(
+                    &mut a,
+                    theirs,
+                    theirs_items,
+                    &Checkpoint::Nothing,
+                    None,
+                    None,
+                )
+            });
+            agree(&mut b, ours, 3000, &Checkpoint::Nothing, None, None).map_err(|e| e.to_string())
         })
     };
     let theirs = job(Role::Receiver);
@@ -442,14 +459,22 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
                 &mut a,
                 &job(Role::Sender),
                 1 << 32,
-                &Kept::Nothing,
+                &Checkpoint::Nothing,
                 None,
                 None,
             )
             .unwrap_err();
             assert_eq!(error.class(), ErrorClass::Resource);
         });
-        let error = agree(&mut b, &job(Role::Receiver), 1, &Kept::Nothing, None, None).unwrap_err();
+        let error = agree(
+            &mut b,
+            &job(Role::Receiver),
+            1,
+            &Checkpoint::Nothing,
+            None,
+            None,
+        )
+        .unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource);
         drop(b);
     });
@@ -484,11 +509,11 @@ fn the_largest_sets_run_in_buckets() {
                     (a, b),
                     |channel| {
                         let job = fits(Role::Receiver, spec, memory);
-                        agree(channel, &job, sizes[0], &Kept::Nothing, None, None)
+                        agree(channel, &job, sizes[0], &Checkpoint::Nothing, None, None)
                     },
                     |channel| {
                         let job = fits(Role::Sender, spec, memory);
-                        agree(channel, &job, sizes[1], &Kept::Nothing, None, None)
+                        agree(channel, &job, sizes[1], &Checkpoint::Nothing, None, None)
                     },
                 );
                 match ours {
@@ -535,7 +560,7 @@ fn the_most_lambda_is_that_of_the_roles() {
                         &mut b,
                         &side(Role::Sender),
                         sender,
-                        &Kept::Nothing,
+                        &Checkpoint::Nothing,
                         None,
                         None,
                     )
@@ -545,7 +570,7 @@ fn the_most_lambda_is_that_of_the_roles() {
                     &mut a,
                     &side(Role::Receiver),
                     receiver,
-                    &Kept::Nothing,
+                    &Checkpoint::Nothing,
                     None,
                     None,
                 );
@@ -584,7 +609,7 @@ fn jobs_that_cannot_be_are_usage_errors() {
     let mut bad = job(Role::Receiver);
     bad.terms.set(&LAMBDA, 1);
     assert!(matches!(
-        agree(&mut a, &bad, 1, &Kept::Nothing, None, None),
+        agree(&mut a, &bad, 1, &Checkpoint::Nothing, None, None),
         Err(Error::Usage(_))
     ));
 }
@@ -740,7 +765,7 @@ fn a_peer_that_dies_or_stalls_over_tls() {
         &mut a.channel,
         &job(Role::Receiver),
         1,
-        &Kept::Nothing,
+        &Checkpoint::Nothing,
         None,
         None,
     )
@@ -751,13 +776,21 @@ fn a_peer_that_dies_or_stalls_over_tls() {
     let mut b = Tamper::new(b.channel, 1, Spoil::Close);
     thread::scope(|scope| {
         scope.spawn(move || {
-            agree(&mut b, &job(Role::Sender), 1, &Kept::Nothing, None, None).unwrap_err()
+            agree(
+                &mut b,
+                &job(Role::Sender),
+                1,
+                &Checkpoint::Nothing,
+                None,
+                None,
+            )
+            .unwrap_err()
         });
         let error = agree(
             &mut a.channel,
             &job(Role::Receiver),
             1,
-            &Kept::Nothing,
+            &Checkpoint::Nothing,
             None,
             None,
         )
@@ -771,7 +804,7 @@ fn a_peer_that_dies_or_stalls_over_tls() {
         &mut a.channel,
         &job(Role::Receiver),
         1,
-        &Kept::Nothing,
+        &Checkpoint::Nothing,
         None,
         None,
     )
@@ -792,7 +825,7 @@ fn with_facts(change: impl FnOnce(&mut LocalFacts)) -> Hello {
             protocol: ProtocolRequest::Auto,
             values: None,
             max_peer_value_bound: NO_LIMIT,
-            labels: Handover::Nothing,
+            labels: LabelExchange::Nothing,
             items: 10,
             memory: NO_LIMIT,
             resume: Resume::After {
@@ -816,9 +849,9 @@ fn rename(job: &mut Job, change: impl FnOnce(&mut Vec<String>)) {
     job.terms.set(&NORMALIZATION, names);
 }
 
-fn offered(bytes: u32) -> Handover {
+fn offered(bytes: u32) -> LabelExchange {
     let columns = vec!["city".into(), "name".into()];
-    Handover::Offered(LabelTerms { bytes, columns })
+    LabelExchange::Offered(LabelTerms { bytes, columns })
 }
 
 fn offer(name: u8) -> Offer {
@@ -833,7 +866,7 @@ fn offer(name: u8) -> Offer {
 fn the_longest_hello_fits() {
     let columns = (0..64).map(|i| format!("{i:0>255}")).collect();
     let mut hello = with_facts(|facts| {
-        facts.labels = Handover::Offered(LabelTerms { bytes: 1, columns });
+        facts.labels = LabelExchange::Offered(LabelTerms { bytes: 1, columns });
         facts.offline = Some(vec![offer(1); MAX_OFFERS]);
     });
     hello.role = Role::Sender;

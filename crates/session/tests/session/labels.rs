@@ -3,8 +3,8 @@
 use crate::common::{job, silent_pair};
 use vesica_session::terms::{REVEAL, SECURITY};
 use vesica_session::{
-    Error, ErrorClass, Handover, Job, LabelTerms, Labels, MemorySet, NoProgress, ProtocolRequest,
-    Registry, Report, Reveal, Role, Security, run_set_over,
+    Error, ErrorClass, Job, LabelExchange, LabelTerms, Labels, MemorySet, NoProgress,
+    ProtocolRequest, Registry, Report, Reveal, Role, Security, run_set_over,
 };
 use vesica_testing::{digests, run_both};
 use vesica_wire::{Error as WireError, Limit};
@@ -13,14 +13,14 @@ const BYTES: usize = 5;
 
 fn receiver() -> Job {
     Job {
-        labels: Handover::Wanted { most_bytes: 8 },
+        labels: LabelExchange::Wanted { most_bytes: 8 },
         ..job(Role::Receiver)
     }
 }
 
 fn sender() -> Job {
     Job {
-        labels: Handover::Offered(LabelTerms {
+        labels: LabelExchange::Offered(LabelTerms {
             bytes: BYTES as u32,
             columns: vec!["city".into()],
         }),
@@ -67,7 +67,7 @@ fn run(
             let all = &labels[..];
             let set = MemorySet::new(&other, None)?;
             let mut set = match theirs.labels {
-                Handover::Nothing => set,
+                LabelExchange::Nothing => set,
                 _ => set.with_labels(Labels { all, bytes: BYTES })?,
             };
             run_set_over(channel, None, None, theirs, &mut set, &mut NoProgress)
@@ -127,7 +127,7 @@ fn sets_without_items_have_nothing_to_hand_over() {
 #[test]
 fn labels_count_against_the_memory() {
     let ours = Job {
-        labels: Handover::Wanted {
+        labels: LabelExchange::Wanted {
             most_bytes: 1 << 12,
         },
         memory: Some(150_000),
@@ -135,7 +135,7 @@ fn labels_count_against_the_memory() {
     };
     run((&ours, &sender()), 0..20, 0..20).0.unwrap();
     let theirs = Job {
-        labels: Handover::Offered(LabelTerms {
+        labels: LabelExchange::Offered(LabelTerms {
             bytes: 1 << 12,
             columns: vec!["city".into()],
         }),

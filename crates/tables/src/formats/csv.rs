@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{Empty, Read, Write};
 use std::ops::Range;
 
+use crate::columns_read::ColumnsRead;
 use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::items::RowItems;
@@ -15,7 +16,6 @@ use crate::selection::Selection;
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, strip_terminator};
 use crate::value::{Item, Row, Value};
-use crate::wanted::Wanted;
 
 type Text = Records<Box<dyn Read + Send>>;
 
@@ -29,7 +29,7 @@ fn open(part: &Part) -> Result<Option<(Text, bool)>> {
 
 pub(crate) fn scan<S: Sink>(
     part: &Part,
-    wanted: Wanted<'_>,
+    wanted: ColumnsRead<'_>,
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
@@ -72,7 +72,7 @@ pub(crate) fn scan<S: Sink>(
 
 /// What to read of the records of a file.
 struct Table<'a> {
-    wanted: Wanted<'a>,
+    wanted: ColumnsRead<'a>,
     /// The wanted columns.
     columns: &'a [usize],
     /// Fields of every record.

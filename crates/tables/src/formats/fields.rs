@@ -2,11 +2,11 @@
 
 use arrow_schema::{DataType, Field, Fields};
 
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::wanted::Wanted;
 
 /// The index of each wanted column among `names`.
-pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: Wanted<'_>) -> Result<Vec<usize>> {
+pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> Result<Vec<usize>> {
     wanted.check_added(names.iter())?;
     wanted
         .names()
@@ -32,7 +32,7 @@ pub(crate) struct FieldPath {
 }
 
 /// Where each wanted column is in a schema; its type must be usable as a key, or as values.
-pub(crate) fn find_fields(fields: &Fields, wanted: Wanted<'_>) -> Result<Vec<FieldPath>> {
+pub(crate) fn find_fields(fields: &Fields, wanted: ColumnsRead<'_>) -> Result<Vec<FieldPath>> {
     wanted.check_added(fields.iter().map(|field| field.name()))?;
     let find = |(i, name)| {
         let in_column = |kind| Error::new(kind).in_column(name);

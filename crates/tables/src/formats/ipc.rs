@@ -11,15 +11,15 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use super::columnar::Take;
 use super::{columnar, fields};
 use crate::backing::Handle;
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Selection, Watched};
+use crate::selection::{Selection, WriterWithCause};
 use crate::sink::{Facts, Sink};
 use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
 use crate::text::read_error;
-use crate::wanted::Wanted;
 
 /// Maximum expanded size that a compressed buffer may claim, in bytes.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;
@@ -91,7 +91,7 @@ impl Batches {
 
 pub(crate) fn scan<S: Sink>(
     part: &Part,
-    wanted: Wanted<'_>,
+    wanted: ColumnsRead<'_>,
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
@@ -132,8 +132,8 @@ fn check_dictionaries(
 }
 
 enum Writer<'w, 'a> {
-    File(FileWriter<&'w mut Watched<'a>>),
-    Stream(StreamWriter<&'w mut Watched<'a>>),
+    File(FileWriter<&'w mut WriterWithCause<'a>>),
+    Stream(StreamWriter<&'w mut WriterWithCause<'a>>),
 }
 
 /// The schema of a result.
@@ -174,7 +174,7 @@ pub(crate) fn copy(
     parts: &[Part],
     mut rows: Selection<'_>,
     as_file: bool,
-    out: &mut Watched<'_>,
+    out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
     let (layout, first) = open_first(parts)?;
     let schema = columnar::result_schema(&first.schema(), &rows);

@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::PREFIX;
 use crate::part::Part;
@@ -16,11 +17,10 @@ use crate::selection::{Added, AddedKind, Selection};
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
 use crate::value::{Kind, Row, Value};
-use crate::wanted::Wanted;
 
 pub(crate) fn scan<S: Sink>(
     part: &Part,
-    wanted: Wanted<'_>,
+    wanted: ColumnsRead<'_>,
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
@@ -250,7 +250,7 @@ impl<'k> Paths<'k> {
     }
 }
 
-fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: Wanted<'_>) -> Result<Fields<'a>> {
+fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: ColumnsRead<'_>) -> Result<Fields<'a>> {
     let mut values = Vec::with_capacity(wanted.len());
     for (i, (name, raw)) in wanted.names().zip(paths.find(line)?).enumerate() {
         let scalar = match i == wanted.value_index() {
@@ -409,7 +409,7 @@ mod tests {
 
     fn parsed_at(path: &str, line: &str) -> Result<Option<Vec<u8>>> {
         let key = KeySpec::parse(path, &[] as &[&str]).unwrap();
-        let wanted = Wanted::key(&key);
+        let wanted = ColumnsRead::key(&key);
         let fields = parse(line.as_bytes(), &Paths::new(wanted.names(), None), wanted)?;
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),

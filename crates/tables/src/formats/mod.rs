@@ -20,11 +20,11 @@ pub(crate) mod parquet {
     use arrow_array::RecordBatch;
     use arrow_schema::SchemaRef;
 
+    use crate::columns_read::ColumnsRead;
     use crate::error::{Error, Result};
     use crate::part::Part;
-    use crate::selection::{Selection, Watched};
+    use crate::selection::{Selection, WriterWithCause};
     use crate::sink::{Facts, Sink};
-    use crate::wanted::Wanted;
 
     fn left_out<T>() -> Result<T> {
         Err(Error::unsupported(
@@ -32,11 +32,16 @@ pub(crate) mod parquet {
         ))
     }
 
-    pub(crate) fn scan<S: Sink>(_: &Part, _: Wanted<'_>, _: &mut S, _: &mut Facts) -> Result<()> {
+    pub(crate) fn scan<S: Sink>(
+        _: &Part,
+        _: ColumnsRead<'_>,
+        _: &mut S,
+        _: &mut Facts,
+    ) -> Result<()> {
         left_out()
     }
 
-    pub(crate) fn copy(_: &[Part], _: Selection<'_>, _: &mut Watched<'_>) -> Result<u64> {
+    pub(crate) fn copy(_: &[Part], _: Selection<'_>, _: &mut WriterWithCause<'_>) -> Result<u64> {
         left_out()
     }
 

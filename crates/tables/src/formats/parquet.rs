@@ -31,14 +31,14 @@ use super::columnar::Take;
 use super::thrift::PageSize;
 use super::{columnar, fields, ipc, thrift, views};
 use crate::backing::Handle;
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Added, AddedKind, Selection, Watched};
+use crate::selection::{Added, AddedKind, Selection, WriterWithCause};
 use crate::sink::{Facts, Sink};
 use crate::sniff::ARROW_STREAM_MAGIC;
-use crate::wanted::Wanted;
 
 /// Maximum rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -342,7 +342,7 @@ fn selection_of(pieces: &[Piece]) -> RowSelection {
 
 pub(crate) fn scan<S: Sink>(
     part: &Part,
-    wanted: Wanted<'_>,
+    wanted: ColumnsRead<'_>,
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
@@ -448,7 +448,11 @@ fn check_rows(part: &Part, rows: &RecordBatch) -> Result<()> {
 }
 
 /// Writes the selected rows with the schema, metadata and compression of the first file.
-pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+pub(crate) fn copy(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    out: &mut WriterWithCause<'_>,
+) -> Result<u64> {
     let first = metadata(&parts[0]).map_err(|e| parts[0].named(e))?;
     let failure = out.failure();
     let schema = columnar::result_schema(as_views(&first)?.schema(), &rows);
@@ -465,7 +469,11 @@ pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_
 }
 
 /// Writes the selected rows of a table in Arrow, compressed by Zstandard.
-pub(crate) fn write(parts: &[Part], mut rows: Selection<'_>, out: &mut Watched<'_>) -> Result<u64> {
+pub(crate) fn write(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    out: &mut WriterWithCause<'_>,
+) -> Result<u64> {
     let failure = out.failure();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

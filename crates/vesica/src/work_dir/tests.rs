@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use vesica_session::terms::NORMALIZATION;
-use vesica_session::{Fingerprint, Job, Kept, ProtocolRequest, Role, agree};
+use vesica_session::{Checkpoint, Fingerprint, Job, ProtocolRequest, Role, agree};
 use vesica_wire::memory_pair;
 
 fn owner() -> Owner {
@@ -23,7 +23,7 @@ static STATE: LazyLock<State> = LazyLock::new(|| {
                 ..Job::new(role, vec!["exact/1".into()])
             };
             let none: Option<Fingerprint> = None;
-            agree(&mut channel, &job, 5, &Kept::Nothing, none, none)
+            agree(&mut channel, &job, 5, &Checkpoint::Nothing, none, none)
         }
     };
     let (a, b) = memory_pair();
@@ -191,12 +191,12 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     let path = place.path().join("work");
     let identity = Identity::generate().unwrap();
     let open = |owner| WorkDir::open(&path, keys(&identity), owner);
-    // Without a journal nothing is left.
+    // Without a journal nothing is earlier.
     drop(open(owner()).unwrap());
     assert!(!path.exists());
 
-    let (mut work, left) = open(owner()).unwrap();
-    assert_eq!(left, None);
+    let (mut work, earlier) = open(owner()).unwrap();
+    assert_eq!(earlier, None);
     let (class, line) = failed(open(owner()));
     assert_eq!(class, ErrorClass::Usage);
     assert!(line.contains("in use"), "{line}");
@@ -205,8 +205,8 @@ fn a_work_directory_is_kept_for_its_run_alone() {
 
     // What a killed run had begun to write goes.
     fs::write(path.join(".vesica-x.part"), "half").unwrap();
-    let (work, left) = open(owner()).unwrap();
-    assert_eq!(left, Some(journal()));
+    let (work, earlier) = open(owner()).unwrap();
+    assert_eq!(earlier, Some(journal()));
     assert!(!path.join(".vesica-x.part").exists());
     drop(work);
     type Change = fn(&mut Owner);
@@ -226,8 +226,8 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     assert_eq!(class, ErrorClass::Usage);
     assert!(line.contains("another identity"), "{line}");
     // Nobody's failure has cost anything.
-    let (work, left) = open(owner()).unwrap();
-    assert_eq!(left, Some(journal()));
+    let (work, earlier) = open(owner()).unwrap();
+    assert_eq!(earlier, Some(journal()));
     work.finish().unwrap();
     assert!(!path.exists());
 

@@ -6,7 +6,7 @@ use crate::number::ValueColumn;
 
 /// The columns that a pass reads: those of the key, and after them the one of the values, if there is one.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ColumnsRead<'a> {
     pub(crate) key: &'a KeySpec,
     pub(crate) value: Option<&'a ValueColumn>,
     /// The column that a result will have besides those of the table.
@@ -15,14 +15,14 @@ pub(crate) struct Wanted<'a> {
     floats: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ColumnsRead<'a> {
     /// A key, and a column of values if there is one.
     pub(crate) fn new(
         key: &'a KeySpec,
         value: Option<&'a ValueColumn>,
         added: Option<&'static str>,
     ) -> Self {
-        Wanted {
+        ColumnsRead {
             key,
             value,
             added,
@@ -32,14 +32,14 @@ impl<'a> Wanted<'a> {
 
     /// The key alone.
     pub(crate) fn key(key: &'a KeySpec) -> Self {
-        Wanted::new(key, None, None)
+        ColumnsRead::new(key, None, None)
     }
 
     /// Columns of whatever has a text.
     pub(crate) fn texts(columns: &'a KeySpec) -> Self {
-        Wanted {
+        ColumnsRead {
             floats: true,
-            ..Wanted::key(columns)
+            ..ColumnsRead::key(columns)
         }
     }
 
