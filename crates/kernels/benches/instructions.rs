@@ -249,16 +249,24 @@ mod stepping {
             },
         );
         let keys = [aes::Key::new(1), aes::Key::new(2)];
-        let mut blocks = vec![0; n];
+        let mut blocks = vec![0; 18 * 8];
         row("`aes`, per block", |_| n, &mut |_| {}, &mut |backend| {
-            aes::encrypt(backend, &keys[0], &mut blocks);
+            aes::encrypt(backend, &keys[0], &mut blocks[..n]);
         });
+        let many: [u128; 18] = std::array::from_fn(|i| i as u128);
+        for planes in [4, 8] {
+            let blocks = &mut blocks[..18 * planes];
+            let name = format!("`aes`, {planes} planes under 18 keys, per block");
+            row(&name, |_| 18 * planes, &mut |_| {}, &mut |backend| {
+                aes::feed_forward_under_each(backend, &many, blocks);
+            });
+        }
         row(
             "`aes`, two children of a node, per child",
             |_| n,
             &mut |_| {},
             &mut |backend| {
-                black_box(aes::children(backend, &keys, &mut blocks));
+                black_box(aes::children(backend, &keys, &mut blocks[..n]));
             },
         );
     }

@@ -223,12 +223,12 @@ fn ciphers(c: &mut Criterion) {
                 }
             });
         });
-        for planes in [1, 4, 8] {
-            let name = format!("16 keys, {planes} planes/{backend:?}");
+        for planes in [1, 4, 6, 8] {
+            let name = format!("18 keys, {planes} planes/{backend:?}");
             group.bench_function(name, |b| {
-                let keys: [u128; 16] = std::array::from_fn(|i| i as u128);
+                let keys: [u128; 18] = std::array::from_fn(|i| i as u128);
                 b.iter(|| {
-                    for blocks in black_box(&mut blocks).chunks_exact_mut(16 * planes) {
+                    for blocks in black_box(&mut blocks).chunks_exact_mut(18 * planes) {
                         aes::feed_forward_under_each(backend, black_box(&keys), blocks);
                     }
                 });

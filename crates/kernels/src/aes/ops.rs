@@ -148,12 +148,16 @@ fn planes<A: Arithmetic, const K: usize, const P: usize>(keys: &[u128], planes: 
 #[inline(always)]
 pub(super) fn feed_forward_under_each<A: Arithmetic>(keys: &[u128], blocks: &mut [u128]) {
     let width = keys.len();
-    for four in blocks.chunks_mut(4 * width.max(1)) {
-        match four.len() / width {
-            1 => planes::<A, 4, 1>(keys, four),
-            2 => planes::<A, 4, 2>(keys, four),
-            3 => planes::<A, 2, 3>(keys, four),
-            _ => planes::<A, 2, 4>(keys, four),
+    for eight in blocks.chunks_mut(8 * width.max(1)) {
+        match eight.len() / width {
+            1 => planes::<A, 4, 1>(keys, eight),
+            2 => planes::<A, 4, 2>(keys, eight),
+            3 => planes::<A, 2, 3>(keys, eight),
+            4 => planes::<A, 2, 4>(keys, eight),
+            5 => planes::<A, 2, 5>(keys, eight),
+            6 => planes::<A, 2, 6>(keys, eight),
+            7 => planes::<A, 1, 7>(keys, eight),
+            _ => planes::<A, 1, 8>(keys, eight),
         }
     }
 }

@@ -116,7 +116,7 @@ fn all_lengths() {
 
 #[test]
 fn blocks_under_many_keys() {
-    for count in [0, 1, 2, 3, 4, 7, 16, 17, 33, 70] {
+    for count in [0, 1, 2, 3, 4, 5, 7, 16, 18, 20, 33, 70] {
         let keys = blocks(count);
         for planes in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19] {
             let input: Vec<u128> = blocks(count * planes).iter().map(|x| !x).collect();

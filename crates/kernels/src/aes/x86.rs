@@ -307,7 +307,10 @@ pub(super) mod wide {
     #[inline]
     fn planes<const R: usize, const P: usize>(keys: &[u128], planes: &mut [u128]) {
         for (group, first) in keys.chunks(R * LANES).zip((0..).step_by(R * LANES)) {
-            columns::<R, P>(group, (first, keys.len()), planes);
+            match group.len() {
+                1..=LANES => columns::<1, P>(group, (first, keys.len()), planes),
+                _ => columns::<R, P>(group, (first, keys.len()), planes),
+            }
         }
     }
 
