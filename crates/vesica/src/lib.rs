@@ -31,6 +31,21 @@
 //! A program that has its table in memory passes Arrow record batches ([`Source::from_batches`]), and gets
 //! the matching rows back from [`Outcome::matched`] and [`select_rows`].
 //!
+//! Without a table, [`intersect`] takes byte strings, and [`intersect_digests`] hashes:
+//!
+//! ```no_run
+//! # use vesica::{ConnectOptions, Endpoint, Identity, Role, Transport, connect, intersect};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (me, peer) = (Identity::generate()?, "vs1:".parse()?);
+//! let endpoint = Endpoint::Connect("shop.example:7340".into());
+//! let transport = Transport::Tls { identity: &me, peer };
+//! let connection = connect(&endpoint, &transport, &ConnectOptions::default())?;
+//! let shared = intersect(connection, Role::Receiver, &["ann@example.org", "bob@example.org"])?;
+//! println!("{shared:?} are in the shop's set too");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
 //! Features, all but `adbc` and `tee` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
@@ -39,6 +54,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod items;
 mod memory;
 mod observer;
 mod options;
@@ -48,6 +64,7 @@ mod stored;
 mod work_dir;
 
 pub use error::{Error, ErrorClass};
+pub use items::{intersect, intersect_digests};
 pub use observer::Observer;
 pub use options::{
     find_protocol, half_of_the_machine, label_exchange, parse_address, parse_bytes,
@@ -65,8 +82,8 @@ pub use vesica_session::{
     LabelExchange, LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Measurement, Name,
     NoProgress, OfflineStore, OfflineTerms, OnRefused, Optimize, Platform, Problem, Progress,
     ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security, Setting,
-    Simulated, StartOver, StoredHalf, Term, TermValue, Terms, Wanted, attester, deal, fetch_half,
-    make_half, read_secret, rfc3339, terms, terms::parse_size,
+    Simulated, StartOver, StoredHalf, Term, TermValue, Terms, Transport, Wanted, attester, connect,
+    deal, fetch_half, make_half, read_secret, rfc3339, terms, terms::parse_size,
 };
 #[cfg(feature = "tee")]
 pub use vesica_session::{Product, SevSnp, TcbLevel, Tdx};

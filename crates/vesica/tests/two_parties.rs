@@ -9,8 +9,8 @@ use std::thread;
 use vesica::terms::LEARNS;
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    Learns, NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Role, Security,
-    Source, SourceOptions, select_rows,
+    Learns, Listener, NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Role,
+    Security, Source, SourceOptions, Transport, connect, intersect, intersect_digests, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -214,5 +214,55 @@ impl Progress for Address {}
 impl Observer for Address {
     fn listening(&mut self, address: SocketAddr) {
         self.0.send(address).unwrap();
+    }
+}
+
+/// Both sides of a run over a connection.
+fn meeting<T: Send>(act: impl Fn(Connection, Role) -> T + Sync) -> (T, T) {
+    let [receiver, sender] = [Identity::generate(), Identity::generate()].map(Result::unwrap);
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().to_string();
+    let options = ConnectOptions::default();
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let transport = Transport::Tls {
+                identity: &sender,
+                peer: receiver.fingerprint(),
+            };
+            act(listener.accept(&transport, &options).unwrap(), Role::Sender)
+        });
+        let transport = Transport::Tls {
+            identity: &receiver,
+            peer: sender.fingerprint(),
+        };
+        let connection = connect(&Endpoint::Connect(address), &transport, &options).unwrap();
+        let received = act(connection, Role::Receiver);
+        (received, sending.join().unwrap())
+    })
+}
+
+#[test]
+fn byte_strings_and_digests_need_no_table() {
+    let ours = ["bob", "", "eve", "bob", "ann", "dan"];
+    let theirs: [&[u8]; 5] = [b"ann", b"", b"bob", b"\xff\x00", b"ann"];
+    let (received, sent) = meeting(|connection, role| match role {
+        Role::Receiver => intersect(connection, role, &ours).unwrap(),
+        Role::Sender => intersect(connection, role, &theirs).unwrap(),
+    });
+    assert_eq!((received, sent), (Some(vec![0, 1, 3, 4]), None));
+    let digests =
+        |from: u64| (from..from + 500).map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes());
+    let (received, _) = meeting(|connection, role| {
+        let digests: Vec<_> = digests(if role == Role::Receiver { 0 } else { 400 }).collect();
+        intersect_digests(connection, role, &digests).unwrap()
+    });
+    assert_eq!(received, Some((400..500).collect()));
+    // The two are not compared with each other.
+    let (received, sent) = meeting(|connection, role| match role {
+        Role::Receiver => intersect(connection, role, &ours),
+        Role::Sender => intersect_digests(connection, role, &[[0; 32]]),
+    });
+    for error in [received.unwrap_err(), sent.unwrap_err()] {
+        assert_eq!(error.class(), ErrorClass::Contract);
     }
 }
