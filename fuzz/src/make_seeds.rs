@@ -333,7 +333,7 @@ fn parts(seeds: &Seeds) -> Result<()> {
     }
     let mut keys = [0; 320];
     ChaCha20Rng::from_seed([4; 32]).fill_bytes(&mut keys);
-    for choice in 0..16 {
+    for choice in 0..8 {
         for items in [0, 1, 20, 200] {
             let name = format!("{choice}-{items}");
             seeds.put("stores", &name, &[&[choice, items][..], &keys].concat())?;

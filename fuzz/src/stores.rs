@@ -1,24 +1,22 @@
-//! Key-value stores: encodings and keys that a peer chooses.
+//! The key-value store: encodings and keys that a peer chooses.
 
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::RandomBand;
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_primitives::block::{Block, Prg};
 
-/// The first byte chooses the store, the words of a value and the statistical security; the second
-/// the items that the store is for. Then come keys, 16 bytes each, of which the first are encoded, and
-/// all of this, again and again, is an encoding that nobody made.
+/// The first byte chooses the words of a value and the statistical security; the second the items that the store is
+/// for. Then come keys, 16 bytes each, of which the first are encoded, and all of this, again and again, is an encoding
+/// that nobody made.
 pub fn stores(bytes: &[u8]) {
     let [choice, items, rest @ ..] = bytes else {
         return;
     };
     let items = usize::from(*items);
-    let lambda = [40, 64, 80, 128][usize::from(choice >> 2 & 3)];
-    match choice & 3 {
-        0 => check::<1>(&RandomBand::new(items, lambda, &[6; 32]), items, rest),
-        1 => check::<2>(&RandomBand::new(items, lambda, &[6; 32]), items, rest),
-        2 => check::<1>(&ThreeHash::new(items, lambda, &[6; 32]), items, rest),
-        _ => check::<2>(&ThreeHash::new(items, lambda, &[6; 32]), items, rest),
+    let lambda = [40, 64, 80, 128][usize::from(choice >> 1 & 3)];
+    let store = RandomBand::new(items, lambda, &[6; 32]);
+    match choice & 1 {
+        0 => check::<1>(&store, items, rest),
+        _ => check::<2>(&store, items, rest),
     }
 }
 

@@ -11,7 +11,6 @@ use chacha20::ChaCha12Rng;
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand_core::{Rng, SeedableRng};
 use vesica_encodings::random_band::RandomBand;
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_encodings::{cuckoo, simple, two_choice};
 use vesica_oprf::sparse::{AesBit, BitFunction, Message, Sparse};
 use vesica_oprf::width::width;
@@ -21,6 +20,7 @@ use vesica_primitives::security::Security;
 use vesica_psi::masks::Exchange;
 use vesica_research::okvs_message::OkvsMessage;
 use vesica_research::sha256::Sha256Bit;
+use vesica_research::three_hash::ThreeHash;
 use vesica_wire::memory_pair;
 
 const LAMBDA: u32 = 40;

@@ -1,20 +1,30 @@
 //! Code for measurements and attacks, never run on real data: LTSXQ26 at its published widths, the attack on them, and
 //! the choices that its tables compare; answers of lattice OLE that lack a step, and what they give away; known pads
-//! under one key; and what a stash costs a circuit.
+//! under one key; what a stash costs a circuit; and what papers measure against but no protocol here takes: the
+//! three-hash OKVS, polynomial hints, and KKRT below a circuit.
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12
 //! cargo run -p vesica-research --release -- ablate --items 2^16
 //! cargo run -p vesica-research --release -- stash --items 2^16
 //! cargo run -p vesica-research --release -- paper-width --items 2^20
+//! cargo bench -p vesica-research --bench ideas
+//! cargo bench -p vesica-research --bench programmable
+//! cargo bench -p vesica-research --bench three_hash
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod kkrt_batch;
 pub mod known_pads;
 pub mod lattice;
 pub mod narrow_masks;
 pub mod okvs_message;
 pub mod paper_width;
+pub mod polynomial_hint;
 pub mod runs;
 pub mod sha256;
+pub mod three_hash;
+
+#[cfg(test)]
+mod hint_tests;

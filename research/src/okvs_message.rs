@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_oprf::sparse::{EVENTS, MAX_COLUMNS, Message, Points, Row, STORE, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Params, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, Limit, recv_rows, send_rows};
+
+use crate::three_hash::ThreeHash;
 
 /// Slots that are sent together.
 const SLOTS: usize = 1 << 13;

@@ -5,7 +5,6 @@ use vesica_testing::{honest, items, rng, run_both};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 use vesica_encodings::random_band::RandomBand;
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_oprf::sparse::{self, Store};
 use vesica_oprf::width::width;
 use vesica_primitives::security::Security;
@@ -14,6 +13,7 @@ use super::*;
 use crate::attack::{Run, View, expected_hashes, recover};
 use crate::okvs_message::OkvsMessage;
 use crate::sha256::Sha256Bit;
+use crate::three_hash::ThreeHash;
 
 type Narrow<K> = OkvsMessage<K, 2>;
 

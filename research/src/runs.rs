@@ -7,7 +7,6 @@ use rand_core::{Rng, SeedableRng};
 use vesica_circuit::{CircuitPsi, Okvs};
 use vesica_encodings::cuckoo;
 use vesica_encodings::random_band::RandomBand;
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
 use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Task};
@@ -16,6 +15,7 @@ use vesica_wire::{Channel, Error, memory_pair};
 use crate::okvs_message::OkvsMessage;
 use crate::paper_width::{Figure, PaperWidth};
 use crate::sha256::Sha256Bit;
+use crate::three_hash::ThreeHash;
 
 /// A protocol and its name.
 type Variant = (&'static str, &'static dyn Protocol);

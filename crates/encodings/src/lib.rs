@@ -13,7 +13,6 @@ pub mod cuckoo;
 pub mod permuted;
 pub mod random_band;
 pub mod simple;
-pub mod three_hash;
 pub mod two_choice;
 
 pub use bins::{Bins, Entry};

@@ -35,7 +35,7 @@
 //! bins have the code word 0 instead of a dummy item's: rows on the wire are uniform either way. ℓ is not a
 //! constant but the least that the bound allows, in whole bytes.
 //!
-//! [`programmable`](crate::programmable) runs the same steps on bins of its own, in which the sender may have any keys.
+//! [`receive_batch`] and [`send_batch`] run the same steps on the caller's bins, in which the sender may have any keys.
 
 mod matrix;
 mod outputs;
@@ -90,9 +90,9 @@ const BATCH: usize = 128;
 /// Items whose memory is prefetched.
 const AHEAD: usize = 32;
 
-/// One batch: what both parties know of it.
+/// One batch of instances: what both parties know of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Batch<'a> {
+pub struct Batch<'a> {
     /// The statistical security and the session.
     params: &'a Params,
     /// Number of bins.
@@ -103,7 +103,7 @@ pub(crate) struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// A batch of `bins` bins in which the sender evaluates F `evaluations` times.
-    pub(crate) fn new(params: &'a Params, bins: usize, evaluations: usize) -> Self {
+    pub fn new(params: &'a Params, bins: usize, evaluations: usize) -> Self {
         Batch {
             params,
             bins,
@@ -151,15 +151,15 @@ fn keys(items: &[Item]) -> Vec<Block> {
 
 /// What the receiver asks for in a bin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Query {
+pub struct Query {
     /// What the code word is made of.
-    pub(crate) value: Block,
+    pub value: Block,
     /// The number of the hash function that put it there.
-    pub(crate) function: usize,
+    pub function: usize,
 }
 
 /// What the sender evaluates F on, those of the first bin first.
-pub(crate) trait Evaluations: Sync {
+pub trait Evaluations: Sync {
     /// Where the evaluations of a bin begin; for the number of bins, their number.
     fn begin(&self, bin: usize) -> usize;
 
@@ -511,8 +511,11 @@ fn send_with(
     })
 }
 
-/// Runs the receiver of a batch; returns F of the queries, those of the first bin first.
-pub(crate) fn receive_batch(
+/// Runs the receiver of a batch, on what it asks for in each bin; returns F of the queries, those of the first bin first.
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a sender whose base OTs fail a check.
+pub fn receive_batch(
     channel: &mut dyn Channel,
     batch: &Batch,
     queries: impl Fn(usize) -> Option<Query> + Sync,
@@ -523,7 +526,10 @@ pub(crate) fn receive_batch(
 }
 
 /// Runs the sender of a batch; returns F of its evaluations.
-pub(crate) fn send_batch(
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a receiver whose base OTs fail a check, or with rows of a wrong length.
+pub fn send_batch(
     channel: &mut dyn Channel,
     batch: &Batch,
     evaluations: &impl Evaluations,

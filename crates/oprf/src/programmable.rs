@@ -10,8 +10,8 @@
 //!
 //! **The protocol.** The receiver has at most one key per bin ([`Queries`]), the sender any number ([`Points`]), and
 //! a *target* for each of its keys: a tag of ℓ bits, which is the same for all keys of a bin, and a payload of w bits.
-//! 1. A batched OPRF ([`BatchOprf`]: VOLE on all keys at once, or KKRT with an instance per bin): the receiver has
-//!    F(q) for its queries, the sender F(x) for its points.
+//! 1. A batched OPRF ([`BatchOprf`]: VOLE on all keys at once): the receiver has F(q) for its queries, the sender F(x)
+//!    for its points.
 //! 2. The sender expands F(x) to pads of ℓ + w bits, hides each target with a pad of its point, and sends all of them
 //!    as one [`Hint`].
 //! 3. The receiver finds one or three *candidates* for each bin in the hint ([`Hint::CANDIDATES`]). If its query is a
@@ -21,7 +21,6 @@
 //! |---|---|---|---|
 //! | [`OkvsHint`] | 1 | slots of a random-band oblivious key-value store (OKVS) | LTSXQ26, figure 16, steps 6 and 7 |
 //! | [`RelaxedHint`] | 3 | slots of a second cuckoo table | CGS22, figure 3 |
-//! | [`PolynomialHint`] | 1 | coefficients of polynomials | PSTY19, section 4.2 |
 //! | [`TableHint`] | 1 | four slots and a nonce per bin, at most three points in each | CGS22, figure 10 |
 //!
 //! [`bins`] makes queries and points from two sets of items: cuckoo hashing on one side, simple hashing on the other.
@@ -48,16 +47,15 @@
 //! **Deviations.** The papers' receiver also asks for a random dummy key in each empty bin, so that the number of its
 //! queries is that of the bins. Here it asks for its items only and draws random candidates for empty bins: their
 //! number is public as well, which ones are empty stays hidden in the OPRF, and a random pad makes a dummy's candidate
-//! uniform in any case. This saves 21 % of VOLE; KKRT has a row on the wire for every bin, and both hide empty ones.
+//! uniform in any case. This saves 21 % of VOLE, which hides empty bins as KKRT does.
 
 mod batch;
 pub mod bins;
 pub mod membership;
 mod okvs;
 mod pads;
-mod polynomial;
 mod relaxed;
-mod slots;
+pub mod slots;
 mod table;
 
 use rand_core::CryptoRng;
@@ -71,8 +69,7 @@ use crate::{Output, Params};
 
 pub use batch::{BatchOprf, Key, Points, Queries};
 pub use okvs::{OKVS, OkvsHint};
-pub use pads::{Layout, Program, Strings, Target, TargetOf};
-pub use polynomial::{POLYNOMIALS, PolynomialHint};
+pub use pads::{Layout, Pads, Program, Strings, Target, TargetOf};
 pub use relaxed::{RELAXED, RelaxedHint};
 pub use table::{NONCES, TABLE, TableHint};
 

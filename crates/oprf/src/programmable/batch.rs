@@ -6,7 +6,6 @@ use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
-use crate::kkrt::{self, Kkrt};
 use crate::vole::Vole;
 use crate::{Item, Oprf, Output, Outputs, Params, halves};
 
@@ -122,12 +121,12 @@ impl Points {
     }
 
     /// The bin of a point; for the number of points, that of bins.
-    fn bin_of(&self, point: usize) -> usize {
+    pub fn bin_of(&self, point: usize) -> usize {
         self.ends.partition_point(|end| *end as usize <= point)
     }
 
     /// Where the points of a bin begin; for the number of bins, the number of points.
-    pub(super) fn begin(&self, bin: usize) -> usize {
+    pub fn begin(&self, bin: usize) -> usize {
         match bin {
             0 => 0,
             _ => self.ends[bin - 1] as usize,
@@ -205,69 +204,6 @@ impl BatchOprf for Vole {
     ) -> Result<Zeroizing<Vec<Output>>, Error> {
         let outputs = self.send(channel, params, &points.keys, rng)?;
         Ok(in_order(outputs))
-    }
-}
-
-/// A batch with an instance per bin, as CGS22 has it. Bins without a query have rows on the wire as well.
-impl BatchOprf for Kkrt {
-    fn max_lambda(&self, queries: u64, points: u64) -> u32 {
-        let items = points.div_ceil(kkrt::HASHES as u64);
-        (self.spec().max_lambda)(queries, items).unwrap_or(u32::MAX)
-    }
-
-    fn working_bytes(&self, queries: u64, points: u64) -> u64 {
-        let items = points.div_ceil(kkrt::HASHES as u64);
-        (self.spec().working_bytes)(queries, items)
-    }
-
-    fn receive_batch(
-        &self,
-        channel: &mut dyn Channel,
-        params: &Params,
-        queries: &Queries,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        let mut numbers = vec![u32::MAX; queries.bins];
-        for (number, bin) in (0..).zip(&queries.at) {
-            numbers[*bin as usize] = number;
-        }
-        let query = |bin: usize| queries.keys.get(numbers[bin] as usize).map(query);
-        let batch = kkrt::Batch::new(params, queries.bins, params.sender_size);
-        kkrt::receive_batch(channel, &batch, query, rng).map(Zeroizing::new)
-    }
-
-    fn send_batch(
-        &self,
-        channel: &mut dyn Channel,
-        params: &Params,
-        points: &Points,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        let batch = kkrt::Batch::new(params, points.bins(), params.sender_size);
-        kkrt::send_batch(channel, &batch, points, rng).map(Zeroizing::new)
-    }
-}
-
-/// What a key asks for: it names the hash function already.
-fn query(key: &Key) -> kkrt::Query {
-    kkrt::Query {
-        value: halves(key)[1],
-        function: 0,
-    }
-}
-
-impl kkrt::Evaluations for Points {
-    fn begin(&self, bin: usize) -> usize {
-        self.begin(bin)
-    }
-
-    fn bin_of(&self, place: usize) -> usize {
-        self.bin_of(place)
-    }
-
-    #[inline(always)]
-    fn query(&self, place: usize) -> kkrt::Query {
-        query(&self.keys[place])
     }
 }
 

@@ -183,11 +183,12 @@ impl Strings {
     }
 }
 
-/// The pads of a run: F expanded to 256 bits.
-pub(super) struct Pads(Oracle);
+/// The pads of a run, by which a hint hides targets: F expanded to 256 bits.
+pub struct Pads(Oracle);
 
 impl Pads {
-    pub(super) fn new(shape: &Shape) -> Self {
+    /// The pads of the run of this shape.
+    pub fn new(shape: &Shape) -> Self {
         Pads(Oracle::new("vesica/1 opprf pad", &shape.params.session))
     }
 
@@ -217,7 +218,7 @@ impl Pads {
 
     /// The other side of [`Pads::hide`]: candidate number `candidate` of each query, which its pad of that number hides
     /// in `slot(query)`.
-    pub(super) fn unhide<'s, const W: usize>(
+    pub fn unhide<'s, const W: usize>(
         &self,
         queries: &Queries,
         outputs: &[Output],
@@ -234,8 +235,9 @@ impl Pads {
         });
     }
 
-    /// Step 2: the target of each point hidden by its pad number `index(point)`.
-    pub(super) fn hide<const W: usize>(
+    /// Step 2: the target of each point hidden by its pad number `index(point)`. `W` is [`Layout::words`], or 4 for pads
+    /// in full.
+    pub fn hide<const W: usize>(
         &self,
         program: &Program<'_>,
         index: impl Fn(usize) -> usize + Sync,

@@ -20,7 +20,10 @@ fn frame_bytes(slots: usize, bits: u32) -> usize {
 }
 
 /// Sends `count` slots of `bits` bits, the lowest of their words; `fill` writes those from a given number on.
-pub(super) fn send<const W: usize>(
+///
+/// # Errors
+/// The channel's.
+pub fn send<const W: usize>(
     channel: &mut dyn Channel,
     kind: Kind,
     count: usize,
@@ -41,7 +44,7 @@ pub(super) fn send<const W: usize>(
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for a frame that is not the one of [`send`].
-pub(super) fn recv<const W: usize>(
+pub fn recv<const W: usize>(
     channel: &mut dyn Channel,
     kind: Kind,
     count: usize,

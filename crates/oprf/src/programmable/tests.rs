@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 use super::bins::{HASHES, ReceiverBins, SenderBins};
 use super::*;
 use crate::Item;
-use crate::kkrt::Kkrt;
 use crate::vole::Vole;
 
 /// An ideal OPRF: both parties hash what they ask for under a key that neither of them looks at.
@@ -217,11 +216,6 @@ fn relaxed_candidates_match_on_common_items_only() {
     agree_on_all_sizes::<RelaxedHint>();
 }
 
-#[test]
-fn polynomial_candidates_match_on_common_items_only() {
-    agree_on_all_sizes::<PolynomialHint>();
-}
-
 /// Bins with hundreds of points each, or hardly any points; several frames.
 #[test]
 fn very_unequal_sizes() {
@@ -229,7 +223,6 @@ fn very_unequal_sizes() {
         let (ours, theirs) = sets(n_r, n_s, 100);
         run::<Ideal, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
         run::<Ideal, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
-        run::<Ideal, PolynomialHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(100);
     }
 }
 
@@ -239,17 +232,6 @@ fn the_opprf_works_over_vole() {
         let (ours, theirs) = sets(n_r, n_s, common);
         run::<Vole, OkvsHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
         run::<Vole, RelaxedHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
-        run::<Vole, PolynomialHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
-    }
-}
-
-#[test]
-fn the_opprf_works_over_kkrt() {
-    for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (3, 500, 2), (7000, 700, 200)] {
-        let (ours, theirs) = sets(n_r, n_s, common);
-        run::<Kkrt, OkvsHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
-        run::<Kkrt, RelaxedHint>(&params(n_r, n_s), 64, (&ours, &theirs)).check(common);
-        run::<Kkrt, PolynomialHint>(&params(n_r, n_s), 0, (&ours, &theirs)).check(common);
     }
 }
 
@@ -264,7 +246,6 @@ fn more_statistical_security() {
         };
         run::<Vole, OkvsHint>(&params, 128, (&ours, &theirs)).check(50);
         run::<Ideal, RelaxedHint>(&params, 64, (&ours, &theirs)).check(50);
-        run::<Ideal, PolynomialHint>(&params, 128, (&ours, &theirs)).check(50);
     }
 }
 
@@ -309,10 +290,8 @@ fn one_string_remains_of_three_candidates() {
     for (n_r, n_s, common) in [(0, 0, 0), (1, 1, 1), (2, 700, 1), (1500, 900, 300)] {
         membership::<Ideal, TableHint>(n_r, n_s, common);
         membership::<Ideal, OkvsHint>(n_r, n_s, common);
-        membership::<Ideal, PolynomialHint>(n_r, n_s, common);
     }
     membership::<Vole, TableHint>(400, 300, 100);
-    membership::<Kkrt, TableHint>(400, 300, 100);
 }
 
 /// A candidate that is in its bin twice is asked for once.
@@ -439,7 +418,6 @@ fn memory_is_linear() {
         [
             Opprf::<Vole, OkvsHint>::default().working_bytes(&shape),
             Opprf::<Vole, RelaxedHint>::default().working_bytes(&shape),
-            Opprf::<Kkrt, RelaxedHint>::default().working_bytes(&shape),
         ]
     };
     let n = 1 << 20;
@@ -481,7 +459,6 @@ fn hints_are_as_long_as_computed() {
     for n in [0, 1, 10, 3000] {
         sent_as_computed::<OkvsHint>(n, 64, &[OKVS]);
         sent_as_computed::<RelaxedHint>(n, 0, &[RELAXED]);
-        sent_as_computed::<PolynomialHint>(n, 64, &[POLYNOMIALS]);
     }
     // Several frames.
     sent_as_computed::<OkvsHint>(40_000, 64, &[OKVS]);

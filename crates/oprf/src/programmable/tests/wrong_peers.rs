@@ -72,7 +72,6 @@ fn wrong_hints_are_refused<H: Hint + Default>(kind: Kind) {
 fn wrong_frames_are_refused() {
     wrong_hints_are_refused::<OkvsHint>(OKVS);
     wrong_hints_are_refused::<RelaxedHint>(RELAXED);
-    wrong_hints_are_refused::<PolynomialHint>(POLYNOMIALS);
 }
 
 /// The two messages of a table.

@@ -1,11 +1,11 @@
-//! The three-hash store: time to encode and to decode.
+//! The three-hash OKVS: time to encode and to decode.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use vesica_encodings::Okvs;
-use vesica_encodings::three_hash::ThreeHash;
 use vesica_primitives::block::Prg;
+use vesica_research::three_hash::ThreeHash;
 
 fn store<const W: usize>(criterion: &mut Criterion, log_items: u32) {
     let n = 1 << log_items;

@@ -1,7 +1,7 @@
 //! The rows left after peeling: each of their slots is used by another of them too.
 
 use super::{Chunk, xor};
-use crate::EncodingFailed;
+use vesica_encodings::EncodingFailed;
 
 /// Sets slots of `out` so that the rows that are not in `order` have their values, by elimination over all
 /// their sparse slots and the dense slots. Free slots keep their values.

@@ -16,15 +16,13 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_encodings::EncodingFailed;
+use vesica_oprf::programmable::{Hint, Key, Pads, Program, Queries, Shape, Strings, slots};
+use vesica_oprf::{Output, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::load;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
 use vesica_wire::{Channel, Error, Kind, Limit};
 use zeroize::Zeroizing;
-
-use super::pads::Pads;
-use super::{Hint, Key, Program, Queries, Shape, Strings, log_up, slots};
-use crate::{Output, bytes, halves};
 
 /// Frames with coefficients.
 pub const POLYNOMIALS: Kind = Kind {
@@ -37,6 +35,11 @@ const LOG_CAPACITY: u32 = 12;
 
 /// Least bits of a field element.
 const MIN_BITS: u32 = 65;
+
+/// ⌈log₂⌉ of a number; 0 for 0.
+fn log_up(number: u64) -> u32 {
+    number.max(1).next_power_of_two().ilog2()
+}
 
 /// One polynomial for each group of points, or two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -200,10 +203,10 @@ impl Hint for PolynomialHint {
 
     /// The sender has hidden targets, numbers by group and coefficients, the receiver the latter two and strings.
     fn working_bytes(&self, shape: &Shape, string_bits: u32) -> u64 {
-        let coefficients = bytes(Layout::new(shape, string_bits).coefficients() as u64, 16);
-        let sender = bytes(shape.params.sender_size as u64, 84) + 2 * coefficients;
-        let queries = bytes(shape.params.receiver_size as u64, 148);
-        sender.max(queries + coefficients + bytes(shape.bins as u64, 32))
+        let coefficients = 16 * Layout::new(shape, string_bits).coefficients() as u64;
+        let sender = 84 * shape.params.sender_size as u64 + 2 * coefficients;
+        let queries = 148 * shape.params.receiver_size as u64;
+        sender.max(queries + coefficients + 32 * shape.bins as u64)
     }
 
     fn max_lambda_each(&self, shape: &Shape) -> u32 {
@@ -285,12 +288,13 @@ impl Hint for PolynomialHint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vesica_oprf::Params;
     use vesica_reference::gf2k as reference;
     use vesica_testing::{items, rng};
 
     fn shape(points: usize, lambda: u32) -> Shape {
         Shape {
-            params: crate::Params {
+            params: Params {
                 security: vesica_primitives::security::Security::SemiHonest,
                 lambda,
                 receiver_size: points,

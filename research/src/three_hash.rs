@@ -16,9 +16,9 @@ mod tests;
 use std::ops::Range;
 
 use rayon::prelude::*;
+use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_primitives::block::{Block, Cipher, Prg};
 
-use crate::{EncodingFailed, Okvs};
 use parameters::Parameters;
 
 /// Keys hashed together.

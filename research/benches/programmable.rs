@@ -7,16 +7,17 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand_core::CryptoRng;
-use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::programmable::bins::{self, HASHES, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{
-    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, PolynomialHint, Queries, RelaxedHint, Shape,
-    TableHint, Target, membership,
+    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, TableHint, Target,
+    membership,
 };
 use vesica_oprf::vole::Vole;
 use vesica_oprf::{Output, Params, output};
 use vesica_primitives::block::Block;
 use vesica_primitives::security::Security;
+use vesica_research::kkrt_batch::KkrtBatch;
+use vesica_research::polynomial_hint::PolynomialHint;
 use vesica_testing::{Recorder, Tape, honest, items, rng, run_both};
 use vesica_wire::{Channel, Error, memory_pair};
 use zeroize::Zeroizing;
@@ -216,8 +217,8 @@ fn benches(c: &mut Criterion) {
         run::<Vole, OkvsHint>(c, "VOLE and OKVS", log_items);
         run::<Vole, RelaxedHint>(c, "VOLE and relaxed", log_items);
         run::<Vole, PolynomialHint>(c, "VOLE and polynomials", log_items);
-        run::<Kkrt, RelaxedHint>(c, "KKRT and relaxed", log_items);
-        run::<Kkrt, PolynomialHint>(c, "KKRT and polynomials", log_items);
+        run::<KkrtBatch, RelaxedHint>(c, "KKRT and relaxed", log_items);
+        run::<KkrtBatch, PolynomialHint>(c, "KKRT and polynomials", log_items);
     }
 }
 
