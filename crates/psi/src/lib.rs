@@ -54,94 +54,76 @@ impl Task {
     }
 }
 
-/// What the receiver learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Reveal {
-    /// Which of its own items the sender also holds.
+/// Declares what can be revealed: name in commands, contracts and reports; what the receiver gets; least numbers of
+/// matches that a run may have; and who can have values.
+macro_rules! reveals {
+    ($($(#[$doc:meta])* $reveal:ident = $name:literal, $answer:ident, $minimum:pat, [$($values:ident),+];)+) => {
+        /// What the receiver learns. In contracts its code is its place, counted from 1.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum Reveal {
+            $($(#[$doc])* $reveal,)+
+        }
+
+        impl Reveal {
+            /// All of them.
+            pub const ALL: &[Reveal] = &[$(Reveal::$reveal),+];
+
+            /// The name in commands, contracts and reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Reveal::$reveal => $name,)+ }
+            }
+
+            /// Whether the result is a number.
+            pub fn is_value(self) -> bool {
+                self.answer() == Answer::Value
+            }
+
+            /// Whether the receiver learns which of its items match.
+            pub fn is_matches(self) -> bool {
+                self.answer() == Answer::Matches
+            }
+
+            /// Whether the result can depend on a minimum of this size.
+            pub fn takes_minimum(self, min_size: u64) -> bool {
+                match self { $(Reveal::$reveal => matches!(min_size, $minimum),)+ }
+            }
+
+            /// Who can have values for the result to be computed.
+            pub fn values(self) -> &'static [Values] {
+                match self { $(Reveal::$reveal => &[$(Values::$values),+],)+ }
+            }
+
+            fn answer(self) -> Answer {
+                match self { $(Reveal::$reveal => Answer::$answer,)+ }
+            }
+        }
+    };
+}
+
+/// What the receiver gets of a run.
+#[derive(PartialEq)]
+enum Answer {
     Matches,
-    /// How many of its items the sender also holds.
-    Size,
-    /// The sum of the values that one of the parties has for the items in common.
-    Sum,
-    /// The sum, over the items in common, of the product of both parties' values.
-    InnerProduct,
-    /// Which of its own items the sender also holds, if those are at least [`Task::min_size`]; otherwise none
-    /// matches, whose number is then below the minimum, which is at least 1.
-    ThresholdMatches,
-    /// Nothing: both parties get shares of which items match, and of the values of those.
+    Value,
     Shares,
 }
 
-impl Reveal {
-    /// All of them.
-    pub const ALL: [Reveal; 6] = [
-        Reveal::Matches,
-        Reveal::Size,
-        Reveal::Sum,
-        Reveal::InnerProduct,
-        Reveal::ThresholdMatches,
-        Reveal::Shares,
-    ];
-
-    /// The name in commands, contracts and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reveal::Matches => "matches",
-            Reveal::Size => "size",
-            Reveal::Sum => "sum",
-            Reveal::InnerProduct => "inner-product",
-            Reveal::ThresholdMatches => "threshold-matches",
-            Reveal::Shares => "shares",
-        }
-    }
-
-    /// The code in contracts.
-    pub fn code(self) -> u8 {
-        match self {
-            Reveal::Matches => 1,
-            Reveal::Size => 2,
-            Reveal::Sum => 3,
-            Reveal::InnerProduct => 4,
-            Reveal::ThresholdMatches => 5,
-            Reveal::Shares => 6,
-        }
-    }
-
-    /// The variant with this code, if there is one.
-    pub fn from_code(code: u8) -> Option<Reveal> {
-        Reveal::ALL.into_iter().find(|reveal| reveal.code() == code)
-    }
-
-    /// Whether the result is a number.
-    pub fn is_value(self) -> bool {
-        matches!(self, Reveal::Size | Reveal::Sum | Reveal::InnerProduct)
-    }
-
-    /// Whether the receiver learns which of its items match.
-    pub fn is_matches(self) -> bool {
-        matches!(self, Reveal::Matches | Reveal::ThresholdMatches)
-    }
-
-    /// Whether the result can depend on a minimum of this size.
-    pub fn takes_minimum(self, min_size: u64) -> bool {
-        match self {
-            Reveal::Matches | Reveal::Shares => min_size == 0,
-            Reveal::ThresholdMatches => min_size > 0,
-            Reveal::Size | Reveal::Sum | Reveal::InnerProduct => true,
-        }
-    }
-
-    /// Whether the result can be computed from what the parties have.
-    pub fn fits(self, values: Values) -> bool {
-        match self {
-            Reveal::Matches | Reveal::ThresholdMatches | Reveal::Size => values == Values::None,
-            Reveal::Sum => matches!(values, Values::Receiver | Values::Sender),
-            Reveal::InnerProduct => values == Values::Both,
-            Reveal::Shares => true,
-        }
-    }
+reveals! {
+    /// Which of its own items the sender also holds.
+    Matches = "matches", Matches, 0, [None];
+    /// How many of its items the sender also holds.
+    Size = "size", Value, _, [None];
+    /// The sum of the values that one of the parties has for the items in common.
+    Sum = "sum", Value, _, [Receiver, Sender];
+    /// The sum, over the items in common, of the product of both parties' values.
+    InnerProduct = "inner-product", Value, _, [Both];
+    /// Which of its own items the sender also holds, if those are at least [`Task::min_size`]; otherwise none
+    /// matches, whose number is then below the minimum, which is at least 1.
+    ThresholdMatches = "threshold-matches", Matches, 1.., [None];
+    /// Nothing: both parties get shares of which items match, and of the values of those.
+    Shares = "shares", Shares, 0, [None, Receiver, Sender, Both];
 }
 
 /// Who has a value for each of its items.

@@ -287,7 +287,7 @@ impl Hello {
         };
         let reveal = terms.get(&REVEAL);
         let values = [receiver.values, sender.values];
-        if !reveal.fits(value::owners(values)) {
+        if !reveal.values().contains(&value::owners(values)) {
             let in_words = |hello: &Hello| value::in_words(hello.local.values);
             return Err(differ("values", in_words(self), in_words(theirs)));
         }

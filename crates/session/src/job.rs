@@ -1,7 +1,7 @@
 //! What one side wants.
 
 use vesica_plan::Registry;
-use vesica_psi::Reveal;
+use vesica_psi::{Reveal, Values};
 
 use crate::offline::Purpose;
 use crate::terms::{
@@ -204,11 +204,12 @@ impl Job {
         if let Some(problem) = self.values.and_then(ValueTerms::problem) {
             return usage(format!("values: {problem}"));
         }
-        match (reveal, self.values) {
-            (Reveal::Matches | Reveal::ThresholdMatches | Reveal::Size, Some(_)) => {
+        let can_be = reveal.values().iter();
+        match self.values {
+            Some(_) if can_be.clone().all(|values| *values == Values::None) => {
                 usage(format!("values do not go with {reveal}"))
             }
-            (Reveal::InnerProduct, None) => {
+            None if can_be.clone().all(|values| *values == Values::Both) => {
                 usage(format!("the {reveal} needs values on both sides"))
             }
             _ => Ok(()),

@@ -30,143 +30,141 @@ const KAPPA_BITS: u32 = 128;
 /// Maximum number of terms that a program adds to ours.
 const MAX_MORE: usize = 16;
 
-/// The weakest security that both sides accept.
-pub static SECURITY: Term<Security> = Term {
-    option: Some(Setting {
-        value_name: "LEVEL",
-        former_names: &[],
-        values: &["malicious", "semi-honest"],
-        default: "malicious",
-        help: "The weakest security to accept",
-        set: |terms, text| terms.set_named(&SECURITY, text),
-    }),
-    ..Term::new("security", "security", || Security::Malicious, same)
-};
+/// Declares our terms, and the list of them in the order of the hello.
+macro_rules! terms {
+    ($($(#[$doc:meta])* pub $name:ident: $term:ty = $value:expr;)+) => {
+        $($(#[$doc])* pub static $name: $term = $value;)+
 
-/// Computational security in bits.
-pub static KAPPA: Term<u32> = Term {
-    problem: bits_problem,
-    ..Term::new("kappa", "kappa", || KAPPA_BITS, same)
-};
+        pub(crate) static STANDARD: &[&dyn AnyTerm] = &[$(&$name),+];
+    };
+}
 
-/// Statistical security in bits.
-pub static LAMBDA: Term<u32> = Term {
-    problem: bits_problem,
-    option: Some(Setting {
-        value_name: "BITS",
-        former_names: &[],
-        values: &[],
-        default: "40",
-        help: "Statistical security in bits, 40 to 128",
-        set: |terms, text| {
-            let bits = text.parse().map_err(|_| "give a number of bits")?;
-            terms.set(&LAMBDA, bits);
-            Ok(())
+terms! {
+    /// The weakest security that both sides accept.
+    pub SECURITY: Term<Security> = Term {
+        option: Some(Setting {
+            value_name: "LEVEL",
+            former_names: &[],
+            values: &["malicious", "semi-honest"],
+            default: "malicious",
+            help: "The weakest security to accept",
+            set: |terms, text| terms.set_named(&SECURITY, text),
+        }),
+        ..Term::new("security", "security", || Security::Malicious, same)
+    };
+
+    /// Computational security in bits.
+    pub KAPPA: Term<u32> = Term {
+        problem: bits_problem,
+        ..Term::new("kappa", "kappa", || KAPPA_BITS, same)
+    };
+
+    /// Statistical security in bits.
+    pub LAMBDA: Term<u32> = Term {
+        problem: bits_problem,
+        option: Some(Setting {
+            value_name: "BITS",
+            former_names: &[],
+            values: &[],
+            default: "40",
+            help: "Statistical security in bits, 40 to 128",
+            set: |terms, text| {
+                let bits = text.parse().map_err(|_| "give a number of bits")?;
+                terms.set(&LAMBDA, bits);
+                Ok(())
+            },
+        }),
+        ..Term::new("lambda", "lambda", || 40, same)
+    };
+
+    /// What the receiver learns.
+    pub REVEAL: Term<Reveal> = Term {
+        option: Some(Setting {
+            value_name: "NAME",
+            former_names: &[],
+            values: &[],
+            default: "matches",
+            help: "What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size \
+                   (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), \
+                   threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than \
+                   N), or shares (nothing: both sides write shares of the matches and of their values to --output)",
+            set: set_reveal,
+        }),
+        ..Term::new("reveal", "reveal", || Reveal::Matches, same)
+    };
+
+    /// Who gets the result.
+    pub LEARNS: Term<Learns> = Term::new("learns", "who learns", || Learns::Receiver, same);
+
+    /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
+    pub MIN_SIZE: Term<u64> = Term {
+        option: Some(Setting {
+            value_name: "K",
+            former_names: &[],
+            values: &[],
+            default: "",
+            help: "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and \
+                   otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two \
+                   thresholds the larger one counts. Values that the receiver chooses can still make one result single out \
+                   keys: see --max-peer-value-bound",
+            set: |terms, text| {
+                terms.at_least(parse_size(text)?);
+                Ok(())
+            },
+        }),
+        ..Term::new("min_size", "minimum size", || 0, same)
+    };
+
+    /// What the run saves where the protocol can choose: traffic if either side favours that.
+    pub OPTIMIZE: Term<Optimize> = Term {
+        // It matters to runs in one bucket alone, which do not resume.
+        is_of_each_run: true,
+        option: Some(Setting {
+            value_name: "WHAT",
+            former_names: &["favour"],
+            values: &["time", "traffic"],
+            default: "time",
+            help: "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
+            set: |terms, text| terms.set_named(&OPTIMIZE, text),
+        }),
+        ..Term::new(
+            "optimize",
+            "what to save",
+            || Optimize::Time,
+            |_, ours, theirs| {
+                Ok(match [*ours, *theirs].contains(&Optimize::Traffic) {
+                    true => Optimize::Traffic,
+                    false => Optimize::Time,
+                })
+            },
+        )
+    };
+
+    /// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
+    /// [`MAX_KEY_COLUMNS`], each at most [`MAX_NORMALIZATION`] bytes of printable ASCII.
+    pub NORMALIZATION: Term<Vec<String>> = Term {
+        problem: |names| names_problem(names),
+        ..Term::new(
+            "normalization",
+            "normalization",
+            Vec::new,
+            |term, ours, theirs| match (ours.len(), theirs.len()) {
+                (own, other) if own != other => Err(differ("number of key columns", own, other)),
+                _ => same(term, ours, theirs),
+            },
+        )
+    };
+
+    /// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then the
+    /// number, little endian, and different digests have different numbers. Some protocols compare such keys as they are.
+    pub KEY_BITS: Term<Option<u32>> = Term {
+        problem: |bits| match bits {
+            Some(1..=64) | None => None,
+            Some(_) => Some("out of range"),
         },
-    }),
-    ..Term::new("lambda", "lambda", || 40, same)
-};
-
-/// What the receiver learns.
-pub static REVEAL: Term<Reveal> = Term {
-    option: Some(Setting {
-        value_name: "NAME",
-        former_names: &[],
-        values: &[],
-        default: "matches",
-        help: "What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size \
-               (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), \
-               threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than \
-               N), or shares (nothing: both sides write shares of the matches and of their values to --output)",
-        set: set_reveal,
-    }),
-    ..Term::new("reveal", "reveal", || Reveal::Matches, same)
-};
-
-/// Who gets the result.
-pub static LEARNS: Term<Learns> = Term::new("learns", "who learns", || Learns::Receiver, same);
-
-/// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
-pub static MIN_SIZE: Term<u64> = Term {
-    option: Some(Setting {
-        value_name: "K",
-        former_names: &[],
-        values: &[],
-        default: "",
-        help: "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and \
-               otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two \
-               thresholds the larger one counts. Values that the receiver chooses can still make one result single out \
-               keys: see --max-peer-value-bound",
-        set: |terms, text| {
-            terms.at_least(parse_size(text)?);
-            Ok(())
-        },
-    }),
-    ..Term::new("min_size", "minimum size", || 0, same)
-};
-
-/// What the run saves where the protocol can choose: traffic if either side favours that.
-pub static OPTIMIZE: Term<Optimize> = Term {
-    // It matters to runs in one bucket alone, which do not resume.
-    is_of_each_run: true,
-    option: Some(Setting {
-        value_name: "WHAT",
-        former_names: &["favour"],
-        values: &["time", "traffic"],
-        default: "time",
-        help: "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
-        set: |terms, text| terms.set_named(&OPTIMIZE, text),
-    }),
-    ..Term::new(
-        "optimize",
-        "what to save",
-        || Optimize::Time,
-        |_, ours, theirs| {
-            Ok(match [*ours, *theirs].contains(&Optimize::Traffic) {
-                true => Optimize::Traffic,
-                false => Optimize::Time,
-            })
-        },
-    )
-};
-
-/// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
-/// [`MAX_KEY_COLUMNS`], each at most [`MAX_NORMALIZATION`] bytes of printable ASCII.
-pub static NORMALIZATION: Term<Vec<String>> = Term {
-    problem: |names| names_problem(names),
-    ..Term::new(
-        "normalization",
-        "normalization",
-        Vec::new,
-        |term, ours, theirs| match (ours.len(), theirs.len()) {
-            (own, other) if own != other => Err(differ("number of key columns", own, other)),
-            _ => same(term, ours, theirs),
-        },
-    )
-};
-
-/// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then the
-/// number, little endian, and different digests have different numbers. Some protocols compare such keys as they are.
-pub static KEY_BITS: Term<Option<u32>> = Term {
-    problem: |bits| match bits {
-        Some(1..=64) | None => None,
-        Some(_) => Some("out of range"),
-    },
-    ..Term::new("key_bits", "bits of a key", || None, same)
-};
-
-/// All of them, in the order of the hello.
-pub(crate) static STANDARD: [&dyn AnyTerm; 9] = [
-    &SECURITY,
-    &KAPPA,
-    &LAMBDA,
-    &REVEAL,
-    &LEARNS,
-    &MIN_SIZE,
-    &OPTIMIZE,
-    &NORMALIZATION,
-    &KEY_BITS,
-];
+        ..Term::new("key_bits", "bits of a key", || None, same)
+    };
+}
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -262,33 +260,31 @@ pub trait TermValue:
 
 /// Values whose code on the wire is their place in a list, counted from 1.
 macro_rules! coded_values {
-    ($($type:ident [$($variant:ident),+] $in_words:expr;)+) => { $(
-        impl TermValue for $type {
+    ($($value:ty: $all:expr, $in_words:expr;)+) => { $(
+        impl TermValue for $value {
             fn put(&self, out: &mut Vec<u8>) {
-                let all = [$($type::$variant),+];
-                let place = all.iter().position(|value| value == self);
+                let place = $all.iter().position(|value| value == self);
                 out.push(place.map_or(0, |place| place as u8 + 1));
             }
 
             fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError> {
-                let all = [$($type::$variant),+];
                 let place = usize::from(reader.u8()?).checked_sub(1);
-                let value = place.and_then(|place| all.get(place).copied());
+                let value = place.and_then(|place| $all.get(place).copied());
                 value.ok_or_else(|| bad(words, "unknown code"))
             }
 
             fn in_words(&self) -> String {
-                $in_words(*self).to_string()
+                $in_words(*self).to_owned()
             }
         }
     )+ };
 }
 
 coded_values! {
-    Security [SemiHonest, Malicious] Security::name;
-    Reveal [Matches, Size, Sum, InnerProduct, ThresholdMatches, Shares] Reveal::name;
-    Learns [Receiver, Both, Aligned] Learns::name;
-    Optimize [Time, Traffic] Optimize::name;
+    Security: [Security::SemiHonest, Security::Malicious], Security::name;
+    Reveal: Reveal::ALL, Reveal::name;
+    Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
+    Optimize: [Optimize::Time, Optimize::Traffic], Optimize::name;
 }
 
 impl TermValue for u32 {
@@ -374,7 +370,10 @@ fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
         Some(("threshold", above)) => (Reveal::Size, parse_size(above)? + 1),
         Some(("threshold-matches", above)) => (Reveal::ThresholdMatches, parse_size(above)? + 1),
         _ => {
-            let known = Reveal::ALL.into_iter().find(|reveal| reveal.name() == text);
+            let known = Reveal::ALL
+                .iter()
+                .copied()
+                .find(|reveal| reveal.name() == text);
             let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
             let names = "there are matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
             (plain.ok_or(names)?, 0)
@@ -408,9 +407,9 @@ pub struct Terms {
 impl Default for Terms {
     /// Those of a run that asks for nothing.
     fn default() -> Terms {
-        let entries = STANDARD.map(|term| (term, term.default()));
+        let entries = STANDARD.iter().map(|term| (*term, term.default()));
         Terms {
-            entries: entries.into(),
+            entries: entries.collect(),
         }
     }
 }
@@ -573,12 +572,15 @@ impl Serialize for Terms {
 impl<'de> Deserialize<'de> for Terms {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Terms, D::Error> {
         let mut values = Map::<String, Value>::deserialize(from)?;
-        let entry = |term: &'static dyn AnyTerm| {
+        let mut entry = |term: &'static dyn AnyTerm| {
             let value = values.remove(term.name());
             let value = value.ok_or_else(|| D::Error::missing_field(term.name()))?;
             Ok((term, term.of_json(value).map_err(D::Error::custom)?))
         };
-        let entries = STANDARD.map(entry).into_iter().collect::<Result<_, _>>()?;
+        let entries = STANDARD
+            .iter()
+            .map(|term| entry(*term))
+            .collect::<Result<_, _>>()?;
         match values.keys().next() {
             None => Ok(Terms { entries }),
             Some(name) => Err(D::Error::custom(format!("there is no term {name}"))),

@@ -121,9 +121,9 @@ pub(crate) fn in_words(terms: Option<ValueTerms>) -> String {
 
 /// Digits after the decimal point of a result.
 pub(crate) fn scale(reveal: Reveal, terms: [Option<ValueTerms>; 2]) -> u8 {
-    match reveal {
-        Reveal::Sum | Reveal::InnerProduct => terms.iter().flatten().map(|terms| terms.scale).sum(),
-        _ => 0,
+    match reveal.is_value() {
+        true => terms.iter().flatten().map(|terms| terms.scale).sum(),
+        false => 0,
     }
 }
 

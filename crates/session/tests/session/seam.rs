@@ -73,7 +73,7 @@ impl Protocol for Toy {
     }
 
     fn reveals(&self) -> &'static [Reveal] {
-        &Reveal::ALL
+        Reveal::ALL
     }
 
     fn prepare(&self, items: usize, _: &mut dyn CryptoRng) -> Prepared {
