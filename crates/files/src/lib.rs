@@ -2,6 +2,7 @@
 //! not at all, and in places that only this user may change.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod directory;
 mod id;
 mod limits;
@@ -10,10 +11,11 @@ mod private;
 mod readers;
 mod whole;
 
+pub use beside::{remove_unfinished, unfinished};
 pub use directory::private_directory;
 pub use id::FileId;
 pub use limits::is_exhausted;
 pub use open::{open_pipe, open_regular};
-pub use private::{PrivateFile, remove_unfinished, unfinished};
+pub use private::PrivateFile;
 pub use readers::Readers;
 pub use whole::{WholeFile, sync_name};

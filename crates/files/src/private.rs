@@ -1,17 +1,18 @@
 //! Files for one user that have their [`FileId`] from their first byte on.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::whole::{OWNER_ONLY, directory, named, unnamed};
-use crate::{FileId, open_regular};
+use crate::FileId;
+use crate::beside::{self, directory};
+use crate::whole::{OWNER_ONLY, unnamed};
 
 /// A file that only this user may read, that gets its name once it is complete, and that is the same file before and
 /// after. Dropped before, it leaves nothing; nor does a killed process where the system supports unnamed files. Elsewhere
-/// [`unfinished`] finds what is left: the file is locked as long as somebody writes it.
+/// [`unfinished`](crate::unfinished) finds what is left: the file is locked as long as somebody writes it.
 #[derive(Debug)]
 pub struct PrivateFile {
     file: File,
@@ -26,11 +27,10 @@ impl PrivateFile {
     /// # Errors
     /// The file system's.
     pub fn create(path: &Path) -> io::Result<PrivateFile> {
-        let place = directory(path);
-        let (file, private) = match unnamed::create(place, OWNER_ONLY) {
+        let (file, private) = match unnamed::create(directory(path), OWNER_ONLY) {
             Some(file) => (file, None),
             None => {
-                let (file, private) = named_and_locked(place)?;
+                let (file, private) = beside::create(path, OWNER_ONLY)?;
                 (file, Some(private))
             }
         };
@@ -71,11 +71,7 @@ impl PrivateFile {
         self.file.sync_all()?;
         let private = match self.private {
             Some(private) => private,
-            None => {
-                // From now on the file could be left behind. Nobody else can have locked what has no name.
-                lock(&self.file)?;
-                unnamed::link_privately(&self.file, directory(&self.path))?
-            }
+            None => unnamed::link_privately(&self.file, &self.path)?,
         };
         private.persist(&self.path).map_err(|e| e.error)
     }
@@ -91,75 +87,15 @@ impl Write for PrivateFile {
     }
 }
 
-/// A file with a private name that [`unfinished`] passes by.
-fn named_and_locked(place: &Path) -> io::Result<(File, TempPath)> {
-    loop {
-        let (file, private) = named(place, OWNER_ONLY)?;
-        // Between its first moment and the lock somebody may have taken it for a leftover.
-        if lock(&file)? && private.exists() {
-            return Ok((file, private));
-        }
-    }
-}
-
-/// Locks a file, unless somebody else has. Where there are no locks nothing is ever found unfinished.
-fn lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(true),
-        Err(TryLockError::Error(e)) => Err(e),
-    }
-}
-
-/// The files in a directory that killed processes have not finished, with their bytes.
-///
-/// # Errors
-/// A directory that cannot be read.
-pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let mut found = Vec::new();
-    visit_unfinished(place, |path, bytes| found.push((path, bytes)))?;
-    Ok(found)
-}
-
-/// Removes the files that [`unfinished`] finds. What cannot be removed stays.
-///
-/// # Errors
-/// A directory that cannot be read.
-pub fn remove_unfinished(place: &Path) -> io::Result<()> {
-    visit_unfinished(place, |path, _| drop(fs::remove_file(path)))
-}
-
-/// Visits the files while they are locked, so that nobody takes one that was just made for their own
-/// ([`named_and_locked`]) while it is removed.
-fn visit_unfinished(place: &Path, mut visit: impl FnMut(PathBuf, u64)) -> io::Result<()> {
-    for entry in fs::read_dir(place)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Earlier versions had names of the second kind.
-        let is_ours = [".vesica-", ".tmp"].iter().any(|p| name.starts_with(p));
-        if !(is_ours && name.ends_with(".part")) {
-            continue;
-        }
-        // What has gone meanwhile was finished or removed.
-        let Ok(file) = open_regular(&path) else {
-            continue;
-        };
-        if file.try_lock().is_ok() {
-            let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-            visit(path, bytes);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// As [`PrivateFile::create`] makes it where the system has no unnamed files.
     fn create_named(path: &Path) -> PrivateFile {
-        let (file, private) = named_and_locked(directory(path)).unwrap();
+        let (file, private) = beside::create(path, OWNER_ONLY).unwrap();
         PrivateFile {
             file,
             path: path.to_owned(),
@@ -198,36 +134,5 @@ mod tests {
             fs::remove_file(&path).unwrap();
         }
         assert_eq!(place.path().read_dir().unwrap().count(), 0);
-    }
-
-    #[test]
-    fn what_nobody_writes_is_unfinished() {
-        let place = tempfile::tempdir().unwrap();
-        let file = create_named(&place.path().join("file"));
-        for other in ["x.part", ".vesica-x", ".tmpdir.part"] {
-            fs::create_dir(place.path().join(other)).unwrap();
-        }
-        assert_eq!(unfinished(place.path()).unwrap(), []);
-        // As if the process was killed: the name stays, the lock does not.
-        let left = file.private.unwrap().keep().unwrap();
-        drop(file.file);
-        fs::write(&left, "text").unwrap();
-        let old = place.path().join(".tmpAbCdEf.part");
-        fs::write(&old, "of an earlier version").unwrap();
-        let mut found = unfinished(place.path()).unwrap();
-        found.sort_by_key(|(_, bytes)| *bytes);
-        assert_eq!(found, [(left.clone(), 4), (old, 21)]);
-        // Whoever made one meanwhile would see that it is about to go.
-        let mut visited = 0;
-        visit_unfinished(place.path(), |path, _| {
-            let file = open_regular(&path).unwrap();
-            assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
-            visited += 1;
-        })
-        .unwrap();
-        assert_eq!(visited, 2);
-        remove_unfinished(place.path()).unwrap();
-        assert!(!left.exists());
-        assert_eq!(unfinished(place.path()).unwrap(), []);
     }
 }

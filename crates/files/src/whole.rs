@@ -1,12 +1,13 @@
 //! Files that appear complete or not at all.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, TempPath};
+use tempfile::TempPath;
 
 use crate::Readers;
+use crate::beside::{self, directory};
 use crate::open::open_for_writing;
 use crate::readers::has_acl;
 
@@ -15,8 +16,9 @@ pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// A file that is written beside its destination and renamed once it is complete. Dropped before, it leaves
 /// nothing. Nor does a killed process where the system supports unnamed files, except in the moment in which
-/// another file is replaced. Elsewhere the file has a private name, `.vesica-*.part`. Devices and pipes are
-/// written directly and never replaced.
+/// another file is replaced. Elsewhere the file has a private name, `.vesica-NAME-*.part`. Whoever writes the same file
+/// next removes what was left of it, unless somebody still writes that, who holds a lock. Devices and pipes are written
+/// directly and never replaced.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -58,7 +60,7 @@ impl WholeFile {
         let (file, private) = match unnamed::create(directory(&path), OWNER_ONLY) {
             Some(file) => (file, None),
             None => {
-                let (file, private) = named(directory(&path), OWNER_ONLY)?;
+                let (file, private) = beside::create(&path, OWNER_ONLY)?;
                 (file, Some(private))
             }
         };
@@ -94,11 +96,10 @@ impl WholeFile {
             let _ = file.sync_all();
             return Ok(());
         };
-        let directory = directory(&place.path);
         let metadata = file.metadata()?;
         let permissions = match place.replaced {
             Some((permissions, readers)) => readers.limit(&permissions, &metadata),
-            None => default_permissions(directory)?,
+            None => default_permissions(&place.path)?,
         };
         let permissions = match has_acl(&file) {
             true => Readers::OWNER.limit(&permissions, &metadata),
@@ -113,10 +114,10 @@ impl WholeFile {
                 sync_name(&place.path);
                 return Ok(());
             }
-            None => match unnamed::link_privately(&file, directory) {
+            None => match unnamed::link_privately(&file, &place.path) {
                 Ok(private) => private,
                 Err(_) => {
-                    let private = copy(&mut file, directory)?;
+                    let private = copy(&mut file, &place.path)?;
                     file.set_permissions(permissions)?;
                     file.sync_all()?;
                     private
@@ -135,37 +136,19 @@ pub fn sync_name(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
 }
 
-/// A new file with a private name, by which leftovers of a killed process are recognised. Errors are the system's own:
-/// [`Builder::tempfile_in`] would hide their codes.
-pub(crate) fn named(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-    #[cfg(not(unix))]
-    let _ = mode;
-    let made = private_names().make_in(directory, |path| options.open(path))?;
-    Ok(made.into_parts())
-}
-
-fn private_names() -> Builder<'static, 'static> {
-    let mut builder = Builder::new();
-    builder.prefix(".vesica-").suffix(".part");
-    builder
-}
-
 /// Puts a copy in the place of a file that cannot be given a name after all.
-fn copy(file: &mut File, directory: &Path) -> io::Result<TempPath> {
-    let (mut copy, path) = named(directory, OWNER_ONLY)?;
+fn copy(file: &mut File, path: &Path) -> io::Result<TempPath> {
+    let (mut copy, private) = beside::create(path, OWNER_ONLY)?;
     file.rewind()?;
     io::copy(file, &mut copy)?;
     *file = copy;
-    Ok(path)
+    Ok(private)
 }
 
 /// Files that have no name until they are complete.
 #[cfg(target_os = "linux")]
 pub(crate) mod unnamed {
+    use std::fs::OpenOptions;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::OpenOptionsExt;
 
@@ -190,10 +173,9 @@ pub(crate) mod unnamed {
         linkat(AT_FDCWD, &through_proc(file), AT_FDCWD, path, flags).map_err(io::Error::from)
     }
 
-    /// Gives it a private name.
-    pub(crate) fn link_privately(file: &File, directory: &Path) -> io::Result<TempPath> {
-        let link = |path: &Path| link(file, path);
-        Ok(private_names().make_in(directory, link)?.into_temp_path())
+    /// Gives it a private name, before it is to become `path`.
+    pub(crate) fn link_privately(file: &File, path: &Path) -> io::Result<TempPath> {
+        beside::link(file, path, |private| link(file, private))
     }
 
     fn through_proc(file: &File) -> PathBuf {
@@ -228,21 +210,14 @@ impl Write for WholeFile {
     }
 }
 
-pub(crate) fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 /// The permissions that a new file gets from the process's mask, which can only be seen on a
 /// new file.
-fn default_permissions(directory: &Path) -> io::Result<Permissions> {
+fn default_permissions(path: &Path) -> io::Result<Permissions> {
     const EVERYBODY: u32 = 0o666;
-    if let Some(probe) = unnamed::create(directory, EVERYBODY) {
+    if let Some(probe) = unnamed::create(directory(path), EVERYBODY) {
         return probe.metadata().map(|m| m.permissions());
     }
-    let (probe, _path) = named(directory, EVERYBODY)?;
+    let (probe, _private) = beside::create(path, EVERYBODY)?;
     probe.metadata().map(|m| m.permissions())
 }
 
@@ -290,7 +265,7 @@ mod tests {
         };
         let with_name = || {
             let mut whole = WholeFile::create(&path).unwrap();
-            let (file, private) = named(directory.path(), OWNER_ONLY).unwrap();
+            let (file, private) = beside::create(&path, OWNER_ONLY).unwrap();
             whole.file = file;
             whole.place.as_mut().unwrap().private = Some(private);
             whole.write_all(b"named").unwrap();
@@ -302,7 +277,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"named");
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"copied").unwrap();
-        let private = copy(&mut file, directory.path()).unwrap();
+        let private = copy(&mut file, &path).unwrap();
         private.persist(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"copied");
         assert_eq!(names(), ["out"]);
@@ -337,17 +312,6 @@ mod tests {
             done.store(true, Ordering::Relaxed);
             assert_eq!(watcher.join().unwrap(), [""; 0]);
         });
-    }
-
-    /// Otherwise nobody could tell whether files have run out.
-    #[test]
-    fn an_error_has_the_code_of_the_system() {
-        let directory = tempfile::tempdir().unwrap();
-        let nowhere = directory.path().join("nowhere");
-        let error = named(&nowhere, OWNER_ONLY).unwrap_err();
-        let plain = File::open(&nowhere).unwrap_err();
-        assert_eq!(error.raw_os_error(), plain.raw_os_error());
-        assert!(error.raw_os_error().is_some());
     }
 
     #[cfg(target_os = "linux")]

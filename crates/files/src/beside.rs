@@ -1,0 +1,195 @@
+//! Private names: what a file is called in the directory of the one that it becomes.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+use crate::open_regular;
+
+const PREFIX: &str = ".vesica-";
+const SUFFIX: &str = ".part";
+/// Of the name of the file that it becomes. With four bytes each, no file system finds the private name too long.
+const CHARACTERS: usize = 24;
+
+/// A new file, to become `path`. It is locked as long as somebody writes it. Errors are the system's own:
+/// [`Builder::tempfile_in`] would hide their codes.
+pub(crate) fn create(path: &Path, mode: u32) -> io::Result<(File, TempPath)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    loop {
+        let made = with_private_name(path, |private| options.open(private))?;
+        let (file, private) = made.into_parts();
+        // Between its first moment and the lock somebody may have taken it for a leftover.
+        if lock(&file) && private.exists() {
+            return Ok((file, private));
+        }
+    }
+}
+
+/// Gives a private name to a file without a name, which is to become `path`.
+#[cfg(target_os = "linux")]
+pub(crate) fn link(
+    file: &File,
+    path: &Path,
+    link: impl FnMut(&Path) -> io::Result<()>,
+) -> io::Result<TempPath> {
+    // From now on the file could be left behind. Nobody else can have locked what has no name.
+    lock(file);
+    Ok(with_private_name(path, link)?.into_temp_path())
+}
+
+/// Makes something at a private name that is not in use. Removes first what killed processes have left of the same file.
+fn with_private_name<T>(
+    path: &Path,
+    make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<NamedTempFile<T>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().take(CHARACTERS).collect();
+    let prefix = format!("{PREFIX}{name}-");
+    // What stays does no harm but to the space on the disk.
+    let _ = each_unfinished(directory(path), &prefix, remove);
+    let mut builder = Builder::new();
+    builder.prefix(&prefix).suffix(SUFFIX);
+    builder.make_in(directory(path), make)
+}
+
+pub(crate) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Locks a file, unless somebody else has. Where there are no locks nothing is ever found unfinished.
+fn lock(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// The files in a directory that killed processes have not finished, with their bytes.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut found = Vec::new();
+    each_of_ours(place, |path, file| {
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        found.push((path.to_owned(), bytes));
+    })?;
+    Ok(found)
+}
+
+/// Removes the same files. What cannot be removed stays.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn remove_unfinished(place: &Path) -> io::Result<()> {
+    each_of_ours(place, remove)
+}
+
+fn remove(path: &Path, _: &File) {
+    let _ = fs::remove_file(path);
+}
+
+fn each_of_ours(place: &Path, mut work: impl FnMut(&Path, &File)) -> io::Result<()> {
+    // Earlier versions had names of the second kind.
+    let mut kinds = [PREFIX, ".tmp"].into_iter();
+    kinds.try_for_each(|prefix| each_unfinished(place, prefix, &mut work))
+}
+
+/// Files are locked meanwhile, so that nobody takes one that was just made for their own ([`create`]) while it is removed.
+fn each_unfinished(
+    place: &Path,
+    prefix: &str,
+    mut work: impl FnMut(&Path, &File),
+) -> io::Result<()> {
+    for entry in fs::read_dir(place)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !(name.starts_with(prefix) && name.ends_with(SUFFIX)) {
+            continue;
+        }
+        // What has gone meanwhile was finished or removed.
+        let Ok(file) = open_regular(&path) else {
+            continue;
+        };
+        if file.try_lock().is_ok() {
+            work(&path, &file);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WholeFile;
+
+    const OWNER_ONLY: u32 = 0o600;
+
+    /// As if the process was killed: the name stays, the lock does not.
+    fn leave(path: &Path) -> PathBuf {
+        let (_, private) = create(path, OWNER_ONLY).unwrap();
+        private.keep().unwrap()
+    }
+
+    #[test]
+    fn what_nobody_writes_is_unfinished() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, private) = create(&place.path().join("file"), OWNER_ONLY).unwrap();
+        for other in ["x.part", ".vesica-x", ".tmpdir.part"] {
+            fs::create_dir(place.path().join(other)).unwrap();
+        }
+        assert_eq!(unfinished(place.path()).unwrap(), []);
+        let left = private.keep().unwrap();
+        drop(file);
+        fs::write(&left, "text").unwrap();
+        let old = place.path().join(".tmpAbCdEf.part");
+        fs::write(&old, "of an earlier version").unwrap();
+        let mut found = unfinished(place.path()).unwrap();
+        found.sort_by_key(|(_, bytes)| *bytes);
+        assert_eq!(found, [(left, 4), (old, 21)]);
+        // Whoever made one meanwhile would see that it is about to go.
+        each_of_ours(place.path(), |path, _| {
+            assert!(!lock(&open_regular(path).unwrap()));
+        })
+        .unwrap();
+        remove_unfinished(place.path()).unwrap();
+        assert_eq!(unfinished(place.path()).unwrap(), []);
+        assert_eq!(place.path().read_dir().unwrap().count(), 3);
+    }
+
+    #[test]
+    fn whoever_replaces_a_file_removes_what_was_left_of_it() {
+        let place = tempfile::tempdir().unwrap();
+        let long = "\u{1F600}".repeat(60);
+        for name in ["out", &long] {
+            let path = place.path().join(name);
+            fs::write(&path, "old").unwrap();
+            let left = leave(&path);
+            let others = leave(&place.path().join("other"));
+            let (_written, private) = create(&path, OWNER_ONLY).unwrap();
+            assert!(!left.exists() && others.exists() && private.exists());
+            let left = leave(&path);
+            WholeFile::create(&path).unwrap().commit().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"");
+            assert!(!left.exists() && others.exists() && private.exists());
+        }
+    }
+
+    /// Otherwise nobody could tell whether files have run out.
+    #[test]
+    fn an_error_has_the_code_of_the_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let nowhere = directory.path().join("nowhere/file");
+        let error = create(&nowhere, OWNER_ONLY).unwrap_err();
+        let plain = File::open(&nowhere).unwrap_err();
+        assert_eq!(error.raw_os_error(), plain.raw_os_error());
+        assert!(error.raw_os_error().is_some());
+    }
+}
