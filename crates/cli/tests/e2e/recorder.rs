@@ -19,8 +19,10 @@ use tempfile::TempDir;
 
 use crate::trial::Dice;
 
-/// Changes of which every subset is tried; of more, as many random subsets.
+/// Changes of which every subset is tried.
 const ALL_OF: usize = 8;
+/// Random subsets that are tried of more changes.
+const SAMPLES: u64 = 64;
 /// What the names of files end in that are useless in any other file than their own.
 const BOUND: &str = "half";
 
@@ -76,17 +78,37 @@ impl Event {
     }
 }
 
+/// What files contain.
+type Contents = HashMap<Object, Vec<u8>>;
+
+/// Changes what a file contains, if the event does.
+fn change(contents: &mut Contents, event: &Event) {
+    match event {
+        Event::Write(object, offset, bytes) => {
+            let file = contents.entry(*object).or_default();
+            let end = offset + bytes.len();
+            file.resize(file.len().max(end), 0);
+            file[*offset..end].copy_from_slice(bytes);
+        }
+        Event::Truncate(object, length) => {
+            contents.entry(*object).or_default().resize(*length, 0);
+        }
+        _ => {}
+    }
+}
+
 /// Files and directories below a place.
 #[derive(Clone, Default)]
 struct Disk {
     directories: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, Object>,
-    content: HashMap<Object, Vec<u8>>,
+    /// The steps that have changed the content of a file. They stand for it, so that many states cost little.
+    changes: HashMap<Object, Vec<usize>>,
 }
 
 impl Disk {
     /// A name in a directory that was never made is lost.
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, step: usize, event: &Event) {
         let is_below = |path: &Path| {
             let above = path.parent().expect("below the place");
             above == Path::new("") || self.directories.contains(above)
@@ -107,14 +129,8 @@ impl Disk {
                 self.forget(from, *object);
                 self.names.insert(to.clone(), *object);
             }
-            Event::Write(object, offset, bytes) => {
-                let file = self.content.entry(*object).or_default();
-                let end = offset + bytes.len();
-                file.resize(file.len().max(end), 0);
-                file[*offset..end].copy_from_slice(bytes);
-            }
-            Event::Truncate(object, length) => {
-                self.content.entry(*object).or_default().resize(*length, 0);
+            Event::Write(object, ..) | Event::Truncate(object, _) => {
+                self.changes.entry(*object).or_default().push(step);
             }
             _ => {}
         }
@@ -125,10 +141,6 @@ impl Disk {
         if self.names.get(name) == Some(&object) {
             self.names.remove(name);
         }
-    }
-
-    fn content_of(&self, object: Object) -> &[u8] {
-        self.content.get(&object).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -147,17 +159,15 @@ impl State {
         self.disk.names.keys().map(PathBuf::as_path)
     }
 
-    /// The content of a file.
-    pub(crate) fn file(&self, name: &Path) -> Option<&[u8]> {
-        let object = self.disk.names.get(name)?;
-        Some(self.disk.content_of(*object))
+    pub(crate) fn has(&self, name: &Path) -> bool {
+        self.disk.names.contains_key(name)
     }
 
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.disk.directories.hash(&mut hasher);
         for (name, object) in &self.disk.names {
-            (name, self.disk.content_of(*object)).hash(&mut hasher);
+            (name, object, self.disk.changes.get(object)).hash(&mut hasher);
         }
         self.told.hash(&mut hasher);
         hasher.finish()
@@ -167,6 +177,7 @@ impl State {
 /// Everything that one process or two did to the files of a place.
 pub(crate) struct Recording {
     before: Disk,
+    contents: Contents,
     /// What happened, and which of the processes did it.
     events: Vec<(usize, Event)>,
     /// Files that have to keep their inode, by their objects.
@@ -187,18 +198,20 @@ impl Recording {
             let [receiver, sender] = [0, 1].map(|party| self.pending(steps, party));
             let both = [receiver.clone(), sender.clone()].concat();
             for pending in [receiver, sender, both] {
-                for subset in 0..1_u64 << pending.len().min(ALL_OF) {
-                    let is_lost = |at: usize| match pending.len() <= ALL_OF {
-                        true => subset >> at & 1 == 1,
-                        false => dice.once_in(2),
-                    };
-                    let lost: Vec<bool> = (0..pending.len()).map(is_lost).collect();
-                    let lost = pending
-                        .iter()
-                        .zip(lost)
-                        .filter_map(|(step, l)| l.then_some(*step));
+                let are_all = pending.len() <= ALL_OF;
+                let subsets = if are_all { 1 << pending.len() } else { SAMPLES };
+                for subset in 0..subsets {
+                    let mut lost = pending.clone();
+                    let mut at = 0..pending.len();
+                    lost.retain(|_| {
+                        let at = at.next().expect("as many");
+                        match are_all {
+                            true => subset >> at & 1 == 1,
+                            false => dice.once_in(2),
+                        }
+                    });
                     combinations += 1;
-                    let state = self.state(steps, &lost.collect::<Vec<usize>>());
+                    let state = self.state(steps, &lost);
                     if seen.insert(state.hash()) {
                         states.push(state);
                     }
@@ -217,9 +230,9 @@ impl Recording {
             [const { BTreeSet::new() }; 2],
         );
         for (step, (party, event)) in self.events[..steps].iter().enumerate() {
-            all.apply(event);
+            all.apply(step, event);
             if !lost.contains(&step) {
-                disk.apply(event);
+                disk.apply(step, event);
             }
             match event {
                 Event::Read(object) => {
@@ -232,6 +245,17 @@ impl Recording {
             }
         }
         State { steps, told, disk }
+    }
+
+    /// What a file contains in a state.
+    pub(crate) fn content(&self, state: &State, name: &Path) -> Option<Vec<u8>> {
+        let object = *state.disk.names.get(name)?;
+        let before = self.contents.get(&object).cloned().unwrap_or_default();
+        let mut contents = Contents::from([(object, before)]);
+        for step in state.disk.changes.get(&object).into_iter().flatten() {
+            change(&mut contents, &self.events[*step].1);
+        }
+        contents.remove(&object)
     }
 
     /// Of the first `steps`, those of a party that a crash then may lose.
@@ -260,14 +284,15 @@ impl Recording {
             builder.mode(0o700).create(place.join(directory)).unwrap();
         }
         for (name, object) in &state.disk.names {
-            let (path, content) = (place.join(name), state.disk.content_of(*object));
+            let path = place.join(name);
+            let content = self.content(state, name).expect("a name of this state");
             if is_bound(name) {
                 fs::hard_link(self.bound.path().join(object.to_string()), &path).unwrap();
                 fs::write(path, content).unwrap();
             } else {
                 let mut options = fs::OpenOptions::new();
                 let file = options.write(true).create_new(true).mode(0o600).open(path);
-                file.unwrap().write_all(content).unwrap();
+                file.unwrap().write_all(&content).unwrap();
             }
         }
     }
@@ -282,6 +307,7 @@ pub(crate) struct Recorder {
     place: PathBuf,
     library: PathBuf,
     before: Disk,
+    contents: Contents,
     /// The files by their inodes: of several that had one in turn, the last.
     objects: HashMap<u64, Object>,
     count: usize,
@@ -296,6 +322,7 @@ impl Recorder {
             place: place.canonicalize().unwrap(),
             library: library.to_owned(),
             before: Disk::default(),
+            contents: Contents::new(),
             objects: HashMap::new(),
             count: 0,
             log: TempDir::new().unwrap(),
@@ -306,10 +333,7 @@ impl Recorder {
         for name in files {
             let path = recorder.place.join(&name);
             let object = recorder.new_object(path.metadata().unwrap().ino());
-            recorder
-                .before
-                .content
-                .insert(object, fs::read(path).unwrap());
+            recorder.contents.insert(object, fs::read(path).unwrap());
             recorder.before.names.insert(name.clone(), object);
             recorder.bind(&name, object);
         }
@@ -346,11 +370,13 @@ impl Recorder {
     /// What these processes did, which have ended: one, or two.
     pub(crate) fn recorded(mut self, processes: &[u32]) -> Recording {
         let (mut events, mut disk) = (Vec::new(), self.before.clone());
+        let mut contents = self.contents.clone();
         for call in calls(&self.log_path()) {
             let party = processes.iter().position(|id| *id == call.process);
             let party = party.expect("one of these");
-            for event in self.events(&call, &disk) {
-                disk.apply(&event);
+            for event in self.events(&call, &disk, &contents) {
+                disk.apply(events.len(), &event);
+                change(&mut contents, &event);
                 events.push((party, event));
             }
         }
@@ -360,7 +386,8 @@ impl Recorder {
         assert!(disk.names.keys().eq(&files));
         for (name, object) in &disk.names {
             let there = fs::read(self.place.join(name)).unwrap();
-            assert!(disk.content_of(*object) == there, "{}", name.display());
+            let content = contents.entry(*object).or_default();
+            assert!(*content == there, "{}", name.display());
             self.bind(name, *object);
         }
         // What never had a name is gone after a crash in any case.
@@ -379,13 +406,14 @@ impl Recorder {
         });
         Recording {
             before: self.before,
+            contents: self.contents,
             events,
             bound: self.bound,
         }
     }
 
-    /// What a call has done to files that were as in `disk`.
-    fn events(&mut self, call: &Call, disk: &Disk) -> Vec<Event> {
+    /// What a call has done to files that were as in `disk`, with these contents.
+    fn events(&mut self, call: &Call, disk: &Disk, contents: &Contents) -> Vec<Event> {
         let is_kind = |kind: libc::mode_t| call.mode as libc::mode_t & libc::S_IFMT == kind;
         let number = call.number as libc::c_long;
         if is_kind(libc::S_IFSOCK) {
@@ -448,7 +476,7 @@ impl Recorder {
             libc::SYS_fsync | libc::SYS_fdatasync => Event::Sync(self.objects[&call.inode]),
             libc::SYS_read | libc::SYS_readv | libc::SYS_pread64 | libc::SYS_preadv => {
                 let object = self.objects[&call.inode];
-                let length = disk.content_of(object).len() as u64;
+                let length = contents.get(&object).map_or(0, Vec::len) as u64;
                 match call.result > 0 && call.offset >= length {
                     true => Event::Read(object),
                     false => return Vec::new(),
@@ -476,7 +504,7 @@ impl Recorder {
 }
 
 /// Directories and files below a place.
-fn walk(place: &Path) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
+pub(crate) fn walk(place: &Path) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
     let (mut directories, mut files) = (BTreeSet::new(), BTreeSet::new());
     let mut left = vec![PathBuf::new()];
     while let Some(above) = left.pop() {
