@@ -13,6 +13,7 @@ import check_layers
 import check_links
 import check_locks
 import check_msrv
+import check_options
 import reliability
 import run_tests
 import size
@@ -46,6 +47,24 @@ class Kinds(unittest.TestCase):
         self.assertEqual(check_kinds.problems(twice), ["c.rs: C has code 7, and so has a.rs: A"])
         self.assertEqual(len(check_kinds.problems({"a.rs": kind.format("A", 200)})), 1)
         self.assertGreater(len(check_kinds.sources(check_kinds.ROOT)), 100)
+
+
+class Options(unittest.TestCase):
+    def test_a_library_spells_no_option(self) -> None:
+        for text in ('"raise --memory"', '"give it by \\"--peer\\""', 'r#"take "--rows" all"#'):
+            found = check_options.problems({"a.rs": f"fn f() {{\n    g({text});\n}}"})
+            self.assertEqual(len(found), 1, text)
+            self.assertTrue(found[0].startswith("a.rs:2: --"), found)
+        for code in (
+            "// As `--memory` does.",
+            'f("a--b", "-- ", "x");',
+            "f('\"', x--y, '\"');",
+            '#[cfg(test)]\nmod tests {\n    const X: &str = "--memory";\n}',
+        ):
+            self.assertEqual(check_options.problems({"a.rs": code}), [], code)
+        looked_at = check_options.sources(check_options.ROOT)
+        self.assertGreater(len(looked_at), 100)
+        self.assertFalse(any("cli" in path for path in looked_at))
 
 
 class Links(unittest.TestCase):

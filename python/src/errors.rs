@@ -1,7 +1,7 @@
 //! From errors of the library to exceptions of the package.
 
 use pyo3::prelude::*;
-use vesica::{ErrorClass, Problem};
+use vesica::{Argument, Command, ErrorClass, Face, Problem};
 
 /// Why a run failed: the name of the exception, a line, and what to do about it.
 #[derive(Debug)]
@@ -11,62 +11,39 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
-/// The options that lines and hints name as the command spells them.
-const OPTIONS: [&str; 32] = [
-    "align",
-    "allow-empty",
-    "attested",
-    "database-file",
-    "database",
-    "deadline",
-    "driver",
-    "encoding",
-    "escape",
-    "input",
-    "lambda",
-    "max-peer-items",
-    "max-peer-value-bound",
-    "memory",
-    "min-size",
-    "normalize",
-    "null",
-    "offline-store",
-    "offline",
-    "peer",
-    "protocol",
-    "query",
-    "quote",
-    "rows",
-    "security",
-    "timeout",
-    "value-bound",
-    "value-repeated",
-    "take-values",
-    "value-scale",
-    "value-width",
-    "value",
-];
+/// Spells what libraries name as a program in Python does.
+pub(crate) struct InPython;
 
-/// The text with options as Python spells them.
-pub(crate) fn in_python(text: &str) -> String {
-    let mut text = text
-        .replace("--security semi-honest", "security=\"semi-honest\"")
-        .replace("--protocol ole", "protocol=\"ole\"")
-        .replace("--protocol vole", "protocol=\"vole\"")
-        .replace(
-            "--normalize COL=integer if",
-            "normalize={COL: \"integer\"} if",
-        )
-        .replace("`vesica check`", "`vesica.check`");
-    for option in OPTIONS {
-        let name = match option {
-            "lambda" => "lambda_".to_owned(),
-            "input" => "table".to_owned(),
-            other => other.replace('-', "_"),
-        };
-        text = text.replace(&format!("--{option}"), &format!("`{name}`"));
+impl InPython {
+    fn keyword(argument: Argument) -> &'static str {
+        match argument {
+            Argument::Input => "table",
+            other => other.name(),
+        }
     }
-    text
+}
+
+impl Face for InPython {
+    fn argument(&self, argument: Argument) -> String {
+        format!("`{}`", InPython::keyword(argument))
+    }
+
+    fn set(&self, argument: Argument, value: &str) -> String {
+        let keyword = InPython::keyword(argument);
+        match argument {
+            Argument::Normalize => format!("{keyword}={{COL: \"{value}\"}}"),
+            _ => format!("{keyword}=\"{value}\""),
+        }
+    }
+
+    /// What only the command does is named as there.
+    fn command(&self, command: Command) -> String {
+        match command {
+            Command::Check => "`vesica.check`".to_owned(),
+            Command::Fingerprint => "`vesica.Identity.fingerprint`".to_owned(),
+            _ => format!("`vesica {}`", command.name()),
+        }
+    }
 }
 
 impl Failure {
@@ -101,8 +78,8 @@ impl From<vesica::Error> for Failure {
                 ErrorClass::Contract => "ContractError",
                 ErrorClass::Resource => "ResourceError",
             },
-            line: in_python(&error.to_string()),
-            hint: error.hint().map(|hint| in_python(&hint)),
+            line: error.to_string(),
+            hint: error.remedy().map(|remedy| remedy.spelled(&InPython)),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{Begin, Connection, Counts, Observer, Problem, Progress, Refused};
+use vesica::{Advice, Begin, Connection, Counts, Observer, Problem, Progress, Refused};
 
-use crate::errors::in_python;
+use crate::errors::InPython;
 
 /// How far a run is.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +148,7 @@ impl Observer for Events {
         self.stage("writing");
     }
 
-    fn warning(&mut self, text: &str) {
-        self.warn(in_python(text));
+    fn warning(&mut self, warning: &Advice) {
+        self.warn(warning.spelled(&InPython));
     }
 }

@@ -12,7 +12,7 @@ use vesica::{
     no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
-use crate::errors::{Failure, in_python};
+use crate::errors::{Failure, InPython};
 use crate::events::Events;
 use crate::identity::KeyPair;
 use crate::link::Link;
@@ -76,7 +76,7 @@ pub(crate) fn run<'py>(
     })?;
     let finished = outcome.as_ref().ok();
     if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.outcome.report())) {
-        events.warn(in_python(hint));
+        events.warn(hint.spelled(&InPython));
     }
     if let Err(error) = tell() {
         unless_asked_to_end(py, error)?;

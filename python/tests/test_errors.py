@@ -35,7 +35,7 @@ def test_classes_mirror_exit_codes() -> None:
     [
         ({"reveal": "everything"}, "reveal: there are matches, size"),
         ({"protocol": "nonsense"}, "no protocol is called"),
-        ({"protocol": "dh"}, 'needs security="semi-honest"'),
+        ({"protocol": "dh"}, "protocol dh runs semi-honest"),
         ({"security": "none"}, "security: there are"),
         ({"normalize": {"x": "email"}}, 'column "x" is normalised but is not part of the key'),
         ({"normalize": {"id": "nonsense"}}, "nonsense"),
@@ -47,10 +47,10 @@ def test_classes_mirror_exit_codes() -> None:
         ({"threads": 0}, "threads: at least one"),
         ({"wait": 0}, "wait: give a number of seconds"),
         ({"timeout": float("nan")}, "timeout: give a number"),
-        ({"value": "n", "value_scale": 19}, "`value_scale` is from 0 to 18"),
-        ({"value": "n", "value_bound": 0}, "`value_bound` is from 1"),
+        ({"value": "n", "value_scale": 19}, "19 digits after the decimal point"),
+        ({"value": "n", "value_bound": 0}, "a bound of 0 is impossible"),
         ({"value_repeated": "first"}, "value_repeated: there are"),
-        ({"offline": "ot"}, '`offline` goes with protocol="ole"'),
+        ({"offline": "ot"}, "protocol auto takes no tuples"),
         ({"reveal": "size", "output": "x.csv", "security": "semi-honest"}, "no rows or shares"),
         ({"on": []}, "key column"),
         ({"table": "t.csv", "delimiter": "ab"}, "a delimiter is"),
@@ -63,7 +63,7 @@ def test_classes_mirror_exit_codes() -> None:
         ({"query": "SELECT 1"}, "give either a table or a query"),
         ({"database": "sqlite:x.db"}, "database goes with a query"),
         ({"driver": "sqlite"}, "driver goes with a query"),
-        ({"table": None, "query": "SELECT 1"}, "`query` needs a `database`"),
+        ({"table": None, "query": "SELECT 1"}, "a query needs a database"),
         (
             {"table": None, "query": "SELECT 1", "database": "x:y", "database_file": "z"},
             "give either database or database_file",
@@ -85,6 +85,30 @@ def test_usage(arguments: dict[str, Any], line: str) -> None:
     with pytest.raises(vesica.UsageError) as error:
         vesica.receive(**({"table": TABLE, "on": "id", "link": link} | arguments))
     assert line in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"protocol": "dh"}, 'dh needs security="semi-honest" on both sides'),
+        ({"value": "n", "value_scale": 19}, "`value_scale` is from 0 to 18"),
+        ({"value": "n", "value_bound": 0}, "`value_bound` is from 1 to 9223372036854775807"),
+        ({"offline": "ot"}, '`offline` goes with protocol="ole"'),
+        (
+            {"table": None, "query": "SELECT 1"},
+            "name it with `database` or `database_file`",
+        ),
+        (
+            {"table": None, "query": "SELECT 1", "database": "x://y"},
+            'name one with driver="NAME" or driver="PATH"',
+        ),
+    ],
+)
+def test_hints_name_keywords(arguments: dict[str, Any], hint: str) -> None:
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
+    with pytest.raises(vesica.UsageError) as error:
+        vesica.receive(**({"table": TABLE, "on": "id", "link": link} | arguments))
+    assert error.value.hint is not None and error.value.hint.startswith(hint)
 
 
 def test_no_output_takes_the_place_of_what_a_run_reads(tmp_path: Path) -> None:
@@ -112,8 +136,9 @@ def test_data() -> None:
     assert getattr(error.value, "__notes__", ["hint: " + error.value.hint]) == [
         'hint: did you mean "id"?'
     ]
-    with pytest.raises(vesica.DataError, match='column "n" cannot be a key'):
+    with pytest.raises(vesica.DataError, match='column "n" cannot be a key') as error:
         vesica.receive(TABLE, on="n", link=left)
+    assert 'take normalize={COL: "integer"} if' in error.value.hint
     unusable = pytest.warns(vesica.RunWarning, match="2 of 2 rows have no usable key")
     with unusable, pytest.raises(vesica.DataError, match="no row has a usable key") as error:
         vesica.receive(polars.DataFrame({"id": [None, ""]}), on="id", link=left)
@@ -151,7 +176,7 @@ def test_network() -> None:
 
 @pytest.mark.parametrize("make", [vesica.listen, vesica.connect])
 def test_links_that_cannot_be(make: Any) -> None:
-    with pytest.raises(vesica.UsageError, match="`peer` is the fingerprint of this side's own"):
+    with pytest.raises(vesica.UsageError, match="is that of this side's own identity"):
         make("127.0.0.1:0", identity=ME, peer=ME.fingerprint)
     for address in ("127.0.0.1", ":7340", "::1:80", "host:port"):
         with pytest.raises(vesica.UsageError, match="an address is HOST:PORT"):

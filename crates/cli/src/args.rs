@@ -155,7 +155,7 @@ pub(crate) struct Table {
     #[arg(long, value_name = "NAME|PATH")]
     driver: Option<String>,
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
-    /// several times; a comma in a name is written \\,
+    /// several times; a comma in a name is written \,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
     key: Vec<String>,
     /// How a key column is normalised: email, phone:REGION, text, date, integer, uuid, sha256-hex,
@@ -182,7 +182,7 @@ pub(crate) struct Table {
     /// UTF-8 in any case
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
-    /// Text that stands for null in the key, such as NULL or \\N; may be given several times
+    /// Text that stands for null in the key, such as NULL or \N; may be given several times
     #[arg(long, value_name = "TEXT")]
     null: Vec<String>,
 }
@@ -723,8 +723,31 @@ fn usage_failure(error: &clap::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use vesica::{Argument, Command, Face};
+
+    use crate::failure::InCommand;
+
     #[test]
     fn the_definition_is_sound() {
         super::definition(&[]).debug_assert();
+    }
+
+    #[test]
+    fn what_libraries_name_is_there() {
+        fn has(command: &clap::Command, long: &str) -> bool {
+            let here = |arg: &clap::Arg| arg.get_long() == Some(long);
+            command.get_arguments().any(here) || command.get_subcommands().any(|sub| has(sub, long))
+        }
+        let definition = super::definition(&[]);
+        for argument in Argument::ALL {
+            let spelled = InCommand.argument(*argument);
+            let long = spelled.strip_prefix("--").unwrap();
+            assert!(has(&definition, long), "{spelled}");
+        }
+        for command in Command::ALL {
+            let mut names = command.name().split(' ');
+            let found = names.try_fold(&definition, |of, name| of.find_subcommand(name));
+            assert!(found.is_some(), "{}", command.name());
+        }
     }
 }

@@ -9,7 +9,7 @@ use vesica::{
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
-use crate::failure::Failure;
+use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
 use crate::progress::Progress;
 use crate::report::{Record, not_among_inputs};
@@ -203,7 +203,7 @@ fn tell(report: &Report) {
         &json!({"report": fields}),
     );
     if let Some(hint) = no_match_hint(report) {
-        log::say(Level::Hint, hint);
+        log::say(Level::Hint, &hint.spelled(&InCommand));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vesica::{ErrorClass, Problem};
+use vesica::{Argument, Command, ErrorClass, Face, Problem};
 use vesica_wire::is_hidden;
 
 use crate::log;
@@ -82,7 +82,7 @@ impl From<vesica::Error> for Failure {
                 ErrorClass::Resource => RESOURCE,
             },
             line: error.to_string(),
-            hint: error.hint(),
+            hint: error.remedy().map(|remedy| remedy.spelled(&InCommand)),
         }
     }
 }
@@ -99,6 +99,32 @@ impl From<vesica::SessionError> for Failure {
     }
 }
 
+/// Spells what libraries name as a person types it in a shell.
+pub(crate) struct InCommand;
+
+impl Face for InCommand {
+    fn argument(&self, argument: Argument) -> String {
+        format!("--{}", argument.name().replace('_', "-"))
+    }
+
+    fn set(&self, argument: Argument, value: &str) -> String {
+        let option = self.argument(argument);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-:=".contains(c);
+        match argument {
+            Argument::Normalize => format!("{option} COL={value}"),
+            _ if value.chars().all(is_plain) => format!("{option} {value}"),
+            _ => format!("{option} '{value}'"),
+        }
+    }
+
+    fn command(&self, command: Command) -> String {
+        match command {
+            Command::Fingerprint => "`vesica fingerprint --identity FILE`".to_owned(),
+            _ => format!("`vesica {}`", command.name()),
+        }
+    }
+}
+
 /// The text as one line that cannot steer a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -107,7 +133,25 @@ pub(crate) fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use vesica::{Argument, Command, Face};
+
+    use super::{InCommand, one_line};
+
+    #[test]
+    fn what_libraries_name_is_as_a_person_types_it() {
+        let face = InCommand;
+        assert_eq!(face.argument(Argument::ValueBound), "--value-bound");
+        for (argument, value, expected) in [
+            (Argument::Security, "semi-honest", "--security semi-honest"),
+            (Argument::Normalize, "ipv4", "--normalize COL=ipv4"),
+            (Argument::Input, "DIR/*", "--input 'DIR/*'"),
+        ] {
+            assert_eq!(face.set(argument, value), expected);
+        }
+        assert_eq!(face.command(Command::ListStored), "`vesica offline ls`");
+        let fingerprint = "`vesica fingerprint --identity FILE`";
+        assert_eq!(face.command(Command::Fingerprint), fingerprint);
+    }
 
     #[test]
     fn a_line_cannot_steer_a_terminal() {

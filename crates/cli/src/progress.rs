@@ -10,9 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use vesica::{Begin, Counts, Endpoint, Observer, Problem, Refused, rfc3339};
+use vesica::{Advice, Begin, Counts, Endpoint, Observer, Problem, Refused, rfc3339};
 use vesica_session::Connection;
 
+use crate::failure::InCommand;
 use crate::log::{self, Level};
 use crate::signals::Signals;
 
@@ -353,8 +354,8 @@ impl Observer for Progress {
         self.now("step", "waiting for the peer", &Value::Null);
     }
 
-    fn warning(&mut self, text: &str) {
-        self.view.say(Level::Warning, text);
+    fn warning(&mut self, warning: &Advice) {
+        self.view.say(Level::Warning, &warning.spelled(&InCommand));
     }
 
     fn answered(&mut self, computed: SystemTime) {

@@ -66,6 +66,7 @@ impl Shape {
 
 /// Who makes tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The two parties, in one session.
     Parties,

@@ -77,6 +77,7 @@ impl FromStr for Name {
 
 /// Why a store or a file in it cannot be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The operating system's reason.
     #[error("{path}: {cause}")]

@@ -1,7 +1,9 @@
 //! Files and directories that outlive a run or that somebody else has named: opened without waiting, written whole or
-//! not at all, and in places that only this user may change.
+//! not at all, and in places that only this user may change. Also what errors of every crate share: whether a limit of
+//! the system was met, and [what to do](Advice).
 #![forbid(unsafe_code)]
 
+mod advice;
 mod beside;
 mod directory;
 mod id;
@@ -11,6 +13,7 @@ mod private;
 mod readers;
 mod whole;
 
+pub use advice::{Advice, Argument, Command, Face, Part, spelled};
 pub use beside::{remove_unfinished, unfinished};
 pub use directory::private_directory;
 pub use id::FileId;

@@ -40,6 +40,7 @@ const NO_STORE: u8 = u8::MAX;
 
 /// Which protocol a party wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProtocolRequest {
     /// Whatever the peer names, or [`Registry::auto`] when it names none.
     Auto,

@@ -3,13 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use vesica_files::is_exhausted;
+use vesica_files::Argument::{
+    Deadline, Endorsements, Memory, Normalize, Peer, Protocol, Security, Timeout, ValueBound,
+};
+use vesica_files::{Advice, Command, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
 
 use crate::claims::Untrusted;
 use crate::{Fingerprint, Problem};
 
-/// Whose fault an [`Error`] is.
+/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The caller's: it asked for something impossible.
@@ -44,6 +47,14 @@ pub enum Error {
     /// The caller asked for something impossible.
     #[error("{0}")]
     Usage(String),
+    /// A protocol that is less secure than the caller asked for.
+    #[error("protocol {protocol} runs {}, which is weaker than this side accepts", runs.name())]
+    WeakProtocol {
+        /// Its name.
+        protocol: &'static str,
+        /// Its security.
+        runs: vesica_psi::Security,
+    },
     /// A file with a secret that cannot be read.
     #[error("{}: {problem}", path.display())]
     SecretFile {
@@ -67,7 +78,7 @@ pub enum Error {
         problem: String,
     },
     /// A peer with this side's own key.
-    #[error("--peer is the fingerprint of this side's own identity")]
+    #[error("the peer's fingerprint is that of this side's own identity")]
     OwnFingerprint,
     /// The connection could not be made.
     #[error("{0}")]
@@ -126,6 +137,7 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Usage(_)
+            | Error::WeakProtocol { .. }
             | Error::SecretFile { .. }
             | Error::ExposedSecret { .. }
             | Error::OwnFingerprint
@@ -140,58 +152,84 @@ impl Error {
         }
     }
 
-    /// A line that says what the user can do, where something helps.
-    pub fn hint(&self) -> Option<&'static str> {
+    /// What the user can do, where something helps.
+    pub fn remedy(&self) -> Option<Advice> {
         use vesica_wire::Error as Wire;
-        match self {
-            Error::WrongPeer { .. } => Some(
-                "check the fingerprint with the peer over another channel (a phone call); do not just paste the one shown",
-            ),
-            Error::OwnFingerprint => {
-                Some("`vesica fingerprint --identity FILE` prints it on the other side")
+        Some(match self {
+            Error::WeakProtocol { protocol, runs } => advice![
+                format!("{protocol} needs "),
+                (Security, runs.name()),
+                " on both sides",
+            ],
+            Error::WrongPeer { .. } => {
+                "check the fingerprint with the peer over another channel (a phone call); do not just paste the one shown".into()
             }
-            Error::RefusedByPeer { .. } => Some(
-                "give the peer the fingerprint of this identity, and have it pass that as --peer",
-            ),
-            Error::Untrusted(Untrusted::NotEndorsed) => Some(
-                "give it by --endorsements: the certificate of the processor's key, or the collateral of the platform",
-            ),
-            Error::Untrusted(Untrusted::Measurement { .. }) => Some(
-                "take no measurement from a dealer; compute it from the image that the dealer shall run",
-            ),
-            Error::CopiedHalf(_) => Some(
-                "another copy may have served a run: `vesica offline rm` it and make another pair, unless you know that none has or will; then `vesica offline adopt` takes it over",
-            ),
+            Error::OwnFingerprint => {
+                advice![Command::Fingerprint, " prints it on the other side"]
+            }
+            Error::RefusedByPeer { .. } => advice![
+                "give the peer the fingerprint of this identity, and have it pass that as ",
+                Peer,
+            ],
+            Error::Untrusted(Untrusted::NotEndorsed) => advice![
+                "give it by ",
+                Endorsements,
+                ": the certificate of the processor's key, or the collateral of the platform",
+            ],
+            Error::Untrusted(Untrusted::Measurement { .. }) => {
+                "take no measurement from a dealer; compute it from the image that the dealer shall run".into()
+            }
+            Error::CopiedHalf(_) => advice![
+                "another copy may have served a run: ",
+                Command::RemoveStored,
+                " it and make another pair, unless you know that none has or will; then ",
+                Command::AdoptStored,
+                " takes it over",
+            ],
             Error::Offline(_)
             | Error::Run(Wire::ContractDiffers {
                 field: "stored correlations",
                 ..
-            }) => Some(
-                "`vesica offline ls` shows what is stored, and `vesica offline make` makes more",
-            ),
+            }) => advice![
+                Command::ListStored,
+                " shows what is stored, and ",
+                Command::MakeStored,
+                " makes more",
+            ],
             Error::Run(Wire::ContractDiffers { .. }) => {
-                Some("agree on this value with the peer, then run both sides again")
+                "agree on this value with the peer, then run both sides again".into()
             }
             Error::Run(Wire::Resource {
                 limit: Limit::Keys, ..
-            }) => Some(
-                "keys that are numbers need no hashes: --normalize COL=ipv4 or COL=integer:BITS, on both sides; for others take --protocol vole",
-            ),
+            }) => advice![
+                "keys that are numbers need no hashes: ",
+                (Normalize, "ipv4"),
+                " or ",
+                (Normalize, "integer:BITS"),
+                ", on both sides; for others take ",
+                (Protocol, "vole"),
+            ],
+            Error::Run(Wire::Resource {
+                limit: Limit::Values,
+                ..
+            }) => advice!["declare smaller bounds with ", ValueBound],
             Error::Run(Wire::Resource {
                 limit: Limit::Memory { .. },
                 ..
-            }) => Some("raise --memory, or take smaller sets"),
+            }) => advice!["raise ", Memory, ", or take smaller sets"],
             Error::Run(Wire::Resource {
                 limit: Limit::System,
                 ..
-            }) => Some("raise the limit that this process has met (ulimit -a), or free some space"),
-            Error::Run(Wire::TimedOut(_)) => Some(
-                "the peer's machine or the network between has stopped; if it is only slow, raise --timeout",
-            ),
-            Error::Run(Wire::Overdue(_)) => Some(
-                "the peer may hold this side up on purpose; if it or the network is only slow, raise --deadline",
-            ),
-            _ => None,
-        }
+            }) => "raise the limit that this process has met (ulimit -a), or free some space".into(),
+            Error::Run(Wire::TimedOut(_)) => advice![
+                "the peer's machine or the network between has stopped; if it is only slow, raise ",
+                Timeout,
+            ],
+            Error::Run(Wire::Overdue(_)) => advice![
+                "the peer may hold this side up on purpose; if it or the network is only slow, raise ",
+                Deadline,
+            ],
+            _ => return None,
+        })
     }
 }

@@ -14,6 +14,7 @@ pub struct Fingerprint([u8; 32]);
 
 /// Why a text is not a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FingerprintError {
     /// It does not begin with `vs1:`.
     #[error("a fingerprint begins with \"vs1:\"")]

@@ -121,10 +121,10 @@ impl Job {
         }
         let spec = able.spec();
         if spec.security < security {
-            let (name, runs) = (spec.name, spec.security.name());
-            return usage(format!(
-                "protocol {name} runs {runs} and needs --security {runs}"
-            ));
+            return Err(Error::WeakProtocol {
+                protocol: spec.name,
+                runs: spec.security,
+            });
         }
         self.check_values()?;
         if !(40..=128).contains(&lambda) {

@@ -17,6 +17,7 @@ pub const MAX_LABEL_BYTES: u32 = 1 << 12;
 
 /// What a side wants to do about labels: bytes that the sender hands over with each key that matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LabelExchange {
     /// There are none.
     #[default]

@@ -89,6 +89,7 @@ pub use set::{BucketKeys, Checkpoint, KeySet, Labels, MemoryBuckets, MemorySet, 
 pub use terms::{MAX_ITEMS, Setting, Term, TermValue, Terms};
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
+pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
 pub use vesica_plan::Registry;
 pub use vesica_psi::{Optimize, Reveal, Security};
 pub use vesica_wire::{Interrupt, Link};

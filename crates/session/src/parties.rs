@@ -53,6 +53,7 @@ coded! {
 /// Who gets the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Learns {
     /// The receiver alone.
     Receiver,

@@ -16,6 +16,7 @@ const MAGIC: [u8; 4] = *b"vs1p";
 
 /// What is wrong on a side that cannot take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Problem {
     /// Its table cannot be used.
     Table,

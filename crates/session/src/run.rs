@@ -367,7 +367,7 @@ fn one_bucket(
     };
     if labels.as_ref().map_or(0, |labels| labels.len()) != digests.len() * label_bytes {
         let reason = "the items do not have the labels that were declared";
-        return Err(WireError::limit(Limit::Values, reason));
+        return Err(WireError::limit(Limit::Input, reason));
     }
     let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
     let numbers = compared
@@ -433,7 +433,7 @@ fn one_bucket(
 
 /// Refuses values that are not what this side has declared.
 fn check_values(terms: Option<ValueTerms>, values: Option<&[i64]>) -> Result<(), WireError> {
-    let wrong = |reason: &str| Err(WireError::limit(Limit::Values, reason));
+    let wrong = |reason: &str| Err(WireError::limit(Limit::Input, reason));
     match (terms, values) {
         (None, None) => Ok(()),
         (Some(terms), Some(values)) => {

@@ -13,6 +13,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use vesica_files::{Argument, Part};
 use vesica_psi::{Optimize, Reveal, Security};
 use vesica_wire::Error as WireError;
 
@@ -47,7 +48,7 @@ terms! {
             former_names: &[],
             values: &["malicious", "semi-honest"],
             default: "malicious",
-            help: "The weakest security to accept",
+            help: &[Part::Words("The weakest security to accept")],
             set: |terms, text| terms.set_named(&SECURITY, text),
         }),
         ..Term::new("security", "security", || Security::Malicious, same)
@@ -67,7 +68,7 @@ terms! {
             former_names: &[],
             values: &[],
             default: "40",
-            help: "Statistical security in bits, 40 to 128",
+            help: &[Part::Words("Statistical security in bits, 40 to 128")],
             set: |terms, text| {
                 let bits = text.parse().map_err(|_| "give a number of bits")?;
                 terms.set(&LAMBDA, bits);
@@ -84,10 +85,21 @@ terms! {
             former_names: &[],
             values: &[],
             default: "matches",
-            help: "What the receiver learns, on both sides the same: matches (which of its rows the sender also has), size \
-                   (how many keys both have), sum (of --value, over those keys), inner-product (of both sides' --value), \
-                   threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are more than \
-                   N), or shares (nothing: both sides write shares of the matches and of their values to --output)",
+            help: &[
+                Part::Words(
+                    "What the receiver learns, on both sides the same: matches (which of its rows the sender also \
+                     has), size (how many keys both have), sum (of ",
+                ),
+                Part::Argument(Argument::Value),
+                Part::Words(", over those keys), inner-product (of both sides' "),
+                Part::Argument(Argument::Value),
+                Part::Words(
+                    "), threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are \
+                     more than N), or shares (nothing: both sides write shares of the matches and of their values to ",
+                ),
+                Part::Argument(Argument::Output),
+                Part::Words(")"),
+            ],
             set: set_reveal,
         }),
         ..Term::new("reveal", "reveal", || Reveal::Matches, same)
@@ -103,10 +115,15 @@ terms! {
             former_names: &[],
             values: &[],
             default: "",
-            help: "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys match, and \
-                   otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not count. Of two \
-                   thresholds the larger one counts. Values that the receiver chooses can still make one result single out \
-                   keys: see --max-peer-value-bound",
+            help: &[
+                Part::Words(
+                    "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys \
+                     match, and otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not \
+                     count. Of two thresholds the larger one counts. Values that the receiver chooses can still make \
+                     one result single out keys: see ",
+                ),
+                Part::Argument(Argument::MaxPeerValueBound),
+            ],
             set: |terms, text| {
                 terms.at_least(parse_size(text)?);
                 Ok(())
@@ -124,7 +141,9 @@ terms! {
             former_names: &["favour"],
             values: &["time", "traffic"],
             default: "time",
-            help: "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
+            help: &[Part::Words(
+                "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
+            )],
             set: |terms, text| terms.set_named(&OPTIMIZE, text),
         }),
         ..Term::new(
@@ -198,7 +217,7 @@ pub struct Setting {
     /// Its value where none is given; empty if that has no words.
     pub default: &'static str,
     /// What is said of it.
-    pub help: &'static str,
+    pub help: &'static [Part],
     /// Reads a value, and sets the term. Fails with what can be given.
     pub set: fn(&mut Terms, &str) -> Result<(), String>,
 }

@@ -148,7 +148,7 @@ pub(crate) fn check_size(
         return Ok(());
     }
     let reason = format!(
-        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits; declare smaller ones with --value-bound"
+        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits"
     );
     Err(WireError::limit(Limit::Values, reason))
 }

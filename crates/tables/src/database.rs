@@ -16,6 +16,7 @@ use adbc_driver_manager::ManagedDriver;
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
+use vesica_files::{Argument, advice};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -64,7 +65,12 @@ impl Query {
         let Some(driver) = driver.or(of_uri) else {
             return Err(Error::usage(
                 "the database's URI does not say which driver to take",
-                "name one with --driver NAME or --driver PATH",
+                advice![
+                    "name one with ",
+                    (Argument::Driver, "NAME"),
+                    " or ",
+                    (Argument::Driver, "PATH"),
+                ],
             ));
         };
         let is_path = driver.contains(['/', '\\', '.']);
@@ -139,7 +145,10 @@ impl Query {
                 "the ADBC driver {name:?} cannot be loaded: {}",
                 one_line(&why)
             ),
-            "install it, or give the path of its library with --driver",
+            advice![
+                "install it, or give the path of its library with ",
+                Argument::Driver
+            ],
         ))
     }
 
@@ -548,7 +557,13 @@ mod tests {
         assert_eq!(drivers("postgres://h/d", None).unwrap(), named);
         assert_eq!(drivers("x://h", Some("/x/lib.so")).unwrap(), ["/x/lib.so"]);
         let error = drivers("people.db", None).unwrap_err();
-        assert!(error.hint().unwrap().contains("--driver"));
+        assert!(
+            error
+                .remedy()
+                .unwrap()
+                .arguments()
+                .all(|named| named == Argument::Driver)
+        );
         let missing = Query::new("SELECT 1", "sqlite:x.db", Some("no_such_driver")).unwrap();
         let error = missing.run(&SourceOptions::default()).unwrap_err();
         assert_eq!(error.class(), crate::ErrorClass::Usage, "{error}");

@@ -1,5 +1,8 @@
 //! How delimited text is written.
 
+use vesica_files::Argument::{Align, Rows};
+use vesica_files::advice;
+
 use crate::error::{Error, Result};
 
 /// What is not detected of CSV. The default is a header, and double quotes that are doubled inside quotes.
@@ -106,7 +109,7 @@ impl Dialect {
                     "{:?} is special and in the column that is added",
                     char::from(byte)
                 ),
-                "take other --rows than all, and no --align",
+                advice!["take other ", Rows, " than all, and no ", Align],
             )),
             None => Ok(()),
         }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io;
 
-use vesica_files::is_exhausted;
+use vesica_files::{Advice, is_exhausted};
 
-mod hint;
+mod remedy;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whose fault an [`Error`] is.
+/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The request: a bad profile name, an output that cannot be written.
@@ -21,7 +21,7 @@ pub enum ErrorClass {
     Resource,
 }
 
-/// An error about a table. One line by `Display`, at most one line more by [`Error::hint`].
+/// An error about a table. One line by `Display`, at most one line more by [`Error::remedy`].
 ///
 /// Small enough to be returned from hot loops: the contents are boxed.
 pub struct Error(Box<Inner>);
@@ -166,7 +166,7 @@ pub enum ErrorKind {
         /// What is wrong with it.
         reason: String,
         /// What to do instead; may be empty.
-        hint: String,
+        remedy: Advice,
     },
     /// The output is the input.
     OutputIsInput,
@@ -193,10 +193,10 @@ impl Error {
     }
 
     /// A request that is wrong, and what to do instead (may be empty).
-    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(reason: impl Into<String>, remedy: impl Into<Advice>) -> Self {
         Error::new(ErrorKind::Usage {
             reason: reason.into(),
-            hint: hint.into(),
+            remedy: remedy.into(),
         })
     }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Format {
     /// Delimited text with a header, possibly in gzip.
     Csv,

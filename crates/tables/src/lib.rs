@@ -128,4 +128,5 @@ pub use profile::{Normalized, Profile};
 pub use rows::RowSet;
 pub use source::Source;
 pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
+pub use vesica_files::{Advice, Argument};
 pub use write::{select_rows, write_rows, write_rows_to};

@@ -1,5 +1,7 @@
 //! The values of rows: whole numbers of units of a declared power of ten.
 
+use vesica_files::{Argument, advice};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{Kind, Value};
 
@@ -31,8 +33,9 @@ impl ValueColumn {
         sums_repeated: bool,
     ) -> Result<ValueColumn> {
         if scale > MAX_SCALE {
-            let problem = format!("--value-scale is from 0 to {MAX_SCALE}");
-            return Err(Error::usage(problem, ""));
+            let remedy = advice![Argument::ValueScale, format!(" is from 0 to {MAX_SCALE}")];
+            let problem = format!("{scale} digits after the decimal point are too many");
+            return Err(Error::usage(problem, remedy));
         }
         // At most 60 bits.
         let unit = 10u64.pow(scale.into());
@@ -40,9 +43,17 @@ impl ValueColumn {
         let bound = match bound {
             None => i32::MAX as u64,
             Some(bound) if (1..=most).contains(&bound) => bound * unit,
-            Some(_) => {
-                let problem = format!("--value-bound is from 1 to {most} at --value-scale {scale}");
-                return Err(Error::usage(problem, ""));
+            Some(bound) => {
+                let remedy = advice![
+                    Argument::ValueBound,
+                    format!(" is from 1 to {most} at "),
+                    Argument::ValueScale,
+                    format!(" {scale}"),
+                ];
+                let problem = format!(
+                    "a bound of {bound} is impossible with {scale} digits after the decimal point"
+                );
+                return Err(Error::usage(problem, remedy));
             }
         };
         Ok(ValueColumn {

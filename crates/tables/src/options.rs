@@ -21,6 +21,7 @@ pub enum Passes {
 
 /// Which rows of the table a result has. A row without a usable key matches nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rows {
     /// The rows that match.
     #[default]

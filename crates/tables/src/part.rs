@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use vesica_files::{Readers, open_pipe};
+use vesica_files::{Argument, Readers, advice, open_pipe};
 
 use crate::backing::{Backing, Handle, Stamp, open_error};
 use crate::compression::Compression;
@@ -222,7 +222,10 @@ impl Part {
         }
         if !self.format.is_text() && self.encoding.is_some() {
             let problem = format!("an encoding is for text, not {}", self.format);
-            return Err(Error::usage(problem, "leave --encoding away"));
+            return Err(Error::usage(
+                problem,
+                advice!["leave ", Argument::Encoding, " away"],
+            ));
         }
         if self.format == Format::Csv {
             self.dialect.delimiter = match options.delimiter {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use vesica_files::Readers;
+use vesica_files::{Argument, Readers, advice};
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
@@ -206,7 +206,7 @@ impl Source {
         match self.parts().iter().any(unable) {
             true => Err(Error::usage(
                 "columns of the peer cannot be added to CSV without quotes",
-                "give another --quote than none",
+                advice!["give another ", Argument::Quote, " than none"],
             )),
             false => Ok(()),
         }

@@ -1,11 +1,12 @@
 //! Why a job failed.
 
+use vesica_files::{Advice, Argument, Command, advice};
 use vesica_session::{Error as SessionError, Problem};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes};
 
-/// Whose fault an [`Error`] is.
+/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The caller's: it asked for something impossible.
@@ -24,7 +25,16 @@ pub enum ErrorClass {
 
 /// Why a job failed: because of this side's table, or because of the session with the peer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
+    /// Options that do not go together, or that say what cannot be read.
+    #[error("{problem}")]
+    Usage {
+        /// What is wrong with them.
+        problem: String,
+        /// What to do instead.
+        remedy: Option<Advice>,
+    },
     /// The table could not be read, or the result could not be written.
     #[error(transparent)]
     Table(#[from] vesica_tables::Error),
@@ -43,6 +53,7 @@ impl Error {
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
+            Error::Usage { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
                 vesica_tables::ErrorClass::Data => ErrorClass::Data,
@@ -73,52 +84,69 @@ impl Error {
         }
     }
 
-    /// One line that says what to do about it, where something helps.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Error::Table(error) => error.hint(),
-            Error::NoKeys(_) => Some(
-                "`vesica check` shows what is wrong with them; where such a table is fine, pass --allow-empty"
-                    .to_owned(),
-            ),
+    /// What to do about it, where something helps.
+    pub fn remedy(&self) -> Option<Advice> {
+        Some(match self {
+            Error::Usage { remedy, .. } => return remedy.clone(),
+            Error::Table(error) => return error.remedy(),
+            Error::NoKeys(_) => advice![
+                Command::Check,
+                " shows what is wrong with them; where such a table is fine, pass ",
+                Argument::AllowEmpty,
+            ],
             Error::Session(SessionError::Run(WireError::Resource {
                 limit: Limit::Memory { enough },
                 ..
-            })) => Some(match enough {
-                Some(bytes) => {
-                    let enough = show_bytes(memory_for(*bytes));
-                    format!("raise --memory on the side that gives less; {enough} are enough")
-                }
-                None => "raise --memory on the side that gives less".to_owned(),
-            }),
+            })) => {
+                let enough = enough.map(|bytes| show_bytes(memory_for(bytes)));
+                let enough = enough.map(|bytes| format!("; {bytes} are enough"));
+                advice![
+                    "raise ",
+                    Argument::Memory,
+                    " on the side that gives less",
+                    enough.unwrap_or_default(),
+                ]
+            }
             Error::Session(SessionError::Run(WireError::Resource {
                 limit: Limit::Reveal { enough },
                 ..
-            })) => Some(format!(
-                "raise --memory on the side that gives less: both sets have to fit at once, for which {} are enough",
-                show_bytes(memory_for(*enough))
-            )),
+            })) => advice![
+                "raise ",
+                Argument::Memory,
+                format!(
+                    " on the side that gives less: both sets have to fit at once, for which {} are enough",
+                    show_bytes(memory_for(*enough))
+                ),
+            ],
             // What the sides say can be equal: both give values, or neither does.
             Error::Session(SessionError::Run(WireError::ContractDiffers {
-                field: "values", ..
-            })) => Some(
-                "a sum is over the values of one side: give --value on that side only".to_owned(),
-            ),
+                field: "values",
+                ..
+            })) => advice![
+                "a sum is over the values of one side: give ",
+                Argument::Value,
+                " on that side only",
+            ],
             Error::Session(SessionError::Run(WireError::ContractDiffers {
                 field: "value bound",
                 ..
-            })) => Some(
-                "declare a smaller --value-bound or --value-scale, or raise --max-peer-value-bound on the other side"
-                    .to_owned(),
-            ),
-            Error::Session(SessionError::Run(WireError::ContractDiffers { field: "role", .. })) => {
-                Some("one side receives and the other one sends".to_owned())
-            }
+            })) => advice![
+                "declare a smaller ",
+                Argument::ValueBound,
+                " or ",
+                Argument::ValueScale,
+                ", or raise ",
+                Argument::MaxPeerValueBound,
+                " on the other side",
+            ],
+            Error::Session(SessionError::Run(WireError::ContractDiffers {
+                field: "role", ..
+            })) => "one side receives and the other one sends".into(),
             Error::Session(SessionError::ExposedSecret { path }) => {
-                Some(format!("run: chmod 600 {}", path.display()))
+                format!("run: chmod 600 {}", path.display()).into()
             }
-            Error::Session(error) => error.hint().map(str::to_owned),
-        }
+            Error::Session(error) => return error.remedy(),
+        })
     }
 }
 
@@ -152,10 +180,11 @@ mod tests {
             (Limit::Reveal { enough: 5000 }, "which 10K are enough"),
         ] {
             let error = SessionError::Run(WireError::limit(limit, "too little"));
-            let hint = Error::Session(error).hint().unwrap();
-            assert!(hint.contains("--memory") && hint.ends_with(words), "{hint}");
+            let remedy = Error::Session(error).remedy().unwrap();
+            assert!(remedy.arguments().eq([Argument::Memory]), "{remedy}");
+            assert!(remedy.to_string().ends_with(words), "{remedy}");
         }
         let error = SessionError::Run(WireError::limit(Limit::Encoding, "again"));
-        assert_eq!(Error::Session(error).hint(), None);
+        assert_eq!(Error::Session(error).remedy(), None);
     }
 }

@@ -75,7 +75,7 @@ pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
 pub use options::query;
-pub use vesica_files::WholeFile;
+pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
 pub use vesica_session::{
     Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Expected, Fingerprint, FingerprintError, Identity, Interrupt,

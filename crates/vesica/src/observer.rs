@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use vesica_files::Advice;
 use vesica_session::{Connection, Endpoint, NoProgress, Problem, Progress};
 use vesica_tables::Counts;
 
@@ -42,8 +43,8 @@ pub trait Observer: Progress {
     }
 
     /// Something that the user should know but that does not end the run.
-    fn warning(&mut self, text: &str) {
-        let _ = text;
+    fn warning(&mut self, warning: &Advice) {
+        let _ = warning;
     }
 
     /// The protocol is over and this side begins to write the matching rows.

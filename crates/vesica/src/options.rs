@@ -3,10 +3,12 @@
 #[cfg(feature = "adbc")]
 use std::path::Path;
 
+#[cfg(feature = "adbc")]
+use vesica_files::Argument::{Database, DatabaseFile};
+use vesica_files::Argument::{Offline, Protocol};
+use vesica_files::{Advice, advice};
 use vesica_psi::Spec;
-use vesica_session::{
-    Error as SessionError, LabelExchange, LabelTerms, ProtocolRequest, Registry, Reveal, Role,
-};
+use vesica_session::{LabelExchange, LabelTerms, ProtocolRequest, Registry, Reveal, Role};
 
 use crate::Error;
 #[cfg(feature = "adbc")]
@@ -64,7 +66,10 @@ pub fn query(
             str::from_utf8(&read).map_err(|_| usage(format!("{}: no text", path.display())))?
         }
         (Some(uri), None) => uri,
-        (None, None) => return Err(usage("--query needs a --database or a --database-file")),
+        (None, None) => {
+            let remedy = advice!["name it with ", Database, " or ", DatabaseFile];
+            return Err(refused("a query needs a database", remedy));
+        }
     };
     Ok(Query::new(sql, uri, driver)?)
 }
@@ -185,7 +190,10 @@ pub fn find_protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec,
         ("ole", None) => format!("ole-{}", sources.next().unwrap_or_default()),
         ("ole", Some(offline)) => format!("ole-{offline}"),
         (name, None) => name.to_owned(),
-        (_, Some(_)) => return Err(usage("--offline goes with --protocol ole")),
+        (_, Some(_)) => {
+            let remedy = advice![Offline, " goes with ", (Protocol, "ole")];
+            return Err(refused(format!("protocol {name} takes no tuples"), remedy));
+        }
     };
     let found = registry.get(&name).map(|protocol| protocol.spec());
     found.ok_or_else(|| match offline {
@@ -193,15 +201,26 @@ pub fn find_protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec,
             "no protocol is called {name:?}; there are: {}",
             registry.names()
         )),
-        Some(_) => usage(format!(
-            "--offline is one of: {}",
-            sources.collect::<Vec<_>>().join(", ")
-        )),
+        Some(offline) => {
+            let there_are = format!(" is one of: {}", sources.collect::<Vec<_>>().join(", "));
+            let problem = format!("no tuples are called {offline:?}");
+            refused(problem, advice![Offline, there_are])
+        }
     })
 }
 
 fn usage(problem: impl Into<String>) -> Error {
-    SessionError::Usage(problem.into()).into()
+    Error::Usage {
+        problem: problem.into(),
+        remedy: None,
+    }
+}
+
+fn refused(problem: impl Into<String>, remedy: Advice) -> Error {
+    Error::Usage {
+        problem: problem.into(),
+        remedy: Some(remedy),
+    }
 }
 
 #[cfg(test)]

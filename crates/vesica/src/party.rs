@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use vesica_files::{Advice, Argument, Command, advice};
 use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Identity,
@@ -24,6 +25,7 @@ use crate::{Error, Observer};
 
 /// What a side gets of a run besides its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Gets {
     /// Nothing: it helps, or learns a value, which the report has.
     Nothing,
@@ -515,7 +517,7 @@ impl<'a> Party<'a> {
         let (mut keys, agreed) = self.agree(job, read, listener, observer)?;
         let report = agreed.run(job, &mut keys, observer)?;
         if let Some(why) = keys.confirmed() {
-            observer.warning(&format!("the answer is not kept: {why}"));
+            observer.warning(&format!("the answer is not kept: {why}").into());
         }
         self.write(source, file, keys, report, observer)
     }
@@ -534,10 +536,14 @@ impl<'a> Party<'a> {
             source.check_added_texts()?;
         }
         if job.role == Role::Sender && self.leaves_weights_free() {
-            observer.warning(
+            observer.warning(&advice![
                 "the receiver chooses its values, and one result over large ones can tell which of its keys match, \
-                 however large --min-size is; --max-peer-value-bound limits them",
-            );
+                 however large ",
+                Argument::MinSize,
+                " is; ",
+                Argument::MaxPeerValueBound,
+                " limits them",
+            ]);
         }
         let mut work = self.work_dir(job)?;
         let gets = Gets::of(job.role, &job.terms);
@@ -579,9 +585,10 @@ impl<'a> Party<'a> {
         let labels = report.contract.labels.clone();
         let matched = keys.matched_with(labels.as_ref(), self.resources.for_rows());
         if let Some(unreadable) = matched.unreadable() {
-            observer.warning(&format!(
+            let warning = format!(
                 "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
-            ));
+            );
+            observer.warning(&warning.into());
         }
         if let Some(mut file) = file {
             match keys.shares() {
@@ -667,8 +674,12 @@ impl Outcome {
 }
 
 /// What to look at after a run in which both sides have keys and none is the same: mostly they are written differently.
-pub fn no_match_hint(report: &Report) -> Option<&'static str> {
-    let hint = "no key matches; compare what `vesica check` says on both sides (types, white space, leading zeros), \
-                and see --normalize";
+pub fn no_match_hint(report: &Report) -> Option<Advice> {
+    let hint = advice![
+        "no key matches; compare what ",
+        Command::Check,
+        " says on both sides (types, white space, leading zeros), and see ",
+        Argument::Normalize,
+    ];
     (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)
 }

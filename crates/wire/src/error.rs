@@ -18,6 +18,7 @@ pub enum Blame {
 
 /// What a peer did that no honest peer does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Misbehaviour {
     /// A frame of a different kind from the one expected.
     #[error("expected {expected}, the peer sent frame kind {got}")]

@@ -4,7 +4,9 @@ use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use vesica::{Setting, Terms};
+use vesica::{Setting, Terms, spelled};
+
+use crate::failure::InCommand;
 
 /// What the options say.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ fn argument((name, setting): (&'static str, &'static Setting)) -> Arg {
         .long(name.replace('_', "-"))
         .aliases(setting.former_names.iter().copied())
         .value_name(setting.value_name)
-        .help(setting.help);
+        .help(spelled(setting.help, &InCommand));
     let argument = match setting.values.is_empty() {
         false => argument.value_parser(PossibleValuesParser::new(setting.values)),
         true => argument.value_parser(move |text: &str| {

@@ -151,7 +151,7 @@ fn options_come_from_a_file() {
     // What takes the place of a key is not given twice.
     place
         .run("check --config vesica.toml --query x")
-        .expect_failure(2, "--query needs a --database");
+        .expect_failure(2, "a query needs a database");
     for (text, words) in [
         ("inputs = \"x\"\n", "check has no option --inputs"),
         ("config = \"x\"\n", "check has no option --config"),
@@ -263,7 +263,7 @@ fn queries_and_their_databases() {
     let with_password = "check --query x --key k --database postgresql://ann:s3cret@host/db";
     for (words, code, text) in [
         ("check --key k", 2, "--input"),
-        ("check --key k --query x", 2, "--query needs a --database"),
+        ("check --key k --query x", 2, "a query needs a database"),
         (
             "check --key k --query x --input table.csv",
             2,

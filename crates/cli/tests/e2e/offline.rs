@@ -392,7 +392,7 @@ fn what_cannot_be_prepared_is_said() {
     tables(&place);
     let endpoint = "--connect 127.0.0.1:1 --wait 0.2";
     for (words, code, text) in [
-        ("--offline silent", 2, "lattice, ot, dealer"),
+        ("--offline silent", 2, "no tuples are called"),
         ("--offline dealer", 2, "--dealer goes with --offline dealer"),
         (
             "--offline tee",

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vesica::{KeySpec, Optimize, ProtocolRequest, Role, Source, SourceOptions};
+use vesica::{KeySpec, ProtocolRequest, Role, Source, SourceOptions};
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{Job, Learns, MemorySet, NoProgress, run_set_over};
 use vesica_tables::{KeyStore, Keys, read_keys_within};
@@ -207,10 +207,7 @@ fn over_tls(variant: Variant, number: u64) -> bool {
         true => receiver,
         false => receiver.output("out.csv"),
     };
-    let receiver = match trial.optimize {
-        Optimize::Traffic => receiver.with("--optimize traffic"),
-        Optimize::Time => receiver,
-    };
+    let receiver = receiver.with(&format!("--optimize {}", trial.optimize.name()));
     let [receiver, sender] = match &trial.dealt {
         Some(terms) => {
             let bits = terms.key_bits.map(|bits| format!("--items {bits}"));

@@ -406,6 +406,12 @@ impl Ended {
         assert!(!self.err.contains("vesica: "), "{}", self.err);
     }
 
+    /// What it says to do; empty if that is nothing.
+    pub(crate) fn hint(&self) -> &str {
+        let hint = self.err.lines().find_map(|l| l.strip_prefix("hint: "));
+        hint.unwrap_or_default()
+    }
+
     /// Expects this exit code, one line `vesica: …` with these words in it, at most one hint,
     /// and nothing on standard output.
     #[track_caller]

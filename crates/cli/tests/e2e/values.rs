@@ -320,11 +320,14 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
              --peer {} {words}",
             place.sender
         );
-        place.run(&words).expect_failure(2, line);
+        let ended = place.run(&words);
+        ended.expect_failure(2, line);
+        ended
     };
-    usage(
-        "--reveal size",
-        "protocol circuit-okvs runs semi-honest and needs --security semi-honest",
+    let weak_protocol = usage("--reveal size", "protocol circuit-okvs runs semi-honest");
+    assert_eq!(
+        weak_protocol.hint(),
+        "circuit-okvs needs --security semi-honest on both sides"
     );
     let weak = |words: &str| format!("--security semi-honest {words}");
     usage(
@@ -363,11 +366,15 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
         (2, "0", "92233720368547758"),
         (0, "9223372036854775808", "9223372036854775807"),
     ] {
-        usage(
+        let ended = usage(
             &weak(&format!(
                 "--reveal sum --value spent --value-scale {scale} --value-bound {bound}"
             )),
-            &format!("--value-bound is from 1 to {most} at --value-scale {scale}"),
+            &format!("a bound of {bound} is impossible"),
+        );
+        assert_eq!(
+            ended.hint(),
+            format!("--value-bound is from 1 to {most} at --value-scale {scale}")
         );
     }
     usage(

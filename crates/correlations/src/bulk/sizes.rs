@@ -23,6 +23,7 @@ static SIZES: [Size; 3] = [Size::new(11, 7), Size::new(14, 10), Size::new(15, 11
 /// What long runs save. Short runs do not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Optimize {
     /// Time: 1.4 bits per COT from a base vector of 2.5 MiB.
     Time,

@@ -55,6 +55,7 @@ const LOG_LEAF: u32 = 4;
 
 /// Why points cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Two points are equal.
     #[error("interpolation points are not distinct")]

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use vesica_files::{Argument, Command};
 use vesica_testing::digests;
 use vesica_wire::Channel;
 
@@ -427,22 +428,19 @@ fn keys_whose_hashes_are_too_long_are_refused() {
         lambda: 128,
         ..terms("ole-ot")
     };
-    for (terms, problem, hint) in [
-        (hashed, "longer hashes do not fit", Some("--normalize")),
-        (numbers, "at most 75 bits", None),
+    for (terms, problem, has_remedy) in [
+        (hashed, "longer hashes do not fit", true),
+        (numbers, "at most 75 bits", false),
     ] {
         let Err(error) = terms.check(registry()) else {
             panic!("{terms:?}");
         };
         assert!(error.to_string().contains(problem), "{error}");
         assert_eq!(error.class(), ErrorClass::Resource);
-        assert_eq!(error.hint().is_some(), hint.is_some());
-        assert!(
-            error
-                .hint()
-                .unwrap_or_default()
-                .contains(hint.unwrap_or(""))
-        );
+        assert_eq!(error.remedy().is_some(), has_remedy);
+        if let Some(remedy) = error.remedy() {
+            assert!(remedy.arguments().any(|named| named == Argument::Normalize));
+        }
     }
 }
 
@@ -1019,7 +1017,8 @@ fn copied_halves_serve_no_run_until_they_are_adopted() {
         "{own}"
     );
     assert_eq!(own.class(), ErrorClass::Data);
-    assert!(own.hint().unwrap().contains("vesica offline adopt"));
+    let commands: Vec<_> = own.remedy().unwrap().commands().collect();
+    assert_eq!(commands, [Command::RemoveStored, Command::AdoptStored]);
     let verified = receiver.store().verify(name);
     assert!(matches!(verified, Err(Error::CopiedHalf(_))));
     assert!(receiver.store().adopt(name).unwrap());

@@ -94,7 +94,7 @@ fn the_listener_refuses_an_unknown_peer_and_waits_on() {
         (listener.class(), connector.class()),
         (ErrorClass::Peer, ErrorClass::Peer)
     );
-    assert!(listener.hint().is_some() && connector.hint().is_some());
+    assert!(listener.remedy().is_some() && connector.remedy().is_some());
     assert!(
         start.elapsed() >= Duration::from_secs(2),
         "it gave up early"

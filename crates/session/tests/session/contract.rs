@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Agreement, Checkpoint, Error, ErrorClass, Fingerprint, Hello, Job, LabelExchange, LabelTerms,
-    Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer,
-    Optimize, ProtocolRequest, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
-    VERSION, ValueTerms, agree, confirm_done,
+    Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, Hello, Job, LabelExchange,
+    LabelTerms, Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name,
+    Offer, Optimize, ProtocolRequest, Registry, RepeatedKeys, Resume, Reveal, Role, Security,
+    Terms, VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::run_both;
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -269,7 +269,7 @@ fn each_difference_ends_both_sides_with_both_values() {
         for (outcome, left, right) in [(a, here, there), (b, there, here)] {
             let error = outcome.unwrap_err();
             assert_eq!(error.class(), ErrorClass::Contract, "{error}");
-            assert!(error.hint().is_some());
+            assert!(error.remedy().is_some());
             match error {
                 Error::Run(WireError::ContractDiffers {
                     field: f,
@@ -591,10 +591,18 @@ fn jobs_that_cannot_be_are_usage_errors() {
     };
     let error = with(|j| j.protocol = ProtocolRequest::named("dh")).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
-    assert_eq!(
-        error.to_string(),
-        "protocol dh runs semi-honest and needs --security semi-honest"
+    assert!(
+        matches!(
+            error,
+            Error::WeakProtocol {
+                protocol: "dh",
+                runs: Security::SemiHonest
+            }
+        ),
+        "{error}"
     );
+    let remedy = error.remedy().unwrap();
+    assert!(remedy.arguments().eq([Argument::Security]), "{remedy}");
     assert!(with(|_| {}).is_ok());
     assert!(with(|j| j.terms.set(&LAMBDA, 39)).is_err());
     assert!(with(|j| j.terms.set(&LAMBDA, 129)).is_err());

@@ -373,10 +373,13 @@ fn limits_and_names_are_those_of_its_spec() {
     };
     assert_eq!(usage(&standard), "protocol vole does not reveal size");
     let malicious = named("toy", Reveal::Matches).with(&SECURITY, Security::Malicious);
-    assert_eq!(
-        usage(&malicious),
-        "protocol toy runs semi-honest and needs --security semi-honest"
-    );
+    assert!(matches!(
+        malicious.check(),
+        Err(Error::WeakProtocol {
+            protocol: "toy",
+            ..
+        })
+    ));
     // A peer that names what the other does not have, or does not have for this.
     let auto = Job {
         registry: *Registry::standard(),

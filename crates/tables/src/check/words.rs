@@ -61,7 +61,7 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
         }
         warn(
             &column.null_words,
-            "that are words for null, such as NULL or \\N, and match each other; --null makes them null",
+            "that are words for null, such as NULL or \\N, and match each other unless they are declared null",
         );
         if exact {
             warn(

@@ -204,7 +204,7 @@ fn names_and_versions() {
     ] {
         let error = name.parse::<Profile>().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage);
-        assert!(error.hint().is_some());
+        assert!(error.remedy().is_some());
     }
 }
 

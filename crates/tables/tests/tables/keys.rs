@@ -115,7 +115,8 @@ fn floats_are_refused_with_advice() {
                 matches!(error.kind(), ErrorKind::KeyType { .. }),
                 "{profile}"
             );
-            assert!(error.hint().unwrap().contains("--normalize COL=integer"));
+            let remedy = error.remedy().unwrap();
+            assert!(remedy.arguments().eq([Argument::Normalize]), "{remedy}");
         }
     }
 }

@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use vesica_tables::{
-    Error, ErrorClass, ErrorKind, RowSet, Source, SourceOptions, read_keys, select_rows,
+    Argument, Error, ErrorClass, ErrorKind, RowSet, Source, SourceOptions, read_keys, select_rows,
     write_rows_to,
 };
 
@@ -71,7 +71,9 @@ fn what_is_too_large_is_said_before_anything_is_read() {
             panic!("{error}");
         };
         assert_eq!((*found, *limit), (what, 64 << 20));
-        assert!(error.hint().unwrap().contains("--memory to 14"), "{error}");
+        let remedy = error.remedy().unwrap();
+        assert!(remedy.arguments().eq([Argument::Memory]));
+        assert!(remedy.to_string().contains("memory to 14"), "{remedy}");
         // With enough memory it is a value like others.
         let source = Source::from_bytes(name, bytes, SourceOptions::default()).unwrap();
         let keys = read_keys(&source, &key("text")).unwrap();

@@ -200,7 +200,7 @@ fn a_full_disk_is_a_resource_limit() {
                 .starts_with("/dev/full: cannot be written"),
             "{error}"
         );
-        assert!(error.hint().is_some());
+        assert!(error.remedy().is_some());
     }
     let source = source("t.csv", "id\n1\n");
     let keys = read_keys(&source, &key("id")).unwrap();

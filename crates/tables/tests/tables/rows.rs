@@ -197,7 +197,8 @@ fn a_name_that_is_taken_is_said_before_the_run() {
             matches!(error.kind(), ErrorKind::NameTaken),
             "{name}: {error}"
         );
-        assert!(error.hint().unwrap().contains("--rows"));
+        let remedy = error.remedy().unwrap();
+        assert!(remedy.arguments().eq([Argument::Rows, Argument::Align]));
         error
     };
     taken("t.csv", b"n,in_both\n1,2\n");

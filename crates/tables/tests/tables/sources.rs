@@ -46,7 +46,11 @@ impl Place {
         let error = source.and_then(|source| read_keys(&source, &key("id")));
         let error = error.unwrap_err();
         assert!(!error.to_string().contains('\n'), "{error}");
-        assert!(error.hint().is_none_or(|hint| !hint.contains('\n')));
+        assert!(
+            error
+                .remedy()
+                .is_none_or(|remedy| !remedy.to_string().contains('\n'))
+        );
         error
     }
 }
@@ -337,7 +341,10 @@ fn text_without_a_header() {
         b"x;1\r\ny;2\r\nz;1\nw;9\nv;3\n"
     );
     let error = read_keys(&source, &key("3")).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "columns are: \"1\", \"2\"");
+    assert_eq!(
+        error.remedy().unwrap().to_string(),
+        "columns are: \"1\", \"2\""
+    );
     let of_json = Source::from_bytes("t.jsonl", b"{\"id\":1}".to_vec(), options);
     assert_eq!(of_json.unwrap_err().class(), ErrorClass::Usage);
 }
@@ -419,7 +426,10 @@ fn nested_columns_by_their_paths() {
     }
     for bytes in [parquet(&nested()), arrow_file(&nested())] {
         let error = keys("t", bytes.clone(), "address.zap").unwrap_err();
-        assert_eq!(error.hint().unwrap(), "did you mean \"address.zip\"?");
+        assert_eq!(
+            error.remedy().unwrap().to_string(),
+            "did you mean \"address.zip\"?"
+        );
         for path in ["address", "address.geo", "address.zip.x"] {
             assert!(keys("t", bytes.clone(), path).is_err(), "{path}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::*;
 use arrow_array::types::*;
 use arrow_array::*;
-use vesica_tables::{Error, ErrorClass, KeyStore, Source, ValueColumn, read_keys_within};
+use vesica_tables::{Argument, Error, ErrorClass, KeyStore, Source, ValueColumn, read_keys_within};
 
 type Wide = <Decimal256Type as ArrowPrimitiveType>::Native;
 
@@ -235,7 +235,7 @@ fn columns_that_are_not_there_are_named_in_every_format() {
         let error = read(&source, "k", &column("V", 0, 9)).unwrap_err();
         let text = error.to_string();
         assert!(text.ends_with("no column is called \"V\""), "{text}");
-        assert_eq!(error.hint().as_deref(), Some("did you mean \"v\"?"));
+        assert_eq!(error.remedy().unwrap().to_string(), "did you mean \"v\"?");
     }
     // A row may lack what others have.
     let jsonl = source("t.jsonl", "{\"k\":\"a\",\"v\":1}\n{\"k\":\"b\"}\n");
@@ -338,6 +338,7 @@ fn values_need_all_keys_in_memory() {
         let store = read_keys_within(&source, &key, Some(&column), 1, Path::new("/nowhere"));
         let error = store.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource, "{error}");
-        assert!(error.hint().unwrap().contains("--memory"));
+        let remedy = error.remedy().unwrap();
+        assert!(remedy.arguments().eq([Argument::Memory]));
     }
 }

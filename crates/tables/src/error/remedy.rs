@@ -1,0 +1,176 @@
+//! What to do about an error.
+
+use std::io;
+
+use vesica_files::Argument::{
+    Align, Encoding, Input, Memory, Normalize, Rows, ValueBound, ValueRepeated, ValueScale,
+    ValueWidth, Wait,
+};
+use vesica_files::{Advice, advice, is_exhausted};
+
+use super::{Error, ErrorKind};
+
+impl Error {
+    /// What to do about it, where that helps.
+    pub fn remedy(&self) -> Option<Advice> {
+        let column = self.0.place.column.as_deref();
+        Some(match &self.0.kind {
+            ErrorKind::MissingColumn { available } => {
+                match column.and_then(|c| nearest(c, available)) {
+                    Some(name) => format!("did you mean {name:?}?").into(),
+                    None => format!("columns are: {}", list(available)).into(),
+                }
+            }
+            ErrorKind::LabelTooLong { needed, .. } => advice![
+                format!("hand over {needed} bytes or more ("),
+                ValueWidth,
+                "); the peer sees how many",
+            ],
+            ErrorKind::LabelsDiffer => {
+                "keep one row of each key, or make a key of more columns".into()
+            }
+            ErrorKind::NameTaken => {
+                advice![
+                    "rename it, or take other ",
+                    Rows,
+                    " than all, and no ",
+                    Align
+                ]
+            }
+            ErrorKind::AmbiguousColumn => "rename all but one of them".into(),
+            ErrorKind::Database { .. } => {
+                "a client of the database, such as psql or sqlite3, says more".into()
+            }
+            ErrorKind::NoRows => "the first line is read as column names; data follows it".into(),
+            ErrorKind::Ragged { .. } => {
+                "check the delimiter, and that fields holding it are in quotes".into()
+            }
+            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => advice![
+                "name the encoding with ",
+                Encoding,
+                ", as windows-1252 or utf-16, or save the file as UTF-8",
+            ],
+            ErrorKind::NoFiles => {
+                "in a directory, names that begin with . or _ are passed over".into()
+            }
+            ErrorKind::Subdirectory { .. } => {
+                advice![
+                    "name the directories that have files, as in ",
+                    (Input, "DIR/*")
+                ]
+            }
+            ErrorKind::OtherColumns { .. } => {
+                "the files of a table have one format, and the same columns in the same order"
+                    .into()
+            }
+            ErrorKind::RowTooLong { .. } => "look for a quote that is opened and not closed".into(),
+            ErrorKind::TooLarge { what, bytes, .. } => {
+                let needed = (2 * bytes).div_ceil(1 << 20);
+                advice![
+                    "raise ",
+                    Memory,
+                    format!(
+                        " to {needed}M or more, as half of it is for {what}, or write the file in smaller ones"
+                    ),
+                ]
+            }
+            ErrorKind::KeyType { found } if found.to_lowercase().contains("float") => advice![
+                "floats have no exact text: take ",
+                (Normalize, "integer"),
+                " if they are whole numbers, or write them as integers, decimals or text",
+            ],
+            ErrorKind::KeyType { .. } => {
+                "keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
+                    .into()
+            }
+            ErrorKind::ValueType { .. } => {
+                "cast it to an integer or to a decimal of a fixed scale".into()
+            }
+            ErrorKind::BadValue { .. } => advice![
+                "values are numbers such as -12.50; see ",
+                ValueScale,
+                ", ",
+                ValueBound,
+                " and ",
+                ValueRepeated,
+            ],
+            ErrorKind::ValuesTooLarge => advice![
+                "raise ",
+                Memory,
+                ": a quarter of it is for keys and values, 82 bytes per distinct key and 4 per row",
+            ],
+            ErrorKind::UnsupportedInput { .. } => {
+                "export it as CSV, Parquet, JSON Lines or Arrow IPC".into()
+            }
+            ErrorKind::Changed => "leave the input alone while the command runs".into(),
+            ErrorKind::OutputIsInput => "name another output".into(),
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
+                "free some space, or write the output to another disk".into()
+            }
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                "raise the limit on file sizes (ulimit -f), or use another file system".into()
+            }
+            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) if is_exhausted(e) => {
+                "raise the limit that this process has met (ulimit -a)".into()
+            }
+            ErrorKind::Unreadable(e) if e.kind() == io::ErrorKind::TimedOut => {
+                advice![
+                    "start what writes to it first, or give ",
+                    Wait,
+                    " more seconds"
+                ]
+            }
+            ErrorKind::Usage { remedy, .. } if !remedy.is_empty() => remedy.clone(),
+            _ => return None,
+        })
+    }
+}
+
+/// The column name that a person most likely meant: equal but for case and white space, or
+/// with at most two letters wrong.
+fn nearest<'a>(wanted: &str, available: &'a [String]) -> Option<&'a str> {
+    let plain = |s: &str| s.trim().trim_start_matches('\u{feff}').to_lowercase();
+    let wanted = plain(wanted);
+    let mut best: Option<(usize, &str)> = None;
+    for name in available.iter().filter(|n| n.len() <= 256) {
+        let distance = edits(&wanted, &plain(name));
+        if distance <= 2
+            && distance < wanted.chars().count()
+            && best.is_none_or(|(d, _)| distance < d)
+        {
+            best = Some((distance, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// Levenshtein distance in characters.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Names as one line of bounded length.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = names
+        .iter()
+        .take(SHOWN)
+        .map(|n| format!("{n:?}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(", and {} more", names.len() - SHOWN));
+    }
+    text
+}
