@@ -6,62 +6,23 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rand_core::CryptoRng;
+use vesica_oprf::Params;
 use vesica_oprf::programmable::bins::{self, HASHES, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{
-    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, TableHint, Target,
+    BatchOprf, Hint, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, TableHint, Target,
     membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_oprf::{Output, Params, output};
 use vesica_primitives::block::Block;
 use vesica_primitives::security::Security;
+use vesica_research::free_oprf::Free;
 use vesica_research::kkrt_batch::KkrtBatch;
 use vesica_research::polynomial_hint::PolynomialHint;
 use vesica_testing::{Recorder, Tape, honest, items, rng, run_both};
-use vesica_wire::{Channel, Error, memory_pair};
-use zeroize::Zeroizing;
+use vesica_wire::memory_pair;
 
 /// Bits of a payload.
 const PAYLOAD_BITS: u32 = 64;
-
-/// An OPRF whose outputs are parts of the keys.
-#[derive(Clone, Copy, Default)]
-struct Free;
-
-fn free(keys: &[Key]) -> Result<Zeroizing<Vec<Output>>, Error> {
-    Ok(Zeroizing::new(keys.iter().map(output).collect()))
-}
-
-impl BatchOprf for Free {
-    fn max_lambda(&self, _: u64, _: u64) -> u32 {
-        128
-    }
-
-    fn working_bytes(&self, _: u64, _: u64) -> u64 {
-        0
-    }
-
-    fn receive_batch(
-        &self,
-        _: &mut dyn Channel,
-        _: &Params,
-        queries: &Queries,
-        _: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        free(queries.keys())
-    }
-
-    fn send_batch(
-        &self,
-        _: &mut dyn Channel,
-        _: &Params,
-        points: &Points,
-        _: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        free(points.keys())
-    }
-}
 
 /// Both parties' keys.
 struct Sets {

@@ -2,60 +2,21 @@
 
 use std::collections::HashSet;
 
-use rand_core::CryptoRng;
 use vesica_oprf::programmable::bins::{self, HASHES, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{
-    BatchOprf, Hint, Key, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, Strings, TableHint,
+    BatchOprf, Hint, OkvsHint, Opprf, Points, Queries, RelaxedHint, Shape, Strings, TableHint,
     Target, membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_oprf::{Item, Output, Params, output};
+use vesica_oprf::{Item, Params};
 use vesica_primitives::block::Block;
 use vesica_primitives::security::Security;
 use vesica_testing::{Tape, chi_squared, honest, items, misbehaviour, rng, run_both};
 use vesica_wire::{Channel, Error, MAX_FRAME, Misbehaviour, Spoil, Tamper, memory_pair};
-use zeroize::Zeroizing;
 
+use crate::free_oprf::Free;
 use crate::kkrt_batch::KkrtBatch;
 use crate::polynomial_hint::{POLYNOMIALS, PolynomialHint};
-
-/// An OPRF that takes no messages: its outputs are parts of the keys, which are hashes.
-#[derive(Clone, Copy, Default)]
-struct Free;
-
-fn free(keys: &[Key]) -> Result<Zeroizing<Vec<Output>>, Error> {
-    Ok(Zeroizing::new(keys.iter().map(output).collect()))
-}
-
-impl BatchOprf for Free {
-    fn max_lambda(&self, _: u64, _: u64) -> u32 {
-        128
-    }
-
-    fn working_bytes(&self, _: u64, _: u64) -> u64 {
-        0
-    }
-
-    fn receive_batch(
-        &self,
-        _: &mut dyn Channel,
-        _: &Params,
-        queries: &Queries,
-        _: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        free(queries.keys())
-    }
-
-    fn send_batch(
-        &self,
-        _: &mut dyn Channel,
-        _: &Params,
-        points: &Points,
-        _: &mut dyn CryptoRng,
-    ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        free(points.keys())
-    }
-}
 
 fn params(lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
     Params {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod free_oprf;
 pub mod kkrt_batch;
 pub mod known_pads;
 pub mod lattice;
