@@ -29,6 +29,7 @@ LAYERS = (
     "plan",
     "tables",
     "session",
+    "offline",
     "vesica",
     "cli",
     "python",

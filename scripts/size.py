@@ -2,11 +2,11 @@
 
     python3 scripts/size.py [--base REV]
 
-Blank lines count nowhere. A line is test if its file is below `tests/` or is named `tests.rs`, `*_tests.rs` or
-`test_*.py`, or if it is in a module under `#[cfg(test)]`; comment if it holds nothing else; code otherwise. Benchmarks
-and examples count as tests: nobody who uses a crate compiles them. With `--base` each cell is the present number with
-its difference, and a last column says how many lines of code were moved: taken out of one file and put into another
-with the same words. Data, prose and lock files do not count.
+Blank lines count nowhere. A line is test if its file is below `tests/` or is named `tests.rs`, `recorded.rs`,
+`*_tests.rs` or `test_*.py`, or if it is in a module under `#[cfg(test)]`; comment if it holds nothing else; code
+otherwise. Benchmarks and examples count as tests: nobody who uses a crate compiles them. With `--base` each cell is the
+present number with its difference, and a last column says how many lines of code were moved: taken out of one file and
+put into another with the same words. Data, prose and lock files do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from pathlib import PurePosixPath
 from stages import ROOT, say
 
 TEST_FOLDERS = {"tests", "benches", "examples"}
-TEST_FILE = re.compile(r"(?:^|/)(?:tests\.rs|harness\.rs|[^/]*_tests\.rs|test_[^/]*\.py)$")
+TEST_FILE = re.compile(
+    r"(?:^|/)(?:tests\.rs|harness\.rs|recorded\.rs|[^/]*_tests\.rs|test_[^/]*\.py)$"
+)
 # `crates/psi/src/lib.rs` counts for `psi`; what is not in a crate, for its top folder.
 WHOLE = {"testing", "fuzz", "reference"}
 

@@ -5,6 +5,7 @@
 //! also checks that it comes back from its own encoding. `scripts/fuzz.py` builds and runs them.
 #![forbid(unsafe_code)]
 
+pub mod offline;
 pub mod plain;
 pub mod psi;
 pub mod record;

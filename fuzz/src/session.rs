@@ -4,11 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use vesica_psi::Output;
-use vesica_session::{
-    Assignment, BucketKeys, DealerRequest, Evidence, Expected, Fingerprint, Hello, Identity, Job,
-    Checkpoint, KeySet, Measurement, NoProgress, Problem, Product, ProtocolRequest, Registry,
-    Role, SevSnp, Simulated, State, TcbLevel, Tdx, Terms, agree as agree_on, confirm_done, run_set_over,
-};
+use vesica_session::{Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Checkpoint, KeySet, NoProgress, Problem, ProtocolRequest, Registry, Role, State, Terms, agree as agree_on, confirm_done, run_set_over};
 use vesica_wire::{Channel, Error};
 
 use crate::record::received;
@@ -21,44 +17,6 @@ pub fn hello(bytes: &[u8]) {
     }
     if let Ok(Some(problem)) = Problem::decode(bytes) {
         assert_eq!(problem.encode(), bytes);
-    }
-}
-
-/// What a party asks a dealer for. What is read writes the same bytes again, and can be met or not.
-pub fn request(bytes: &[u8]) {
-    if let Ok(request) = DealerRequest::decode(bytes) {
-        assert_eq!(request.encode(), bytes);
-        let _ = request.terms.check(Registry::standard());
-    }
-}
-
-/// Verifiers of every platform, which expect what no report shows.
-static VERIFIERS: LazyLock<[Expected; 4]> = LazyLock::new(|| {
-    let nothing = Measurement([0; 48]);
-    let (vcek, least) = (
-        include_bytes!("../../vectors/attestation/vcek_milan.der"),
-        TcbLevel::default(),
-    );
-    let collateral = include_bytes!("../../vectors/attestation/tdx_quote_collateral.json");
-    let snp = |vcek| SevSnp::new(Product::Milan, least, vcek).expect("four numbers");
-    [
-        Expected::new(Simulated, nothing),
-        Expected::new(snp(None), nothing),
-        Expected::new(snp(Some(vcek.to_vec())), nothing),
-        Expected::new(Tdx::new(collateral).expect("collateral"), nothing),
-    ]
-});
-
-/// What a dealer shows of its trusted execution environment. What is read writes the same bytes again.
-pub fn attestation(bytes: &[u8]) {
-    let Ok(evidence) = Evidence::decode(bytes) else {
-        return;
-    };
-    assert_eq!(evidence.encode(), bytes);
-    // When the collateral was valid.
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_400_000);
-    for verifier in VERIFIERS.iter() {
-        assert!(verifier.check(&evidence, &[1; 64], now).is_err());
     }
 }
 

@@ -1,3 +1,3 @@
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
-vesica_fuzz::target!(vesica_fuzz::session::request);
+vesica_fuzz::target!(vesica_fuzz::offline::request);

@@ -3,6 +3,7 @@
 //! - Channels: [`Tape`], [`Recorder`], [`pair_within`]; [`vesica_wire::Tamper`] corrupts frames.
 //! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
 //! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array()`].
+//! - Runs under fixed seeds: [`with_seed`], [`seeded_fill`], [`recorded_pair`].
 //! - Outcomes: [`misbehaviour`], [`says`], [`chi_squared`].
 //!
 //! Of our crates it uses `wire` only, so that the tests of every crate above `wire` can use it.
@@ -12,8 +13,10 @@ mod channels;
 mod inputs;
 mod outcomes;
 mod parties;
+mod recording;
 
 pub use channels::{Recorder, Tape, pair_within};
 pub use inputs::{Script, array, bytes, digests, items, rng};
 pub use outcomes::{chi_squared, misbehaviour, says};
 pub use parties::{honest, run_both, try_both};
+pub use recording::{Sent, recorded_pair, seeded_fill, with_seed};

@@ -93,6 +93,12 @@ impl From<vesica::TableError> for Failure {
     }
 }
 
+impl From<vesica::OfflineError> for Failure {
+    fn from(error: vesica::OfflineError) -> Failure {
+        vesica::Error::from(error).into()
+    }
+}
+
 impl From<vesica::SessionError> for Failure {
     fn from(error: vesica::SessionError) -> Failure {
         vesica::Error::from(error).into()

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use vesica::{
-    ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Measurement, Name, Observer,
-    OfflineStore, OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf, Wanted, attester,
-    deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes, parse_size,
-    rfc3339,
+    ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Measurement, Name,
+    Observer, OfflineStore, OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf,
+    attester, deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes,
+    parse_size, rfc3339,
 };
 use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
@@ -370,7 +370,7 @@ impl Make {
         let start = Instant::now();
         let name = match origin.is_dealer() {
             true => {
-                let wanted = Wanted {
+                let wanted = HalfRequest {
                     role,
                     terms: &terms,
                     peer: self.peer,

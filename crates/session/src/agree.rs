@@ -11,7 +11,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
-use crate::offers::Offer;
+use crate::offers::{MAX_OFFERS, Offer};
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
@@ -79,11 +79,14 @@ pub fn agree(
     let offers = job
         .offline
         .as_ref()
-        .map(|store| store.offers(&job.purpose(items, peer)));
-    let offers = offers.transpose().inspect_err(|_| {
+        .map(|source| source.offers(&job.purpose(items, peer)));
+    let mut offers = offers.transpose().inspect_err(|_| {
         let why = "it has no stored correlations for this run";
         channel.abort(&WireError::limit(Limit::Offline, why));
     })?;
+    if let Some(offers) = &mut offers {
+        offers.truncate(MAX_OFFERS);
+    }
     exchange(channel, job, items, checkpoint, offers, local, peer).inspect_err(|error| {
         if let Error::Run(error) = error {
             channel.abort(error);

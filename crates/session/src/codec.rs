@@ -1,4 +1,4 @@
-//! Strict, bounded reading and writing of handshake messages, and the errors of it.
+//! Strict, bounded reading and writing of what is said before a protocol runs, and the errors of it.
 
 use vesica_psi::Spec;
 use vesica_wire::{Error, Limit, Misbehaviour};
@@ -12,7 +12,8 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Self {
+    /// Reads these bytes; errors say what they are.
+    pub fn new(what: &'static str, bytes: &'a [u8]) -> Self {
         Reader {
             rest: bytes,
             what,
@@ -77,7 +78,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Nothing may be left.
-    pub(crate) fn end(self) -> Result<(), Error> {
+    pub fn end(self) -> Result<(), Error> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -95,19 +96,19 @@ impl<'a> Reader<'a> {
 }
 
 /// A value that no honest peer sends.
-pub(crate) fn bad(what: &'static str, problem: &'static str) -> Error {
+pub fn bad(what: &'static str, problem: &'static str) -> Error {
     Misbehaviour::BadValue { what, problem }.into()
 }
 
-/// Writes a name; what is longer than 255 bytes is cut, which [`crate::Job::check`] rules out.
-pub(crate) fn put_name(out: &mut Vec<u8>, name: &str) {
+/// Writes a name; what is longer than 255 bytes is cut, which [`Job::check`](crate::Job::check) rules out.
+pub fn put_name(out: &mut Vec<u8>, name: &str) {
     let bytes = &name.as_bytes()[..name.len().min(255)];
     out.push(bytes.len() as u8);
     out.extend_from_slice(bytes);
 }
 
 /// The error that names a field and both values.
-pub(crate) fn differ(
+pub fn differ(
     field: &'static str,
     ours: impl std::fmt::Display,
     theirs: impl std::fmt::Display,
@@ -120,7 +121,7 @@ pub(crate) fn differ(
 }
 
 /// The error of a protocol that offers no more than `most` bits of statistical security.
-pub(crate) fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> Error {
+pub fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> Error {
     let offers = format!(
         "{} offers at most {most} bits of statistical security for these sizes",
         spec.name

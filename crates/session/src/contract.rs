@@ -15,7 +15,7 @@ use vesica_wire::{Error as WireError, Kind, Limit};
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, put_name};
 use crate::labels::{self, LabelExchange, LabelTerms};
-use crate::offers::{self, MAX_OFFERS, Name, Offer};
+use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{KEY_BITS, LAMBDA, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms};
 use crate::value::{self, ValueTerms};
@@ -525,9 +525,13 @@ impl Contract {
         Ok(())
     }
 
-    /// The stored correlations that the run takes.
-    pub(crate) fn offline(&self) -> Option<Name> {
-        self.offline.as_ref()?.parse().ok()
+    /// The half of stored correlations that the run takes.
+    pub(crate) fn offer(&self) -> Option<Offer> {
+        Some(Offer {
+            name: self.offline.as_ref()?.parse().ok()?,
+            receiver_size: self.receiver_bucket,
+            sender_size: self.sender_bucket,
+        })
     }
 
     fn seal(&mut self) {

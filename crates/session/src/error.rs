@@ -2,15 +2,25 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Deadline, Endorsements, Memory, Normalize, Peer, Protocol, Security, Timeout, ValueBound,
+    Deadline, Memory, Normalize, Peer, Protocol, Security, Timeout, ValueBound,
 };
 use vesica_files::{Advice, Command, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
 
-use crate::claims::Untrusted;
 use crate::{Fingerprint, Problem};
+
+/// What helps where there is no half for a run.
+pub fn more_halves() -> Advice {
+    advice![
+        Command::ListStored,
+        " shows what is stored, and ",
+        Command::MakeStored,
+        " makes more",
+    ]
+}
 
 /// Whose fault an [`Error`] is. This list is complete: callers match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,20 +107,16 @@ pub enum Error {
         /// The fingerprint of our key.
         ours: Fingerprint,
     },
-    /// Stored correlations that cannot be used.
-    #[error("stored correlations: {0}")]
-    Offline(String),
-    /// A stored half that is not in the file that it was stored in, so that it may have served a run elsewhere.
-    #[error(
-        "stored correlations: {0} was copied, restored or moved to another file system after it was stored"
-    )]
-    CopiedHalf(PathBuf),
-    /// This machine makes no reports of what it runs.
-    #[error("{0}")]
-    Attestation(String),
-    /// The dealer has not shown that it runs what was expected.
-    #[error("the dealer is not trusted: {0}")]
-    Untrusted(#[from] Untrusted),
+    /// The source of stored halves has none for the run, or none that can be used.
+    #[error("{cause}")]
+    Halves {
+        /// What it says.
+        cause: Arc<dyn std::error::Error + Send + Sync>,
+        /// Whose fault it is.
+        class: ErrorClass,
+        /// What the user can do, where something helps.
+        remedy: Option<Advice>,
+    },
     /// The peer has said that it cannot take part.
     #[error("the peer reported a problem with {0}, and did not try again in time")]
     PeerProblem(Problem),
@@ -143,11 +149,8 @@ impl Error {
             | Error::OwnFingerprint
             | Error::IdentityFile { .. } => ErrorClass::Usage,
             Error::Connect(_) | Error::PeerProblem(_) => ErrorClass::Network,
-            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } | Error::Untrusted(_) => {
-                ErrorClass::Peer
-            }
-            Error::Attestation(_) => ErrorClass::Resource,
-            Error::Offline(_) | Error::CopiedHalf(_) => ErrorClass::Data,
+            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::Halves { class, .. } => *class,
             Error::Run(error) => error.blame().into(),
         }
     }
@@ -171,31 +174,11 @@ impl Error {
                 "give the peer the fingerprint of this identity, and have it pass that as ",
                 Peer,
             ],
-            Error::Untrusted(Untrusted::NotEndorsed) => advice![
-                "give it by ",
-                Endorsements,
-                ": the certificate of the processor's key, or the collateral of the platform",
-            ],
-            Error::Untrusted(Untrusted::Measurement { .. }) => {
-                "take no measurement from a dealer; compute it from the image that the dealer shall run".into()
-            }
-            Error::CopiedHalf(_) => advice![
-                "another copy may have served a run: ",
-                Command::RemoveStored,
-                " it and make another pair, unless you know that none has or will; then ",
-                Command::AdoptStored,
-                " takes it over",
-            ],
-            Error::Offline(_)
-            | Error::Run(Wire::ContractDiffers {
+            Error::Halves { remedy, .. } => return remedy.clone(),
+            Error::Run(Wire::ContractDiffers {
                 field: "stored correlations",
                 ..
-            }) => advice![
-                Command::ListStored,
-                " shows what is stored, and ",
-                Command::MakeStored,
-                " makes more",
-            ],
+            }) => more_halves(),
             Error::Run(Wire::ContractDiffers { .. }) => {
                 "agree on this value with the peer, then run both sides again".into()
             }

@@ -41,7 +41,8 @@ impl Fingerprint {
         Fingerprint(blake3::derive_key("vesica/1 fingerprint", spki_der))
     }
 
-    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Fingerprint {
+    /// The fingerprint of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Fingerprint {
         Fingerprint(bytes)
     }
 

@@ -1,17 +1,19 @@
 //! What one side wants.
 
+use std::sync::Arc;
+
 use vesica_plan::Registry;
 use vesica_psi::{Reveal, Values};
 
-use crate::offline::Purpose;
+use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
     KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
     NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms,
 };
-use crate::{Error, Fingerprint, LabelExchange, OfflineStore, ProtocolRequest, Role, ValueTerms};
+use crate::{Error, Fingerprint, LabelExchange, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Job {
     /// Our part.
     pub role: Role,
@@ -35,10 +37,7 @@ pub struct Job {
     /// limit. With more than fits, both sides run the protocol in several buckets.
     pub memory: Option<u64>,
     /// Where the correlations are that the run takes; `None` if it makes them.
-    pub offline: Option<OfflineStore>,
-    /// What the dealer of stored correlations must have shown: a platform, or a platform and a measurement, in the words
-    /// of [`StoredHalf::attested`](crate::StoredHalf). `None` takes whatever was not simulated.
-    pub attested: Option<String>,
+    pub offline: Option<Arc<dyn HalfSource>>,
 }
 
 impl Job {
@@ -56,7 +55,6 @@ impl Job {
             max_peer_items: MAX_ITEMS,
             memory: None,
             offline: None,
-            attested: None,
         };
         usual.with(&NORMALIZATION, normalization)
     }
@@ -159,9 +157,6 @@ impl Job {
             ProtocolRequest::Auto => None,
             ProtocolRequest::Named(name) => self.registry.get(name),
         };
-        if self.attested.is_some() && self.offline.is_none() {
-            return usage("what a dealer has shown is a matter of stored correlations".into());
-        }
         match (protocol.and_then(|p| p.offline()), &self.offline) {
             (None, Some(_)) => {
                 usage("stored correlations need a protocol, by name, that takes them".into())
@@ -184,7 +179,6 @@ impl Job {
             key_bits: self.get(&KEY_BITS),
             items,
             peer,
-            attested: self.attested.as_deref(),
         }
     }
 

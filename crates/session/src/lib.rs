@@ -13,16 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod agree;
-mod attestation;
 mod buckets;
-mod claims;
-mod codec;
+pub mod codec;
 mod connect;
 mod connection;
 mod contract;
 mod deadline;
 mod error;
 mod fingerprint;
+mod halves;
 mod identity;
 mod items;
 mod job;
@@ -31,16 +30,13 @@ mod labels;
 mod listener;
 mod nonces;
 mod offers;
-mod offline;
 mod order;
-mod pairs;
 mod parties;
 mod problem;
-mod random;
+pub mod random;
 #[cfg(test)]
 mod recorded;
 mod report;
-mod request;
 mod run;
 mod secret;
 mod set;
@@ -52,37 +48,28 @@ mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use attestation::{
-    Attester, Evidence, Expected, MAX_EVIDENCE, Simulated, Tsm, Verifier, attester,
-};
-#[cfg(feature = "tee")]
-pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
-pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
-pub use codec::Reader;
 pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
     VERSION,
 };
-pub use error::{Error, ErrorClass};
+pub use error::{Error, ErrorClass, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use halves::{HalfSource, Purpose};
 pub use identity::Identity;
 pub use items::salt_items;
 pub use job::Job;
 pub use labels::{LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
-pub use offline::{Listing, OfflineStore, OfflineTerms, StoredHalf};
-pub use pairs::{Wanted, deal, fetch_half, make_half};
 pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use report::{Report, rfc3339};
-pub use request::DealerRequest;
 pub use run::{
-    Agreed, NoProgress, Outcome, Progress, agree_on_set, run, run_bucket, run_over, run_set,
-    run_set_over,
+    Agreed, NoProgress, ObservedChannel, Outcome, Progress, agree_on_set, run, run_bucket,
+    run_over, run_set, run_set_over,
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Checkpoint, KeySet, Labels, MemoryBuckets, MemorySet, State};

@@ -65,3 +65,41 @@ pub(crate) fn choose(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_the_same_on_both_sides() {
+        let offer = |name: u8| Offer {
+            name: Name([name; 16]),
+            receiver_size: 1 << name,
+            sender_size: 10,
+        };
+        let offers =
+            |names: &[u8]| -> Vec<Offer> { names.iter().map(|name| offer(*name)).collect() };
+        let chosen = |receiver: Option<&[u8]>, sender: Option<&[u8]>, sizes| {
+            let [receiver, sender] = [receiver, sender].map(|names| names.map(offers));
+            let (ours, theirs) = (receiver.as_deref(), sender.as_deref());
+            let here = choose(true, [ours, theirs], sizes).ok();
+            assert_eq!(here, choose(false, [theirs, ours], sizes).ok());
+            here
+        };
+        let (ours, theirs) = (Some(&[5, 2, 4, 3][..]), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(chosen(ours, theirs, [3, 9]), Some(Some(offer(2))));
+        assert_eq!(chosen(ours, theirs, [4, 10]), Some(Some(offer(2))));
+        assert_eq!(chosen(ours, theirs, [5, 9]), Some(Some(offer(4))));
+        assert_eq!(chosen(ours, theirs, [5, 11]), None);
+        assert_eq!(chosen(ours, theirs, [17, 1]), None);
+        assert_eq!(chosen(None, None, [1, 1]), Some(None));
+        assert_eq!(chosen(ours, None, [1, 1]), None);
+        assert_eq!(chosen(None, theirs, [1, 1]), None);
+        assert_eq!(chosen(Some(&[]), Some(&[]), [1, 1]), None);
+        // A name that stands for other sizes on the other side is another one.
+        let mut other = offers(&[2]);
+        other[0].sender_size += 1;
+        let ours = offers(&[2]);
+        assert!(choose(true, [Some(&ours), Some(&other)], [1, 1]).is_err());
+    }
+}

@@ -3,50 +3,27 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use vesica_psi::Half;
 use vesica_wire::Error as WireError;
 
 use crate::codec::bad;
 
-/// Defines an enum whose values have a code on the wire and a name for people.
-macro_rules! coded {
-    ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum $name {
-            $($(#[$vdoc])* $variant,)+
-        }
-
-        impl $name {
-            pub(crate) fn code(self) -> u8 {
-                match self { $($name::$variant => $code,)+ }
-            }
-
-            pub(crate) fn from_code(code: u8) -> Result<Self, WireError> {
-                match code {
-                    $($code => Ok($name::$variant),)+
-                    _ => Err(bad($field, "unknown code")),
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($name::$variant => $text,)+ })
-            }
-        }
-    };
+/// A party's part in the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Learns the result.
+    Receiver,
+    /// Helps the receiver and learns sizes only.
+    Sender,
 }
 
-pub(crate) use coded;
-
-coded! {
-    /// A party's part in the job.
-    Role, "role" {
-        /// Learns the result.
-        Receiver = 1, "receiver";
-        /// Helps the receiver and learns sizes only.
-        Sender = 2, "sender";
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Receiver => "receiver",
+            Role::Sender => "sender",
+        })
     }
 }
 
@@ -80,6 +57,34 @@ impl Learns {
 }
 
 impl Role {
+    /// The byte that stands for it in messages.
+    pub fn code(self) -> u8 {
+        match self {
+            Role::Receiver => 1,
+            Role::Sender => 2,
+        }
+    }
+
+    /// The role of this code.
+    ///
+    /// # Errors
+    /// `PeerMisbehaved` for the code of none.
+    pub fn from_code(code: u8) -> Result<Role, WireError> {
+        match code {
+            1 => Ok(Role::Receiver),
+            2 => Ok(Role::Sender),
+            _ => Err(bad("role", "unknown code")),
+        }
+    }
+
+    /// Its half of prepared correlations.
+    pub fn half(self) -> Half {
+        match self {
+            Role::Receiver => Half::Receiver,
+            Role::Sender => Half::Sender,
+        }
+    }
+
     /// The peer's part.
     pub fn other(self) -> Role {
         match self {

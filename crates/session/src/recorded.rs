@@ -6,118 +6,55 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use tempfile::TempDir;
+use rand_core::Rng;
 use vesica_plan::Registry;
-use vesica_psi::{Offline, Origin, Protocol};
-use vesica_testing::digests;
-use vesica_wire::{ChannelOptions, FramedChannel, HEADER_BYTES, WriteHalf, memory_halves};
+use vesica_psi::{Offline, Origin, Params, Protocol};
+use vesica_testing::{digests, recorded_pair, with_seed};
+use vesica_wire::{Channel, FramedChannel, Kind};
+use zeroize::Zeroizing;
 
-use crate::deadline::Deadline;
-use crate::random::seeded::with_seed;
+use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Attester, Connection, Error, Expected, Identity, Job, LabelExchange, LabelTerms, Labels,
-    Learns, MemorySet, NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, ProtocolRequest,
-    RepeatedKeys, Report, Reveal, Role, Security, Simulated, ValueTerms, Wanted, deal, fetch_half,
-    make_half, run_set_over, split,
+    Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange, LabelTerms, Labels,
+    Learns, MemorySet, Name, NoProgress, Offer, Optimize, ProtocolRequest, Purpose, RepeatedKeys,
+    Report, Reveal, Role, Security, ValueTerms, agree, run_set_over, split,
 };
 
-/// A frame that says only that its side is alive has this code.
-const HEARTBEAT: u8 = 2;
+/// A half in memory.
+#[derive(Debug)]
+struct OneHalf {
+    offer: Offer,
+    content: Zeroizing<Vec<u8>>,
+}
 
-/// What one side has sent.
-#[derive(Clone, Default)]
-struct Sent(Arc<Mutex<Vec<u8>>>);
-
-struct Copying<W>(W, Sent);
-
-impl<W: WriteHalf> WriteHalf for Copying<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.0.write(bytes)?;
-        self.1
-            .0
-            .lock()
-            .unwrap()
-            .extend_from_slice(&bytes[..written]);
-        Ok(written)
+impl HalfSource for OneHalf {
+    fn offers(&self, _: &Purpose<'_>) -> Result<Vec<Offer>, Error> {
+        Ok(vec![self.offer])
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-
-    fn close(&mut self) {
-        self.0.close();
+    fn take(&self, offer: &Offer, _: &Purpose<'_>) -> Result<Zeroizing<Vec<u8>>, Error> {
+        assert_eq!(*offer, self.offer);
+        Ok(self.content.clone())
     }
 }
 
-impl Sent {
-    /// Code, length and the beginning of a hash of each frame.
-    fn frames(&self) -> String {
-        let bytes = self.0.lock().unwrap();
-        let (mut rest, mut out) = (&bytes[..], String::new());
-        while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
-            let [code, length @ ..] = *header;
-            let (payload, after) = after.split_at(u32::from_le_bytes(length) as usize);
-            rest = after;
-            if code != HEARTBEAT {
-                let hash = blake3::hash(payload).to_hex();
-                let _ = write!(out, " {code}:{}:{}", payload.len(), &hash[..8]);
-            }
-        }
-        assert!(rest.is_empty());
-        out
-    }
-}
-
-/// Two connections that are each other's peer, and what each side sends.
-fn link(ours: &Identity, theirs: &Identity) -> ([Connection; 2], [Sent; 2]) {
-    let (near, far) = memory_halves();
-    let sent = [Sent::default(), Sent::default()];
-    let open = |(reads, writes), own: usize, local: &Identity, peer: &Identity| {
-        let options = ChannelOptions::default();
-        let interrupt = options.interrupt.clone();
-        let writes = Copying(writes, sent[own].clone());
-        Connection {
-            channel: FramedChannel::new(Box::new(reads), Box::new(writes), options),
-            local: Some(local.fingerprint()),
-            peer: Some(peer.fingerprint()),
-            refused: Vec::new(),
-            deadline: Deadline::new(None, Duration::from_secs(60), interrupt),
-        }
-    };
-    let connections = [open(near, 0, ours, theirs), open(far, 1, theirs, ours)];
-    (connections, sent)
-}
-
-/// A party: who it is, and where its halves are.
+/// A party.
 struct Side {
     role: Role,
-    identity: Identity,
-    directory: TempDir,
-}
-
-impl Side {
-    fn store(&self) -> OfflineStore {
-        OfflineStore::open(self.directory.path(), &self.identity).unwrap()
-    }
-}
-
-fn identity(name: &str) -> Identity {
-    with_seed(name, Identity::generate).unwrap()
+    fingerprint: Fingerprint,
 }
 
 fn sides() -> [Side; 2] {
     [Role::Receiver, Role::Sender].map(|role| Side {
         role,
-        identity: identity(&role.to_string()),
-        directory: TempDir::new().unwrap(),
+        fingerprint: with_seed(&role.to_string(), Identity::generate)
+            .unwrap()
+            .fingerprint(),
     })
 }
 
@@ -125,19 +62,19 @@ fn sides() -> [Side; 2] {
 fn record<T: Send>(
     name: &str,
     [ours, theirs]: [&Side; 2],
-    act: impl Fn(&Side, Connection) -> T + Sync,
+    act: impl Fn(&Side, Fingerprint, FramedChannel) -> T + Sync,
 ) -> (String, [T; 2]) {
-    let ([near, far], sent) = link(&ours.identity, &theirs.identity);
-    let run = |side: &Side, connection| {
+    let [(near, our_sent), (far, their_sent)] = recorded_pair();
+    let run = |side: &Side, peer: &Side, channel| {
         let name = format!("{name}, {}", side.role);
-        with_seed(&name, || act(side, connection))
+        with_seed(&name, || act(side, peer.fingerprint, channel))
     };
     let results = thread::scope(|scope| {
-        let sender = scope.spawn(|| run(theirs, far));
-        [run(ours, near), sender.join().unwrap()]
+        let sender = scope.spawn(|| run(theirs, ours, far));
+        [run(ours, theirs, near), sender.join().unwrap()]
     });
     let mut lines = format!("{name}\n");
-    for (side, sent) in [ours, theirs].iter().zip(&sent) {
+    for (side, sent) in [(ours, our_sent), (theirs, their_sent)] {
         let _ = writeln!(lines, "  {} sends{}", side.role, sent.frames());
     }
     (lines, results)
@@ -229,7 +166,12 @@ fn job(
 }
 
 /// One side of a run: its report, or why there is none.
-fn run(side: &Side, mut connection: Connection, job: &Job) -> Result<Report, Error> {
+fn run(
+    side: &Side,
+    peer: Fingerprint,
+    mut channel: FramedChannel,
+    job: &Job,
+) -> Result<Report, Error> {
     let [ours, theirs] = match job.memory {
         Some(_) => SIZES_IN_BUCKETS,
         None => SIZES,
@@ -252,11 +194,10 @@ fn run(side: &Side, mut connection: Connection, job: &Job) -> Result<Report, Err
         let (all, bytes) = (&labels[..], terms.bytes as usize);
         set = set.with_labels(Labels { all, bytes }).unwrap();
     }
-    let (local, peer) = (connection.local, connection.peer);
     let mut report = run_set_over(
-        &mut connection.channel,
-        local,
-        peer,
+        &mut channel,
+        Some(side.fingerprint),
+        Some(peer),
         job,
         &mut set,
         &mut NoProgress,
@@ -293,70 +234,81 @@ fn in_words(report: Result<Report, Error>, is_usual: bool) -> String {
     }
 }
 
-/// Gives both sides a pair of halves; what is sent for that.
-fn pair(name: &str, protocol: &dyn Protocol, sides: [&Side; 2], job: &Job) -> String {
+/// A pair of halves as `vesica-offline` makes or deals it, whose own recording says so; what is sent for that, if the
+/// parties make it.
+fn pair(
+    name: &str,
+    protocol: &dyn Protocol,
+    sides: [&Side; 2],
+    job: &Job,
+) -> (String, [OneHalf; 2]) {
+    let offline = protocol.offline().unwrap();
     let name = format!("{name}, offline");
-    let terms = OfflineTerms {
-        protocol: protocol.spec().name.into(),
-        lambda: job.get(&LAMBDA),
-        key_bits: job.get(&KEY_BITS),
+    let bits = job.get(&KEY_BITS);
+    let (lines, pair, contents) = match offline.origin().is_dealer() {
+        true => {
+            let params = Params {
+                security: Security::SemiHonest,
+                lambda: job.get(&LAMBDA),
+                receiver_size: SIZES[0] as usize,
+                sender_size: SIZES[1] as usize,
+                session: [0; 32],
+            };
+            with_seed(&format!("{name}, dealer"), || {
+                let mut rng = fresh_rng().unwrap();
+                let halves = offline.deal(&params, bits, &mut rng).unwrap();
+                let mut pair = [0; 16];
+                rng.fill_bytes(&mut pair);
+                (String::new(), pair, halves)
+            })
+        }
+        false => {
+            let make = |side: &Side, peer, channel| half(side, peer, channel, job);
+            let (lines, [(pair, ours), (_, theirs)]) = record(&name, sides, make);
+            (lines, pair, [ours, theirs])
+        }
+    };
+    let offer = Offer {
+        name: Name(pair),
         receiver_size: SIZES[0],
         sender_size: SIZES[1],
     };
-    let registry = Registry::standard();
-    let origin = origin(protocol).unwrap();
-    if !origin.is_dealer() {
-        let make = |side: &Side, mut connection: Connection| {
-            let store = side.store();
-            make_half(
-                &mut connection,
-                side.role,
-                registry,
-                &terms,
-                &store,
-                &mut NoProgress,
-            )
-        };
-        let (lines, made) = record(&name, sides, make);
-        assert!(made.iter().all(Result::is_ok));
-        return lines;
+    (lines, contents.map(|content| OneHalf { offer, content }))
+}
+
+/// The name of a pair, and one side's half.
+fn half(
+    side: &Side,
+    peer: Fingerprint,
+    mut channel: FramedChannel,
+    job: &Job,
+) -> ([u8; 16], Zeroizing<Vec<u8>>) {
+    let making = Job {
+        protocol: job.protocol.clone(),
+        max_peer_items: u64::MAX,
+        ..Job::new(side.role, vec!["offline/1".into()])
     }
-    let attester: Option<&dyn Attester> = match origin {
-        Origin::AttestedDealer => Some(&Simulated),
-        _ => None,
+    .with(&SECURITY, Security::SemiHonest);
+    let items = SIZES[usize::from(side.role == Role::Sender)];
+    let (local, peer) = (Some(side.fingerprint), Some(peer));
+    let nothing = &Checkpoint::Nothing;
+    let agreement = agree(&mut channel, &making, items, nothing, local, peer).unwrap();
+    let offline = agreement.protocol.offline().unwrap();
+    let params = agreement.params;
+    let mut rng = fresh_rng().unwrap();
+    let half = offline.make(&mut channel, side.role.half(), &params, None, &mut rng);
+    let mut pair = [0; 16];
+    let mut hash = blake3::Hasher::new_keyed(&params.session);
+    let hash = hash.update(b"the name of a pair");
+    hash.finalize_xof().fill(&mut pair);
+    let stored = Kind {
+        code: 21,
+        name: "stored",
     };
-    let expected = attester.map(|_| Expected::new(Simulated, Simulated::MEASUREMENT));
-    let dealer = identity("dealer");
-    let links = sides.map(|side| link(&dealer, &side.identity));
-    let [
-        ([to_ours, ours], our_sent),
-        ([to_theirs, theirs], their_sent),
-    ] = links;
-    let fetch = |side: &Side, peer: &Side, mut connection: Connection| {
-        let wanted = Wanted {
-            role: side.role,
-            terms: &terms,
-            peer: peer.identity.fingerprint(),
-            attested: expected.as_ref(),
-        };
-        let name = format!("{name}, {}", side.role);
-        let store = side.store();
-        let fetch = || fetch_half(&mut connection, registry, wanted, &store, &mut NoProgress);
-        with_seed(&name, fetch).unwrap();
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| fetch(sides[0], sides[1], ours));
-        scope.spawn(|| fetch(sides[1], sides[0], theirs));
-        let mut connections = [to_ours, to_theirs];
-        let deal = || deal(&mut connections, registry, u64::MAX, attester);
-        with_seed(&format!("{name}, dealer"), deal).unwrap();
-    });
-    let mut lines = format!("{name}\n");
-    for (side, sent) in sides.iter().zip([our_sent, their_sent]) {
-        let [dealt, asked] = sent.each_ref().map(Sent::frames);
-        let _ = writeln!(lines, "  {} sends{asked}\n  gets{dealt}", side.role);
-    }
-    lines
+    channel.send(stored, Vec::new()).unwrap();
+    channel.flush().unwrap();
+    channel.recv(stored, 0).unwrap();
+    (pair, half.unwrap())
 }
 
 /// A run of both sides, whose jobs may take halves from a store.
@@ -367,17 +319,16 @@ fn both_sides(name: &str, protocol: &dyn Protocol, jobs: [Job; 2], is_stored: bo
     let mut lines = String::new();
     let mut jobs = jobs;
     if is_stored {
-        lines = pair(name, protocol, sides, &jobs[0]);
-        for (job, side) in jobs.iter_mut().zip(sides) {
-            job.offline = Some(side.store());
-            let is_shown = origin(protocol) == Some(Origin::AttestedDealer);
-            job.attested = is_shown.then(|| Platform::Simulated.to_string());
+        let (made, halves) = pair(name, protocol, sides, &jobs[0]);
+        lines = made;
+        for (job, half) in jobs.iter_mut().zip(halves) {
+            job.offline = Some(Arc::new(half));
         }
     }
     let [ours, theirs] = &jobs;
-    let (frames, results) = record(name, sides, |side, connection| match side.role {
-        Role::Receiver => run(side, connection, ours),
-        Role::Sender => run(side, connection, theirs),
+    let (frames, results) = record(name, sides, |side, peer, channel| match side.role {
+        Role::Receiver => run(side, peer, channel, ours),
+        Role::Sender => run(side, peer, channel, theirs),
     });
     lines += &frames;
     for (side, result) in sides.iter().zip(results) {

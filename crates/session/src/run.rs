@@ -14,7 +14,7 @@ use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LEARNS, REVEAL};
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
-    MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, offline, order, salt_items,
+    MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, halves, order, salt_items,
 };
 
 /// The result of a job.
@@ -207,16 +207,17 @@ fn run_agreed(
     if agreement.contract.offline.is_some() {
         channel.begin_phase("store");
     }
-    let stored = job.offline.as_ref().map(|store| {
-        let taken = store.take(&agreement.contract, &job.purpose(items, peer));
+    let offer = job.offline.as_ref().zip(agreement.contract.offer());
+    let stored = offer.map(|(source, offer)| {
+        let taken = source.take(&offer, &job.purpose(items, peer));
         taken.inspect_err(|_| {
             let why = "its half of the stored correlations cannot be used";
             channel.abort(&WireError::limit(Limit::Offline, why));
         })
     });
-    let stored = stored.transpose()?.flatten();
+    let stored = stored.transpose()?;
     if stored.is_some() {
-        offline::both_have_taken(channel).inspect_err(|error| channel.abort(error))?;
+        halves::both_have_taken(channel).inspect_err(|error| channel.abort(error))?;
     }
     let (state, answer) = protocol(channel, job.role, agreement, stored, set)
         .inspect_err(|error| channel.abort(error))?;
@@ -396,7 +397,7 @@ fn one_bucket(
         channel.begin_phase("prepare");
     }
     let prepared = match (stored, role) {
-        (Some(half), _) => offline::load(
+        (Some(half), _) => halves::load(
             *protocol,
             role,
             &params,
@@ -480,7 +481,7 @@ where
 }
 
 /// A channel that reports its traffic to a [`Progress`].
-pub(crate) struct ObservedChannel<'a> {
+pub struct ObservedChannel<'a> {
     channel: &'a mut dyn Channel,
     progress: &'a mut dyn Progress,
     sent: u64,
@@ -488,7 +489,8 @@ pub(crate) struct ObservedChannel<'a> {
 }
 
 impl<'a> ObservedChannel<'a> {
-    pub(crate) fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
+    /// Reports what passes over `channel` from now on; the sums are those of the whole connection.
+    pub fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
         let traffic = channel.traffic();
         ObservedChannel {
             sent: traffic.iter().map(|phase| phase.bytes_sent).sum(),

@@ -47,6 +47,34 @@ pub enum Error {
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Prepared correlations cannot be made, stored or used.
+    #[cfg(feature = "offline")]
+    #[error(transparent)]
+    Offline(vesica_offline::Error),
+}
+
+#[cfg(feature = "offline")]
+impl From<vesica_offline::Error> for Error {
+    fn from(error: vesica_offline::Error) -> Error {
+        match error {
+            vesica_offline::Error::Session(error) => Error::Session(error),
+            error => Error::Offline(error),
+        }
+    }
+}
+
+impl From<vesica_session::ErrorClass> for ErrorClass {
+    fn from(class: vesica_session::ErrorClass) -> ErrorClass {
+        use vesica_session::ErrorClass as Class;
+        match class {
+            Class::Usage => ErrorClass::Usage,
+            Class::Network => ErrorClass::Network,
+            Class::Peer => ErrorClass::Peer,
+            Class::Contract => ErrorClass::Contract,
+            Class::Resource => ErrorClass::Resource,
+            Class::Data => ErrorClass::Data,
+        }
+    }
 }
 
 impl Error {
@@ -60,27 +88,29 @@ impl Error {
                 vesica_tables::ErrorClass::Resource => ErrorClass::Resource,
             },
             Error::NoKeys(_) => ErrorClass::Data,
-            Error::Session(error) => match error.class() {
-                vesica_session::ErrorClass::Usage => ErrorClass::Usage,
-                vesica_session::ErrorClass::Network => ErrorClass::Network,
-                vesica_session::ErrorClass::Peer => ErrorClass::Peer,
-                vesica_session::ErrorClass::Contract => ErrorClass::Contract,
-                vesica_session::ErrorClass::Resource => ErrorClass::Resource,
-                vesica_session::ErrorClass::Data => ErrorClass::Data,
-            },
+            Error::Session(error) => error.class().into(),
+            #[cfg(feature = "offline")]
+            Error::Offline(error) => error.class().into(),
         }
     }
 
     /// What the peer may know of a failure before anything was exchanged with it, if it is this side's.
     pub fn problem(&self) -> Option<Problem> {
-        if let Error::Session(SessionError::Offline(_) | SessionError::CopiedHalf(_)) = self {
-            return Some(Problem::Store);
-        }
         match self.class() {
+            ErrorClass::Data if self.is_of_a_store() => Some(Problem::Store),
             ErrorClass::Usage => Some(Problem::Options),
             ErrorClass::Data => Some(Problem::Table),
             ErrorClass::Resource => Some(Problem::Resources),
             ErrorClass::Network | ErrorClass::Peer | ErrorClass::Contract => None,
+        }
+    }
+
+    fn is_of_a_store(&self) -> bool {
+        match self {
+            Error::Session(SessionError::Halves { .. }) => true,
+            #[cfg(feature = "offline")]
+            Error::Offline(_) => true,
+            _ => false,
         }
     }
 
@@ -146,6 +176,8 @@ impl Error {
                 format!("run: chmod 600 {}", path.display()).into()
             }
             Error::Session(error) => return error.remedy(),
+            #[cfg(feature = "offline")]
+            Error::Offline(error) => return error.remedy(),
         })
     }
 }
@@ -154,14 +186,19 @@ impl Error {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "offline")]
     #[test]
     fn a_store_is_no_table() {
+        use vesica_offline::Error as OfflineError;
         for error in [
-            SessionError::Offline("damaged".into()),
-            SessionError::CopiedHalf("half".into()),
+            OfflineError::Store("damaged".into()),
+            OfflineError::CopiedHalf("half".into()),
         ] {
-            let problem = Error::Session(error).problem();
-            assert_eq!(problem, Some(Problem::Store));
+            let in_a_run = Error::Session(error.clone().into());
+            for error in [in_a_run, error.into()] {
+                assert_eq!(error.problem(), Some(Problem::Store));
+                assert_eq!(error.class(), ErrorClass::Data);
+            }
         }
         let none = Error::NoKeys(vesica_tables::Counts::default());
         assert_eq!(none.problem(), Some(Problem::Table));

@@ -48,9 +48,9 @@
 //!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
-//! Features, all but `adbc` and `tee` on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for
-//! phone numbers, `unicode` those for text and e-mail addresses. `tee` checks what AMD SEV-SNP and Intel TDX say of a
-//! dealer.
+//! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
+//! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has queries, `offline` prepared correlations
+//! (`OfflineStore`) and dealers of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of a dealer.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -76,17 +76,21 @@ pub use work_dir::prepare_work_dir;
 #[cfg(feature = "adbc")]
 pub use options::query;
 pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
-pub use vesica_session::{
-    Attester, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Expected, Fingerprint, FingerprintError, Identity, Interrupt,
-    LabelExchange, LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Measurement, Name,
-    NoProgress, OfflineStore, OfflineTerms, OnRefused, Optimize, Platform, Problem, Progress,
-    ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role, Security, Setting,
-    Simulated, StartOver, StoredHalf, Term, TermValue, Terms, Transport, Wanted, attester, connect,
-    deal, fetch_half, make_half, read_secret, rfc3339, terms, terms::parse_size,
+#[cfg(feature = "offline")]
+pub use vesica_offline::{
+    Attester, Error as OfflineError, Expected, HalfRequest, Measurement, OfflineStore,
+    OfflineTerms, Platform, Simulated, StoredHalf, attester, deal, fetch_half, make_half,
 };
 #[cfg(feature = "tee")]
-pub use vesica_session::{Product, SevSnp, TcbLevel, Tdx};
+pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
+pub use vesica_session::{
+    Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
+    Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
+    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Name, NoProgress, OnRefused, Optimize,
+    Problem, Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal, Role,
+    Security, Setting, StartOver, Term, TermValue, Terms, Transport, connect, read_secret, rfc3339,
+    terms, terms::parse_size,
+};
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
 pub use vesica_tables::{

@@ -2,14 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use vesica_files::{Advice, Argument, Command, advice};
 use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica_session::{
-    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Identity,
-    Job, LabelExchange, Learns, Listener, MAX_ITEMS, OfflineStore, Problem, ProtocolRequest,
-    Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
+    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
+    Identity, Job, LabelExchange, Learns, Listener, MAX_ITEMS, Problem, ProtocolRequest, Readiness,
+    RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
     agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
@@ -62,10 +63,13 @@ pub struct Resources {
     /// missing, belongs to this user alone, serves one run at a time, and is removed once the result is in
     /// its place.
     pub work_dir: Option<PathBuf>,
-    /// A directory of prepared correlations ([`OfflineStore`]), of which the run takes one pair. `None` if the protocol
-    /// makes them.
+    /// A directory of prepared correlations ([`OfflineStore`](vesica_offline::OfflineStore)), of which the run takes one
+    /// pair. `None` if the protocol makes them.
+    #[cfg(feature = "offline")]
     pub offline_store: Option<PathBuf>,
-    /// What the dealer of that pair must have shown: see [`Job::attested`](vesica_session::Job::attested).
+    /// What the dealer of that pair must have shown: see
+    /// [`OfflineStore::with_attested`](vesica_offline::OfflineStore::with_attested).
+    #[cfg(feature = "offline")]
     pub attested: Option<String>,
 }
 
@@ -204,7 +208,6 @@ impl<'a> Party<'a> {
             }),
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
-            attested: self.resources.attested.clone(),
             labels: self.labels.clone(),
             memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
@@ -212,10 +215,8 @@ impl<'a> Party<'a> {
     }
 
     fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
-        let store = self.resources.offline_store.as_ref();
-        let store = store.map(|directory| OfflineStore::open(directory, self.identity));
         let mut job = Job {
-            offline: store.transpose()?,
+            offline: self.halves()?,
             ..self.without_table(role)
         };
         job.terms.set(&NORMALIZATION, key.normalization());
@@ -225,14 +226,35 @@ impl<'a> Party<'a> {
         }
         job.check()?;
         job.check_offline()?;
-        if !self.labels.is_nothing()
-            && (self.resources.work_dir.is_some() || self.resources.offline_store.is_some())
+        if !self.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
         {
             let problem =
                 "columns are handed over without a work directory and without stored correlations";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         Ok(job)
+    }
+
+    /// The store of which the run takes a half.
+    #[cfg(feature = "offline")]
+    fn halves(&self) -> Result<Option<Arc<dyn HalfSource>>, Error> {
+        let attested = self.resources.attested.clone();
+        let Some(directory) = &self.resources.offline_store else {
+            return match attested {
+                Some(_) => {
+                    let problem = "what a dealer has shown is a matter of stored correlations";
+                    Err(SessionError::Usage(problem.into()).into())
+                }
+                None => Ok(None),
+            };
+        };
+        let store = vesica_offline::OfflineStore::open(directory, self.identity)?;
+        Ok(Some(Arc::new(store.with_attested(attested))))
+    }
+
+    #[cfg(not(feature = "offline"))]
+    fn halves(&self) -> Result<Option<Arc<dyn HalfSource>>, Error> {
+        Ok(None)
     }
 
     /// Where keys go that do not fit into memory: the work directory, else beside the output, else

@@ -2,20 +2,21 @@
 //! means something.
 
 use std::io::{BufRead, Write, stdin, stdout};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use vesica::terms::{KEY_BITS, LAMBDA, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica::{
-    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Link, OfflineStore,
-    OfflineTerms, Platform, ProtocolRequest, Registry, Report, Reveal, Role, Simulated, Wanted,
-    deal, fetch_half,
+    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Link,
+    OfflineStore, OfflineTerms, Platform, ProtocolRequest, Registry, Report, Reveal, Role,
+    Simulated, deal, fetch_half,
 };
 use vesica_psi::{Origin, indices_vartime};
 use vesica_session::{
-    Connection, Job, Listener, MemorySet, NoProgress, RepeatedKeys, Transport, ValueTerms, connect,
-    run_set, with_threads,
+    Connection, HalfSource, Job, Listener, MemorySet, NoProgress, RepeatedKeys, Transport,
+    ValueTerms, connect, run_set, with_threads,
 };
 use vesica_wire::{Channel, PhaseTraffic};
 
@@ -168,7 +169,7 @@ impl Party {
             let directory = TempDir::new()
                 .map_err(|e| Failure::new(RESOURCE, format!("no directory for halves: {e}")))?;
             let store = OfflineStore::open(directory.path(), &identity)?;
-            Ok::<_, Failure>((directory, store))
+            Ok::<_, Failure>((directory, store.with_attested(setup.shown())))
         };
         let halves = setup.dealer.as_ref().map(|_| store()).transpose()?;
         Ok(Party {
@@ -226,7 +227,7 @@ impl Party {
         let registry = Registry::standard();
         let attested = is_attested(terms.check(registry)?.origin())
             .then(|| Expected::new(Simulated, Simulated::MEASUREMENT));
-        let wanted = Wanted {
+        let wanted = HalfRequest {
             role: setup.role(),
             terms: &terms,
             peer: fingerprint(&setup.peer)?,
@@ -249,6 +250,12 @@ pub(super) fn is_attested(origin: Origin) -> bool {
 }
 
 impl Setup {
+    /// What its dealer has shown, if it shows something.
+    fn shown(&self) -> Option<String> {
+        let protocol = Registry::standard().get(&self.protocol)?;
+        is_attested(protocol.offline()?.origin()).then(|| Platform::Simulated.to_string())
+    }
+
     fn role(&self) -> Role {
         match self.part {
             Part::Receiver => Role::Receiver,
@@ -278,12 +285,7 @@ fn one_run(
         reveal => reveal == Reveal::InnerProduct,
     };
     let values = has_values.then(|| inputs::values(setup));
-    let offline = Registry::standard()
-        .get(&setup.protocol)
-        .and_then(|protocol| protocol.offline());
-    let is_simulated = offline.is_some_and(|offline| is_attested(offline.origin()));
     let job = Job {
-        attested: is_simulated.then(|| Platform::Simulated.to_string()),
         protocol: ProtocolRequest::named(&setup.protocol),
         terms,
         values: has_values.then_some(ValueTerms {
@@ -291,7 +293,7 @@ fn one_run(
             scale: 0,
             repeated: RepeatedKeys::Refuse,
         }),
-        offline: halves.cloned(),
+        offline: halves.map(|store| Arc::new(store.clone()) as Arc<dyn HalfSource>),
         ..Job::new(role, Vec::new())
     };
     let mut set = MemorySet::new(digests, values.as_deref())?;

@@ -10,11 +10,10 @@ use vesica::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Listener, NoProgress, Problem,
     ProtocolRequest, Reveal, Role, Security,
 };
+use vesica_offline::DealerRequest;
 use vesica_psi::Half;
 use vesica_session::terms::{LAMBDA, LEARNS, REVEAL, SECURITY};
-use vesica_session::{
-    DealerRequest, Hello, Job, Learns, Registry, Terms, Transport, VERSION, connect, run_over,
-};
+use vesica_session::{Hello, Job, Learns, Registry, Terms, Transport, VERSION, connect, run_over};
 use vesica_testing::{digests, rng};
 use vesica_wire::{Channel, Error as WireError, Kind, MAX_FRAME, PhaseTraffic};
 

@@ -27,7 +27,7 @@ use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with
 use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
-    Dealt, Dice, Table, Variant, attested, dealing_words, is_dealt, part, publish, spec, split,
+    Dealt, Dice, Table, Variant, dealing_words, is_dealt, part, publish, spec, split,
     storing_words, variants, variants_in_memory,
 };
 
@@ -299,7 +299,7 @@ fn spoilt(
         let party = usize::from(side == Role::Sender);
         let fingerprint = |party: usize| dealt.as_ref().map(|dealt| dealt.fingerprints[party]);
         let (own, peer) = (fingerprint(party), fingerprint(1 - party));
-        let offline = dealt.as_ref().map(|dealt| dealt.stores[party].clone());
+        let offline = dealt.as_ref().map(|dealt| dealt.source(party));
         let table = tables[party].clone();
         let to = to.clone();
         let (target, spoil) = match side == role {
@@ -315,7 +315,6 @@ fn spoilt(
             job.terms.set(&MIN_SIZE, setting.minimum());
             job.values = table.value_terms();
             job.memory = (setting == Setting::Buckets).then(|| two_buckets(protocol));
-            job.attested = offline.as_ref().and(attested(protocol));
             job.offline = offline;
             let keys = digests(match side {
                 Role::Receiver => OURS,

@@ -18,7 +18,7 @@ use vesica_wire::{FramedChannel, memory_pair};
 use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, exchange};
 use crate::trial::{
-    Dealt, Trial, Variant, attested, dealing_words, part, publish, storing_words, variants,
+    Dealt, Trial, Variant, dealing_words, part, publish, storing_words, variants,
     variants_in_memory,
 };
 
@@ -93,8 +93,7 @@ fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     job.terms.set(&OPTIMIZE, trial.optimize);
     job.memory = trial.memory[party];
     job.values = trial.tables[party].value_terms();
-    job.offline = dealt.map(|dealt| dealt.stores[party].clone());
-    job.attested = dealt.and_then(|_| attested(trial.variant.protocol));
+    job.offline = dealt.map(|dealt| dealt.source(party));
     job.terms.set(
         &LEARNS,
         if trial.both {

@@ -7,18 +7,19 @@
 //! Where a run computes with values, each row also has a decimal number, and a person the sum of those of its rows.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::thread;
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, Identity, Listener, NoProgress,
-    OfflineStore, OfflineTerms, Optimize, Platform, Registry, Role, Security, Simulated, Wanted,
-    deal, fetch_half,
+    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Listener,
+    NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, Registry, Role, Security,
+    Simulated, deal, fetch_half,
 };
 use vesica_psi::{Origin, Spec};
-use vesica_session::{RepeatedKeys, Split, Transport, ValueTerms, connect};
+use vesica_session::{HalfSource, RepeatedKeys, Split, Transport, ValueTerms, connect};
 use vesica_tables::ValueColumn;
 
 use crate::answers::{Answer, Question, decimal};
@@ -143,7 +144,7 @@ pub(crate) fn storing_words(protocol: &str, role: Role) -> String {
 /// The identities of receiver and sender, and their stores with a pair that a dealer has dealt.
 pub(crate) struct Dealt {
     pub(crate) fingerprints: [Fingerprint; 2],
-    pub(crate) stores: [OfflineStore; 2],
+    stores: [OfflineStore; 2],
     _directory: TempDir,
 }
 
@@ -155,7 +156,8 @@ impl Dealt {
         let directory = TempDir::new().unwrap();
         let stores = [0, 1].map(|party| {
             let store = directory.path().join(party.to_string());
-            OfflineStore::open(&store, parties[party]).unwrap()
+            let store = OfflineStore::open(&store, parties[party]).unwrap();
+            store.with_attested(attested(&terms.protocol))
         });
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let address = Endpoint::Connect(listener.local_addr().to_string());
@@ -170,7 +172,7 @@ impl Dealt {
             let mut connection = connect(&address, &transport, &options).unwrap();
             let role = [Role::Receiver, Role::Sender][party];
             let (peer, store) = (fingerprints[1 - party], &stores[party]);
-            let wanted = Wanted {
+            let wanted = HalfRequest {
                 role,
                 terms,
                 peer,
@@ -193,6 +195,11 @@ impl Dealt {
             stores,
             _directory: directory,
         }
+    }
+
+    /// Where that party's run takes its half.
+    pub(crate) fn source(&self, party: usize) -> Arc<dyn HalfSource> {
+        Arc::new(self.stores[party].clone())
     }
 }
 

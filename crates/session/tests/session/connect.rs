@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
-    BoundListener, ConnectOptions, Endpoint, Error, ErrorClass, Identity, Interrupt, Link,
-    Listener, OnRefused, Readiness, Refused, Transport, connect,
+    BoundListener, ConnectOptions, Connection, Endpoint, Error, ErrorClass, Identity, Interrupt,
+    Link, Listener, OnRefused, Readiness, Refused, Transport, connect,
 };
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit};
 
@@ -749,4 +749,40 @@ fn a_connection_cut_without_a_goodbye_is_closed() {
         assert!(matches!(peer.channel.recv(DATA, 1), Err(WireError::Closed)));
         assert!(matches!(waiting.join().unwrap(), WireError::Closed));
     });
+}
+
+#[test]
+fn both_peers_are_accepted_in_any_order() {
+    let [listens, first, second] = [(); 3].map(|()| identity());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = Endpoint::Connect(listener.local_addr().to_string());
+    let pinned = [first.fingerprint(), second.fingerprint()];
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept_all(&listens, &pinned, &within(20.0)));
+        let mut connections: Vec<Connection> = [&second, &second, &first]
+            .map(|ours| {
+                let transport = tls(ours, listens.fingerprint());
+                connect(&address, &transport, &within(20.0)).unwrap()
+            })
+            .into();
+        let accepted = accepting.join().unwrap().unwrap();
+        let peers: Vec<_> = accepted
+            .iter()
+            .map(|connection| connection.peer.unwrap())
+            .collect();
+        assert_eq!(peers, pinned);
+        // The first connection of the second peer has ended, the later one counts.
+        connections.remove(0);
+        for mut connection in accepted {
+            connection.channel.flush().unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_peer_is_not_two() {
+    let (listens, peer) = (identity(), identity().fingerprint());
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let twice = listener.accept_all(&listens, &[peer, peer], &within(20.0));
+    assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
 }

@@ -1,5 +1,6 @@
 //! Agreeing: every field that may differ, every message spoilt, every way to go away.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,14 @@ use proptest::prelude::*;
 use vesica_psi::Spec;
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, Hello, Job, LabelExchange,
-    LabelTerms, Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name,
-    Offer, Optimize, ProtocolRequest, Registry, RepeatedKeys, Resume, Reveal, Role, Security,
-    Terms, VERSION, ValueTerms, agree, confirm_done,
+    Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, HalfSource, Hello, Job,
+    LabelExchange, LabelTerms, Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS,
+    NO_LIMIT, Name, Offer, Optimize, ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume,
+    Reveal, Role, Security, Terms, VERSION, ValueTerms, agree, confirm_done,
 };
-use vesica_testing::run_both;
+use vesica_testing::{pair_within, run_both};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
+use zeroize::Zeroizing;
 
 type Agreed = Result<Agreement, Error>;
 
@@ -894,6 +896,47 @@ fn too_many_stored_correlations_are_refused() {
             ..
         }))
     ));
+}
+
+/// A source of so many halves, of which the second fits sets of 10 and 20 items, and the last.
+#[derive(Debug)]
+struct Plenty(u64);
+
+impl HalfSource for Plenty {
+    fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, Error> {
+        assert_eq!(purpose.protocol, &ProtocolRequest::named("ole-ot"));
+        let fits = |i| i == 1 || i == self.0 - 1;
+        let offers = (0..self.0).map(|i| Offer {
+            name: Name([i as u8; 16]),
+            receiver_size: if fits(i) { 10 } else { 9 },
+            sender_size: 20,
+        });
+        Ok(offers.collect())
+    }
+
+    fn take(&self, _: &Offer, _: &Purpose<'_>) -> Result<Zeroizing<Vec<u8>>, Error> {
+        unreachable!("nothing runs")
+    }
+}
+
+#[test]
+fn as_many_halves_are_offered_as_fit_into_a_hello() {
+    let job = |role, halves| {
+        let source: Arc<dyn HalfSource> = Arc::new(Plenty(halves));
+        Job {
+            protocol: ProtocolRequest::named("ole-ot"),
+            offline: Some(source),
+            ..job(role)
+        }
+        .with(&SECURITY, Security::SemiHonest)
+    };
+    let (a, b) = pair_within(Duration::from_secs(10));
+    let (ours, theirs) = (job(Role::Receiver, 300), job(Role::Sender, 2));
+    let (ours, theirs) = both(a, b, &ours, &theirs);
+    let chosen = Some(Name([1; 16]).to_string());
+    let [ours, theirs] = [ours, theirs].map(|agreed| agreed.unwrap().contract);
+    assert_eq!((&ours.offline, &theirs.offline), (&chosen, &chosen));
+    assert_eq!([ours.receiver_bucket, ours.sender_bucket], [10, 20]);
 }
 
 #[test]

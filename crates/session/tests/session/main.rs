@@ -1,7 +1,5 @@
 //! Two parties on one machine, from the first connection to the last bucket.
 
-#[cfg(feature = "tee")]
-mod attestation;
 mod buckets;
 mod common;
 mod connect;

@@ -1,21 +1,28 @@
-use super::*;
-use crate::offers::choose;
-use crate::random::fresh_rng;
-use crate::terms::{KEY_BITS, LAMBDA, SECURITY};
+//! Halves from both parties and from dealers, over TLS, and runs that take them.
+
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use vesica_files::{Argument, Command};
+use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
+use vesica_session::{
+    ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass, Fingerprint,
+    HalfSource, Identity, Interrupt, Job, Listener, MemorySet, Name, NoProgress, ProtocolRequest,
+    Registry, Report, Role, Security, Transport, connect, run_set, run_set_over,
+};
 use vesica_testing::digests;
-use vesica_wire::Channel;
+use vesica_wire::{Channel, Error as WireError};
 
+use crate::random::fresh_rng;
+use crate::request::REQUEST;
+use crate::store::Pair;
 use crate::{
-    Attester, ConnectOptions, Connection, Endpoint, ErrorClass, Evidence, Expected, Job, Listener,
-    MemorySet, NoProgress, Report, ReportData, Simulated, Transport, Untrusted, Wanted, connect,
-    deal, fetch_half, make_half, run_set, run_set_over,
+    Attester, DealerRequest, Error, Evidence, Expected, HalfRequest, OfflineStore, OfflineTerms,
+    Platform, ReportData, Simulated, Untrusted, deal, fetch_half, make_half,
 };
 
 /// A party with its store.
@@ -125,8 +132,10 @@ fn make(
 fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
     Job {
         protocol: ProtocolRequest::named(protocol),
-        attested: (store.is_some() && protocol == "ole-tee").then(|| "simulated".into()),
-        offline: store,
+        offline: store.map(|store| {
+            let shown = (protocol == "ole-tee").then(|| "simulated".into());
+            Arc::new(store.with_attested(shown)) as Arc<dyn HalfSource>
+        }),
         ..Job::new(role, vec!["integer:24/1".into()])
     }
     .with(&SECURITY, Security::SemiHonest)
@@ -142,7 +151,7 @@ fn keys(numbers: std::ops::Range<u64>) -> Vec<[u8; 32]> {
     keys
 }
 
-type Ran = Result<(Vec<bool>, Report), Error>;
+type Ran = Result<(Vec<bool>, Report), SessionError>;
 
 /// A run of 50 numbers against 70, of which 20 are the same.
 fn run(sides: [&Side; 2], jobs: [&Job; 2]) -> (Ran, Ran) {
@@ -473,7 +482,7 @@ fn attested(
         let mut connection = connect(&address, &transport, &options()).unwrap();
         let role = [Role::Receiver, Role::Sender][party];
         let store = parties[party].store();
-        let wanted = Wanted {
+        let wanted = HalfRequest {
             role,
             terms: terms[party],
             peer: peers[party],
@@ -657,7 +666,7 @@ fn a_dealer_that_shows_something_else_is_refused() {
     };
     refused(&Lying(short), &|why| matches!(why, Untrusted::Malformed(_)));
     let tdx = |evidence: Evidence| Evidence {
-        platform: crate::Platform::Tdx,
+        platform: Platform::Tdx,
         ..evidence
     };
     refused(&Lying(tdx), &|why| {
@@ -699,7 +708,7 @@ fn dealers_with_and_without_a_tee_are_told_apart() {
             &receiver,
             &dealer,
             |mut connection| {
-                let wanted = Wanted {
+                let wanted = HalfRequest {
                     role: Role::Receiver,
                     terms,
                     peer: peers[0],
@@ -727,14 +736,14 @@ fn a_dealer_with_another_layout_says_so() {
     let peers = [sender.fingerprint(), receiver.fingerprint()];
     let ask = |party: &Side, role, peer, layout: String| {
         let mut connection = connect(&address, &party.tls(&dealer), &options()).unwrap();
-        let request = crate::DealerRequest {
+        let request = DealerRequest {
             role,
             terms: terms.clone(),
             peer,
             layout,
             nonce: [0; 32],
         };
-        let kind = crate::request::REQUEST;
+        let kind = REQUEST;
         connection.channel.send(kind, request.encode()).unwrap();
         connection.channel.flush().unwrap();
         connection.channel.recv(kind, 0).unwrap_err()
@@ -783,8 +792,7 @@ fn deal_to_idle_parties(options_of_dealer: &ConnectOptions) -> (Error, [WireErro
             connect(&address, &transport, &options()).unwrap()
         });
         let error = dealing.join().unwrap().unwrap_err();
-        let told =
-            idle.map(|mut party| party.channel.recv(crate::request::REQUEST, 0).unwrap_err());
+        let told = idle.map(|mut party| party.channel.recv(REQUEST, 0).unwrap_err());
         (error, told)
     })
 }
@@ -794,11 +802,11 @@ fn deal_to_idle_parties(options_of_dealer: &ConnectOptions) -> (Error, [WireErro
 fn a_dealer_has_a_deadline() {
     let time = Duration::from_millis(400);
     let (error, told) = deal_to_idle_parties(&ConnectOptions {
-        interrupt: crate::Interrupt::new().within(time),
+        interrupt: Interrupt::new().within(time),
         ..options()
     });
     assert!(
-        matches!(&error, Error::Run(WireError::Overdue(taken)) if *taken == time),
+        matches!(&error, Error::Session(SessionError::Run(WireError::Overdue(taken))) if *taken == time),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Network);
@@ -815,7 +823,7 @@ fn a_dealer_does_not_wait_for_ever() {
         ..options()
     });
     assert!(
-        matches!(&error, Error::Run(WireError::Stalled(waited)) if *waited == patience),
+        matches!(&error, Error::Session(SessionError::Run(WireError::Stalled(waited))) if *waited == patience),
         "{error}"
     );
     for told in told {
@@ -850,7 +858,7 @@ fn deal_with_one_party(dies: bool) {
         });
         let honest = scope.spawn(|| {
             let mut connection = connect(&address, &receiver.tls(&dealer), &options()).unwrap();
-            let wanted = Wanted {
+            let wanted = HalfRequest {
                 role: Role::Receiver,
                 terms: &terms,
                 peer: sender.fingerprint(),
@@ -861,7 +869,7 @@ fn deal_with_one_party(dies: bool) {
         });
         let mut liar = connect(&address, &sender.tls(&dealer), &options()).unwrap();
         if !dies {
-            let request = crate::request::REQUEST;
+            let request = REQUEST;
             liar.channel.send(request, vec![9; 7]).unwrap();
             liar.channel.flush().unwrap();
             let told = liar.channel.recv(request, 0).unwrap_err();
@@ -1012,8 +1020,12 @@ fn copied_halves_serve_no_run_until_they_are_adopted() {
     sender.store().adopt(name).unwrap();
     let (own, _) = runs([&receiver, &sender], "ole-ot");
     let own = own.unwrap_err();
+    let SessionError::Halves { cause, .. } = &own else {
+        panic!("{own}");
+    };
+    let cause = cause.downcast_ref::<Error>();
     assert!(
-        matches!(&own, Error::CopiedHalf(path) if *path == files[0]),
+        matches!(cause, Some(Error::CopiedHalf(path)) if *path == files[0]),
         "{own}"
     );
     assert_eq!(own.class(), ErrorClass::Data);
@@ -1038,7 +1050,7 @@ fn a_dealer_is_neither_party() {
             &receiver,
             &sender,
             |mut connection| {
-                let wanted = Wanted {
+                let wanted = HalfRequest {
                     role: Role::Receiver,
                     terms: &terms,
                     peer: other,
@@ -1053,9 +1065,6 @@ fn a_dealer_is_neither_party() {
         assert_eq!(error.class(), ErrorClass::Usage);
         assert!(error.to_string().contains("three identities"));
     }
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let twice = listener.accept_all(&sender.identity, &[own, own], &options());
-    assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
 }
 
 /// A sender that loses its half lets the receiver go no further: no query has left.
@@ -1135,61 +1144,4 @@ fn a_half_is_kept_only_with_the_other() {
     );
     assert_eq!(own.unwrap_err().class(), ErrorClass::Data);
     assert!(peer.is_err() && sender.files().is_empty());
-}
-
-#[test]
-fn choices_are_the_same_on_both_sides() {
-    let offer = |name: u8| Offer {
-        name: Name([name; 16]),
-        receiver_size: 1 << name,
-        sender_size: 10,
-    };
-    let offers = |names: &[u8]| -> Vec<Offer> { names.iter().map(|name| offer(*name)).collect() };
-    let chosen = |receiver: Option<&[u8]>, sender: Option<&[u8]>, sizes| {
-        let [receiver, sender] = [receiver, sender].map(|names| names.map(offers));
-        let (ours, theirs) = (receiver.as_deref(), sender.as_deref());
-        let here = choose(true, [ours, theirs], sizes).ok();
-        assert_eq!(here, choose(false, [theirs, ours], sizes).ok());
-        here
-    };
-    let (ours, theirs) = (Some(&[5, 2, 4, 3][..]), Some(&[1, 2, 3, 4][..]));
-    assert_eq!(chosen(ours, theirs, [3, 9]), Some(Some(offer(2))));
-    assert_eq!(chosen(ours, theirs, [4, 10]), Some(Some(offer(2))));
-    assert_eq!(chosen(ours, theirs, [5, 9]), Some(Some(offer(4))));
-    assert_eq!(chosen(ours, theirs, [5, 11]), None);
-    assert_eq!(chosen(ours, theirs, [17, 1]), None);
-    assert_eq!(chosen(None, None, [1, 1]), Some(None));
-    assert_eq!(chosen(ours, None, [1, 1]), None);
-    assert_eq!(chosen(None, theirs, [1, 1]), None);
-    assert_eq!(chosen(Some(&[]), Some(&[]), [1, 1]), None);
-    // A name that stands for other sizes on the other side is another one.
-    let mut other = offers(&[2]);
-    other[0].sender_size += 1;
-    let ours = offers(&[2]);
-    assert!(choose(true, [Some(&ours), Some(&other)], [1, 1]).is_err());
-}
-
-#[test]
-fn both_peers_are_accepted_in_any_order() {
-    let [listens, first, second] = [(); 3].map(|()| Side::new());
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let address = Endpoint::Connect(listener.local_addr().to_string());
-    let pinned = [first.fingerprint(), second.fingerprint()];
-    thread::scope(|scope| {
-        let accepting = scope.spawn(|| listener.accept_all(&listens.identity, &pinned, &options()));
-        let mut connections: Vec<Connection> = [&second, &second, &first]
-            .map(|side| connect(&address, &side.tls(&listens), &options()).unwrap())
-            .into();
-        let accepted = accepting.join().unwrap().unwrap();
-        let peers: Vec<_> = accepted
-            .iter()
-            .map(|connection| connection.peer.unwrap())
-            .collect();
-        assert_eq!(peers, pinned);
-        // The first connection of the second peer has ended, the later one counts.
-        connections.remove(0);
-        for mut connection in accepted {
-            connection.channel.flush().unwrap();
-        }
-    });
 }

@@ -25,11 +25,12 @@ use std::fmt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use vesica_session::Fingerprint;
+use vesica_session::codec::{Reader, bad};
 use vesica_wire::{Error as WireError, Kind};
 
+use crate::Error;
 use crate::claims::{Claims, Measurement, Platform, ReportData, Untrusted};
-use crate::codec::{Reader, bad};
-use crate::{Error, Fingerprint};
 
 #[cfg(feature = "tee")]
 pub use sev_snp::{Product, SevSnp, TcbLevel};

@@ -2,30 +2,27 @@
 //! its half, and one run takes both.
 //!
 //! A half is bound to the identities of both parties, to roles, protocol and λ, and to the largest sizes of the two sets:
-//! a run over smaller ones pads them. Both hellos name the halves that fit; the run takes the first of the receiver's
-//! that the sender has too. [`vesica_correlations::store`] says how a half is encrypted, and why it serves one run only.
+//! a run over smaller ones pads them. [`vesica_correlations::store`] says how a half is encrypted, and why it serves one
+//! run only.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use vesica_correlations::store::{Store, StoreError};
+use vesica_correlations::store::Store;
 use vesica_files::{is_exhausted, private_directory};
-use vesica_plan::Registry;
-use vesica_psi::{Half, Offline, Params, Prepared, Protocol, Security};
-use vesica_wire::{Channel, Error as WireError, Kind, Limit};
+use vesica_psi::{Offline, Params};
+use vesica_session::codec::offers_at_most;
+use vesica_session::{
+    Error as SessionError, Fingerprint, HalfSource, Identity, Name, Offer, ProtocolRequest,
+    Purpose, Registry, Role, Security,
+};
+use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::codec::offers_at_most;
-use crate::offers::{MAX_OFFERS, Name, Offer};
+use crate::Error;
+use crate::claims::Platform;
 use crate::random::fresh_rng;
-use crate::{Contract, Error, Fingerprint, Identity, Platform, ProtocolRequest, Role};
-
-/// A side has taken its half.
-const TAKEN: Kind = Kind {
-    code: 25,
-    name: "taken",
-};
 
 /// What a half is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,23 +101,11 @@ pub struct Listing {
     pub unfinished: (usize, u64),
 }
 
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Error {
-        match &error {
-            StoreError::Io { cause, .. } if is_exhausted(cause) => {
-                Error::Run(WireError::limit(Limit::System, error))
-            }
-            StoreError::Copied { path } => Error::CopiedHalf(path.clone()),
-            _ => Error::Offline(error.to_string()),
-        }
-    }
-}
-
 impl OfflineTerms {
     /// The protocol of these terms, and its offline phase.
     ///
-    /// Fails with [`Error::Usage`] if there is none, or for terms that nothing could meet, and with [`Error::Run`] for a λ
-    /// that the protocol does not reach.
+    /// Fails with [`Error::Usage`] if there is none, or for terms that nothing could meet, and with [`Error::Session`] for a
+    /// λ that the protocol does not reach.
     pub fn check(&self, registry: &Registry) -> Result<&'static dyn Offline, Error> {
         let usage = |problem: String| Err(Error::Usage(problem));
         let protocol = registry.get(&self.protocol);
@@ -158,7 +143,7 @@ impl OfflineTerms {
     }
 
     /// What decides, besides these terms, what a half for them means; `None` for terms that no half can have.
-    fn layout(&self, registry: &Registry) -> Option<String> {
+    pub(crate) fn layout(&self, registry: &Registry) -> Option<String> {
         // Terms of a header are anybody's.
         let offline = self.check(registry).ok()?;
         offline
@@ -190,37 +175,40 @@ impl OfflineTerms {
 pub struct OfflineStore {
     store: Store,
     own: Fingerprint,
+    attested: Option<String>,
 }
-
-impl PartialEq for OfflineStore {
-    fn eq(&self, other: &OfflineStore) -> bool {
-        self.own == other.own && self.store.directory() == other.store.directory()
-    }
-}
-
-impl Eq for OfflineStore {}
 
 impl OfflineStore {
     /// Opens a directory, which is created for this user alone if it does not exist. Other identities may use it too, but
     /// not both parties of a pair.
     ///
-    /// Fails with [`Error::Offline`] if it cannot be created or read, or if other users may write to it, and with
-    /// [`Error::Run`] if there is no room for it.
+    /// Fails with [`Error::Store`] if it cannot be created or read, or if other users may write to it, and with
+    /// [`Error::Session`] if there is no room for it.
     pub fn open(directory: &Path, identity: &Identity) -> Result<OfflineStore, Error> {
-        let refused = |why: String| Error::Offline(format!("{} {why}", directory.display()));
+        let refused = |why: String| Error::Store(format!("{} {why}", directory.display()));
         match private_directory(directory) {
             Ok(None) => {}
             Ok(Some(why)) => return Err(refused(why)),
             Err(e) => {
                 let line = format!("{} cannot be used: {e}", directory.display());
-                return Err(Error::limit_or(&e, line, Error::Offline));
+                return Err(match is_exhausted(&e) {
+                    true => WireError::limit(Limit::System, line).into(),
+                    false => Error::Store(line),
+                });
             }
         }
         let key = identity.derive_key("vesica/1 stored correlations");
         Ok(OfflineStore {
             store: Store::new(directory, key),
             own: identity.fingerprint(),
+            attested: None,
         })
+    }
+
+    /// The same for runs that take only halves whose dealer has shown this: a platform, or a platform and a measurement, in
+    /// the words of [`StoredHalf::attested`]. Others take whatever was not simulated.
+    pub fn with_attested(self, attested: Option<String>) -> OfflineStore {
+        OfflineStore { attested, ..self }
     }
 
     /// The identity that uses it.
@@ -230,7 +218,7 @@ impl OfflineStore {
 
     /// All halves.
     ///
-    /// Fails with [`Error::Offline`] for a directory that cannot be read.
+    /// Fails with [`Error::Store`] for a directory that cannot be read.
     pub fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing {
             unfinished: self.store.unfinished()?,
@@ -286,7 +274,7 @@ impl OfflineStore {
 
     /// Checks that the file of a half is whole, as this identity wrote it, and the same file.
     ///
-    /// Fails with [`Error::Offline`] or [`Error::CopiedHalf`] if it is not.
+    /// Fails with [`Error::Store`] or [`Error::CopiedHalf`] if it is not.
     pub fn verify(&self, name: Name) -> Result<(), Error> {
         Ok(self.store.verify(name)?)
     }
@@ -294,7 +282,7 @@ impl OfflineStore {
     /// Takes over a half that was copied, restored or moved to another file system. Returns whether it was. The caller
     /// knows that no run has taken or will take another copy of it: two runs reveal items of both.
     ///
-    /// Fails with [`Error::Offline`] if it is damaged, used or of another identity; it stays as it was then.
+    /// Fails with [`Error::Store`] if it is damaged, used or of another identity; it stays as it was then.
     pub fn adopt(&self, name: Name) -> Result<bool, Error> {
         Ok(self.store.adopt(name, &mut fresh_rng()?)?)
     }
@@ -309,28 +297,27 @@ impl OfflineStore {
             dealer: pair.dealer.map(|dealer| dealer.to_string()),
             attested: pair.attested.clone(),
             made: now.map_or(0, |now| now.as_secs()),
-            layout: layout.ok_or_else(|| Error::Offline("no layout".into()))?,
+            layout: layout.ok_or_else(|| Error::Store("no layout".into()))?,
             terms: pair.terms.clone(),
         };
-        let header = serde_json::to_vec(&header).map_err(|e| Error::Offline(e.to_string()))?;
+        let header = serde_json::to_vec(&header).map_err(|e| Error::Store(e.to_string()))?;
         Ok(self.store.put(name, &header, half, &mut fresh_rng()?)?)
     }
 
     /// Removes a half, which no run can use from now on.
     ///
-    /// Fails with [`Error::Offline`] if there is none of this name.
+    /// Fails with [`Error::Store`] if there is none of this name.
     pub fn remove(&self, name: Name) -> Result<(), Error> {
         Ok(self.store.remove(name)?)
     }
+}
 
-    /// The halves that fit a purpose.
-    ///
-    /// Fails with [`Error::CopiedHalf`] if the only ones are in other files than they were stored in, and with
-    /// [`Error::Offline`] if there are none; says why the last one does not fit.
-    pub(crate) fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, Error> {
+impl HalfSource for OfflineStore {
+    /// Says why the last half does not fit if none does.
+    fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, SessionError> {
         let (mut offers, mut copied, mut problem) = (Vec::new(), None, None);
         for half in self.list()?.halves {
-            match half.misfit(purpose) {
+            match half.misfit(purpose, self.attested.as_deref()) {
                 Some(why) => problem = problem.or(Some(format!("{} {why}", half.name))),
                 None if half.is_copy => copied = copied.or(Some(half.name)),
                 None => offers.push(half.offer()),
@@ -338,67 +325,33 @@ impl OfflineStore {
         }
         if offers.is_empty() {
             if let Some(name) = copied {
-                return Err(Error::CopiedHalf(self.store.path_of(name)));
+                return Err(Error::CopiedHalf(self.store.path_of(name)).into());
             }
             let why = problem.map_or("it is empty".into(), |problem| problem);
-            return Err(Error::Offline(format!(
-                "{} has nothing for this run: {why}",
-                self.store.directory().display()
-            )));
+            let directory = self.store.directory().display();
+            let problem = format!("{directory} has nothing for this run: {why}");
+            return Err(Error::Store(problem).into());
         }
-        offers.truncate(MAX_OFFERS);
         Ok(offers)
     }
 
-    /// Takes the half that a contract names, for a purpose; it is gone afterwards.
-    ///
-    /// Fails with [`Error::Offline`] if it is damaged, gone, or not what was offered, and with [`Error::CopiedHalf`].
-    pub(crate) fn take(
+    fn take(
         &self,
-        contract: &Contract,
+        offer: &Offer,
         purpose: &Purpose<'_>,
-    ) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-        let Some(name) = contract.offline() else {
-            return Ok(None);
-        };
-        let (header, content) = self.store.take(name)?;
-        let offered = Offer {
-            name,
-            receiver_size: contract.receiver_bucket,
-            sender_size: contract.sender_bucket,
-        };
+    ) -> Result<Zeroizing<Vec<u8>>, SessionError> {
+        let name = offer.name;
+        let (header, content) = self.store.take(name).map_err(Error::from)?;
         // Until now nothing has shown that the header is this side's.
         let half = self.half(&header).map(|half| StoredHalf { name, ..half });
-        let fits = |half: &StoredHalf| half.offer() == offered && half.misfit(purpose).is_none();
+        let fits = |half: &StoredHalf| {
+            half.offer() == *offer && half.misfit(purpose, self.attested.as_deref()).is_none()
+        };
         match half.as_ref().is_some_and(fits) {
-            true => Ok(Some(content)),
-            false => Err(Error::Offline(format!(
-                "{name} is not what its header said"
-            ))),
+            true => Ok(content),
+            false => Err(Error::Store(format!("{name} is not what its header said")).into()),
         }
     }
-}
-
-/// Tells the peer that this side has taken its half, and waits until the peer has: nothing that depends on a half leaves
-/// before both are gone.
-pub(crate) fn both_have_taken(channel: &mut dyn Channel) -> Result<(), WireError> {
-    channel.send(TAKEN, Vec::new())?;
-    channel.flush()?;
-    channel.recv(TAKEN, 0).map(drop)
-}
-
-/// What a run wants a half for.
-pub(crate) struct Purpose<'a> {
-    pub(crate) role: Role,
-    pub(crate) registry: &'a Registry,
-    pub(crate) protocol: &'a ProtocolRequest,
-    pub(crate) lambda: u32,
-    pub(crate) key_bits: Option<u32>,
-    /// Items of this side.
-    pub(crate) items: u64,
-    pub(crate) peer: Option<Fingerprint>,
-    /// What the dealer must have shown.
-    pub(crate) attested: Option<&'a str>,
 }
 
 /// What a half belongs to.
@@ -431,8 +384,8 @@ impl StoredHalf {
         }
     }
 
-    /// Why it does not fit a purpose.
-    fn misfit(&self, purpose: &Purpose<'_>) -> Option<String> {
+    /// Why it does not fit a purpose, for which a dealer must have shown this.
+    fn misfit(&self, purpose: &Purpose<'_>, attested: Option<&str>) -> Option<String> {
         let items = purpose.items;
         let terms = &self.terms;
         let own_size = match purpose.role {
@@ -462,7 +415,7 @@ impl StoredHalf {
             ))
         } else if terms.layout(purpose.registry).as_ref() != Some(&self.layout) {
             Some("is of another version".into())
-        } else if !self.was_shown(purpose.attested) {
+        } else if !self.was_shown(attested) {
             let shown = self.attested.as_deref().unwrap_or("nothing");
             Some(format!("is of a dealer that has shown {shown}"))
         } else {
@@ -470,31 +423,3 @@ impl StoredHalf {
         }
     }
 }
-
-impl Role {
-    pub(crate) fn half(self) -> Half {
-        match self {
-            Role::Receiver => Half::Receiver,
-            Role::Sender => Half::Sender,
-        }
-    }
-}
-
-/// The half that was taken from a store, for a run of this protocol.
-pub(crate) fn load(
-    protocol: &dyn Protocol,
-    role: Role,
-    params: &Params,
-    bits: Option<u32>,
-    half: Zeroizing<Vec<u8>>,
-) -> Result<Prepared, WireError> {
-    let offline = protocol.offline();
-    let prepared = offline.and_then(|offline| offline.load(role.half(), params, bits, half));
-    prepared.ok_or_else(|| {
-        let reason = "the stored correlations are those of another version";
-        WireError::limit(Limit::Offline, reason)
-    })
-}
-
-#[cfg(test)]
-mod tests;

@@ -13,23 +13,21 @@
 use std::time::SystemTime;
 
 use rand_core::Rng;
-use vesica_plan::Registry;
 use vesica_psi::{Half, Offline, Origin};
+use vesica_session::codec::{bad, differ};
+use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
+use vesica_session::{
+    Checkpoint, Connection, Error as SessionError, Fingerprint, Job, Name, ObservedChannel,
+    Progress, ProtocolRequest, Registry, Role, Security, agree,
+};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
+use crate::Error;
 use crate::attestation::{self, Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
-use crate::codec::{bad, differ};
-use crate::offers::Name;
-use crate::offline::{OfflineStore, OfflineTerms, Pair};
-use crate::random::fresh_rng;
+use crate::random::{fill, fresh_rng};
 use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
-use crate::run::ObservedChannel;
-use crate::terms::{KEY_BITS, LAMBDA, SECURITY};
-use crate::{
-    Checkpoint, Connection, Error, Fingerprint, Job, Progress, ProtocolRequest, Role, Security,
-    agree, random,
-};
+use crate::store::{OfflineStore, OfflineTerms, Pair};
 
 /// The profile in the contract of an offline phase; no key has it.
 const PROFILE: &str = "offline/1";
@@ -53,8 +51,8 @@ const DEALT: Kind = Kind {
 /// Makes a pair of halves with the peer, which calls this with the other role, and stores this side's half. Returns the
 /// name of the pair.
 ///
-/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Offline`] if the half cannot be
-/// stored, else with [`Error::Run`]; the peer has been told then.
+/// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Store`] if the half cannot be
+/// stored, else with [`Error::Session`]; the peer has been told then.
 pub fn make_half(
     connection: &mut Connection,
     role: Role,
@@ -102,7 +100,7 @@ pub fn make_half(
             ("sender's size", terms.sender_size, agreed.sender_size),
         ] {
             if ours != theirs {
-                return Err(Error::Run(differ(field, ours, theirs)));
+                return Err(differ(field, ours, theirs).into());
             }
         }
         let (params, bits) = (terms.params(agreement.params.session)?, terms.key_bits);
@@ -128,7 +126,7 @@ pub fn make_half(
 
 /// What a party wants of a dealer.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct HalfRequest<'a> {
     /// Its role in the run.
     pub role: Role,
     /// What the pair is for.
@@ -145,11 +143,11 @@ pub struct Wanted<'a> {
 pub fn fetch_half(
     connection: &mut Connection,
     registry: &Registry,
-    wanted: Wanted<'_>,
+    wanted: HalfRequest<'_>,
     store: &OfflineStore,
     progress: &mut dyn Progress,
 ) -> Result<Name, Error> {
-    let Wanted {
+    let HalfRequest {
         role,
         terms,
         peer,
@@ -178,7 +176,7 @@ pub fn fetch_half(
         channel.begin_phase("offline");
         let params = terms.params([0; 32])?;
         let mut nonce = [0; 32];
-        random::fill(&mut nonce)?;
+        fill(&mut nonce)?;
         let request = DealerRequest {
             role,
             terms: terms.clone(),
@@ -224,7 +222,7 @@ pub fn fetch_half(
 /// want one, and no others.
 ///
 /// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Attestation`] if there is no report,
-/// else with [`Error::Run`]; both parties have been told then.
+/// else with [`Error::Session`]; both parties have been told then.
 pub fn deal(
     connections: &mut [Connection; 2],
     registry: &Registry,
@@ -403,11 +401,11 @@ fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
 fn in_words(error: &Error) -> WireError {
     match error {
         // Not where the store is.
-        Error::Run(WireError::Resource {
+        Error::Session(SessionError::Run(WireError::Resource {
             limit: Limit::System,
             ..
-        }) => WireError::limit(Limit::System, "there is no room for the correlations"),
-        Error::Run(error) => error.clone(),
+        })) => WireError::limit(Limit::System, "there is no room for the correlations"),
+        Error::Session(SessionError::Run(error)) => error.clone(),
         Error::Untrusted(_) => bad(EVIDENCE.name, "does not show what this side expects"),
         _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
     }

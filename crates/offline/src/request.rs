@@ -1,9 +1,10 @@
 //! What a party asks a dealer for.
 
+use vesica_session::codec::{Reader, bad, differ, put_name};
+use vesica_session::{Fingerprint, Role};
 use vesica_wire::{Error as WireError, Kind};
 
-use crate::codec::{Reader, bad, differ, put_name};
-use crate::{Fingerprint, OfflineTerms, Role};
+use crate::store::OfflineTerms;
 
 /// What a party wants of a dealer.
 pub(crate) const REQUEST: Kind = Kind {

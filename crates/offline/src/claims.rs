@@ -4,20 +4,44 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use vesica_session::codec::bad;
 use vesica_wire::Error as WireError;
 
-use crate::codec::bad;
-use crate::parties::coded;
+/// A kind of TEE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Platform {
+    /// None: anybody can make such a report.
+    Simulated,
+    /// A virtual machine under AMD SEV-SNP.
+    SevSnp,
+    /// A virtual machine under Intel TDX.
+    Tdx,
+}
 
-coded! {
-    /// A kind of TEE.
-    Platform, "platform" {
-        /// None: anybody can make such a report.
-        Simulated = 1, "simulated";
-        /// A virtual machine under AMD SEV-SNP.
-        SevSnp = 2, "sev-snp";
-        /// A virtual machine under Intel TDX.
-        Tdx = 3, "tdx";
+impl Platform {
+    /// All, each with its code in evidence and its name for people.
+    const ALL: [(Platform, u8, &'static str); 3] = [
+        (Platform::Simulated, 1, "simulated"),
+        (Platform::SevSnp, 2, "sev-snp"),
+        (Platform::Tdx, 3, "tdx"),
+    ];
+
+    pub(crate) fn code(self) -> u8 {
+        Platform::ALL[self as usize].1
+    }
+
+    pub(crate) fn from_code(code: u8) -> Result<Platform, WireError> {
+        let found = Platform::ALL.into_iter().find(|(_, its, _)| *its == code);
+        found.map_or(Err(bad("platform", "unknown code")), |(platform, ..)| {
+            Ok(platform)
+        })
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Platform::ALL[*self as usize].2)
     }
 }
 

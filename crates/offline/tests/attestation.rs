@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use vesica_session::{
+use vesica_offline::{
     Claims, Evidence, Expected, Measurement, Platform, Product, SevSnp, TcbLevel, Tdx, Untrusted,
     Verifier,
 };
@@ -20,7 +20,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 mod sev_snp {
     use super::*;
 
-    const VCEK: &[u8] = include_bytes!("../../../../vectors/attestation/vcek_milan.der");
+    const VCEK: &[u8] = include_bytes!("../../../vectors/attestation/vcek_milan.der");
     /// 2025.
     const THEN: u64 = 1_740_000_000;
 
@@ -28,7 +28,7 @@ mod sev_snp {
         Evidence {
             platform: Platform::SevSnp,
             report: bytes(include_str!(
-                "../../../../vectors/attestation/report_milan.hex"
+                "../../../vectors/attestation/report_milan.hex"
             )),
             endorsements: Vec::new(),
         }
@@ -212,12 +212,12 @@ mod sev_snp {
 mod tdx {
     use super::*;
 
-    const QUOTE: &[u8] = include_bytes!("../../../../vectors/attestation/tdx_quote");
+    const QUOTE: &[u8] = include_bytes!("../../../vectors/attestation/tdx_quote");
     const COLLATERAL: &[u8] =
-        include_bytes!("../../../../vectors/attestation/tdx_quote_collateral.json");
-    const OLD_QUOTE: &[u8] = include_bytes!("../../../../vectors/attestation/tdx_quote_outdated");
+        include_bytes!("../../../vectors/attestation/tdx_quote_collateral.json");
+    const OLD_QUOTE: &[u8] = include_bytes!("../../../vectors/attestation/tdx_quote_outdated");
     const OLD_COLLATERAL: &[u8] =
-        include_bytes!("../../../../vectors/attestation/tdx_quote_outdated_collateral.json");
+        include_bytes!("../../../vectors/attestation/tdx_quote_outdated_collateral.json");
 
     fn evidence(quote: &[u8]) -> Evidence {
         Evidence {

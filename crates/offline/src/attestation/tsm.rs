@@ -6,7 +6,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Attester, Evidence, MAX_BLOB, Platform, ReportData};
-use crate::{Error, random};
+use crate::Error;
+use crate::random::fill;
 
 /// Where reports are asked for.
 pub(super) const REPORTS: &str = "/sys/kernel/config/tsm/report";
@@ -79,7 +80,7 @@ impl Attester for Tsm {
     fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
         // An entry of its own, so that nobody else writes to it in between.
         let mut name = [0; 16];
-        random::fill(&mut name)?;
+        fill(&mut name)?;
         let entry = self
             .reports
             .join(format!("vesica-{:032x}", u128::from_le_bytes(name)));

@@ -1,0 +1,106 @@
+//! Why there is no half, or none that can be used.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use vesica_correlations::store::StoreError;
+use vesica_files::{Advice, Argument, Command, advice, is_exhausted};
+use vesica_session::{Error as SessionError, ErrorClass, more_halves};
+use vesica_wire::{Error as WireError, Limit};
+
+use crate::claims::Untrusted;
+
+/// Why a half was not made, stored or found.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for something impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// Stored correlations that cannot be used.
+    #[error("stored correlations: {0}")]
+    Store(String),
+    /// A stored half that is not in the file that it was stored in, so that it may have served a run elsewhere.
+    #[error(
+        "stored correlations: {0} was copied, restored or moved to another file system after it was stored"
+    )]
+    CopiedHalf(PathBuf),
+    /// This machine makes no reports of what it runs.
+    #[error("{0}")]
+    Attestation(String),
+    /// The dealer has not shown that it runs what was expected.
+    #[error("the dealer is not trusted: {0}")]
+    Untrusted(#[from] Untrusted),
+    /// The contract or the connection failed.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Error::Usage(_) => ErrorClass::Usage,
+            Error::Store(_) | Error::CopiedHalf(_) => ErrorClass::Data,
+            Error::Attestation(_) => ErrorClass::Resource,
+            Error::Untrusted(_) => ErrorClass::Peer,
+            Error::Session(error) => error.class(),
+        }
+    }
+
+    /// What the user can do, where something helps.
+    pub fn remedy(&self) -> Option<Advice> {
+        Some(match self {
+            Error::Store(_) => more_halves(),
+            Error::CopiedHalf(_) => advice![
+                "another copy may have served a run: ",
+                Command::RemoveStored,
+                " it and make another pair, unless you know that none has or will; then ",
+                Command::AdoptStored,
+                " takes it over",
+            ],
+            Error::Untrusted(Untrusted::NotEndorsed) => advice![
+                "give it by ",
+                Argument::Endorsements,
+                ": the certificate of the processor's key, or the collateral of the platform",
+            ],
+            Error::Untrusted(Untrusted::Measurement { .. }) => {
+                "take no measurement from a dealer; compute it from the image that the dealer shall run".into()
+            }
+            Error::Session(error) => return error.remedy(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<WireError> for Error {
+    fn from(error: WireError) -> Error {
+        Error::Session(error.into())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match &error {
+            StoreError::Io { cause, .. } if is_exhausted(cause) => {
+                WireError::limit(Limit::System, error).into()
+            }
+            StoreError::Copied { path } => Error::CopiedHalf(path.clone()),
+            _ => Error::Store(error.to_string()),
+        }
+    }
+}
+
+/// What a run says of its source of halves.
+impl From<Error> for SessionError {
+    fn from(error: Error) -> SessionError {
+        match error {
+            Error::Session(error) => error,
+            error => SessionError::Halves {
+                class: error.class(),
+                remedy: error.remedy(),
+                cause: Arc::new(error),
+            },
+        }
+    }
+}

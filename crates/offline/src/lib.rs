@@ -1,0 +1,30 @@
+//! Prepared correlations: what two parties, or a dealer, make before anybody knows an item, and what is kept of it until
+//! one run takes it.
+//!
+//! - [`OfflineStore`] keeps this side's halves; it is the [`HalfSource`](vesica_session::HalfSource) of a job.
+//! - [`make_half`] makes a pair with the peer, [`fetch_half`] gets a half from a dealer, and [`deal`] is that dealer.
+//! - An [`Attester`] has a dealer's machine report what it runs; [`Expected`] is what a party wants to see.
+#![forbid(unsafe_code)]
+
+mod attestation;
+mod claims;
+mod error;
+mod pairs;
+mod random;
+#[cfg(test)]
+mod recorded;
+mod request;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use attestation::{
+    Attester, Evidence, Expected, MAX_EVIDENCE, Simulated, Tsm, Verifier, attester,
+};
+#[cfg(feature = "tee")]
+pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
+pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
+pub use error::Error;
+pub use pairs::{HalfRequest, deal, fetch_half, make_half};
+pub use request::DealerRequest;
+pub use store::{Listing, OfflineStore, OfflineTerms, StoredHalf};
