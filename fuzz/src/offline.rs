@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use vesica_offline::{DealerRequest, Evidence, Expected, Measurement, Product, SevSnp, Simulated, TcbLevel, Tdx};
+use vesica_offline::{
+    DealerRequest, Evidence, Expected, Measurement, Product, SevSnp, Simulated, TcbLevel, Tdx,
+};
 use vesica_session::Registry;
 
 /// What a party asks a dealer for. What is read writes the same bytes again, and can be met or not.

@@ -1,10 +1,12 @@
 //! What a peer says before the protocol, and what a person or a file says about identities.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
 
 use vesica_psi::Output;
-use vesica_session::{Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Checkpoint, KeySet, NoProgress, Problem, ProtocolRequest, Registry, Role, State, Terms, agree as agree_on, confirm_done, run_set_over};
+use vesica_session::{
+    Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Checkpoint, KeySet, NoProgress,
+    Problem, ProtocolRequest, Role, State, Terms, agree as agree_on, confirm_done, run_set_over,
+};
 use vesica_wire::{Channel, Error};
 
 use crate::record::received;

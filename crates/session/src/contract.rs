@@ -30,7 +30,7 @@ pub(crate) const HELLO: Kind = Kind {
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
 
-/// The value of [`Hello::memory`] and of [`Hello::max_peer_value_bound`] for no limit.
+/// The value of [`LocalFacts::memory`] and of [`LocalFacts::max_peer_value_bound`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;
 
 const MAGIC: [u8; 4] = *b"vs1h";
