@@ -150,7 +150,7 @@ impl Job {
             allow_empty: options.allow_empty,
         };
         let party = job.party(link.endpoint());
-        party.check()?;
+        party.check(role)?;
         match (job.gets, &options.output) {
             (Gets::Nothing, Some(_)) => {
                 return Err(Failure::usage(

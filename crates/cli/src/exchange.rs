@@ -166,7 +166,7 @@ fn complete(
     party.max_peer_items = link.max_peer_items;
     party.max_peer_value_bound = link.max_peer_value_bound;
     party.value = link.value(&labels)?;
-    party.check()?;
+    party.check(side.role)?;
     party.resources = link.resources();
     party.labels = labels;
     party.allow_empty = link.allow_empty;

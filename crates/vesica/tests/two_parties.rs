@@ -9,8 +9,9 @@ use std::thread;
 use vesica::terms::LEARNS;
 use vesica::{
     ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    Learns, Listener, NoProgress, Observer, Party, Progress, ProtocolRequest, RecordBatch, Role,
-    Security, Source, SourceOptions, Transport, connect, intersect, intersect_digests, select_rows,
+    LabelExchange, LabelTerms, Learns, Listener, NoProgress, Observer, Party, Progress,
+    ProtocolRequest, RecordBatch, Role, Security, Source, SourceOptions, Transport, connect,
+    intersect, intersect_digests, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -128,6 +129,14 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
 
     party.protocol = ProtocolRequest::Auto;
+    party.labels = LabelExchange::Offered(LabelTerms {
+        bytes: 64,
+        columns: vec!["city".into()],
+    });
+    assert!(party.check(Role::Sender).is_ok());
+    let receiver = party.check(Role::Receiver).unwrap_err();
+    assert_eq!(receiver.class(), ErrorClass::Usage);
+    party.labels = LabelExchange::Nothing;
     assert_eq!(fail(&party, "/nowhere/out.csv").class(), ErrorClass::Usage);
 
     let interrupt = Interrupt::new();
