@@ -637,7 +637,12 @@ pub(crate) enum Stop {
 pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     let from_environment = |arg: clap::Arg| match arg.get_long() {
         Some(long) if long != "help" && long != "version" && !config::is_displaced(args, long) => {
-            let name = config::variable(long);
+            let names: Vec<String> = config::names(&arg)
+                .into_iter()
+                .map(config::variable)
+                .collect();
+            let is_set = |name: &&String| std::env::var_os(name).is_some();
+            let name = names.iter().find(is_set).unwrap_or(&names[0]).clone();
             arg.env(name).hide_env(true)
         }
         _ => arg,

@@ -54,6 +54,12 @@ fn typed(args: &[OsString], option: &str) -> Option<OsString> {
     None
 }
 
+/// The names of an option: the long one, then those that it had before.
+pub(crate) fn names(option: &Arg) -> Vec<&str> {
+    let former = option.get_all_aliases().unwrap_or_default();
+    option.get_long().into_iter().chain(former).collect()
+}
+
 /// The arguments, and those in the file that they name. What is typed counts more than the environment, and that more
 /// than the file.
 pub(crate) fn with_file(
@@ -90,18 +96,15 @@ pub(crate) fn with_file(
     let mut more = Vec::new();
     for (name, value) in &table {
         let mut options = command.get_arguments().chain(commands.get_arguments());
-        let is_called = |arg: &&Arg| {
-            let former = arg.get_all_aliases().unwrap_or_default();
-            arg.get_long() == Some(name) || former.contains(&&**name)
-        };
-        let option = options.find(|arg| is_called(arg) && name != "config");
+        let is_called = |arg: &&Arg| names(arg).contains(&&**name) && name != "config";
+        let option = options.find(is_called);
         let Some(option) = option else {
             let of = command.get_name();
             return Err(wrong(format!("{of} has no option --{name}"))
                 .hint("keys are the long names of options"));
         };
         let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
-        let mut names = alternatives.flatten().copied().chain([&**name]);
+        let mut names = alternatives.flatten().copied().chain(names(option));
         // A query that makes way takes with it what is said about it.
         let has_no_query = given(&args, "input").is_some() && given(&args, "query").is_none();
         if has_no_query && OF_A_QUERY.contains(&&**name)

@@ -1,6 +1,7 @@
 //! Private names: what a file is called in the directory of the one that it becomes.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -50,8 +51,11 @@ fn with_private_name<T>(
     make: impl FnMut(&Path) -> io::Result<T>,
 ) -> io::Result<NamedTempFile<T>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = name.chars().take(CHARACTERS).collect();
-    let prefix = format!("{PREFIX}{name}-");
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    let start: String = name.chars().take(CHARACTERS).collect();
+    // Two names may begin in the same way.
+    let prefix = format!("{PREFIX}{start}-{:08x}-", hasher.finish() as u32);
     // What stays does no harm but to the space on the disk.
     let _ = each_unfinished(directory(path), &prefix, remove);
     let mut builder = Builder::new();
@@ -111,7 +115,8 @@ fn each_unfinished(
     for entry in fs::read_dir(place)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if !(name.starts_with(prefix) && name.ends_with(SUFFIX)) {
+        let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|at| at.is_file());
+        if !(name.starts_with(prefix) && name.ends_with(SUFFIX) && is_file(&path)) {
             continue;
         }
         // What has gone meanwhile was finished or removed.
@@ -172,7 +177,7 @@ mod tests {
             let path = place.path().join(name);
             fs::write(&path, "old").unwrap();
             let left = leave(&path);
-            let others = leave(&place.path().join("other"));
+            let others = leave(&place.path().join(format!("{name}-2")));
             let (_written, private) = create(&path, OWNER_ONLY).unwrap();
             assert!(!left.exists() && others.exists() && private.exists());
             let left = leave(&path);

@@ -144,7 +144,10 @@ impl Job {
                 return usage(format!("normalization {name:?} is not a name"));
             }
         }
-        Ok(())
+        match self.terms.problem() {
+            Some(problem) => usage(problem),
+            None => Ok(()),
+        }
     }
 
     /// Checks that the protocol takes stored correlations if there are some, and that there are if it makes none;

@@ -30,6 +30,25 @@ pub const MAX_NORMALIZATION: usize = 128;
 const KAPPA_BITS: u32 = 128;
 /// Maximum number of terms that a program adds to ours.
 const MAX_MORE: usize = 16;
+/// What else stands beside the terms in a contract.
+const OF_THE_CONTRACT: [&str; 16] = [
+    "version",
+    "protocol",
+    "runs",
+    "receiver_values",
+    "sender_values",
+    "labels",
+    "key_columns",
+    "receiver_size",
+    "sender_size",
+    "memory",
+    "buckets",
+    "receiver_bucket",
+    "sender_bucket",
+    "resumed_after",
+    "offline",
+    "hash",
+];
 
 /// Declares our terms, and the list of them in the order of the hello.
 macro_rules! terms {
@@ -508,6 +527,38 @@ impl Terms {
             }
         }
         terms
+    }
+
+    /// Whether there are terms of a program. What a run keeps cannot be read back then.
+    pub fn has_more(&self) -> bool {
+        self.entries.len() > STANDARD.len()
+    }
+
+    /// The problem with the values, or with terms of a program, if there is one. What comes back from the wire as it is
+    /// has one form there, and so in the contract's hash.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let more = &self.entries[STANDARD.len()..];
+        let is_name = |name: &str| {
+            (1..=255).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_graphic())
+                && !OF_THE_CONTRACT.contains(&name)
+        };
+        if let Some((term, _)) = more.iter().find(|(term, _)| !is_name(term.name())) {
+            return Some(format!("a term cannot be called {:?}", term.name()));
+        }
+        if more.len() > MAX_MORE {
+            return Some(format!("more than {MAX_MORE} further terms"));
+        }
+        if self.get(&KAPPA) != KAPPA_BITS {
+            return Some(format!("kappa is {KAPPA_BITS} bits"));
+        }
+        let mut out = Vec::new();
+        self.put(&mut out);
+        let mut reader = Reader::new("terms", &out);
+        match self.read(&mut reader) {
+            Ok(terms) if terms == *self && reader.end().is_ok() => None,
+            _ => Some("a term has a value that the peer could not read".to_owned()),
+        }
     }
 
     /// Appends the values of our terms, the names of the others, and their values.

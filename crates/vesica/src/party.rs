@@ -226,6 +226,10 @@ impl<'a> Party<'a> {
         }
         job.check()?;
         job.check_offline()?;
+        if job.terms.has_more() && self.resources.work_dir.is_some() {
+            let problem = "a work directory is for runs without terms of the program";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
         if !self.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
         {
             let problem =
@@ -488,6 +492,9 @@ impl<'a> Party<'a> {
             }
             (_, _, Rows::Aligned) if !self.terms.get(&LEARNS).is_both() => {
                 "rows are in one order on both sides where both learn the matches"
+            }
+            (_, _, rows) if rows != Rows::Aligned && self.terms.get(&LEARNS) == Learns::Aligned => {
+                "where both learn the matches in one order, the rows come in that order"
             }
             _ => "",
         };

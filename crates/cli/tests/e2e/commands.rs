@@ -553,3 +553,35 @@ fn bench_for_people() {
             .expect_success();
     }
 }
+
+/// A name that an option had before counts as its name does, wherever it stands.
+#[test]
+fn former_names_of_options_count_as_the_options_do() {
+    let place = Place::new();
+    place.write("favour.toml", "favour = \"traffic\"\n");
+    place.write("optimize.toml", "optimize = \"traffic\"\n");
+    let bench = "bench --json --protocol circuit-okvs --receiver-size 8 --sender-size 8 --runs 1";
+    for (set, options, expected) in [
+        ("true", "--favour traffic", "traffic"),
+        ("export VESICA_FAVOUR=traffic", "", "traffic"),
+        ("export VESICA_FAVOUR=traffic", "--optimize time", "time"),
+        ("true", "--config favour.toml", "traffic"),
+        ("true", "--config favour.toml --optimize time", "time"),
+        ("true", "--config optimize.toml --favour time", "time"),
+        (
+            "export VESICA_OPTIMIZE=time",
+            "--config favour.toml",
+            "time",
+        ),
+        (
+            "export VESICA_FAVOUR=time",
+            "--config optimize.toml",
+            "time",
+        ),
+    ] {
+        let ended = place.run_after(set, &format!("{bench} {options}"));
+        ended.expect_success();
+        let result: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
+        assert_eq!(result["optimize"], expected, "{set} {options}");
+    }
+}

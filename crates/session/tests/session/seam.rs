@@ -6,7 +6,9 @@ use std::thread;
 
 use rand_core::CryptoRng;
 use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Spec, Task, Values};
-use vesica_session::terms::{LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same};
+use vesica_session::terms::{
+    KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
+};
 use vesica_session::{
     Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest, Registry,
     RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
@@ -443,6 +445,28 @@ fn terms_of_a_program_are_agreed_on_and_reported() {
     let usual = both(Reveal::Matches, 5).0.report;
     assert_ne!(usual.contract.hash, near.contract.hash);
     assert_eq!(usual.contract.get(&PAGE), 100);
+    // What has no single form on the wire, or no place in a contract, is refused here.
+    static LIST: Term<Vec<String>> = Term::new("list", "list", Vec::new, same);
+    static HASH: Term<u32> = Term::new("hash", "hash", || 0, same);
+    static LAMBDA_TOO: Term<u64> = Term::new("lambda", "lambda", || 0, larger);
+    let usual = || job(Role::Receiver, Reveal::Matches);
+    for (wrong, why) in [
+        (
+            usual().with(&LIST, vec!["x".repeat(256)]),
+            "the peer could not read",
+        ),
+        (
+            usual().with(&LIST, vec!["x".into(); 256]),
+            "the peer could not read",
+        ),
+        (usual().with(&HASH, 1), "cannot be called \"hash\""),
+        (usual().with(&LAMBDA_TOO, 40), "the peer could not read"),
+        (usual().with(&KEY_BITS, Some(257)), "of 257 bits"),
+        (usual().with(&KAPPA, 256), "kappa is 128 bits"),
+    ] {
+        let refused = wrong.check().unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
     // Another value, and a side that does not have the term.
     let ours = with(Role::Receiver, 7, 10);
     for (theirs, said) in [

@@ -129,6 +129,7 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
 /// read: the key's `roots`, or all if there is a second pass.
 fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
     for group in metadata.metadata().row_groups() {
+        check_places(group)?;
         for (i, column) in group.columns().iter().enumerate() {
             let root = metadata.parquet_schema().get_column_root_idx(i);
             if part.passes() == Passes::One && !roots.contains(&root) {
@@ -144,6 +145,18 @@ fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -
         }
     }
     Ok(())
+}
+
+/// Refuses columns that share bytes: what is kept of each is counted by where its pages are.
+fn check_places(group: &RowGroupMetaData) -> Result<()> {
+    let ranges = group.columns().iter().map(ColumnChunkMetaData::byte_range);
+    let mut ranges: Vec<(u64, u64)> = catching(|| ranges.collect()).map_err(wrong)?;
+    ranges.sort_unstable();
+    let overlap = |pair: &[(u64, u64)]| pair[0].0.saturating_add(pair[0].1) > pair[1].0;
+    match ranges.windows(2).any(overlap) {
+        true => Err(wrong("columns share bytes")),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a page that is too large, before the library meets it in the middle of a pass.

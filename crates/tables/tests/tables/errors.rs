@@ -81,6 +81,14 @@ fn parquet_metadata_that_claims_more_than_there_is() {
     assert!(error.to_string().contains("metadata is damaged"), "{error}");
 }
 
+/// Each page would count for one of them, and be kept for both.
+#[test]
+fn columns_of_parquet_share_no_bytes() {
+    let overlap = include_bytes!("../../../../vectors/tables/overlap.parquet");
+    let error = fails("t.parquet", overlap.to_vec(), "c0");
+    assert!(error.to_string().contains("columns share bytes"), "{error}");
+}
+
 #[test]
 fn columns() {
     let text = "id,e-mail,x,x\n1,2,3,4\n";
