@@ -25,7 +25,10 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::transfers::Party;
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
-use vesica_session::{Fingerprint, LabelExchange, Hello, Identity, Job, LabelTerms, Learns, LocalFacts, NO_LIMIT, ProtocolRequest, Registry, Resume, Role, terms::LEARNS};
+use vesica_session::{
+    Fingerprint, Hello, Identity, Job, LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT,
+    ProtocolRequest, Registry, Resume, Role, terms::LEARNS,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

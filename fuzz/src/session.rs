@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Assignment, BucketKeys, Fingerprint, Hello, Identity, Job, Checkpoint, KeySet, NoProgress,
+    Assignment, BucketKeys, Checkpoint, Fingerprint, Hello, Identity, Job, KeySet, NoProgress,
     Problem, ProtocolRequest, Role, State, Terms, agree as agree_on, confirm_done, run_set_over,
 };
 use vesica_wire::{Channel, Error};

@@ -35,7 +35,11 @@ fn read_and_copy(file: &[u8], key: &KeySpec, options: SourceOptions) {
         Ok(keys) => keys,
         Err(error) => {
             assert!(!error.to_string().contains('\n'));
-            assert!(error.remedy().is_none_or(|remedy| !remedy.to_string().contains('\n')));
+            assert!(
+                error
+                    .remedy()
+                    .is_none_or(|remedy| !remedy.to_string().contains('\n'))
+            );
             return;
         }
     };
