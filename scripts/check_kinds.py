@@ -33,8 +33,8 @@ def problems(sources: dict[str, str]) -> list[str]:
 
 
 def sources(root: Path) -> dict[str, str]:
-    """The crates' own files, without harnesses of tests."""
-    files = root.glob("crates/*/src/**/*.rs")
+    """The crates' own files and those of research, without harnesses of tests."""
+    files = [*root.glob("crates/*/src/**/*.rs"), *root.glob("research/src/**/*.rs")]
     ours = (path for path in files if path.name not in ("tests.rs", "harness.rs"))
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in ours}
 

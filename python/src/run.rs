@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Format, Gets, KeySpec, LabelExchange, Outcome, Party,
+    ConnectOptions, Endpoint, Fingerprint, Gets, KeySpec, LabelExchange, Outcome, Party,
     ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms, ValueColumn,
     no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
@@ -222,7 +222,7 @@ impl Job {
         let table = match output {
             Some(_) => None,
             // Text has no types.
-            None if matches!(source.format(), Format::Csv | Format::Jsonl) => None,
+            None if source.format().is_text() => None,
             None => {
                 events.stage("writing");
                 let (schema, batches) = select_rows(&source, outcome.matched())?;

@@ -549,8 +549,6 @@ pub(crate) struct Bench {
     /// Threads of each party
     #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
     pub(crate) threads: NonZeroUsize,
-    /// The security, if it is not given, is the strongest of the protocol, and the receiver learns the first thing that
-    /// the protocol reveals. A sum is that of the sender's values
     #[command(flatten)]
     agreed: TermOptions,
     /// Measured runs, of which medians are given, after one more to warm up
@@ -647,7 +645,24 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
         }
         _ => arg,
     };
+    let of_the_protocol = |command: clap::Command| {
+        let usual = [
+            ("security", "the strongest of the protocol"),
+            (
+                "reveal",
+                "the first thing that the protocol reveals; a sum is that of the sender's values",
+            ),
+        ];
+        usual.into_iter().fold(command, |command, (name, usual)| {
+            command.mut_arg(name, |arg| {
+                let help = arg.get_help().cloned().unwrap_or_default();
+                arg.help(format!("{help}. If not given, {usual}"))
+                    .default_value(None::<&str>)
+            })
+        })
+    };
     Cli::command()
+        .mut_subcommand("bench", of_the_protocol)
         .mut_args(from_environment)
         .mut_subcommands(|command| command.mut_args(from_environment))
 }
@@ -735,6 +750,22 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         super::definition(&[]).debug_assert();
+    }
+
+    /// What a benchmark does without an option is not what a run does.
+    #[test]
+    fn benchmarks_say_what_they_do_if_nothing_is_given() {
+        let definition = super::definition(&[]);
+        for name in ["security", "reveal"] {
+            for (command, has_default) in [("receive", true), ("bench", false)] {
+                let command = definition.find_subcommand(command).unwrap();
+                let option = command.get_arguments().find(|arg| arg.get_id() == name);
+                let option = option.unwrap();
+                assert_eq!(!option.get_default_values().is_empty(), has_default);
+                let help = option.get_help().unwrap().to_string();
+                assert_eq!(help.contains("If not given, the "), !has_default, "{help}");
+            }
+        }
     }
 
     #[test]

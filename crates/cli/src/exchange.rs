@@ -166,9 +166,9 @@ fn complete(
     party.max_peer_items = link.max_peer_items;
     party.max_peer_value_bound = link.max_peer_value_bound;
     party.value = link.value(&labels)?;
+    party.labels = labels;
     party.check(side.role)?;
     party.resources = link.resources();
-    party.labels = labels;
     party.allow_empty = link.allow_empty;
     if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
         return Err(Failure::usage("--rows is for results of rows"));

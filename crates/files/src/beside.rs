@@ -115,8 +115,11 @@ fn each_unfinished(
     for entry in fs::read_dir(place)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|at| at.is_file());
-        if !(name.starts_with(prefix) && name.ends_with(SUFFIX) && is_file(&path)) {
+        if !(name.starts_with(prefix) && name.ends_with(SUFFIX)) {
+            continue;
+        }
+        // No link is followed.
+        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             continue;
         }
         // What has gone meanwhile was finished or removed.

@@ -101,12 +101,15 @@ impl WholeFile {
             Some((permissions, readers)) => readers.limit(&permissions, &metadata),
             None => default_permissions(&place.path)?,
         };
-        let permissions = match has_acl(&file) {
-            true => Readers::OWNER.limit(&permissions, &metadata),
-            false => place.readers.limit(&permissions, &metadata),
+        let finish = |file: &File| {
+            let permissions = match has_acl(file) {
+                true => Readers::OWNER.limit(&permissions, &metadata),
+                false => place.readers.limit(&permissions, &metadata),
+            };
+            file.set_permissions(permissions)?;
+            file.sync_all()
         };
-        file.set_permissions(permissions.clone())?;
-        file.sync_all()?;
+        finish(&file)?;
         let private = match place.private {
             Some(private) => private,
             // If nothing is to be replaced, the file never has any name but its own.
@@ -118,8 +121,7 @@ impl WholeFile {
                 Ok(private) => private,
                 Err(_) => {
                     let private = copy(&mut file, &place.path)?;
-                    file.set_permissions(permissions)?;
-                    file.sync_all()?;
+                    finish(&file)?;
                     private
                 }
             },

@@ -704,25 +704,30 @@ fn dealers_with_and_without_a_tee_are_told_apart() {
         (&trusted, Some(&expected), "show nothing"),
         (&shown, None, "whose measurement is known"),
     ] {
-        let (made, ()) = both(
-            &receiver,
-            &dealer,
-            |mut connection| {
-                let wanted = HalfRequest {
-                    role: Role::Receiver,
-                    terms,
-                    peer: peers[0],
-                    attested: expected,
-                };
-                let store = receiver.store();
-                fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
-            },
-            |_| (),
-        );
-        let error = made.unwrap_err();
+        let wanted = HalfRequest {
+            role: Role::Receiver,
+            terms,
+            peer: peers[0],
+            attested: expected,
+        };
+        let error = refused(&receiver, &dealer, wanted);
         assert_eq!(error.class(), ErrorClass::Usage);
         assert!(error.to_string().contains(problem), "{error}");
     }
+}
+
+/// Why a party does not even ask a dealer for a half.
+fn refused(party: &Side, dealer: &Side, wanted: HalfRequest<'_>) -> Error {
+    let fetch = |mut connection| {
+        fetch_half(
+            &mut connection,
+            registry(),
+            wanted,
+            &party.store(),
+            &mut NoProgress,
+        )
+    };
+    both(party, dealer, fetch, |_| ()).0.unwrap_err()
 }
 
 /// A dealer of another version, for which the same terms mean other halves.
@@ -1046,22 +1051,13 @@ fn a_dealer_is_neither_party() {
     let terms = terms("ole-dealer");
     let [own, peer] = [receiver.fingerprint(), sender.fingerprint()];
     for other in [peer, own] {
-        let (fetched, ()) = both(
-            &receiver,
-            &sender,
-            |mut connection| {
-                let wanted = HalfRequest {
-                    role: Role::Receiver,
-                    terms: &terms,
-                    peer: other,
-                    attested: None,
-                };
-                let store = receiver.store();
-                fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
-            },
-            |_| (),
-        );
-        let error = fetched.unwrap_err();
+        let wanted = HalfRequest {
+            role: Role::Receiver,
+            terms: &terms,
+            peer: other,
+            attested: None,
+        };
+        let error = refused(&receiver, &sender, wanted);
         assert_eq!(error.class(), ErrorClass::Usage);
         assert!(error.to_string().contains("three identities"));
     }

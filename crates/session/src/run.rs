@@ -136,14 +136,7 @@ pub fn agree_on_set(
     let (local, peer, began) = (connection.local, connection.peer, Instant::now());
     connection.deadline.of_contract();
     let mut channel = ObservedChannel::new(&mut connection.channel, progress);
-    let agreement = agree(
-        &mut channel,
-        job,
-        set.items(),
-        &set.checkpoint(),
-        local,
-        peer,
-    )?;
+    let agreement = agree_for(&mut channel, job, set, [local, peer])?;
     connection.deadline.of_run(&agreement);
     Ok(Agreed {
         connection,
@@ -181,15 +174,18 @@ pub fn run_set_over(
 ) -> Result<Report, Error> {
     let began = Instant::now();
     let mut channel = ObservedChannel::new(channel, progress);
-    let agreement = agree(
-        &mut channel,
-        job,
-        set.items(),
-        &set.checkpoint(),
-        local,
-        peer,
-    )?;
+    let agreement = agree_for(&mut channel, job, set, [local, peer])?;
     run_agreed(&mut channel, peer, &agreement, began, job, set)
+}
+
+/// The contract of a run over a set, between this side and the peer.
+fn agree_for(
+    channel: &mut dyn Channel,
+    job: &Job,
+    set: &dyn KeySet,
+    [local, peer]: [Option<Fingerprint>; 2],
+) -> Result<Agreement, Error> {
+    agree(channel, job, set.items(), &set.checkpoint(), local, peer)
 }
 
 /// Runs the job once the contract is agreed, which began at this time.

@@ -7,10 +7,13 @@
 //!
 //! A program can declare terms of its own and [set](Terms::set) them: both sides have to do so.
 
-use std::any::Any;
+#[cfg(test)]
+mod tests;
+mod value;
+
 use std::fmt;
 
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use vesica_files::{Argument, Part};
@@ -19,6 +22,8 @@ use vesica_wire::Error as WireError;
 
 use crate::codec::{Reader, bad, differ, put_name};
 use crate::parties::Learns;
+use value::AnyValue;
+pub use value::TermValue;
 
 /// Maximum number of items of a side, whatever the protocol and the number of buckets.
 pub const MAX_ITEMS: u64 = 1 << 28;
@@ -30,32 +35,12 @@ pub const MAX_NORMALIZATION: usize = 128;
 const KAPPA_BITS: u32 = 128;
 /// Maximum number of terms that a program adds to ours.
 const MAX_MORE: usize = 16;
-/// What else stands beside the terms in a contract.
-const OF_THE_CONTRACT: [&str; 16] = [
-    "version",
-    "protocol",
-    "runs",
-    "receiver_values",
-    "sender_values",
-    "labels",
-    "key_columns",
-    "receiver_size",
-    "sender_size",
-    "memory",
-    "buckets",
-    "receiver_bucket",
-    "sender_bucket",
-    "resumed_after",
-    "offline",
-    "hash",
-];
-
 /// Declares our terms, and the list of them in the order of the hello.
 macro_rules! terms {
     ($($(#[$doc:meta])* pub $name:ident: $term:ty = $value:expr;)+) => {
         $($(#[$doc])* pub static $name: $term = $value;)+
 
-        pub(crate) static STANDARD: &[&dyn AnyTerm] = &[$(&$name),+];
+        static STANDARD: &[&dyn AnyTerm] = &[$(&$name),+];
     };
 }
 
@@ -165,17 +150,7 @@ terms! {
             )],
             set: |terms, text| terms.set_named(&OPTIMIZE, text),
         }),
-        ..Term::new(
-            "optimize",
-            "what to save",
-            || Optimize::Time,
-            |_, ours, theirs| {
-                Ok(match [*ours, *theirs].contains(&Optimize::Traffic) {
-                    true => Optimize::Traffic,
-                    false => Optimize::Time,
-                })
-            },
-        )
+        ..Term::new("optimize", "what to save", || Optimize::Time, larger)
     };
 
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
@@ -209,7 +184,8 @@ pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
 
 /// What both sides must agree on.
 pub struct Term<T: 'static> {
-    /// The name in contracts and options: words in lower case, with `_` between them.
+    /// The name in contracts and options: words in lower case, with `_` between them. A program's term has a dot in it,
+    /// as `acme.purpose`.
     pub name: &'static str,
     /// The name in errors.
     pub words: &'static str,
@@ -272,118 +248,6 @@ pub fn same<T: TermValue>(term: &Term<T>, ours: &T, theirs: &T) -> Result<T, Wir
 /// The larger of both.
 pub fn larger<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
     Ok(ours.max(theirs).clone())
-}
-
-/// The smaller of both.
-pub fn smaller<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
-    Ok(ours.min(theirs).clone())
-}
-
-/// A value that a term can have.
-pub trait TermValue:
-    Clone + PartialEq + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
-{
-    /// Appends the form on the wire.
-    fn put(&self, out: &mut Vec<u8>);
-
-    /// Reads what [`TermValue::put`] has written; `words` name the term.
-    ///
-    /// # Errors
-    /// `PeerMisbehaved`: anything else.
-    fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError>;
-
-    /// As errors name it.
-    fn in_words(&self) -> String;
-}
-
-/// Values whose code on the wire is their place in a list, counted from 1.
-macro_rules! coded_values {
-    ($($value:ty: $all:expr, $in_words:expr;)+) => { $(
-        impl TermValue for $value {
-            fn put(&self, out: &mut Vec<u8>) {
-                let place = $all.iter().position(|value| value == self);
-                out.push(place.map_or(0, |place| place as u8 + 1));
-            }
-
-            fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError> {
-                let place = usize::from(reader.u8()?).checked_sub(1);
-                let value = place.and_then(|place| $all.get(place).copied());
-                value.ok_or_else(|| bad(words, "unknown code"))
-            }
-
-            fn in_words(&self) -> String {
-                $in_words(*self).to_owned()
-            }
-        }
-    )+ };
-}
-
-coded_values! {
-    Security: [Security::SemiHonest, Security::Malicious], Security::name;
-    Reveal: Reveal::ALL, Reveal::name;
-    Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
-    Optimize: [Optimize::Time, Optimize::Traffic], Optimize::name;
-}
-
-impl TermValue for u32 {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-
-    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
-        reader.u32()
-    }
-
-    fn in_words(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl TermValue for u64 {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-
-    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
-        reader.u64()
-    }
-
-    fn in_words(&self) -> String {
-        self.to_string()
-    }
-}
-
-/// In one byte; 0 for none.
-impl TermValue for Option<u32> {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(self.unwrap_or(0) as u8);
-    }
-
-    fn read(reader: &mut Reader<'_>, _: &'static str) -> Result<Self, WireError> {
-        Ok(Some(u32::from(reader.u8()?)).filter(|number| *number > 0))
-    }
-
-    fn in_words(&self) -> String {
-        self.map_or("any".into(), |number| number.to_string())
-    }
-}
-
-impl TermValue for Vec<String> {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(self.len() as u8);
-        self.iter().for_each(|name| put_name(out, name));
-    }
-
-    fn read(reader: &mut Reader<'_>, words: &'static str) -> Result<Self, WireError> {
-        let count = reader.u8()?;
-        (0..count)
-            .map(|_| Ok(reader.name(words)?.to_owned()))
-            .collect()
-    }
-
-    fn in_words(&self) -> String {
-        self.join(",")
-    }
 }
 
 fn bits_problem(bits: &u32) -> Option<&'static str> {
@@ -514,7 +378,8 @@ impl Terms {
             .entries
             .iter()
             .filter(|(term, _)| !term.is_of_each_run());
-        let words: Vec<String> = entries.map(|(_, value)| value.in_words()).collect();
+        let words = entries.map(|(term, value)| format!("{}={}", term.name(), value.in_words()));
+        let words: Vec<String> = words.collect();
         words.join(" ")
     }
 
@@ -538,13 +403,12 @@ impl Terms {
     /// has one form there, and so in the contract's hash.
     pub(crate) fn problem(&self) -> Option<String> {
         let more = &self.entries[STANDARD.len()..];
-        let is_name = |name: &str| {
-            (1..=255).contains(&name.len())
-                && name.bytes().all(|byte| byte.is_ascii_graphic())
-                && !OF_THE_CONTRACT.contains(&name)
-        };
-        if let Some((term, _)) = more.iter().find(|(term, _)| !is_name(term.name())) {
-            return Some(format!("a term cannot be called {:?}", term.name()));
+        if let Some((term, _)) = more.iter().find(|(term, _)| !term.name().contains('.')) {
+            // Terms of ours, of later versions too, and what else a contract has, are words without one.
+            return Some(format!(
+                "a program's term has a dot in its name, unlike {}",
+                term.name()
+            ));
         }
         if more.len() > MAX_MORE {
             return Some(format!("more than {MAX_MORE} further terms"));
@@ -659,7 +523,7 @@ impl<'de> Deserialize<'de> for Terms {
 }
 
 /// A term with values of any type.
-pub(crate) trait AnyTerm: Sync {
+trait AnyTerm: Sync {
     fn name(&self) -> &'static str;
     fn is_of_each_run(&self) -> bool;
     fn option(&self) -> Option<&Setting>;
@@ -712,133 +576,5 @@ impl<T: TermValue> AnyTerm for Term<T> {
             return Err(bad(self.words, "of another type"));
         };
         Ok(Box::new((self.rule)(self, ours, theirs)?))
-    }
-}
-
-/// A value of any type.
-pub(crate) trait AnyValue: Send + Sync {
-    fn as_any(&self) -> &dyn Any;
-    fn copied(&self) -> Box<dyn AnyValue>;
-    fn equals(&self, other: &dyn AnyValue) -> bool;
-    fn put(&self, out: &mut Vec<u8>);
-    fn in_words(&self) -> String;
-    fn in_json(&self) -> Value;
-}
-
-impl<T: TermValue> AnyValue for T {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn copied(&self) -> Box<dyn AnyValue> {
-        Box::new(self.clone())
-    }
-
-    fn equals(&self, other: &dyn AnyValue) -> bool {
-        other.as_any().downcast_ref() == Some(self)
-    }
-
-    fn put(&self, out: &mut Vec<u8>) {
-        TermValue::put(self, out);
-    }
-
-    fn in_words(&self) -> String {
-        TermValue::in_words(self)
-    }
-
-    fn in_json(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
-}
-
-impl Clone for Box<dyn AnyValue> {
-    fn clone(&self) -> Self {
-        (**self).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_numbers_or_powers() {
-        let size = |text| parse_size(text).ok();
-        assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
-        assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
-    }
-
-    #[test]
-    fn what_is_revealed() {
-        let revealed = |name: &str| {
-            let mut terms = Terms::default();
-            let set = terms.set_option("reveal", name);
-            set.ok()
-                .map(|()| (terms.get(&REVEAL), terms.get(&MIN_SIZE)))
-        };
-        assert_eq!(revealed("size"), Some((Reveal::Size, 0)));
-        assert_eq!(revealed("threshold:2^4"), Some((Reveal::Size, 17)));
-        assert_eq!(
-            revealed("threshold-matches:0"),
-            Some((Reveal::ThresholdMatches, 1))
-        );
-        for wrong in [
-            "threshold:",
-            "threshold",
-            "threshold-matches",
-            "size:3",
-            "shares:1",
-        ] {
-            assert_eq!(revealed(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn of_two_thresholds_the_larger_one_counts() {
-        for order in [["reveal", "min_size"], ["min_size", "reveal"]] {
-            for (least, expected) in [("3", 8), ("9", 9)] {
-                let mut terms = Terms::default();
-                for option in order {
-                    let text = if option == "reveal" {
-                        "threshold:7"
-                    } else {
-                        least
-                    };
-                    terms.set_option(option, text).unwrap();
-                }
-                assert_eq!(terms.get(&MIN_SIZE), expected);
-            }
-        }
-    }
-
-    #[test]
-    fn every_option_takes_its_default_and_says_what_there_is() {
-        for (name, option) in Terms::options() {
-            let mut terms = Terms::default();
-            if !option.default.is_empty() {
-                terms.set_option(name, option.default).unwrap();
-            }
-            assert_eq!(terms, Terms::default(), "{name}");
-            assert!(terms.set_option(name, "nonsense").is_err());
-        }
-        assert!(
-            Terms::default()
-                .set_option("normalization", "email/1")
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn terms_come_back_from_json_and_unknown_ones_do_not() {
-        let mut terms = Terms::default();
-        terms.set(&LAMBDA, 64);
-        terms.set(&REVEAL, Reveal::InnerProduct);
-        let mut json = serde_json::to_value(&terms).unwrap();
-        assert_eq!(
-            serde_json::from_value::<Terms>(json.clone()).unwrap(),
-            terms
-        );
-        json["another"] = 1.into();
-        assert!(serde_json::from_value::<Terms>(json).is_err());
     }
 }

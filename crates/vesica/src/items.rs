@@ -7,8 +7,8 @@ use vesica_session::{Connection, Job, NoProgress, Role, run};
 use crate::Error;
 
 /// Intersects byte strings with those of the peer, which calls this with the other role: which of `items`, by their
-/// indices in ascending order, the sender has too. `None` on the sender, which learns how many different items the
-/// receiver has. Bytes are compared as they are; an item that comes twice is found twice.
+/// indices in ascending order, the sender has too. `None` on the sender. Each side learns how many
+/// different items the other one has. Bytes are compared as they are; an item that comes twice is found twice.
 ///
 /// The run withstands a peer that does anything. For other terms, see [`Job`] and [`vesica_session::run`].
 ///

@@ -166,10 +166,7 @@ impl<'a> Party<'a> {
     /// Usage: a protocol weaker than the security asked for, a number out of range, or values that do not go with what is
     /// revealed.
     pub fn check(&self, role: Role) -> Result<(), Error> {
-        let job = Job {
-            terms: self.terms.clone(),
-            ..self.without_table(role)
-        };
+        let job = self.without_table(role);
         Ok(job
             .with(&NORMALIZATION, vec!["exact/1".to_owned()])
             .check()?)

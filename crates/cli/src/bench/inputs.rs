@@ -75,15 +75,16 @@ fn value(i: u64) -> i64 {
 /// The largest absolute value of [`values`].
 pub(super) const VALUE_BOUND: i64 = 1000;
 
-/// What a run is to reveal that reveals a number.
-pub(super) fn expected_value(setup: &Setup) -> i128 {
+/// What a run is to reveal that reveals a number; `None` for what has no benchmark.
+pub(super) fn expected_value(setup: &Setup) -> Option<i128> {
     let shared = 0..shared(setup);
     let of = |i| i128::from(value(i));
-    match setup.terms.get(&REVEAL) {
+    Some(match setup.terms.get(&REVEAL) {
         Reveal::Sum => shared.map(of).sum(),
         Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
-        _ => shared.end.into(),
-    }
+        Reveal::Size => shared.end.into(),
+        _ => return None,
+    })
 }
 
 /// How many of the items that both sets hold count towards a minimum: not those whose value is 0.

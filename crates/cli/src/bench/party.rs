@@ -300,9 +300,7 @@ fn one_run(
     let report = with_threads(Some(setup.threads), || {
         run_set(connection, &job, &mut set, &mut NoProgress)
     })??;
-    let matched = set.matched().map(<[bool]>::to_vec);
-    let has_shares = set.into_shares().is_some();
-    check(setup, matched.as_deref(), has_shares, &report)?;
+    check(setup, set, &report)?;
     // From the agreed contract to the result.
     let around = |phase: &PhaseTraffic| ["contract", "done"].contains(&phase.phase.as_str());
     let run: Vec<_> = report.phases.iter().filter(|p| !around(p)).collect();
@@ -326,24 +324,21 @@ fn one_run(
 }
 
 /// Compares a run's result with the known one, on the side that learns it. Neither side can check shares alone.
-fn check(
-    setup: &Setup,
-    matched: Option<&[bool]>,
-    has_shares: bool,
-    report: &Report,
-) -> Result<(), Failure> {
+fn check(setup: &Setup, set: MemorySet<'_>, report: &Report) -> Result<(), Failure> {
+    let reveal = setup.terms.get(&REVEAL);
+    let least = report.contract.get(&MIN_SIZE);
+    let is_below = inputs::counted(setup) < least;
     let right = match setup.part {
-        _ if setup.terms.get(&REVEAL) == Reveal::Shares => has_shares,
-        Part::Sender => matched.is_none() && report.value.is_none(),
-        Part::Receiver if report.below.is_some() => report
-            .below
-            .is_some_and(|least| inputs::counted(setup) < least),
-        Part::Receiver if setup.terms.get(&REVEAL).is_matches() => {
-            matched.is_some_and(|matched| indices_vartime(matched) == inputs::expected(setup))
+        _ if reveal == Reveal::Shares => set.into_shares().is_some(),
+        Part::Sender => set.matched().is_none() && report.value.is_none(),
+        Part::Receiver if is_below => report.below == Some(least) && report.value.is_none(),
+        Part::Receiver if reveal.is_matches() => {
+            let found = set.matched().map(indices_vartime);
+            report.below.is_none() && found == Some(inputs::expected(setup))
         }
         Part::Receiver => {
             let value = report.value.map(|value| value.units);
-            value == Some(inputs::expected_value(setup))
+            value.is_some() && value == inputs::expected_value(setup)
         }
     };
     match right {

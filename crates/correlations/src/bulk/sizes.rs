@@ -20,8 +20,10 @@ pub struct Size {
 /// is secret is hidden by as much noise in all sizes.
 static SIZES: [Size; 3] = [Size::new(11, 7), Size::new(14, 10), Size::new(15, 11)];
 
-/// What long runs save. Short runs do not differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// What long runs save. Short runs do not differ. Of two sides the one that saves more bytes is the larger one.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Optimize {

@@ -419,10 +419,10 @@ fn limits_and_names_are_those_of_its_spec() {
 // ---- A term.
 
 /// For what the result may be used.
-static PURPOSE: Term<u32> = Term::new("purpose", "purpose", || 0, same);
+static PURPOSE: Term<u32> = Term::new("toy.purpose", "purpose", || 0, same);
 
 /// How many rows a page has on the side that has more.
-static PAGE: Term<u64> = Term::new("page", "rows of a page", || 100, larger);
+static PAGE: Term<u64> = Term::new("toy.page", "rows of a page", || 100, larger);
 
 #[test]
 fn terms_of_a_program_are_agreed_on_and_reported() {
@@ -439,14 +439,17 @@ fn terms_of_a_program_are_agreed_on_and_reported() {
     );
     let json = serde_json::to_value(&near).unwrap();
     assert_eq!(
-        (&json["contract"]["purpose"], &json["contract"]["page"]),
+        (
+            &json["contract"]["toy.purpose"],
+            &json["contract"]["toy.page"]
+        ),
         (&7.into(), &30.into())
     );
     let usual = both(Reveal::Matches, 5).0.report;
     assert_ne!(usual.contract.hash, near.contract.hash);
     assert_eq!(usual.contract.get(&PAGE), 100);
     // What has no single form on the wire, or no place in a contract, is refused here.
-    static LIST: Term<Vec<String>> = Term::new("list", "list", Vec::new, same);
+    static LIST: Term<Vec<String>> = Term::new("toy.list", "list", Vec::new, same);
     static HASH: Term<u32> = Term::new("hash", "hash", || 0, same);
     static LAMBDA_TOO: Term<u64> = Term::new("lambda", "lambda", || 0, larger);
     let usual = || job(Role::Receiver, Reveal::Matches);
@@ -459,7 +462,7 @@ fn terms_of_a_program_are_agreed_on_and_reported() {
             usual().with(&LIST, vec!["x".into(); 256]),
             "the peer could not read",
         ),
-        (usual().with(&HASH, 1), "cannot be called \"hash\""),
+        (usual().with(&HASH, 1), "has a dot in its name, unlike hash"),
         (usual().with(&LAMBDA_TOO, 40), "the peer could not read"),
         (usual().with(&KEY_BITS, Some(257)), "of 257 bits"),
         (usual().with(&KAPPA, 256), "kappa is 128 bits"),
@@ -473,7 +476,7 @@ fn terms_of_a_program_are_agreed_on_and_reported() {
         (with(Role::Sender, 8, 10), ["purpose", "7", "8"]),
         (
             job(Role::Sender, Reveal::Matches),
-            ["terms", "page,purpose", ""],
+            ["terms", "toy.page,toy.purpose", ""],
         ),
     ] {
         match run(&ours, &theirs, 5).0 {

@@ -101,7 +101,10 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
         let mut of_values = vec![0; values.len()];
         add_bytes(values, &mut of_values);
         for (bytes, range) in bytes.iter_mut().zip(ranges) {
-            *bytes += of_values[range].iter().sum::<usize>();
+            // Views may overlap, and lists of them multiply.
+            *bytes = of_values[range]
+                .iter()
+                .fold(*bytes, |sum, of| sum.saturating_add(*of));
         }
     }
     fn add_lists<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O], bytes: &mut [usize]) {
@@ -120,7 +123,7 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
     fn add_views(views: &[u128], bytes: &mut [usize]) {
         for (bytes, view) in bytes.iter_mut().zip(views) {
             // The lower half of a view begins with the length.
-            *bytes += *view as u32 as usize;
+            *bytes = bytes.saturating_add(*view as u32 as usize);
         }
     }
     match array.data_type() {

@@ -1,0 +1,82 @@
+use super::*;
+
+#[test]
+fn sizes_are_numbers_or_powers() {
+    let size = |text| parse_size(text).ok();
+    assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
+    assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
+}
+
+#[test]
+fn what_is_revealed() {
+    let revealed = |name: &str| {
+        let mut terms = Terms::default();
+        let set = terms.set_option("reveal", name);
+        set.ok()
+            .map(|()| (terms.get(&REVEAL), terms.get(&MIN_SIZE)))
+    };
+    assert_eq!(revealed("size"), Some((Reveal::Size, 0)));
+    assert_eq!(revealed("threshold:2^4"), Some((Reveal::Size, 17)));
+    assert_eq!(
+        revealed("threshold-matches:0"),
+        Some((Reveal::ThresholdMatches, 1))
+    );
+    for wrong in [
+        "threshold:",
+        "threshold",
+        "threshold-matches",
+        "size:3",
+        "shares:1",
+    ] {
+        assert_eq!(revealed(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn of_two_thresholds_the_larger_one_counts() {
+    for order in [["reveal", "min_size"], ["min_size", "reveal"]] {
+        for (least, expected) in [("3", 8), ("9", 9)] {
+            let mut terms = Terms::default();
+            for option in order {
+                let text = if option == "reveal" {
+                    "threshold:7"
+                } else {
+                    least
+                };
+                terms.set_option(option, text).unwrap();
+            }
+            assert_eq!(terms.get(&MIN_SIZE), expected);
+        }
+    }
+}
+
+#[test]
+fn every_option_takes_its_default_and_says_what_there_is() {
+    for (name, option) in Terms::options() {
+        let mut terms = Terms::default();
+        if !option.default.is_empty() {
+            terms.set_option(name, option.default).unwrap();
+        }
+        assert_eq!(terms, Terms::default(), "{name}");
+        assert!(terms.set_option(name, "nonsense").is_err());
+    }
+    assert!(
+        Terms::default()
+            .set_option("normalization", "email/1")
+            .is_err()
+    );
+}
+
+#[test]
+fn terms_come_back_from_json_and_unknown_ones_do_not() {
+    let mut terms = Terms::default();
+    terms.set(&LAMBDA, 64);
+    terms.set(&REVEAL, Reveal::InnerProduct);
+    let mut json = serde_json::to_value(&terms).unwrap();
+    assert_eq!(
+        serde_json::from_value::<Terms>(json.clone()).unwrap(),
+        terms
+    );
+    json["another"] = 1.into();
+    assert!(serde_json::from_value::<Terms>(json).is_err());
+}
