@@ -16,5 +16,6 @@ pub mod ot_extension;
 pub mod shape;
 pub mod silent;
 pub mod store;
+pub mod subfield;
 mod tree;
 pub mod vole;

@@ -32,6 +32,7 @@ pub mod memory;
 mod pmull;
 pub mod process;
 pub mod residues;
+pub mod subfield;
 pub mod transpose;
 
 pub use backend::{Backend, limit};

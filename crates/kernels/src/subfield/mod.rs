@@ -1,0 +1,141 @@
+//! Blocks as vectors over a small field GF(2^W), of W bits from 2 to 4, or 8.
+//!
+//! Each of the two words of a block holds ⌊64/W⌋ elements. Plane j of a word, its bits from j·⌊64/W⌋ on, has
+//! coefficient j of all its elements; bits beyond the last plane are 0. So the product of a block by an element is a
+//! few shifts of whole words. α is a root of the modulus, x^W + x + 1, or x⁸ + x⁴ + x³ + x + 1 for W = 8; an element
+//! is the byte of its coefficients.
+
+/// GF(2^W), and blocks of its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Subfield<const W: u32>;
+
+impl<const W: u32> Subfield<W> {
+    /// Number of elements of the field.
+    pub const ORDER: usize = 1 << W;
+
+    /// Bits of a plane.
+    pub const PLANE: u32 = 64 / W;
+
+    /// The bits of a block that are in use.
+    pub const MASK: u128 = u64_twice(u64::MAX >> (64 - W * Self::PLANE));
+
+    /// The first plane of each word.
+    const FIRST: u128 = u64_twice((1 << Self::PLANE) - 1);
+
+    /// α^W, which the modulus makes of lower powers.
+    const REDUCED: u8 = match W {
+        2..=4 => 0b11,
+        8 => 0b1_1011,
+        _ => panic!("no modulus for this width"),
+    };
+
+    /// α·`block`.
+    #[inline(always)]
+    pub fn double(block: u128) -> u128 {
+        let carries = block >> ((W - 1) * Self::PLANE) & Self::FIRST;
+        let shifted = block << Self::PLANE & (Self::MASK & !Self::FIRST);
+        (0..W)
+            .filter(|j| Self::REDUCED >> j & 1 == 1)
+            .fold(shifted, |sum, j| sum ^ carries << (j * Self::PLANE))
+    }
+
+    /// Σ α^j·`terms`\[j\], where bits of terms that are no element's do not count.
+    #[inline(always)]
+    pub fn combine(terms: &[u128]) -> u128 {
+        let terms = terms.iter().rev();
+        terms.fold(0, |sum, term| Self::double(sum) ^ term & Self::MASK)
+    }
+
+    /// `element`·`block`. The time does not depend on either.
+    #[inline(always)]
+    pub fn multiple(element: u8, block: u128) -> u128 {
+        (0..W).rev().fold(0, |sum, j| {
+            let chosen = u128::from(element >> j & 1).wrapping_neg();
+            Self::double(sum) ^ (block & chosen)
+        })
+    }
+
+    /// The product of two elements. The time does not depend on either.
+    #[inline(always)]
+    pub fn product(a: u8, b: u8) -> u8 {
+        (0..W).rev().fold(0, |sum, j| {
+            let carry = (sum >> (W - 1) & 1).wrapping_neg() & Self::REDUCED;
+            let doubled = (u16::from(sum) << 1) as u8 & (Self::ORDER - 1) as u8;
+            doubled ^ carry ^ (b & (a >> j & 1).wrapping_neg())
+        })
+    }
+}
+
+/// A word in both halves of a block.
+const fn u64_twice(word: u64) -> u128 {
+    (word as u128) << 64 | word as u128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Element number `e` of a block, by the definition.
+    fn element<const W: u32>(block: u128, e: u32) -> u8 {
+        let plane = Subfield::<W>::PLANE;
+        let (word, place) = ((block >> (64 * (e / plane))) as u64, e % plane);
+        (0..W).fold(0, |sum, j| {
+            sum | ((word >> (j * plane + place) & 1) as u8) << j
+        })
+    }
+
+    /// The product of two polynomials, reduced step by step.
+    fn reference<const W: u32>(a: u8, b: u8) -> u8 {
+        let modulus = 1 << W | u32::from(Subfield::<W>::REDUCED);
+        let product = (0..W).fold(0, |sum, j| {
+            sum ^ ((u32::from(a) << j) * u32::from(b >> j & 1))
+        });
+        let reduced = (W..2 * W)
+            .rev()
+            .fold(product, |left, j| match left >> j & 1 {
+                1 => left ^ modulus << (j - W),
+                _ => left,
+            });
+        reduced as u8
+    }
+
+    fn is_a_field_of_packed_elements<const W: u32>() {
+        let all = || (0..Subfield::<W>::ORDER).map(|a| a as u8);
+        assert_eq!(
+            Subfield::<W>::MASK.count_ones(),
+            2 * W * Subfield::<W>::PLANE
+        );
+        let block = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834 & Subfield::<W>::MASK;
+        for a in all() {
+            let images: Vec<u8> = all().map(|b| Subfield::<W>::product(a, b)).collect();
+            let expected: Vec<u8> = all().map(|b| reference::<W>(a, b)).collect();
+            assert_eq!(images, expected);
+            // An integral domain, and finite: a field.
+            assert!(a == 0 || images.iter().filter(|image| **image == 0).count() == 1);
+            let multiple = Subfield::<W>::multiple(a, block);
+            assert_eq!(multiple & !Subfield::<W>::MASK, 0);
+            for e in 0..2 * Subfield::<W>::PLANE {
+                let factor = element::<W>(block, e);
+                assert_eq!(element::<W>(multiple, e), reference::<W>(a, factor));
+            }
+        }
+        assert_eq!(
+            Subfield::<W>::double(block),
+            Subfield::<W>::multiple(2, block)
+        );
+        let terms = [3, 1 << 9, block, 1].map(|term| term & Subfield::<W>::MASK);
+        let sum = terms[..2].iter().zip([1, 2]);
+        let sum = sum.fold(0, |sum, (term, power)| {
+            sum ^ Subfield::<W>::multiple(power, *term)
+        });
+        assert_eq!(Subfield::<W>::combine(&terms[..2]), sum);
+    }
+
+    #[test]
+    fn fields_of_all_widths() {
+        is_a_field_of_packed_elements::<2>();
+        is_a_field_of_packed_elements::<3>();
+        is_a_field_of_packed_elements::<4>();
+        is_a_field_of_packed_elements::<8>();
+    }
+}
