@@ -42,10 +42,15 @@ fn sets(log_items: u32, payload_bits: u32) -> Sets {
     };
     let ours = items(1, size);
     let theirs = [&ours[size / 2..], &items(2, size / 2)].concat();
+    let opprf = Opprf::<Free, OkvsHint>::default();
+    let plan = opprf.plan(&params, payload_bits, bins::table);
+    let (table, shape) = plan.expect("λ of 40");
     Sets {
-        shape: bins::shape(&params, payload_bits),
-        queries: ReceiverBins::new(&params, &ours).expect("places").queries,
-        points: SenderBins::new(&params, &theirs).points,
+        shape,
+        queries: ReceiverBins::new(&params, table, &ours)
+            .expect("places")
+            .queries,
+        points: SenderBins::new(&params, table, &theirs).points,
     }
 }
 
@@ -61,7 +66,9 @@ fn second(log_items: u32) -> Sets {
     let strings = opprf
         .receive(&mut tape, &first.shape, &first.queries, &mut rng(4))
         .expect("a tape");
-    let shape = membership::shape(&first.shape, HASHES, 0);
+    let shape = Opprf::<Free, TableHint>::default()
+        .plan_second(&first.shape, HASHES, 0)
+        .expect("λ of 40");
     let tags = opprf.random_tags(&first.shape, &mut rng(5));
     Sets {
         queries: membership::queries(&shape, &tags),

@@ -19,6 +19,10 @@ impl BatchOprf for Free {
         128
     }
 
+    fn bytes(&self, _: &Params, _: usize) -> u64 {
+        0
+    }
+
     fn working_bytes(&self, _: u64, _: u64) -> u64 {
         0
     }

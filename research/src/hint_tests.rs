@@ -57,10 +57,10 @@ fn matches<O: BatchOprf + Default, H: Hint + Default>(
     channels: (impl Channel, impl Channel),
 ) -> Result<usize, Error> {
     let opprf = Opprf::<O, H>::default();
-    let shape = bins::shape(params, payload_bits);
+    let (table, shape) = opprf.plan(params, payload_bits, bins::table).unwrap();
     let tags = opprf.random_tags(&shape, &mut rng(5));
-    let sender = SenderBins::new(params, theirs);
-    let receiver = ReceiverBins::new(params, ours)?;
+    let sender = SenderBins::new(params, table, theirs);
+    let receiver = ReceiverBins::new(params, table, ours)?;
     let target = |bin: usize, point: usize| Target {
         tag: tags[bin],
         payload: payload(payload_bits, &theirs[sender.table.entries()[point].item()]),
@@ -145,12 +145,13 @@ fn every_hint_works_over_kkrt() {
 
 /// One string per bin after CGS22's figure 7: one of three candidates is the tag of every second bin.
 fn one_remains<O: BatchOprf + Default, H: Hint + Default>(bins: usize) {
-    let first = Shape {
-        bins,
-        ..bins::shape(&params(40, 1, 1), 0)
-    };
     let opprf = Opprf::<Free, RelaxedHint>::default();
-    let (keys, shape) = (items(7, bins), membership::shape(&first, HASHES, 0));
+    let (_, first) = opprf.plan(&params(40, 1, 1), 0, bins::table).unwrap();
+    let first = Shape { bins, ..first };
+    let shape = Opprf::<O, H>::default()
+        .plan_second(&first, HASHES, 0)
+        .unwrap();
+    let keys = items(7, bins);
     let asked = Queries::new(bins, (0..bins as u32).collect(), keys.clone());
     let programmed = Points::new((1..=bins as u32).collect(), keys);
     let of_size = |shape: &Shape| Shape {
@@ -212,14 +213,14 @@ fn hint(shape: &Shape, points: &Points) -> Vec<Vec<u8>> {
 fn polynomials_look_uniform_for_every_set() {
     for n in [0, 1, 10, 2000] {
         let (params, opprf) = (params(40, n, n), Opprf::<Free, PolynomialHint>::default());
-        let shape = bins::shape(&params, 1);
+        let (table, shape) = opprf.plan(&params, 1, bins::table).unwrap();
         let bits = opprf.hint.bits(&shape, opprf.layout(&shape).bits());
         let mut dense = vec![[0; 32]; n];
         for (i, item) in dense.iter_mut().enumerate() {
             item[..8].copy_from_slice(&(i as u64).to_le_bytes());
         }
-        let spread = SenderBins::new(&params, &items(3, n)).points;
-        let dense = SenderBins::new(&params, &dense).points;
+        let spread = SenderBins::new(&params, table, &items(3, n)).points;
+        let dense = SenderBins::new(&params, table, &dense).points;
         let ends = (0..shape.bins).map(|bin| if bin == 0 { 0 } else { dense.len() as u32 });
         let crowded = Points::new(ends.collect(), dense.keys().to_vec());
         for points in [spread, dense, crowded] {
@@ -242,10 +243,9 @@ fn wrong_polynomials_are_refused() {
         let channels = (receiving, Tamper::new(sending, 0, spoil));
         matches::<Free, PolynomialHint>(&params, 64, (&ours, &theirs), channels)
     };
-    let shape = bins::shape(&params, 64);
-    let bits = Opprf::<Free, PolynomialHint>::default()
-        .layout(&shape)
-        .bits();
+    let opprf = Opprf::<Free, PolynomialHint>::default();
+    let (_, shape) = opprf.plan(&params, 64, bins::table).unwrap();
+    let bits = opprf.layout(&shape).bits();
     let bytes = PolynomialHint.bits(&shape, bits).div_ceil(8) as usize;
     for cut in [1, 8, bytes] {
         let short = Misbehaviour::WrongLength {

@@ -18,6 +18,10 @@ impl BatchOprf for KkrtBatch {
         (Kkrt.spec().max_lambda)(queries, items).unwrap_or(u32::MAX)
     }
 
+    fn bytes(&self, params: &Params, bins: usize) -> u64 {
+        Batch::new(params, bins, params.sender_size).bytes()
+    }
+
     fn working_bytes(&self, queries: u64, points: u64) -> u64 {
         let items = points.div_ceil(kkrt::HASHES as u64);
         (Kkrt.spec().working_bytes)(queries, items)

@@ -84,7 +84,7 @@ fn bits_against_collisions(shape: &Shape, points: u64, lambda: u32) -> u32 {
 
 impl Layout {
     fn new(shape: &Shape, string_bits: u32) -> Self {
-        let lambda = shape.lambda_each() + 1;
+        let lambda = shape.split.hint + 1;
         let (groups, capacity) = groups(shape.params.sender_size as u64, lambda);
         let slices = string_bits.div_ceil(Block::BITS);
         let collisions = bits_against_collisions(shape, groups * capacity, lambda);
@@ -289,6 +289,7 @@ impl Hint for PolynomialHint {
 mod tests {
     use super::*;
     use vesica_oprf::Params;
+    use vesica_oprf::programmable::Split;
     use vesica_reference::gf2k as reference;
     use vesica_testing::{items, rng};
 
@@ -303,6 +304,11 @@ mod tests {
             },
             bins: points.max(3),
             payload_bits: 0,
+            split: Split {
+                oprf: lambda + 2,
+                hint: lambda + 2,
+                tag_bits: lambda + 2,
+            },
         }
     }
 
@@ -330,7 +336,7 @@ mod tests {
                     let pairs = all * capacity as f64 / 2.0;
                     let reserved = (all + points as f64) * capacity as f64;
                     let chance = (pairs + reserved).log2() - f64::from(bits);
-                    assert!(chance <= -f64::from(shape.lambda_each() + 1), "{layout:?}");
+                    assert!(chance <= -f64::from(shape.split.hint + 1), "{layout:?}");
                 }
             }
             let shape = shape(

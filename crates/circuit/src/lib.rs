@@ -55,4 +55,4 @@ pub use cots::{ChoiceEnd, ValueEnd};
 pub use digits::MAX_BITS;
 pub use engine::{Receiver, Sender};
 pub use functions::Answer;
-pub use pipeline::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2, Recipe, Sizing};
+pub use pipeline::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2, Recipe};

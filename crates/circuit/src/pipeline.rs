@@ -36,8 +36,8 @@ mod stash;
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_encodings::cuckoo;
-use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
-use vesica_oprf::programmable::{EVENTS, Hint, Opprf, Shape, Target};
+use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
+use vesica_oprf::programmable::{Hint, Opprf, Shape, Target};
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
@@ -68,8 +68,12 @@ pub trait Recipe: Send + Sync {
     /// Candidates per bin of the first of them.
     const CANDIDATES: usize;
 
-    /// Maximum bits of statistical security of each OPPRF, for this shape of the first.
-    fn max_lambda_each(first: &Shape) -> u32;
+    /// The receiver's table and the shape of the first OPPRF, or nothing if an OPPRF cannot reach λ.
+    fn plan(
+        params: &Params,
+        payload_bits: u32,
+        table: Sizing,
+    ) -> Option<(cuckoo::Parameters, Shape)>;
 
     /// Approximate memory use of the OPPRFs in bytes, for this shape of the first.
     fn opprf_bytes(first: &Shape) -> u64;
@@ -119,20 +123,23 @@ impl Plan {
             Values::Sender | Values::Both => VALUE_BITS,
             Values::None | Values::Receiver => 0,
         };
-        let each = |opprfs| Params {
-            lambda: params.lambda_each(opprfs),
-            ..params.clone()
+        let plan = |opprfs| {
+            let each = Params {
+                lambda: params.lambda_each(opprfs),
+                ..params.clone()
+            };
+            R::plan(&each, payload_bits, table).expect("λ that the protocol allows")
         };
-        let size = |params: &Params| table(params.receiver_size, params.lambda_each(EVENTS));
-        let (mut params, mut second) = (each(R::OPPRFS), None);
-        if size(&params).stash > 0 {
-            params = each(R::OPPRFS + 1);
-            second = Some(Second::new(&params, size(&params).stash));
+        let (mut first, mut second) = (plan(R::OPPRFS), None);
+        if first.0.stash > 0 {
+            first = plan(R::OPPRFS + 1);
+            let each = first.1.params.lambda;
+            second = Some(Second::new(params, each, first.0.stash));
         }
         Plan {
             session: params.session,
-            table: size(&params),
-            shape: bins::shape_of(&params, size(&params), payload_bits),
+            table: first.0,
+            shape: first.1,
             second,
             task: *task,
         }
@@ -155,14 +162,6 @@ impl Plan {
     /// Places of the stash: shared bits beside those of the recipe.
     fn places(&self) -> usize {
         self.table.stash
-    }
-
-    /// The parameters of the bins.
-    fn params(&self, params: &Params) -> Params {
-        Params {
-            lambda: self.lambda(),
-            ..params.clone()
-        }
     }
 
     /// The items that count towards a minimum, if there is one, in place of the input's: an item whose value is 0 adds nothing to the result, and
@@ -341,9 +340,6 @@ fn repeated<T: Copy>(each: &[T], times: usize) -> Vec<T> {
     all.collect()
 }
 
-/// The receiver's table for a number of items, so that it is too small with a probability of at most 2^-λ.
-pub type Sizing = fn(items: usize, lambda: u32) -> cuckoo::Parameters;
-
 /// The protocol of a recipe.
 pub struct CircuitPsi<R> {
     recipe: R,
@@ -353,8 +349,7 @@ pub struct CircuitPsi<R> {
 impl<R: Recipe> CircuitPsi<R> {
     /// With a table that has room for all items.
     pub const fn new(recipe: R) -> Self {
-        let table: Sizing = |items, lambda| cuckoo::Parameters::new(items, bins::HASHES, lambda);
-        Self::with_table(recipe, table)
+        Self::with_table(recipe, bins::table)
     }
 
     /// With a table of the caller's choice, of three functions. If it has a stash, of at most [`MAX_PLACES`] places,
@@ -376,7 +371,7 @@ impl<R: Recipe> CircuitPsi<R> {
         channel.begin_phase("bins");
         let counted = plan.counted_items(rng, input);
         let items = counted.as_ref().map_or(input.items, |items| items);
-        let bins = ReceiverBins::of(&plan.params(params), plan.table, items)?;
+        let bins = ReceiverBins::new(params, plan.table, items)?;
         let run = Run {
             channel,
             rng,
@@ -404,7 +399,7 @@ impl<R: Recipe> CircuitPsi<R> {
         channel.begin_phase("bins");
         let counted = plan.counted_items(rng, input);
         let items = counted.as_ref().map_or(input.items, |items| items);
-        let bins = SenderBins::of(&plan.params(params), plan.table, items);
+        let bins = SenderBins::new(params, plan.table, items);
         let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
         let run = Run {
             channel,

@@ -36,7 +36,7 @@ fn too_small(items: usize, _: u32) -> Parameters {
 
 /// How many items end up in the stash.
 fn in_stash(params: &Params, items: &[Item]) -> usize {
-    let bins = ReceiverBins::of(params, too_small(items.len(), 0), items).unwrap();
+    let bins = ReceiverBins::new(params, too_small(items.len(), 0), items).unwrap();
     bins.table.stash().len()
 }
 

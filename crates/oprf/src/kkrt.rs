@@ -117,6 +117,11 @@ impl<'a> Batch<'a> {
         Batch::new(params, bins, HASHES * params.sender_size)
     }
 
+    /// Bytes of the corrections.
+    pub fn bytes(&self) -> u64 {
+        (self.bins * self.row_bytes) as u64
+    }
+
     /// ℓ, the number of columns.
     fn columns(&self) -> usize {
         8 * self.row_bytes

@@ -37,9 +37,10 @@
 //! 128 bits of strength for each point that the receiver does not hold, and every pad hashes the number of its bin,
 //! so that a guess is good for one bin only.
 //!
-//! **λ.** Four events share 2^-λ ([`EVENTS`]): the receiver's items cannot be placed into bins; one of the OPRF's own
-//! events, which share what is left to them; the hint cannot be encoded; some candidate that is no target equals its
-//! bin's tag, which is why ℓ = λ + 2 + ⌈log₂(candidates · bins)⌉ ([`Opprf::tag_bits`]).
+//! **λ.** Four events share 2^-λ, such that the bytes of a run are fewest ([`Split`]): the receiver's items cannot be
+//! placed into bins; one of the OPRF's own events; the hint cannot be encoded; some candidate that is no target equals
+//! its bin's tag. A bit more for the first three costs next to nothing, a bit of a tag is paid in every bin, and for up
+//! to 3·2^20 points or so the OPRF may run over GF(2^64) if it gets a fourth or more: so tags take most of what is left.
 //!
 //! A failure ends the run with an error and is never retried. The tables have no stash, and enough room that none is
 //! needed, unless the caller chooses another table of bins ([`bins`]).
@@ -73,12 +74,33 @@ pub use pads::{Layout, Pads, Program, Strings, Target, TargetOf};
 pub use relaxed::{RELAXED, RelaxedHint};
 pub use table::{NONCES, TABLE, TableHint};
 
-/// Events that share 2^-λ in a run.
-pub const EVENTS: u32 = 4;
-
 /// Maximum number of points of a run, and of items that it puts into bins: the tables' entries have 30 bits for a
 /// number.
 pub const MAX_POINTS: u64 = 1 << 30;
+
+/// How the events of a run share 2^-λ: statistical security of each in bits, and what is left for tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Of the OPRF.
+    pub oprf: u32,
+    /// Of the hint's encoding.
+    pub hint: u32,
+    /// ℓ, the bits of a tag: a uniform candidate equals the tag of its bin with probability 2^-ℓ, and all of them
+    /// together with at most what the other events leave (CGS22, section 5.1, and LTSXQ26, section VI, whose ℓ have
+    /// the same terms for all of 2^-λ).
+    pub tag_bits: u32,
+}
+
+/// The smallest share of 2^-λ that an event gets is 2^-6 of it.
+pub const LEAST_SHARE: u32 = 6;
+
+const SHARES: std::ops::RangeInclusive<u32> = 1..=LEAST_SHARE;
+
+/// 2^-λ in units of the smallest share.
+const WHOLE: u64 = 1 << LEAST_SHARE;
+
+/// Bits on the wire in a membership test per candidate and bit of its tag, rounded: what a bit less saves.
+const MEMBERSHIP_BITS: u64 = 6;
 
 /// What both parties know of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,19 +112,16 @@ pub struct Shape {
     pub bins: usize,
     /// Bits of a payload, at most 128.
     pub payload_bits: u32,
+    /// How the events share 2^-λ.
+    pub split: Split,
 }
 
 impl Shape {
-    /// Statistical security in bits of each of the [`EVENTS`].
-    pub fn lambda_each(&self) -> u32 {
-        self.params.lambda_each(EVENTS)
-    }
-
     /// The parameters of the OPRF.
     fn oprf_params(&self) -> Params {
         Params {
             security: Security::SemiHonest,
-            lambda: self.lambda_each(),
+            lambda: self.split.oprf,
             session: derived("vesica/1 opprf oprf", &self.params.session),
             ..self.params.clone()
         }
@@ -170,35 +189,55 @@ pub struct Opprf<O, H> {
 }
 
 impl<O: BatchOprf, H: Hint> Opprf<O, H> {
-    /// ℓ, the bits of a tag: a uniform candidate equals the tag of its bin with probability 2^-ℓ, and all of them
-    /// together with at most one event's share of 2^-λ (CGS22, section 5.1, and LTSXQ26, section VI, whose ℓ have the
-    /// same terms without the split).
-    ///
-    /// # Panics
-    /// If that is more than 128.
-    pub fn tag_bits(&self, shape: &Shape) -> u32 {
-        let bits = shape.lambda_each() + log_up((H::CANDIDATES * shape.bins) as u64);
-        assert!(bits <= Block::BITS, "at most 128 bits per tag");
-        bits
+    /// The shape of a run on so many queries and points, with the number of bins for each share of 2^-λ that placing
+    /// the receiver's items may have: the one with the fewest bytes. Nothing if it cannot reach λ.
+    fn shape_of(&self, params: &Params, payload_bits: u32, bins: &[(u64, usize)]) -> Option<Shape> {
+        let lambda = params.lambda;
+        let [queries, points] = [params.receiver_size, params.sender_size].map(|n| n as u64);
+        let shape = |bins, oprf, hint| Shape {
+            params: params.clone(),
+            bins,
+            payload_bits,
+            split: Split {
+                oprf: lambda + oprf,
+                hint: lambda + hint,
+                tag_bits: 0,
+            },
+        };
+        let mut best: Option<(u64, Shape)> = None;
+        for &(placing, bins) in bins {
+            for (oprf, hint) in SHARES.flat_map(|oprf| SHARES.map(move |hint| (oprf, hint))) {
+                let mut shape = shape(bins, oprf, hint);
+                let taken = placing + (WHOLE >> oprf) + (WHOLE >> hint);
+                if taken >= WHOLE
+                    || shape.split.oprf > self.oprf.max_lambda(queries, points)
+                    || shape.split.hint > self.hint.max_lambda_each(&shape)
+                {
+                    continue;
+                }
+                let candidates = (H::CANDIDATES * bins) as u64;
+                let tag_bits = lambda + log_up((WHOLE * candidates).div_ceil(WHOLE - taken));
+                if tag_bits > Block::BITS {
+                    continue;
+                }
+                shape.split.tag_bits = tag_bits;
+                let bits = self.hint.bits(&shape, tag_bits + payload_bits)
+                    + MEMBERSHIP_BITS * candidates * u64::from(tag_bits);
+                let bytes = self.oprf.bytes(&shape.oprf_params(), bins) + bits / 8;
+                if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
+                    best = Some((bytes, shape));
+                }
+            }
+        }
+        best.map(|(_, shape)| shape)
     }
 
     /// How strings are laid out.
     ///
     /// # Panics
-    /// As [`Opprf::tag_bits`], or if payloads have more than 128 bits.
+    /// If payloads have more than 128 bits.
     pub fn layout(&self, shape: &Shape) -> Layout {
-        Layout::new(self.tag_bits(shape), shape.payload_bits)
-    }
-
-    /// Maximum bits of statistical security of a run.
-    pub fn max_lambda(&self, shape: &Shape) -> u32 {
-        let points = shape.params.sender_size as u64;
-        let oprf = self
-            .oprf
-            .max_lambda(shape.params.receiver_size as u64, points);
-        let tags = Block::BITS - log_up((H::CANDIDATES * shape.bins) as u64);
-        let each = oprf.min(tags).min(self.hint.max_lambda_each(shape));
-        each.saturating_sub(log_up(EVENTS.into()))
+        Layout::new(shape.split.tag_bits, shape.payload_bits)
     }
 
     /// Approximate memory use of a run in bytes, on the side that needs more: that of the OPRF or that of the hint,
@@ -219,7 +258,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
     pub fn random_tags(&self, shape: &Shape, rng: &mut dyn CryptoRng) -> Zeroizing<Vec<Block>> {
         let mut tags = Zeroizing::new(vec![0; shape.bins]);
         Prg::random(rng).fill(&mut tags);
-        let unused = Block::BITS - self.tag_bits(shape);
+        let unused = Block::BITS - shape.split.tag_bits;
         tags.iter_mut().for_each(|tag| *tag >>= unused);
         tags
     }
@@ -230,7 +269,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
     /// The channel's and the OPRF's; `PeerMisbehaved` for a hint that is not of the shape.
     ///
     /// # Panics
-    /// If `queries` does not fit `shape`, or `shape` exceeds [`Opprf::max_lambda`].
+    /// If `queries` does not fit `shape`.
     pub fn receive(
         &self,
         channel: &mut dyn Channel,
@@ -238,7 +277,6 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         queries: &Queries,
         rng: &mut dyn CryptoRng,
     ) -> Result<Strings, Error> {
-        assert!(shape.params.lambda <= self.max_lambda(shape));
         assert_eq!(queries.len(), shape.params.receiver_size);
         assert_eq!(queries.bins(), shape.bins);
         let mut strings = Strings::random(H::CANDIDATES, shape.bins, self.layout(shape), rng);
@@ -262,11 +300,10 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
     ///
     /// # Errors
     /// The channel's and the OPRF's; `Resource` if the points cannot be encoded, which has a probability of at most
-    /// one event's share for distinct points.
+    /// its share for distinct points.
     ///
     /// # Panics
-    /// If `points` does not fit `shape`, `shape` exceeds [`Opprf::max_lambda`], or a target has more bits than
-    /// the layout.
+    /// If `points` does not fit `shape`, or a target has more bits than the layout.
     pub fn send(
         &self,
         channel: &mut dyn Channel,
@@ -275,7 +312,6 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         target: &TargetOf<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        assert!(shape.params.lambda <= self.max_lambda(shape));
         assert_eq!(points.len(), shape.params.sender_size);
         assert_eq!(points.bins(), shape.bins);
         // Step 1.

@@ -43,7 +43,7 @@ use vesica_correlations::field::Field;
 use vesica_correlations::shape::Shape;
 use vesica_correlations::silent;
 use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
-use vesica_encodings::random_band::Parameters;
+use vesica_encodings::random_band::{Parameters, RandomBand};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_primitives::block::Block;
@@ -76,15 +76,77 @@ pub const MAX_LAMBDA: u32 = 112;
 /// Slots of A + P that are sent together: half a frame of the wider field.
 const SLOTS: usize = 1 << 15;
 
-/// Whether the encoded values may be 64 bits wide: n_s·2^-64 is within one event's share of 2^-λ.
-pub fn is_narrow(params: &Params) -> bool {
-    let log = params.sender_size.max(1).next_power_of_two().ilog2();
-    params.security == Security::SemiHonest && log + params.lambda_each(EVENTS) <= 64
+/// What the shares of the events decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// Statistical security in bits of the encoding.
+    encoding: u32,
+    /// Whether encoded values are 64 bits wide.
+    pub is_narrow: bool,
 }
 
-/// Number of slots of the OKVS, for any rows.
-fn slots(params: &Params) -> usize {
-    Parameters::new(params.receiver_size, params.lambda_each(EVENTS)).size()
+impl Events {
+    /// An equal share for each of the [`EVENTS`].
+    pub fn of(params: &Params) -> Self {
+        let encoding = params.lambda_each(EVENTS);
+        let log = params.sender_size.max(1).next_power_of_two().ilog2();
+        Events {
+            encoding,
+            is_narrow: params.security == Security::SemiHonest && log + encoding <= 64,
+        }
+    }
+
+    /// Of a semi-honest run in which masks are not compared: three fourths of 2^-λ for the values, n_s·2^-64 or
+    /// n_s·2^-128, and an eighth each for the encoding and for equal halves.
+    pub(crate) fn of_batch(params: &Params) -> Self {
+        assert_eq!(params.security, Security::SemiHonest);
+        let values = (params.sender_size.max(1) as u128) << params.lambda;
+        Events {
+            encoding: params.lambda + 3,
+            is_narrow: 4 * values <= 3 << 64,
+        }
+    }
+
+    /// The OKVS with rows that depend on `session`, that of the VOLE's setup.
+    fn okvs(self, params: &Params, session: &[u8; 32]) -> RandomBand {
+        RandomBand::new(params.receiver_size, self.encoding, session)
+    }
+
+    /// Number of slots of the OKVS, for any rows.
+    fn slots(self, params: &Params) -> usize {
+        Parameters::new(params.receiver_size, self.encoding).size()
+    }
+
+    /// Bytes of A + P.
+    pub(crate) fn bytes(self, params: &Params) -> u64 {
+        self.slots(params) as u64 * if self.is_narrow { 8 } else { 16 }
+    }
+
+    pub(crate) fn receive(
+        self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        match self.is_narrow {
+            true => Vole::receive_over::<u64, 1>(self, channel, params, items, rng),
+            false => Vole::receive_over::<u128, 2>(self, channel, params, items, rng),
+        }
+    }
+
+    pub(crate) fn send(
+        self,
+        channel: &mut dyn Channel,
+        params: &Params,
+        items: &[Item],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Outputs, Error> {
+        match self.is_narrow {
+            true => Vole::send_over::<u64, 1>(self, channel, params, items, rng),
+            false => Vole::send_over::<u128, 2>(self, channel, params, items, rng),
+        }
+    }
 }
 
 fn output_oracle(params: &Params) -> Oracle {
@@ -169,26 +231,28 @@ pub struct Vole;
 impl Vole {
     /// Runs the receiver over the field of the values.
     fn receive_over<F: Value<W>, const W: usize>(
+        events: Events,
         channel: &mut dyn Channel,
         params: &Params,
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        let (session, slots) = (&params.session, slots(params));
-        receive_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+        let (session, slots) = (&params.session, events.slots(params));
+        receive_on::<F, _, W>(events, channel, params, items, rng, |channel, rng| {
             silent::Receiver::begin(channel, session, params.security, slots, rng)
         })
     }
 
     /// Runs the sender over the field of the values.
     fn send_over<F: Value<W>, const W: usize>(
+        events: Events,
         channel: &mut dyn Channel,
         params: &Params,
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        let (session, slots) = (&params.session, slots(params));
-        send_on::<F, _, W>(channel, params, items, rng, |channel, rng| {
+        let (session, slots) = (&params.session, events.slots(params));
+        send_on::<F, _, W>(events, channel, params, items, rng, |channel, rng| {
             silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
         })
     }
@@ -215,10 +279,7 @@ impl Oprf for Vole {
         (): (),
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        match is_narrow(params) {
-            true => Vole::receive_over::<u64, 1>(channel, params, items, rng),
-            false => Vole::receive_over::<u128, 2>(channel, params, items, rng),
-        }
+        Events::of(params).receive(channel, params, items, rng)
     }
 
     fn send(
@@ -228,10 +289,7 @@ impl Oprf for Vole {
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        match is_narrow(params) {
-            true => Vole::send_over::<u64, 1>(channel, params, items, rng),
-            false => Vole::send_over::<u128, 2>(channel, params, items, rng),
-        }
+        Events::of(params).send(channel, params, items, rng)
     }
 }
 
@@ -249,6 +307,7 @@ fn masked<F: Value<W>, const W: usize>(a: &[F], p: &[[u64; W]]) -> Vec<u8> {
 
 /// Runs the receiver on a VOLE whose setup `begin` starts.
 fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
+    events: Events,
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
@@ -265,7 +324,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     let waiting = begin(channel, rng)?;
     // Step 2, while the sender makes its trees.
     channel.begin_phase("encode");
-    let okvs = ArrangedOkvs::new(params, &waiting.session(), items);
+    let okvs = ArrangedOkvs::new(events.okvs(params, &waiting.session()), items);
     let p = okvs.encode::<F, W>(rng)?;
     channel.begin_phase("correlations");
     let vole = waiting.finish(channel, rng)?;
@@ -274,7 +333,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
         Some(_) => send_half(channel, rng)?,
         None => Coin::default(),
     };
-    let c = send_masked(channel, vole, p, slots(params))?;
+    let c = send_masked(channel, vole, p, okvs.slots())?;
     // Step 4; the coin comes with step 3.
     channel.begin_phase("decode");
     let decoded = okvs.decode(&c);
@@ -312,6 +371,7 @@ fn send_masked<F: Value<W>, V: Receiver<F>, const W: usize>(
 
 /// Runs the sender on a VOLE whose setup `begin` starts.
 fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
+    events: Events,
     channel: &mut dyn Channel,
     params: &Params,
     items: &[Item],
@@ -328,9 +388,9 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     let unchecked = begin(channel, rng)?;
     // B of step 3, while the receiver encodes.
     channel.begin_phase("expand");
-    let okvs = ArrangedOkvs::new(params, &unchecked.session(), items);
+    let okvs = ArrangedOkvs::new(events.okvs(params, &unchecked.session()), items);
     let shape = *unchecked.shape();
-    let mut k = expanded(&unchecked, slots(params));
+    let mut k = expanded(&unchecked, okvs.slots());
     channel.begin_phase("correlations");
     let delta = Zeroizing::new(unchecked.finish(channel)?);
     // Step 3.

@@ -14,7 +14,7 @@
 //! for that reason.
 
 use vesica_circuit::{MAX_BITS, cost};
-use vesica_oprf::programmable::bins;
+use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
 use vesica_psi::{Ole, Params};
@@ -69,7 +69,8 @@ fn cots(params: &Params) -> [u64; 2] {
         lambda: each,
         ..params.clone()
     };
-    let bins = bins::shape(params, 64).bins;
+    // No table has more bins than with the smallest share.
+    let bins = bins::table(params.receiver_size, each + LEAST_SHARE).bins;
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
     // take fewer. No function multiplies more than an inner product under a minimum.
     let products = [bins, 3 * bins].map(|shares| cost::inner_product(shares, 1, each).cots);

@@ -1,11 +1,11 @@
 //! The recipes: what differs between the circuit PSI of CGS22 and of LTSXQ26, and what is known of each.
 
-use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
+use vesica_encodings::cuckoo;
+use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{
     Hint, OkvsHint, Opprf, RelaxedHint, Shape, Strings, TableHint, Target, membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_primitives::block::Block;
 use vesica_psi::{Item, ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::Error;
 use zeroize::Zeroizing;
@@ -35,8 +35,12 @@ impl Recipe for Okvs {
     const OPPRFS: u32 = 1;
     const CANDIDATES: usize = OkvsHint::CANDIDATES;
 
-    fn max_lambda_each(first: &Shape) -> u32 {
-        Self::OPPRF.max_lambda(first)
+    fn plan(
+        params: &Params,
+        payload_bits: u32,
+        table: Sizing,
+    ) -> Option<(cuckoo::Parameters, Shape)> {
+        Self::OPPRF.plan(params, payload_bits, table)
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
@@ -56,17 +60,13 @@ impl Recipe for Okvs {
     }
 
     fn cost(&self, plan: &Plan) -> Cost {
-        cost::equality(plan.bins(), Self::OPPRF.tag_bits(&plan.shape))
+        cost::equality(plan.bins(), plan.shape.split.tag_bits)
     }
 
     fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
         let shape = &run.plan.shape;
         let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
-        run.receiver_equality(
-            Self::OPPRF.tag_bits(shape),
-            strings.tags(),
-            payloads(&strings),
-        )
+        run.receiver_equality(shape.split.tag_bits, strings.tags(), payloads(&strings))
     }
 
     fn send(
@@ -76,7 +76,7 @@ impl Recipe for Okvs {
         value: &(impl Fn(usize) -> u64 + Sync),
     ) -> Result<Sent, Error> {
         let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
-        let bits = Self::OPPRF.tag_bits(&run.plan.shape);
+        let bits = run.plan.shape.split.tag_bits;
         run.sender_equality(bits, &tags, masks)
     }
 }
@@ -94,8 +94,12 @@ impl Recipe for Psm1 {
     const OPPRFS: u32 = 1;
     const CANDIDATES: usize = RelaxedHint::CANDIDATES;
 
-    fn max_lambda_each(first: &Shape) -> u32 {
-        Self::OPPRF.max_lambda(first)
+    fn plan(
+        params: &Params,
+        payload_bits: u32,
+        table: Sizing,
+    ) -> Option<(cuckoo::Parameters, Shape)> {
+        Self::OPPRF.plan(params, payload_bits, table)
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
@@ -118,7 +122,7 @@ impl Recipe for Psm1 {
     }
 
     fn cost(&self, plan: &Plan) -> Cost {
-        let bits = Self::OPPRF.tag_bits(&plan.shape);
+        let bits = plan.shape.split.tag_bits;
         match plan.has_payloads() {
             true => cost::equality(self.shares(plan), bits),
             false => cost::membership(plan.bins(), bits),
@@ -127,7 +131,7 @@ impl Recipe for Psm1 {
 
     fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
         let shape = &run.plan.shape;
-        let bits = Self::OPPRF.tag_bits(shape);
+        let bits = shape.split.tag_bits;
         let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
         if run.plan.has_payloads() {
             return run.receiver_equality(bits, strings.tags(), payloads(&strings));
@@ -149,7 +153,7 @@ impl Recipe for Psm1 {
         value: &(impl Fn(usize) -> u64 + Sync),
     ) -> Result<Sent, Error> {
         let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
-        let bits = Self::OPPRF.tag_bits(&run.plan.shape);
+        let bits = run.plan.shape.split.tag_bits;
         if run.plan.has_payloads() {
             let tags = Zeroizing::new(repeated(&tags, Self::CANDIDATES));
             let masks = Zeroizing::new(repeated(&masks, Self::CANDIDATES));
@@ -178,8 +182,14 @@ impl Psm2 {
     const FIRST: Opprf<Vole, RelaxedHint> = opprf(RelaxedHint);
     const SECOND: Opprf<Vole, TableHint> = opprf(TableHint);
 
+    fn second_of(first: &Shape) -> Option<Shape> {
+        Self::SECOND.plan_second(first, RelaxedHint::CANDIDATES, first.payload_bits)
+    }
+
+    /// # Panics
+    /// If the first shape is not one of [`Recipe::plan`].
     fn second_shape(first: &Shape) -> Shape {
-        membership::shape(first, RelaxedHint::CANDIDATES, first.payload_bits)
+        Self::second_of(first).expect("a plan with room for both")
     }
 }
 
@@ -187,10 +197,13 @@ impl Recipe for Psm2 {
     const OPPRFS: u32 = 2;
     const CANDIDATES: usize = RelaxedHint::CANDIDATES;
 
-    fn max_lambda_each(first: &Shape) -> u32 {
-        Self::FIRST
-            .max_lambda(first)
-            .min(Self::SECOND.max_lambda(&Self::second_shape(first)))
+    fn plan(
+        params: &Params,
+        payload_bits: u32,
+        table: Sizing,
+    ) -> Option<(cuckoo::Parameters, Shape)> {
+        let (table, first) = Self::FIRST.plan(params, payload_bits, table)?;
+        Self::second_of(&first).map(|_| (table, first))
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
@@ -213,7 +226,7 @@ impl Recipe for Psm2 {
 
     fn cost(&self, plan: &Plan) -> Cost {
         let shape = Self::second_shape(&plan.shape);
-        cost::equality(plan.bins(), Self::SECOND.tag_bits(&shape))
+        cost::equality(plan.bins(), shape.split.tag_bits)
     }
 
     fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
@@ -232,11 +245,7 @@ impl Recipe for Psm2 {
         };
         Self::SECOND.send(run.channel, &shape, &points, &target, run.rng)?;
         let negated = masks.iter().map(|mask| mask.wrapping_neg()).collect();
-        run.receiver_equality(
-            Self::SECOND.tag_bits(&shape),
-            &tags,
-            Zeroizing::new(negated),
-        )
+        run.receiver_equality(shape.split.tag_bits, &tags, Zeroizing::new(negated))
     }
 
     fn send(
@@ -254,7 +263,7 @@ impl Recipe for Psm2 {
         let masks = masks
             .map(|(mask, twice)| mask.wrapping_sub(*twice))
             .collect();
-        let bits = Self::SECOND.tag_bits(&shape);
+        let bits = shape.split.tag_bits;
         run.sender_equality(bits, strings.tags(), Zeroizing::new(masks))
     }
 }
@@ -277,35 +286,34 @@ const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
     }
 }
 
+/// Above what any sizes allow: events and tables take up to 128 bits.
+const MAX_LAMBDA: u32 = 120;
+
 /// The OPRF takes up to 2^28 points, and an item has three of them; so has a bin in [`Psm2`].
 const MAX_ITEMS: u64 = 1 << 26;
 
-/// A shape for these sizes and λ with payloads, which need more.
-fn any_shape(lambda: u32, receiver_size: u64, sender_size: u64) -> Shape {
+/// The shape of the first OPPRF for these sizes and λ with payloads, which need more, or nothing if λ is too large.
+fn any_shape<R: Recipe>(lambda: u32, receiver_size: u64, sender_size: u64) -> Option<Shape> {
     let size = |items: u64| items.min(MAX_ITEMS) as usize;
     let params = Params {
         security: Security::SemiHonest,
-        lambda,
+        lambda: lambda_each(lambda, R::OPPRFS),
         receiver_size: size(receiver_size),
         sender_size: size(sender_size),
         session: [0; 32],
     };
-    bins::shape(&params, VALUE_BITS)
+    R::plan(&params, VALUE_BITS, bins::table).map(|(_, shape)| shape)
 }
 
 fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32> {
-    // The larger λ, the more bins, and the fewer bits are left to tags.
-    let holds = |lambda: &u32| {
-        let each = lambda_each(*lambda, R::OPPRFS);
-        each <= R::max_lambda_each(&any_shape(each, receiver_size, sender_size))
-    };
-    let all: Vec<u32> = (1..=Block::BITS).collect();
+    let holds = |lambda: &u32| any_shape::<R>(*lambda, receiver_size, sender_size).is_some();
+    let all: Vec<u32> = (1..=MAX_LAMBDA).collect();
     Some(all.partition_point(holds) as u32)
 }
 
 /// The OPPRFs, or the shares of all candidates: tags, values, masks and pads; and the items that count towards a minimum.
 fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
-    let shape = any_shape(lambda_each(40, R::OPPRFS), receiver_size, sender_size);
+    let shape = any_shape::<R>(40, receiver_size, sender_size).expect("less than the maximum");
     let shares = 128 * (R::CANDIDATES * shape.bins) as u64;
     let counted = (size_of::<Item>() as u64).saturating_mul(receiver_size.max(sender_size));
     R::opprf_bytes(&shape)

@@ -38,7 +38,7 @@
 
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
-use vesica_encodings::Entry;
+use vesica_encodings::{Entry, cuckoo};
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{OkvsHint, Opprf, Shape, Target};
 use vesica_oprf::vole::Vole;
@@ -66,32 +66,38 @@ const OPPRF: Opprf<Vole, OkvsHint> = Opprf {
 /// of the run.
 pub(super) struct Second {
     params: Params,
+    table: cuckoo::Parameters,
     shape: Shape,
     places: usize,
 }
 
 impl Second {
-    /// For a stash of so many places.
+    /// For a stash of so many places, with λ.
     ///
     /// # Panics
     /// If there are more than [`MAX_PLACES`].
-    pub(super) fn new(first: &Params, places: usize) -> Second {
+    pub(super) fn new(first: &Params, lambda: u32, places: usize) -> Second {
         assert!(places <= MAX_PLACES, "at most 64 places");
         let params = Params {
+            lambda,
             receiver_size: first.sender_size,
             sender_size: places,
             session: Oracle::new("vesica/1 circuit stash", &first.session).hash(&[]),
             ..first.clone()
         };
+        let (table, shape) = OPPRF
+            .plan(&params, places as u32, bins::table)
+            .expect("λ that the first execution allows");
         Second {
-            shape: bins::shape(&params, places as u32),
             params,
+            table,
+            shape,
             places,
         }
     }
 
     fn tag_bits(&self) -> u32 {
-        OPPRF.tag_bits(&self.shape)
+        self.shape.split.tag_bits
     }
 
     /// Cost of all but the OPPRF. The COTs of the reverse direction come from a source of their own.
@@ -116,7 +122,7 @@ impl Second {
             rng.fill_bytes(&mut nobodys);
             nobodys
         });
-        let points = SenderBins::new(&self.params, &stash);
+        let points = SenderBins::new(&self.params, self.table, &stash);
         // Step 2.
         let tags = OPPRF.random_tags(&self.shape, rng);
         let masks = self.masks(rng);
@@ -160,7 +166,7 @@ impl Second {
     ) -> Result<(), Error> {
         channel.begin_phase("stash");
         // Step 1.
-        let bins = ReceiverBins::new(&self.params, items)?;
+        let bins = ReceiverBins::new(&self.params, self.table, items)?;
         // Step 2.
         let strings = OPPRF.receive(channel, &self.shape, &bins.queries, rng)?;
         let payloads: Secret<u64> =

@@ -27,7 +27,7 @@ fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
     };
     let serves = |byte: &u8| {
         let table = table(items.len(), 42);
-        let bins = ReceiverBins::of(&of(*byte), table, items).unwrap();
+        let bins = ReceiverBins::new(&of(*byte), table, items).unwrap();
         table.stash == 0 || !bins.table.stash().is_empty()
     };
     [(3..).find(serves).unwrap(); 32]

@@ -6,7 +6,7 @@ use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
-use crate::vole::Vole;
+use crate::vole::{Events, Vole};
 use crate::{Item, Oprf, Output, Outputs, Params, halves};
 
 /// What a party asks about, or programs, in a bin: 256 bits that look random. Keys of different bins differ.
@@ -143,6 +143,9 @@ pub trait BatchOprf: Send + Sync {
     /// Maximum bits of statistical security for these numbers of queries and points.
     fn max_lambda(&self, queries: u64, points: u64) -> u32;
 
+    /// Bytes of the messages whose length depends on λ.
+    fn bytes(&self, params: &Params, bins: usize) -> u64;
+
     /// Approximate memory use of a run in bytes, on the side that needs more, for these numbers of queries and points,
     /// keys and outputs included.
     fn working_bytes(&self, queries: u64, points: u64) -> u64;
@@ -174,10 +177,17 @@ pub trait BatchOprf: Send + Sync {
     ) -> Result<Zeroizing<Vec<Output>>, Error>;
 }
 
-/// One run on all keys: they name their bins, so a multi-point OPRF serves.
+/// One run on all keys: they name their bins, so a multi-point OPRF serves. No masks are compared, so the event that
+/// two of them collide has no share ([`Events::of_batch`]).
 impl BatchOprf for Vole {
     fn max_lambda(&self, queries: u64, points: u64) -> u32 {
-        (self.spec().max_lambda)(queries, points).unwrap_or(u32::MAX)
+        // Where each event of a run of items has a fourth of 2^-λ, two of a batch have an eighth.
+        (self.spec().max_lambda)(queries, points)
+            .map_or(u32::MAX, |lambda| lambda.saturating_sub(1))
+    }
+
+    fn bytes(&self, params: &Params, _: usize) -> u64 {
+        Events::of_batch(params).bytes(params)
     }
 
     fn working_bytes(&self, queries: u64, points: u64) -> u64 {
@@ -191,8 +201,10 @@ impl BatchOprf for Vole {
         queries: &Queries,
         rng: &mut dyn CryptoRng,
     ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        let outputs = self.receive(channel, params, &queries.keys, (), rng)?;
-        Ok(in_order(outputs))
+        let events = Events::of_batch(params);
+        events
+            .receive(channel, params, &queries.keys, rng)
+            .map(in_order)
     }
 
     fn send_batch(
@@ -202,8 +214,10 @@ impl BatchOprf for Vole {
         points: &Points,
         rng: &mut dyn CryptoRng,
     ) -> Result<Zeroizing<Vec<Output>>, Error> {
-        let outputs = self.send(channel, params, &points.keys, rng)?;
-        Ok(in_order(outputs))
+        let events = Events::of_batch(params);
+        events
+            .send(channel, params, &points.keys, rng)
+            .map(in_order)
     }
 }
 

@@ -8,7 +8,7 @@
 //! The key of an item for a function is a hash of both, as in LTSXQ26's figure 16: 256 bits that look random, as those
 //! of items do. An item's three bins are distinct, so that a key belongs to one bin, and no item is twice in a bin.
 //!
-//! The number of bins is that of [`cuckoo::Parameters`] for one event's share of 2^-λ: 1.27 per item of the receiver
+//! The number of bins is that of [`cuckoo::Parameters`] for this event's share of 2^-λ: 1.27 per item of the receiver
 //! for large sets, more for small ones. The papers have 1.27 for all.
 //!
 //! A table may have a stash. As many empty bins as it has items then get the key of such an item for one more
@@ -21,7 +21,9 @@ use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
 use vesica_wire::{Error, Limit};
 
-use super::{EVENTS, Key, MAX_POINTS, Points, Queries, Shape, derived};
+use super::{
+    BatchOprf, Hint, Key, MAX_POINTS, Opprf, Points, Queries, SHARES, Shape, WHOLE, derived,
+};
 use crate::{Item, Params, halves};
 
 /// Number of hash functions.
@@ -33,35 +35,47 @@ const NO_FUNCTION: u32 = HASHES as u32;
 /// Keys hashed together.
 const BATCH: usize = 256;
 
-/// The shape of the OPPRF on the bins of two sets.
-///
-/// # Panics
-/// If a set has 2^30 items or more, or the sender's three entries per item are as many.
-pub fn shape(params: &Params, payload_bits: u32) -> Shape {
-    shape_of(params, parameters(params), payload_bits)
+/// The number of bins for a number of items and λ.
+pub type Sizing = fn(items: usize, lambda: u32) -> cuckoo::Parameters;
+
+/// The table without a stash.
+pub fn table(items: usize, lambda: u32) -> cuckoo::Parameters {
+    cuckoo::Parameters::new(items, HASHES, lambda)
 }
 
-/// [`shape`] for a table of the caller's choice, who is responsible for the probability that it is too small.
-///
-/// # Panics
-/// As [`shape`].
-pub fn shape_of(params: &Params, table: cuckoo::Parameters, payload_bits: u32) -> Shape {
-    let points = HASHES * params.sender_size;
-    assert!((points as u64) < MAX_POINTS, "too many items");
-    Shape {
-        bins: table.bins,
-        payload_bits,
-        params: Params {
+impl<O: BatchOprf, H: Hint> Opprf<O, H> {
+    /// The table of the receiver's items and the shape of the OPPRF on the bins of two sets, or nothing if it cannot
+    /// reach λ.
+    ///
+    /// # Panics
+    /// If a set has 2^30 items or more, or the sender's three entries per item are as many.
+    pub fn plan(
+        &self,
+        params: &Params,
+        payload_bits: u32,
+        table: Sizing,
+    ) -> Option<(cuckoo::Parameters, Shape)> {
+        let points = HASHES * params.sender_size;
+        assert!((points as u64) < MAX_POINTS, "too many items");
+        let of = Params {
             security: Security::SemiHonest,
             sender_size: points,
             ..params.clone()
-        },
+        };
+        let tables =
+            SHARES.map(|share| (share, table(params.receiver_size, params.lambda + share)));
+        let tables: Vec<_> = tables.collect();
+        let bins: Vec<_> = tables
+            .iter()
+            .map(|(share, table)| (WHOLE >> share, table.bins))
+            .collect();
+        let shape = self.shape_of(&of, payload_bits, &bins)?;
+        // Tables of equal size are equal: the safest of them has been chosen.
+        let (_, table) = tables
+            .into_iter()
+            .rfind(|(_, table)| table.bins == shape.bins)?;
+        Some((table, shape))
     }
-}
-
-/// The table without a stash.
-fn parameters(params: &Params) -> cuckoo::Parameters {
-    cuckoo::Parameters::new(params.receiver_size, HASHES, params.lambda_each(EVENTS))
 }
 
 fn functions(params: &Params, table: cuckoo::Parameters) -> cuckoo::Functions {
@@ -100,25 +114,15 @@ pub struct ReceiverBins {
 }
 
 impl ReceiverBins {
-    /// Puts each item into one of its bins.
+    /// Puts each item into one of its bins in a table of [`Opprf::plan`]. Items for which it has no bin are in its
+    /// stash.
     ///
     /// # Errors
-    /// `Resource` if that is not possible, with probability at most one event's share for distinct items.
+    /// `Resource` if the stash is too small, with probability at most the share of this event for distinct items.
     ///
     /// # Panics
-    /// If `items` does not fit `params`.
-    pub fn new(params: &Params, items: &[Item]) -> Result<Self, Error> {
-        Self::of(params, parameters(params), items)
-    }
-
-    /// [`ReceiverBins::new`] for a table of the caller's choice. Items for which it has no bin are in its stash.
-    ///
-    /// # Errors
-    /// `Resource` if the stash is too small.
-    ///
-    /// # Panics
-    /// As [`ReceiverBins::new`], or if the table has fewer bins than there are items.
-    pub fn of(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Result<Self, Error> {
+    /// If `items` does not fit `params`, or the table has fewer bins than there are items.
+    pub fn new(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Result<Self, Error> {
         assert_eq!(items.len(), params.receiver_size);
         assert!(items.len() <= table.bins, "a bin for each query");
         let table = cuckoo::Table::new(&functions(params, table), &keys(items))
@@ -145,19 +149,11 @@ pub struct SenderBins {
 }
 
 impl SenderBins {
-    /// Puts each item into its three bins.
+    /// Puts each item into its three bins of a table of [`Opprf::plan`].
     ///
     /// # Panics
     /// If `items` does not fit `params`.
-    pub fn new(params: &Params, items: &[Item]) -> Self {
-        Self::of(params, parameters(params), items)
-    }
-
-    /// [`SenderBins::new`] for a table of the caller's choice.
-    ///
-    /// # Panics
-    /// As [`SenderBins::new`].
-    pub fn of(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Self {
+    pub fn new(params: &Params, table: cuckoo::Parameters, items: &[Item]) -> Self {
         assert_eq!(items.len(), params.sender_size);
         let table = simple::table(&functions(params, table), &keys(items));
         let ends = (0..table.len()).map(|bin| table.begin(bin + 1) as u32);

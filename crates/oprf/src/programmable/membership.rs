@@ -9,7 +9,7 @@
 //! A point's number is that of its candidate in [`Strings`]. So a target can also carry what came with the candidate,
 //! under a mask that its sender keeps.
 //!
-//! Both parties use [`shape`], [`points`] or [`queries`], and [`Opprf`](super::Opprf) with either hint of one
+//! Both parties use [`Opprf::plan_second`], [`points`] or [`queries`], and an [`Opprf`] with either hint of one
 //! candidate. The figure uses [`TableHint`](super::TableHint); [`OkvsHint`](super::OkvsHint) is smaller and slower.
 //!
 //! **λ.** This is a run of its own: the caller gives each of the two half of its share.
@@ -17,20 +17,25 @@
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 
-use super::{Key, Points, Queries, Shape, Strings, derived};
+use super::{BatchOprf, Hint, Key, Opprf, Points, Queries, Shape, Strings, derived};
 use crate::Params;
 
-/// The shape of the second OPPRF, for as many candidates per bin as the first one has.
-pub fn shape(first: &Shape, candidates: usize, payload_bits: u32) -> Shape {
-    Shape {
-        params: Params {
+impl<O: BatchOprf, H: Hint> Opprf<O, H> {
+    /// The shape of this OPPRF as the second one, for as many candidates per bin as the first one has, or nothing if it
+    /// cannot reach the λ of `params`. All its queries have bins.
+    pub fn plan_second(
+        &self,
+        first: &Shape,
+        candidates: usize,
+        payload_bits: u32,
+    ) -> Option<Shape> {
+        let params = Params {
             receiver_size: first.bins,
             sender_size: candidates * first.bins,
             session: derived("vesica/1 opprf membership", &first.params.session),
             ..first.params.clone()
-        },
-        bins: first.bins,
-        payload_bits,
+        };
+        self.shape_of(&params, payload_bits, &[(0, first.bins)])
     }
 }
 

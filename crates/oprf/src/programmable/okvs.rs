@@ -30,7 +30,7 @@ pub struct OkvsHint;
 
 fn okvs(shape: &Shape) -> RandomBand {
     let session = derived("vesica/1 opprf okvs", &shape.params.session);
-    RandomBand::new(shape.params.sender_size, shape.lambda_each() + 1, &session)
+    RandomBand::new(shape.params.sender_size, shape.split.hint + 1, &session)
 }
 
 impl Hint for OkvsHint {

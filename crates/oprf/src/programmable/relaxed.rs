@@ -34,7 +34,7 @@ const HASHES: usize = 3;
 pub struct RelaxedHint;
 
 fn parameters(shape: &Shape) -> cuckoo::Parameters {
-    cuckoo::Parameters::new(shape.params.sender_size, HASHES, shape.lambda_each())
+    cuckoo::Parameters::new(shape.params.sender_size, HASHES, shape.split.hint)
 }
 
 pub(super) fn functions(shape: &Shape) -> cuckoo::Functions {

@@ -226,6 +226,7 @@ impl Hint for TableHint {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Split;
     use super::*;
     use rand_core::Rng;
     use vesica_testing::rng;
@@ -267,6 +268,11 @@ mod tests {
             },
             bins: 8,
             payload_bits: 0,
+            split: Split {
+                oprf: 42,
+                hint: 42,
+                tag_bits: 60,
+            },
         };
         let pads = Pads::new(&shape);
         let outputs = [[1, 2], [3, 4], [5, 6]];

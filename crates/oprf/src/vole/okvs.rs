@@ -2,6 +2,7 @@
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
+use vesica_encodings::Okvs as _;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_kernels::prefetch;
 use vesica_primitives::block::{Block, Prg};
@@ -9,9 +10,9 @@ use vesica_primitives::oracle::Oracle;
 use vesica_wire::{Error, Limit};
 use zeroize::Zeroizing;
 
-use super::{EVENTS, Value};
+use super::Value;
 use crate::coin::Coin;
-use crate::{Item, Output, Outputs, Params, halves};
+use crate::{Item, Output, Outputs, halves};
 
 /// Items whose values are processed together.
 const BATCH: usize = 1 << 10;
@@ -30,9 +31,7 @@ pub(super) struct ArrangedOkvs {
 }
 
 impl ArrangedOkvs {
-    /// The rows depend on `session`, that of the VOLE's setup.
-    pub(super) fn new(params: &Params, session: &[u8; 32], items: &[Item]) -> Self {
-        let okvs = RandomBand::new(params.receiver_size, params.lambda_each(EVENTS), session);
+    pub(super) fn new(okvs: RandomBand, items: &[Item]) -> Self {
         let arrangement = okvs.arrange(items, |item| halves(item)[0]);
         let numbers = arrangement.numbers();
         let (mut keys, mut values) = (Vec::new(), Vec::new());
@@ -52,6 +51,11 @@ impl ArrangedOkvs {
             keys,
             values,
         }
+    }
+
+    /// Number of slots of the encoding.
+    pub(super) fn slots(&self) -> usize {
+        self.okvs.size()
     }
 
     /// Step 2: P, the encoding of y ↦ H(y).

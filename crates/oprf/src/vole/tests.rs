@@ -86,10 +86,24 @@ fn outputs_agree_on_common_items_and_nowhere_else() {
 #[test]
 fn outputs_agree_on_an_ideal_correlation() {
     fn agree<F: Value<W>, const W: usize>(params: &Params, ours: &[Item], theirs: &[Item]) {
-        let (sender, receiver) = ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, slots(params));
+        let (sender, receiver) =
+            ideal::vole::<F>(8, 0x1234_5678 << 90 | 1, Events::of(params).slots(params));
         let (own, other) = honest(
-            |c| receive_on::<F, _, W>(c, params, ours, &mut rng(2), |_, _| Ok(receiver)),
-            |c| send_on::<F, _, W>(c, params, theirs, &mut rng(1), |_, _| Ok(sender)),
+            |c| {
+                receive_on::<F, _, W>(Events::of(params), c, params, ours, &mut rng(2), |_, _| {
+                    Ok(receiver)
+                })
+            },
+            |c| {
+                send_on::<F, _, W>(
+                    Events::of(params),
+                    c,
+                    params,
+                    theirs,
+                    &mut rng(1),
+                    |_, _| Ok(sender),
+                )
+            },
         );
         let (own, other) = (in_order(own), in_order(other));
         for (i, output) in own.iter().enumerate() {
@@ -111,7 +125,7 @@ fn narrow_values_serve_while_chance_allows() {
             lambda,
             ..params(security, 10, n_s)
         };
-        is_narrow(&params)
+        Events::of(&params).is_narrow
     };
     // n_s·2^-64 has a quarter of 2^-λ.
     assert!(narrow(Security::SemiHonest, 40, 1 << 22));
@@ -199,7 +213,7 @@ fn cheating_receivers_are_refused() {
         let receiving = Tamper::new(receiving, frame, spoil);
         says(run_over(&params, &ours, &theirs, receiving, sending).1)
     };
-    let slots = slots(&params);
+    let slots = Events::of(&params).slots(&params);
     for (frame, name, bytes) in [(8, "coin", 16), (9, "encoding", slots * 16)] {
         let wrong = |bytes: usize| {
             format!(
@@ -284,7 +298,7 @@ fn a_malformed_encoding_makes_no_item_match() {
             4
         };
         let (receiving, sending) = memory_pair();
-        let rows = vec![0; slots(&params) * if is_narrow(&params) { 8 } else { 16 }];
+        let rows = vec![0; Events::of(&params).bytes(&params) as usize];
         let receiving = Tamper::new(receiving, frame, Spoil::Replace(rows));
         let (own, other) = run_over(&params, &ours, &ours, receiving, sending);
         let (own, other) = (own.unwrap(), other.unwrap());

@@ -106,7 +106,11 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             )
         }
         "vole" => {
-            let bits = if vole::is_narrow(params) { 64 } else { 128 };
+            let bits = if vole::Events::of(params).is_narrow {
+                64
+            } else {
+                128
+            };
             let checks = match params.security {
                 Security::Malicious => chance(26u8, 122) + chance(1u8, 127),
                 Security::SemiHonest => BigUint::from(0u8),

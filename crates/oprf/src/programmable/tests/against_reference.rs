@@ -36,11 +36,11 @@ fn slots_of(shape: &Shape, keys: &[Key]) -> Vec<[usize; 3]> {
 fn the_relaxed_hint_is_the_references() {
     let (ours, theirs) = sets(150, 200, 60);
     let params = params(150, 200);
-    let shape = bins::shape(&params, 70);
+    let (table, shape) = plan::<RelaxedHint>(&params, 70);
     let opprf = Opprf::<Ideal, RelaxedHint>::default();
     let layout = opprf.layout(&shape);
-    let receiver = ReceiverBins::new(&params, &ours).unwrap();
-    let sender = SenderBins::new(&params, &theirs);
+    let receiver = ReceiverBins::new(&params, table, &ours).unwrap();
+    let sender = SenderBins::new(&params, table, &theirs);
     for (entry, key) in sender.table.entries().iter().zip(sender.points.keys()) {
         let item = &theirs[entry.item()];
         assert_eq!(
@@ -124,9 +124,14 @@ fn known_answers() {
         },
         bins: 3,
         payload_bits: 9,
+        split: Split {
+            oprf: 42,
+            hint: 42,
+            tag_bits: 60,
+        },
     };
     let item: Item = array(&vectors["item"]);
-    let keys: HashSet<Key> = SenderBins::new(&shape.params, &[item])
+    let keys: HashSet<Key> = SenderBins::new(&shape.params, bins::table(1, 42), &[item])
         .points
         .keys()
         .iter()

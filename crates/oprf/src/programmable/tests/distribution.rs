@@ -26,17 +26,18 @@ fn looks_uniform(bytes: impl IntoIterator<Item = u8>, what: &str) {
 #[test]
 fn hints_look_uniform_for_every_set() {
     let params = params(2000, 2000);
-    let shape = bins::shape(&params, 1);
+    let (table, shape) = plan::<OkvsHint>(&params, 1);
+    let (_, relaxed) = plan::<RelaxedHint>(&params, 1);
     let mut dense = vec![[0; 32]; 2000];
     for (i, item) in dense.iter_mut().enumerate() {
         item[..8].copy_from_slice(&(i as u64).to_le_bytes());
     }
     let mut lengths = HashSet::new();
     for set in [&dense, &items(3, 2000), &items(4, 2000)] {
-        let points = SenderBins::new(&params, set).points;
+        let points = SenderBins::new(&params, table, set).points;
         for hint in [
             hint::<OkvsHint>(&shape, &points, 1).concat(),
-            hint::<RelaxedHint>(&shape, &points, 1).concat(),
+            hint::<RelaxedHint>(&relaxed, &points, 1).concat(),
         ] {
             lengths.insert(hint.len());
             looks_uniform(hint, "hint");
@@ -48,7 +49,10 @@ fn hints_look_uniform_for_every_set() {
         (0..shape.bins)
             .map(|bin| if bin == 0 { 0 } else { 6000 })
             .collect(),
-        SenderBins::new(&params, &dense).points.keys().to_vec(),
+        SenderBins::new(&params, table, &dense)
+            .points
+            .keys()
+            .to_vec(),
     );
     for (hint, name) in [
         (
@@ -56,15 +60,15 @@ fn hints_look_uniform_for_every_set() {
             "crowded OKVS",
         ),
         (
-            hint::<RelaxedHint>(&shape, &crowded, 1).concat(),
+            hint::<RelaxedHint>(&relaxed, &crowded, 1).concat(),
             "crowded table",
         ),
     ] {
         assert!(lengths.contains(&hint.len()));
         looks_uniform(hint, name);
     }
-    let second = membership::shape(&shape, HASHES, 1);
-    let strings = Strings::random(HASHES, shape.bins, Layout::new(64, 1), &mut rng(2));
+    let second = second::<TableHint>(&params, 1);
+    let strings = Strings::random(HASHES, second.bins, Layout::new(64, 1), &mut rng(2));
     let frames = hint::<TableHint>(&second, &membership::points(&second, &strings), 1);
     assert_eq!(frames.len(), 2);
     looks_uniform(frames[1].iter().copied(), "table");
@@ -131,14 +135,15 @@ fn the_senders_messages_do_not_depend_on_matches() {
 /// Different sessions give unrelated hints, slots that are random in both excepted.
 #[test]
 fn sessions_are_separate() {
-    let theirs = items(4, 100);
+    let theirs = items(4, 1000);
     let hint_in = |session| {
         let params = Params {
             session,
-            ..params(100, 100)
+            ..params(1000, 1000)
         };
-        let points = SenderBins::new(&params, &theirs).points;
-        hint::<RelaxedHint>(&bins::shape(&params, 0), &points, 1).concat()
+        let (table, shape) = plan::<RelaxedHint>(&params, 0);
+        let points = SenderBins::new(&params, table, &theirs).points;
+        hint::<RelaxedHint>(&shape, &points, 1).concat()
     };
     let (a, b) = (hint_in([6; 32]), hint_in([7; 32]));
     assert!(a.iter().zip(&b).filter(|(a, b)| a == b).count() < a.len() / 8);

@@ -17,7 +17,7 @@ fn receiver_on<H: Hint + Default>(frame: usize, spoil: Spoil) -> Result<Run, Err
 }
 
 fn wrong_hints_are_refused<H: Hint + Default>(kind: Kind) {
-    let shape = bins::shape(&params(100, 100), 64);
+    let (_, shape) = plan::<H>(&params(100, 100), 64);
     let opprf = Opprf::<Ideal, H>::default();
     let bytes = opprf
         .hint
@@ -77,7 +77,7 @@ fn wrong_frames_are_refused() {
 /// The two messages of a table.
 #[test]
 fn wrong_tables_are_refused() {
-    let shape = membership::shape(&bins::shape(&params(10, 10), 0), HASHES, 0);
+    let shape = second::<TableHint>(&params(10, 10), 0);
     let opprf = Opprf::<Ideal, TableHint>::default();
     let strings = Strings::random(HASHES, shape.bins, Layout::new(50, 0), &mut rng(1));
     let points = membership::points(&shape, &strings);
@@ -101,7 +101,7 @@ fn wrong_tables_are_refused() {
             .iter()
             .all(|tag| *tag == 0)
     );
-    let bits = [8, 4 * opprf.tag_bits(&shape) as usize];
+    let bits = [8, 4 * shape.split.tag_bits as usize];
     for (frame, (kind, bits)) in [NONCES, TABLE].into_iter().zip(bits).enumerate() {
         let bytes = (shape.bins * bits).div_ceil(8);
         assert_eq!(
