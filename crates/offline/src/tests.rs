@@ -142,13 +142,9 @@ fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
     .with(&KEY_BITS, Some(24))
 }
 
-/// Digests of keys that are these numbers.
-fn keys(numbers: std::ops::Range<u64>) -> Vec<[u8; 32]> {
-    let mut keys = digests(numbers.clone());
-    for (key, number) in keys.iter_mut().zip(numbers) {
-        key[24..].copy_from_slice(&number.to_le_bytes());
-    }
-    keys
+/// Digests of keys that are these numbers, and the numbers.
+fn keys(numbers: std::ops::Range<u64>) -> (Vec<[u8; 32]>, Vec<u64>) {
+    (digests(numbers.clone()), numbers.collect())
 }
 
 type Ran = Result<(Vec<bool>, Report), SessionError>;
@@ -156,8 +152,9 @@ type Ran = Result<(Vec<bool>, Report), SessionError>;
 /// A run of 50 numbers against 70, of which 20 are the same.
 fn run(sides: [&Side; 2], jobs: [&Job; 2]) -> (Ran, Ran) {
     let side = |connection, job: &Job, numbers| {
-        let keys = keys(numbers);
+        let (keys, numbers) = keys(numbers);
         let mut set = MemorySet::new(&keys, None).unwrap();
+        set = set.with_numbers(&numbers).unwrap();
         let report = run_set(connection, job, &mut set, &mut NoProgress)?;
         Ok((
             set.matched().map(<[bool]>::to_vec).unwrap_or_default(),
@@ -1078,8 +1075,9 @@ fn nothing_is_sent_before_both_have_taken() {
         &receiver,
         &sender,
         |mut connection| {
-            let keys = keys(0..50);
+            let (keys, numbers) = keys(0..50);
             let mut set = MemorySet::new(&keys, None).unwrap();
+            set = set.with_numbers(&numbers).unwrap();
             let (own, peer) = (connection.local, connection.peer);
             let channel = &mut connection.channel;
             let ours = job(Role::Receiver, &receiver);
@@ -1092,8 +1090,9 @@ fn nothing_is_sent_before_both_have_taken() {
                 .collect::<Vec<_>>()
         },
         |connection| {
-            let keys = keys(30..100);
+            let (keys, numbers) = keys(30..100);
             let mut set = MemorySet::new(&keys, None).unwrap();
+            set = set.with_numbers(&numbers).unwrap();
             run_set(
                 connection,
                 &job(Role::Sender, &sender),

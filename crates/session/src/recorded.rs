@@ -184,11 +184,14 @@ fn run(
     for (key, number) in keys.iter_mut().zip(numbers.clone()) {
         key[24..].copy_from_slice(&number.to_le_bytes());
     }
+    let numbers: Vec<u64> = numbers.collect();
     let values: Vec<i64> = numbers
-        .map(|number| (3 * number as i64) % 201 - 100)
+        .iter()
+        .map(|number| (3 * *number as i64) % 201 - 100)
         .collect();
     let values = job.values.is_some().then_some(&values[..]);
     let mut set = MemorySet::new(&keys, values).unwrap();
+    set = set.with_numbers(&numbers).unwrap();
     let labels: Vec<u8> = (0..5 * SIZES[1]).map(|i| i as u8).collect();
     if let LabelExchange::Offered(terms) = &job.labels {
         let (all, bytes) = (&labels[..], terms.bytes as usize);

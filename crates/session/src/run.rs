@@ -354,6 +354,7 @@ fn one_bucket(
     }
     let BucketKeys {
         digests,
+        numbers,
         values,
         labels,
     } = keys;
@@ -367,9 +368,9 @@ fn one_bucket(
         return Err(WireError::limit(Limit::Input, reason));
     }
     let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
-    let numbers = compared
-        .map(|(_, bits)| numbers(&digests, bits))
-        .transpose()?;
+    if let Some((_, bits)) = compared {
+        check_numbers(bits, digests.len(), numbers.as_deref())?;
+    }
     let own = digests.len();
     let mut items = salt_items(&params.session, digests);
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
@@ -444,18 +445,12 @@ fn check_values(terms: Option<ValueTerms>, values: Option<&[i64]>) -> Result<(),
     }
 }
 
-/// The numbers in digests of keys that are numbers.
-fn numbers(digests: &[[u8; 32]], bits: u32) -> Result<Zeroizing<Vec<u64>>, WireError> {
-    let number = |[.., a, b, c, d, e, f, g, h]: &[u8; 32]| {
-        u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
-    };
-    let numbers: Zeroizing<Vec<u64>> = Zeroizing::new(digests.iter().map(number).collect());
-    match numbers
-        .iter()
-        .all(|number| *number <= u64::MAX >> (64 - bits))
-    {
-        true => Ok(numbers),
-        false => Err(WireError::limit(
+/// Refuses keys that are to be compared as numbers of so many bits and have none.
+fn check_numbers(bits: u32, keys: usize, numbers: Option<&[u64]>) -> Result<(), WireError> {
+    let most = u64::MAX >> (64 - bits);
+    match numbers {
+        Some(numbers) if numbers.len() == keys && numbers.iter().all(|n| *n <= most) => Ok(()),
+        _ => Err(WireError::limit(
             Limit::Input,
             format!("a key is no number of {bits} bits"),
         )),

@@ -62,6 +62,8 @@ pub enum Checkpoint {
 pub struct BucketKeys<'a> {
     /// Their digests, each once.
     pub digests: Cow<'a, [[u8; 32]]>,
+    /// The number that each key is, if keys are numbers of a declared width.
+    pub numbers: Option<Cow<'a, [u64]>>,
     /// A value for each, if this side has values.
     pub values: Option<Cow<'a, [i64]>>,
     /// A label for each, one after the other, on a side that hands over labels.
@@ -81,6 +83,7 @@ impl<'a> From<&'a [[u8; 32]]> for BucketKeys<'a> {
     fn from(digests: &'a [[u8; 32]]) -> Self {
         BucketKeys {
             digests: Cow::Borrowed(digests),
+            numbers: None,
             values: None,
             labels: None,
         }
@@ -133,14 +136,14 @@ impl MemoryBuckets {
         }
     }
 
-    /// The keys in a bucket, of all of them. If they are [all in one](MemoryBuckets::is_one), the digests are handed on
-    /// as they come, and may be given away: nothing needs them any more.
+    /// The keys in a bucket, of all of them, which have labels of so many bytes. If they are
+    /// [all in one](MemoryBuckets::is_one), the digests are handed on as they come, and may be given away: nothing needs
+    /// them any more.
     pub fn load<'a>(
         &mut self,
         bucket: u32,
-        digests: Cow<'a, [[u8; 32]]>,
-        values: Option<&'a [i64]>,
-        labels: Option<Labels<'a>>,
+        all: BucketKeys<'a>,
+        label_bytes: usize,
     ) -> BucketKeys<'a> {
         /// Of so many elements for each key.
         fn pick<'a, T: Copy>(
@@ -160,9 +163,10 @@ impl MemoryBuckets {
         self.current = bucket as usize;
         let indices = self.current();
         BucketKeys {
-            digests: pick(digests, 1, indices),
-            values: values.map(|values| pick(values.into(), 1, indices)),
-            labels: labels.map(|labels| pick(labels.all.into(), labels.bytes, indices)),
+            digests: pick(all.digests, 1, indices),
+            numbers: all.numbers.map(|numbers| pick(numbers, 1, indices)),
+            values: all.values.map(|values| pick(values, 1, indices)),
+            labels: all.labels.map(|labels| pick(labels, label_bytes, indices)),
         }
     }
 
@@ -195,6 +199,7 @@ impl MemoryBuckets {
 pub struct MemorySet<'a> {
     digests: Cow<'a, [[u8; 32]]>,
     items: usize,
+    numbers: Option<&'a [u64]>,
     values: Option<&'a [i64]>,
     labels: Option<Labels<'a>>,
     buckets: MemoryBuckets,
@@ -223,12 +228,26 @@ impl<'a> MemorySet<'a> {
         Ok(MemorySet {
             items: digests.len(),
             digests,
+            numbers: None,
             values,
             labels: None,
             buckets: MemoryBuckets::default(),
             matched: None,
             handed_over: Zeroizing::default(),
             shares: None,
+        })
+    }
+
+    /// The same keys, which are these numbers of a declared width.
+    ///
+    /// Fails with [`Error::Usage`] if there is not one for each digest.
+    pub fn with_numbers(self, numbers: &'a [u64]) -> Result<MemorySet<'a>, Error> {
+        if numbers.len() != self.items {
+            return Err(Error::Usage("there is not one number for each item".into()));
+        }
+        Ok(MemorySet {
+            numbers: Some(numbers),
+            ..self
         })
     }
 
@@ -290,8 +309,14 @@ impl KeySet for MemorySet<'_> {
             Cow::Owned(digests) if self.buckets.is_one() => std::mem::take(digests).into(),
             digests => Cow::Borrowed(&**digests),
         };
-        let (values, labels) = (self.values, self.labels);
-        Ok(self.buckets.load(bucket, digests, values, labels))
+        let all = BucketKeys {
+            digests,
+            numbers: self.numbers.map(Cow::Borrowed),
+            values: self.values.map(Cow::Borrowed),
+            labels: self.labels.map(|labels| labels.all.into()),
+        };
+        let label_bytes = self.labels.map_or(0, |labels| labels.bytes);
+        Ok(self.buckets.load(bucket, all, label_bytes))
     }
 
     fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {

@@ -168,8 +168,8 @@ terms! {
         )
     };
 
-    /// The bits of keys that are numbers of a declared width, 1 to 64: the last eight bytes of a key's digest are then the
-    /// number, little endian, and different digests have different numbers. Some protocols compare such keys as they are.
+    /// The bits of keys that are numbers of a declared width, 1 to 64: a set has the number of each key beside its digest,
+    /// and different digests have different numbers. Some protocols compare such keys as they are.
     pub KEY_BITS: Term<Option<u32>> = Term {
         problem: |bits| match bits {
             Some(1..=64) | None => None,

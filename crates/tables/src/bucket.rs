@@ -3,19 +3,19 @@
 /// Fewest digests of a stream that are gathered at once, whatever the memory: 2 MiB of them.
 pub(crate) const MIN_GATHERED: usize = 1 << 16;
 
-/// Gathers the distinct digests among many: all of them, or the smallest.
-pub(crate) struct Distinct {
-    digests: Vec<[u8; 32]>,
+/// Gathers the distinct digests among many, or whatever begins with one and follows from it: all of them, or the smallest.
+pub(crate) struct Distinct<K> {
+    digests: Vec<K>,
     /// Length at which repetitions are dropped again.
     compact_at: usize,
     most: usize,
     /// Greater digests are left out. `None` as long as there is room for all.
-    pub(crate) limit: Option<[u8; 32]>,
+    pub(crate) limit: Option<K>,
 }
 
-impl Distinct {
+impl<K: Copy + Ord> Distinct<K> {
     /// Keeps at least the `most / 2` smallest and at most `most`, or all if there are fewer.
-    pub(crate) fn new(most: usize) -> Distinct {
+    pub(crate) fn new(most: usize) -> Self {
         Distinct {
             digests: Vec::new(),
             compact_at: most.min(MIN_GATHERED),
@@ -24,7 +24,7 @@ impl Distinct {
         }
     }
 
-    pub(crate) fn add(&mut self, digest: &[u8; 32]) {
+    pub(crate) fn add(&mut self, digest: &K) {
         if self.digests.len() == self.compact_at {
             self.compact();
         }
@@ -46,7 +46,7 @@ impl Distinct {
     }
 
     /// The digests, ascending.
-    pub(crate) fn finish(mut self) -> Vec<[u8; 32]> {
+    pub(crate) fn finish(mut self) -> Vec<K> {
         self.digests.sort();
         self.digests.dedup();
         self.digests.shrink_to_fit();
@@ -59,6 +59,7 @@ impl Distinct {
 pub struct Bucket {
     pub(crate) stream: usize,
     pub(crate) digests: Vec<[u8; 32]>,
+    pub(crate) numbers: Option<Vec<u64>>,
     index: Index,
 }
 
@@ -68,7 +69,21 @@ impl Bucket {
             stream,
             index: Index::new(&digests),
             digests,
+            numbers: None,
         }
+    }
+
+    /// The same with the number that each key is.
+    pub(crate) fn with_numbers(self, numbers: Vec<u64>) -> Bucket {
+        Bucket {
+            numbers: Some(numbers),
+            ..self
+        }
+    }
+
+    /// The key of each digest itself, if keys are numbers.
+    pub fn numbers(&self) -> Option<&[u64]> {
+        self.numbers.as_deref()
     }
 
     /// The distinct digests, in ascending order.

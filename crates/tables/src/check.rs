@@ -149,7 +149,7 @@ pub fn check_within(
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory, None),
+        keys: StoreBuilder::new(memory, directory, key, None),
         columns: columns.collect(),
     };
     let facts = scan(source, ColumnsRead::key(key), &mut sink)?;

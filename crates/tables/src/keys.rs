@@ -31,21 +31,24 @@ pub struct Counts {
 impl Counts {
     /// Approximate memory for the keys in bytes.
     pub fn bytes_in_memory(&self) -> u64 {
-        bytes_in_memory(self.rows, self.items, false)
+        bytes_in_memory(self.rows, self.items, false, false)
     }
 }
 
-/// A digest, what it takes to find its repetitions, and a value for each item, and its item's number for each row.
-fn bytes_in_memory(rows: u64, items: u64, values: bool) -> u64 {
+/// A digest, what it takes to find its repetitions, a number and a value for each item, and its item's index for each
+/// row.
+fn bytes_in_memory(rows: u64, items: u64, numbers: bool, values: bool) -> u64 {
+    let number = if numbers { 8 } else { 0 };
     let value = if values { Sums::BYTES } else { 0 };
-    4 * rows + (32 + 18 + value) * items
+    4 * rows + (32 + 18 + number + value) * items
 }
 
-/// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item and
-/// 4 bytes per row.
+/// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item, 8 more if keys
+/// are numbers, and 4 bytes per row.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     digests: Vec<[u8; 32]>,
+    numbers: Option<Vec<u64>>,
     row_items: Vec<u32>,
     values: Option<Vec<i64>>,
     counts: Counts,
@@ -76,12 +79,18 @@ impl Keys {
 
     fn bytes_with(&self, values: bool) -> u64 {
         let (rows, items) = (self.row_items.len(), self.digests.len());
-        bytes_in_memory(rows as u64, items as u64, values)
+        bytes_in_memory(rows as u64, items as u64, self.numbers.is_some(), values)
     }
 
     /// How many distinct keys there are.
     fn items(&self) -> usize {
         self.counts.items as usize
+    }
+
+    /// The key of each digest itself, if keys are numbers of a declared width
+    /// ([`KeySpec::bits`](crate::KeySpec::bits)).
+    pub fn numbers(&self) -> Option<&[u64]> {
+        self.numbers.as_deref()
     }
 
     /// The value of each digest, if the pass read values: the sum of its rows' values in units of the
@@ -289,9 +298,13 @@ fn first_of_each(entries: &[u64], digests: &[[u8; 32]]) -> Vec<u32> {
 }
 
 impl<'a> Collector<'a> {
-    /// Gathers the values of a column too, if there is one.
-    pub(crate) fn new(column: Option<&'a ValueColumn>) -> Self {
+    /// Gathers the numbers that keys are too, if they are some, and the values of a column, if there is one.
+    pub(crate) fn new(has_numbers: bool, column: Option<&'a ValueColumn>) -> Self {
         Collector {
+            keys: Keys {
+                numbers: has_numbers.then(Vec::new),
+                ..Keys::default()
+            },
             sums: column.map(|column| Sums {
                 column,
                 sums: Vec::new(),
@@ -305,6 +318,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
         let Keys {
             digests,
+            numbers,
             row_items,
             counts,
             ..
@@ -326,8 +340,15 @@ impl<'a> Collector<'a> {
                 counts.invalid += 1;
                 Keys::NO_ITEM
             }
-            Item::Digest { digest, changed } => {
+            Item::Digest {
+                digest,
+                number,
+                changed,
+            } => {
                 counts.changed += u64::from(changed);
+                if let Some(numbers) = numbers {
+                    numbers.push(number);
+                }
                 if let Some(sums) = &mut self.sums {
                     sums.push(&value);
                 }
@@ -352,6 +373,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn drop_repetitions(&mut self) -> Result<()> {
         let Keys {
             digests,
+            numbers: key_numbers,
             row_items,
             counts,
             ..
@@ -387,6 +409,9 @@ impl<'a> Collector<'a> {
                 let first = numbers[index] as usize;
                 if first == index {
                     digests[items] = digests[index];
+                    if let Some(numbers) = key_numbers {
+                        numbers[items] = numbers[index];
+                    }
                     if let Some(sums) = &mut self.sums {
                         sums.move_to(items, index);
                     }
@@ -402,6 +427,9 @@ impl<'a> Collector<'a> {
                 }
             }
             digests.truncate(items);
+            if let Some(numbers) = key_numbers {
+                numbers.truncate(items);
+            }
             if let Some(sums) = &mut self.sums {
                 sums.truncate(items);
             }
@@ -432,7 +460,8 @@ impl<'a> Collector<'a> {
             return Ok(true);
         }
         let rows = self.keys.row_items.len() as u64;
-        if bytes_in_memory(rows, self.distinct as u64, self.has_values()) > memory {
+        let has_numbers = self.keys.numbers.is_some();
+        if bytes_in_memory(rows, self.distinct as u64, has_numbers, self.has_values()) > memory {
             return Ok(false);
         }
         // Not for every few rows, however little memory is left.
@@ -454,6 +483,9 @@ impl<'a> Collector<'a> {
         }
         self.keys.counts.items = self.keys.digests.len() as u64;
         self.keys.digests.shrink_to_fit();
+        if let Some(numbers) = &mut self.keys.numbers {
+            numbers.shrink_to_fit();
+        }
         Ok(self.keys)
     }
 }
@@ -473,7 +505,7 @@ mod tests {
             sums_repeated: true,
         };
         let value = |units| RowValue { units, line: None };
-        let mut collector = Collector::new(Some(&column));
+        let mut collector = Collector::new(true, Some(&column));
         let mut sums = Vec::new();
         let mut first: HashMap<[u8; 32], u32> = HashMap::new();
         let mut expected = Vec::new();
@@ -502,11 +534,15 @@ mod tests {
             sums[item as usize] += i64::from(i);
             let digest = Item::Digest {
                 digest,
+                number: u64::from(digest[0]) << 8 | u64::from(digest[31]),
                 changed: i % 10 == 0,
             };
             collector.add(digest, value(i.into())).unwrap();
         }
         let keys = collector.finish().unwrap();
+        let number = |digest: &[u8; 32]| u64::from(digest[0]) << 8 | u64::from(digest[31]);
+        let numbers: Vec<u64> = keys.digests().iter().map(number).collect();
+        assert_eq!(keys.numbers(), Some(&*numbers));
         assert_eq!(keys.values(), Some(&*sums));
         assert_eq!(keys.row_items(), expected);
         let counts = keys.counts();
@@ -530,12 +566,13 @@ mod tests {
         };
         // Before repetitions are dropped for the first time, later, and at the end.
         for repeated in [2, 63, 64, 300, 999] {
-            let mut collector = Collector::new(Some(&column));
+            let mut collector = Collector::new(false, Some(&column));
             let mut add = |row: u64| {
                 let digest = match row % 10 == 1 {
                     true => Item::Invalid,
                     false => Item::Digest {
                         digest: *blake3::hash(&(row % repeated).to_le_bytes()).as_bytes(),
+                        number: 0,
                         changed: false,
                     },
                 };
@@ -558,10 +595,13 @@ mod tests {
             digest[28..].copy_from_slice(&(i % 500).to_le_bytes());
             digest
         };
-        let mut collector = Collector::new(None);
+        let mut collector = Collector::new(false, None);
         for i in 0..3000 {
-            let (digest, changed) = (digest(i), false);
-            let item = Item::Digest { digest, changed };
+            let item = Item::Digest {
+                digest: digest(i),
+                number: 0,
+                changed: false,
+            };
             collector.add(item, RowValue::default()).unwrap();
         }
         let keys = collector.finish().unwrap();
@@ -575,13 +615,16 @@ mod tests {
 
     #[test]
     fn rows_without_a_key_count_towards_the_memory() {
-        let mut collector = Collector::new(None);
+        let mut collector = Collector::new(false, None);
         let mut add = |item| {
             collector.add(item, RowValue::default()).unwrap();
             collector.fits(1000).unwrap()
         };
-        let (digest, changed) = ([1; 32], false);
-        assert!(add(Item::Digest { digest, changed }));
+        assert!(add(Item::Digest {
+            digest: [1; 32],
+            number: 0,
+            changed: false,
+        }));
         let fitting = (0..1000).take_while(|_| add(Item::Blank)).count();
         assert!(fitting > 200 && fitting < 250, "{fitting}");
     }
@@ -590,6 +633,7 @@ mod tests {
     fn rows_are_marked_as_their_items_matched() {
         let keys = Keys {
             digests: vec![[0; 32]; 4],
+            numbers: None,
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
             values: None,
             counts: Counts {

@@ -25,7 +25,7 @@ use crate::rows::RowSet;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
-use crate::streams::Streams;
+use crate::streams::{Record, Streams};
 use crate::value::{Item, Row};
 
 /// Streams of the first pass, by the first byte of digests.
@@ -86,9 +86,9 @@ impl KeyStore {
                 for stream in 0..spool.streams.len() {
                     spool.parts(stream, |part| {
                         let mut found = vec![Occurrences::default(); part.digests.len()];
-                        spool.streams.read(stream, |digest, row| {
-                            if let Some(index) = part.find(digest) {
-                                found[index].add(row);
+                        spool.streams.read(stream, |record| {
+                            if let Some(index) = part.find(&record.digest) {
+                                found[index].add(record.row);
                             }
                             Ok(())
                         })?;
@@ -187,7 +187,7 @@ impl RowKeys {
 }
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
-/// or else into an unnamed file in `directory`, 36 bytes per row. If a value column is given, the values of all
+/// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If a value column is given, the values of all
 /// rows that have a key are read with them, and everything has to fit into memory.
 ///
 /// # Errors
@@ -203,7 +203,7 @@ pub fn read_keys_within(
     let wanted = ColumnsRead::new(key, value, source.rows().added());
     let mut sink = KeySink {
         rows: RowItems::new(wanted),
-        store: StoreBuilder::new(memory, directory, value),
+        store: StoreBuilder::new(memory, directory, key, value),
     };
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
@@ -269,12 +269,14 @@ impl<'a> StoreBuilder<'a> {
     pub(crate) fn new(
         memory: u64,
         directory: &'a Path,
+        key: &KeySpec,
         value: Option<&'a ValueColumn>,
     ) -> StoreBuilder<'a> {
+        let has_numbers = key.bits().is_some();
         StoreBuilder {
             memory,
             directory,
-            store: Building::Memory(Box::new(Collector::new(value))),
+            store: Building::Memory(Box::new(Collector::new(has_numbers, value))),
         }
     }
 
@@ -346,7 +348,8 @@ impl Writer {
         }
         let in_directory = |e| in_directory(e, directory);
         let mut writer = Writer {
-            streams: Streams::create(directory, PARTITIONS).map_err(in_directory)?,
+            streams: Streams::create(directory, PARTITIONS, keys.numbers().is_some())
+                .map_err(in_directory)?,
             counts: Counts {
                 rows: 0,
                 items: 0,
@@ -357,8 +360,10 @@ impl Writer {
             memory,
         };
         for item in keys.row_items() {
-            let digest = keys.digests().get(*item as usize);
-            writer.next_row(digest).map_err(in_directory)?;
+            let item = *item as usize;
+            let number = keys.numbers().and_then(|numbers| numbers.get(item));
+            let key = keys.digests().get(item).zip(Some(*number.unwrap_or(&0)));
+            writer.next_row(key).map_err(in_directory)?;
         }
         Ok(writer)
     }
@@ -374,14 +379,19 @@ impl Writer {
                 self.counts.invalid += 1;
                 self.next_row(None)
             }
-            Item::Digest { digest, changed } => {
+            Item::Digest {
+                digest,
+                number,
+                changed,
+            } => {
                 self.counts.changed += u64::from(changed);
-                self.next_row(Some(&digest))
+                self.next_row(Some((&digest, number)))
             }
         }
     }
 
-    fn next_row(&mut self, digest: Option<&[u8; 32]>) -> Result<()> {
+    /// Adds the digest of the next row, and its number.
+    fn next_row(&mut self, key: Option<(&[u8; 32], u64)>) -> Result<()> {
         let Some(row) = u32::try_from(self.counts.rows)
             .ok()
             .filter(|row| *row < Keys::NO_ITEM)
@@ -393,11 +403,16 @@ impl Writer {
             }));
         };
         self.counts.rows += 1;
-        self.rows.add(digest);
-        match digest {
-            Some(digest) => self.streams.push(usize::from(digest[0]), digest, row),
-            None => Ok(()),
-        }
+        self.rows.add(key.map(|(digest, _)| digest));
+        let Some((&digest, number)) = key else {
+            return Ok(());
+        };
+        let record = Record {
+            digest,
+            row,
+            number,
+        };
+        self.streams.push(usize::from(digest[0]), &record)
     }
 
     /// Counts distinct keys, one partition after another.
@@ -450,10 +465,11 @@ impl Spool {
         bucket: impl Fn(&[u8; 32]) -> usize,
     ) -> Result<()> {
         let unwritten = |e: Error| e.in_path("a temporary file");
-        let mut split = Streams::create(directory, buckets).map_err(unwritten)?;
+        let mut split =
+            Streams::create(directory, buckets, self.streams.has_numbers()).map_err(unwritten)?;
         for stream in 0..self.streams.len() {
-            self.streams.read(stream, |digest, row| {
-                let pushed = split.push(bucket(digest), digest, row);
+            self.streams.read(stream, |record| {
+                let pushed = split.push(bucket(&record.digest), record);
                 pushed.map_err(unwritten)
             })?;
         }
@@ -477,12 +493,23 @@ impl Spool {
     /// # Panics
     /// If there is no such bucket.
     pub fn load(&self, bucket: usize) -> Result<Bucket> {
+        if !self.streams.has_numbers() {
+            let digests = self.distinct(bucket, |record| record.digest)?;
+            return Ok(Bucket::new(bucket, digests));
+        }
+        let keys = self.distinct(bucket, |record| (record.digest, record.number))?;
+        let (digests, numbers) = keys.into_iter().unzip();
+        Ok(Bucket::new(bucket, digests).with_numbers(numbers))
+    }
+
+    /// What is distinct of the records of a stream, ascending.
+    fn distinct<K: Copy + Ord>(&self, stream: usize, key: impl Fn(&Record) -> K) -> Result<Vec<K>> {
         let mut distinct = Distinct::new(usize::MAX);
-        self.streams.read(bucket, |digest, _| {
-            distinct.add(digest);
+        self.streams.read(stream, |record| {
+            distinct.add(&key(record));
             Ok(())
         })?;
-        Ok(Bucket::new(bucket, distinct.finish()))
+        Ok(distinct.finish())
     }
 
     /// Chooses exactly the rows of a bucket whose key matched: reads the bucket's records again, and
@@ -500,9 +527,12 @@ impl Spool {
     /// another spool or before a [`Spool::split`].
     pub fn mark(&self, bucket: &Bucket, matched: &[bool], rows: &mut RowSet) -> Result<()> {
         assert_eq!(matched.len(), bucket.digests.len(), "one entry per key");
-        self.streams.read(bucket.stream, |digest, row| {
-            let index = bucket.find(digest);
-            rows.set(row.into(), matched[index.expect("a key of the bucket")]);
+        self.streams.read(bucket.stream, |record| {
+            let index = bucket.find(&record.digest);
+            rows.set(
+                record.row.into(),
+                matched[index.expect("a key of the bucket")],
+            );
             Ok(())
         })
     }
@@ -515,7 +545,7 @@ impl Spool {
         let mut last: Option<[u8; 32]> = None;
         loop {
             let mut distinct = Distinct::new(most.max(MIN_GATHERED));
-            self.streams.read(stream, |digest, _| {
+            self.streams.read(stream, |Record { digest, .. }| {
                 if last.is_none_or(|last| *digest > last) {
                     distinct.add(digest);
                 }
@@ -534,8 +564,8 @@ impl Spool {
 
 impl KeyRows for Spool {
     fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
-        let mut each = |digest: &[u8; 32], row: u32| {
-            each(digest, row);
+        let mut each = |record: &Record| {
+            each(&record.digest, record.row);
             Ok(())
         };
         (0..self.streams.len()).try_for_each(|stream| self.streams.read(stream, &mut each))

@@ -6,15 +6,23 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::scratch::Scratch;
 
-/// Bytes of a digest and of a row number.
-const RECORD: usize = 32 + 4;
-/// Bytes of a stream that are written at once.
-const CHUNK: usize = 448 * RECORD;
+/// The key of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) digest: [u8; 32],
+    pub(crate) row: u32,
+    /// The key itself, if keys are numbers; else 0.
+    pub(crate) number: u64,
+}
+
+/// Records of a stream that are written at once.
+const CHUNK: usize = 448;
 
 /// Streams of records in one scratch file. A stream is a list of chunks.
 #[derive(Debug)]
 pub(crate) struct Streams {
     scratch: Scratch,
+    has_numbers: bool,
     /// What has not been written yet of each stream.
     pending: Vec<Vec<u8>>,
     /// Position and length of each stream's chunks.
@@ -22,19 +30,35 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn create(directory: &Path, streams: usize) -> Result<Streams> {
+    /// Streams in a file in `directory`. Numbers are kept if there are some.
+    pub(crate) fn create(directory: &Path, streams: usize, has_numbers: bool) -> Result<Streams> {
         Ok(Streams {
             scratch: Scratch::create(directory).map_err(unwritable)?,
+            has_numbers,
             pending: vec![Vec::new(); streams],
             chunks: vec![Vec::new(); streams],
         })
     }
 
-    pub(crate) fn push(&mut self, stream: usize, digest: &[u8; 32], row: u32) -> Result<()> {
+    /// Whether keys are numbers.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.has_numbers
+    }
+
+    /// Bytes of a record: a digest, a row, and a number if there are some.
+    fn record_bytes(&self) -> usize {
+        32 + 4 + if self.has_numbers { 8 } else { 0 }
+    }
+
+    pub(crate) fn push(&mut self, stream: usize, record: &Record) -> Result<()> {
+        let chunk = CHUNK * self.record_bytes();
         let pending = &mut self.pending[stream];
-        pending.extend_from_slice(digest);
-        pending.extend_from_slice(&row.to_le_bytes());
-        if pending.len() >= CHUNK {
+        pending.extend_from_slice(&record.digest);
+        pending.extend_from_slice(&record.row.to_le_bytes());
+        if self.has_numbers {
+            pending.extend_from_slice(&record.number.to_le_bytes());
+        }
+        if pending.len() >= chunk {
             self.write(stream)?;
         }
         Ok(())
@@ -68,19 +92,25 @@ impl Streams {
     pub(crate) fn read(
         &self,
         stream: usize,
-        mut each: impl FnMut(&[u8; 32], u32) -> Result<()>,
+        mut each: impl FnMut(&Record) -> Result<()>,
     ) -> Result<()> {
         let mut bytes = Vec::new();
         for (place, length) in &self.chunks[stream] {
             self.scratch
                 .read(*place, *length as usize, &mut bytes)
                 .map_err(|e| Error::new(ErrorKind::Scratch(e)))?;
-            for record in bytes.chunks_exact(RECORD) {
-                let mut digest = [0; 32];
+            for record in bytes.chunks_exact(self.record_bytes()) {
+                let (mut digest, mut row, mut number) = ([0; 32], [0; 4], [0; 8]);
                 digest.copy_from_slice(&record[..32]);
-                let mut row = [0; 4];
-                row.copy_from_slice(&record[32..]);
-                each(&digest, u32::from_le_bytes(row))?;
+                row.copy_from_slice(&record[32..36]);
+                if self.has_numbers {
+                    number.copy_from_slice(&record[36..]);
+                }
+                each(&Record {
+                    digest,
+                    row: u32::from_le_bytes(row),
+                    number: u64::from_le_bytes(number),
+                })?;
             }
         }
         Ok(())

@@ -1,12 +1,13 @@
 //! The keys of a table in the form that a run uses, and the way back from them to rows.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use vesica_psi::{Output, Shares};
 use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, Labels, MemoryBuckets, Role, State,
+    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemoryBuckets, Role, State,
 };
 use vesica_tables::{
     Bucket, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool,
@@ -318,19 +319,29 @@ impl KeySet for Stored {
         match &mut self.place {
             Place::Disk { spool, current } => {
                 *current = spool.load(bucket as usize).map_err(limit)?;
-                Ok(current.digests().into())
+                Ok(BucketKeys {
+                    numbers: current.numbers().map(Cow::Borrowed),
+                    ..current.digests().into()
+                })
             }
             Place::Memory { keys, buckets } => {
-                let labels = self
-                    .labels
-                    .as_ref()
-                    .map(|(all, bytes)| Labels { all, bytes: *bytes });
+                let label_bytes = self.labels.as_ref().map_or(0, |(_, bytes)| *bytes);
                 // The common order is made from the digests, after the run.
-                let digests = match buckets.is_one() && self.order_key.is_none() {
-                    true => keys.give_digests().into(),
-                    false => keys.digests().into(),
+                let given = match buckets.is_one() && self.order_key.is_none() {
+                    true => Some(keys.give_digests()),
+                    false => None,
                 };
-                Ok(buckets.load(bucket, digests, keys.values(), labels))
+                let digests = match given {
+                    Some(digests) => digests.into(),
+                    None => keys.digests().into(),
+                };
+                let all = BucketKeys {
+                    digests,
+                    numbers: keys.numbers().map(Cow::Borrowed),
+                    values: keys.values().map(Cow::Borrowed),
+                    labels: self.labels.as_ref().map(|(all, _)| Cow::Borrowed(&***all)),
+                };
+                Ok(buckets.load(bucket, all, label_bytes))
             }
         }
     }

@@ -12,29 +12,29 @@ pub(super) fn shared(setup: &Setup) -> u64 {
     setup.receiver_size.min(setup.sender_size) / 2
 }
 
-/// Digests of one party's items, in a random order.
-pub(super) fn digests(setup: &Setup) -> Vec<[u8; 32]> {
-    let mut digests = match setup.terms.get(&KEY_BITS) {
-        None => strings(setup),
-        Some(bits) => numbers(setup, bits),
+/// Digests of one party's items, in a random order, and what these are if they are numbers.
+pub(super) fn keys(setup: &Setup) -> (Vec<[u8; 32]>, Option<Vec<u64>>) {
+    let Some(bits) = setup.terms.get(&KEY_BITS) else {
+        let mut digests = strings(setup);
+        shuffle(&mut digests, setup);
+        return (digests, None);
     };
-    shuffle(&mut digests, setup);
-    digests
+    let mut numbers = numbers(setup, bits);
+    shuffle(&mut numbers, setup);
+    let digest = |number: &u64| *blake3::hash(&number.to_le_bytes()).as_bytes();
+    (numbers.iter().map(digest).collect(), Some(numbers))
 }
 
 /// Numbers of so many bits, spread over all of them; those of the sender that are not shared come after the receiver's.
-fn numbers(setup: &Setup, bits: u32) -> Vec<[u8; 32]> {
+fn numbers(setup: &Setup, bits: u32) -> Vec<u64> {
     let shared = shared(setup);
-    let digest = |i: u64| {
+    let number = |i: u64| {
         let own = i >= shared && setup.part == Part::Sender;
         let i = if own { i + setup.receiver_size } else { i };
         // A product with an odd number permutes the residues modulo 2^bits.
-        let number = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits));
-        let mut digest = *blake3::hash(&number.to_le_bytes()).as_bytes();
-        digest[24..].copy_from_slice(&number.to_le_bytes());
-        digest
+        i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits))
     };
-    (0..size(setup)).map(digest).collect()
+    (0..size(setup)).map(number).collect()
 }
 
 /// Strings of 128 bits.
@@ -51,7 +51,7 @@ fn strings(setup: &Setup) -> Vec<[u8; 32]> {
         .collect()
 }
 
-/// The indices of those of [`digests`] that both sets hold, ascending.
+/// The indices of those of [`keys`] that both sets hold, ascending.
 pub(super) fn expected(setup: &Setup) -> Vec<u32> {
     let shared = shared(setup);
     let mut is_shared: Vec<bool> = (0..size(setup)).map(|i| i < shared).collect();
@@ -59,7 +59,7 @@ pub(super) fn expected(setup: &Setup) -> Vec<u32> {
     indices_vartime(&is_shared)
 }
 
-/// Values of one party's items, in the order of [`digests`].
+/// Values of one party's items, in the order of [`keys`].
 pub(super) fn values(setup: &Setup) -> Vec<i64> {
     let mut values: Vec<i64> = (0..size(setup)).map(value).collect();
     shuffle(&mut values, setup);
@@ -157,8 +157,8 @@ mod tests {
                 peer: String::new(),
                 dealer: None,
             };
-            let mine = digests(&setup(Part::Receiver));
-            let theirs: HashSet<_> = digests(&setup(Part::Sender)).into_iter().collect();
+            let (mine, _) = keys(&setup(Part::Receiver));
+            let theirs: HashSet<_> = keys(&setup(Part::Sender)).0.into_iter().collect();
             let plain: Vec<bool> = mine.iter().map(|item| theirs.contains(item)).collect();
             assert_eq!(mine.len() as u64, receiver_size);
             assert_eq!(theirs.len() as u64, sender_size);

@@ -270,7 +270,7 @@ fn one_run(
     halves: Option<&OfflineStore>,
     dealt: Option<PhaseTraffic>,
 ) -> Result<Done, Failure> {
-    let digests = inputs::digests(setup);
+    let (digests, numbers) = inputs::keys(setup);
     let role = setup.role();
     // A sum is that of the sender's values, which takes more than one of the receiver's.
     let mut terms = setup.terms.clone();
@@ -297,6 +297,9 @@ fn one_run(
         ..Job::new(role, Vec::new())
     };
     let mut set = MemorySet::new(digests, values.as_deref())?;
+    if let Some(numbers) = &numbers {
+        set = set.with_numbers(numbers)?;
+    }
     let report = with_threads(Some(setup.threads), || {
         run_set(connection, &job, &mut set, &mut NoProgress)
     })??;

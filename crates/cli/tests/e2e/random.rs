@@ -131,6 +131,9 @@ fn in_memory(variant: Variant, number: u64) -> bool {
         let party = usize::from(role == Role::Sender);
         let [own, peer] = [party, 1 - party].map(|party| Some(dealt?.fingerprints[party]));
         let mut set = MemorySet::new(keys.digests(), keys.values()).unwrap();
+        if let Some(numbers) = keys.numbers() {
+            set = set.with_numbers(numbers).unwrap();
+        }
         let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
         Learnt::new(report.unwrap(), set)
     };

@@ -208,6 +208,7 @@ impl KeySet for Resumable {
         let items = &self.buckets[self.current];
         Ok(BucketKeys {
             digests: items.iter().map(|i| self.digests[*i]).collect(),
+            numbers: None,
             values: None,
             labels: None,
         })
