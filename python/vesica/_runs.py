@@ -22,6 +22,7 @@ Rows = Any
 
 Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
+Format = Literal["csv", "parquet", "jsonl", "arrow"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +117,7 @@ def receive(
     database: str | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
-    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    format: Format | None = None,
     delimiter: str | None = None,
     header: bool = True,
     quote: str | None = '"',
@@ -218,7 +219,7 @@ def send(
     database: str | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
-    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    format: Format | None = None,
     delimiter: str | None = None,
     header: bool = True,
     quote: str | None = '"',
@@ -310,7 +311,7 @@ def check(
     database: str | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
-    format: Literal["csv", "parquet", "jsonl", "arrow"] | None = None,
+    format: Format | None = None,
     delimiter: str | None = None,
     header: bool = True,
     quote: str | None = '"',

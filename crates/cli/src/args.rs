@@ -164,7 +164,7 @@ pub(crate) struct Table {
     #[arg(long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given
-    #[arg(long, value_name = "csv|parquet|jsonl|arrow")]
+    #[arg(long, value_name = Format::names("|"))]
     format: Option<String>,
     /// Delimiter of CSV, one character or `tab`; detected if not given
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]

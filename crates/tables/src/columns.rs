@@ -26,6 +26,16 @@ pub(crate) struct Fields {
     pub(crate) first: Option<Vec<String>>,
 }
 
+impl Fields {
+    /// Adds what later rows have shown.
+    pub(crate) fn add(&mut self, later: Fields) {
+        for (seen, later) in self.seen.iter_mut().zip(later.seen) {
+            *seen |= later;
+        }
+        self.first = self.first.take().or(later.first);
+    }
+}
+
 impl Columns {
     /// Takes the columns of a file of CSV, or fails if those before had others.
     pub(crate) fn names(&mut self, file: &str, names: &[String]) -> Result<()> {

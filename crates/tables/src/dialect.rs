@@ -35,6 +35,16 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
+    /// Lines, each of which is a row.
+    pub(crate) const LINES: Dialect = Dialect {
+        delimiter: b',',
+        csv: CsvOptions {
+            header: false,
+            quote: None,
+            escape: None,
+        },
+    };
+
     /// Refuses what cannot be told apart. `delimiter` is the one that was asked for, if one was.
     pub(crate) fn check(delimiter: Option<u8>, csv: CsvOptions) -> Result<()> {
         let named = [

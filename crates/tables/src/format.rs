@@ -2,35 +2,87 @@
 
 use crate::error::{Error, Result};
 
-/// A file format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Format {
-    /// Delimited text with a header, possibly in gzip.
-    Csv,
-    /// Parquet.
-    Parquet,
-    /// One JSON object per line, possibly in gzip.
-    Jsonl,
-    /// Arrow IPC: a file (Feather version 2) or a stream.
-    Arrow,
+/// What an Arrow file starts with.
+pub(crate) const ARROW_FILE_START: &[u8] = b"ARROW1\0\0";
+/// What stands before each message of an Arrow stream.
+pub(crate) const ARROW_STREAM_START: &[u8] = &[0xff; 4];
+
+/// The list of formats, which is handed to the macro `$each`. For each format its variant, its kind and module in
+/// [`formats`](crate::formats); the extensions of its files, of which the first is its name; and first bytes. Those of a
+/// columnar format leave no doubt. Text that nothing else tells is guessed by them, after white space.
+macro_rules! for_formats {
+    ($each:ident) => {
+        $each! {
+            /// Delimited text with a header, possibly in gzip.
+            Csv = lines csv, ["csv", "tsv", "tab", "psv", "txt"], [];
+            /// Parquet.
+            Parquet = columnar parquet, ["parquet", "pq"], [b"PAR1"];
+            /// One JSON object per line, possibly in gzip.
+            Jsonl = lines jsonl, ["jsonl", "ndjson", "json"], [b"{"];
+            /// Arrow IPC: a file (Feather version 2) or a stream.
+            Arrow = columnar ipc, ["arrow", "arrows", "feather", "ipc"], [ARROW_FILE_START, ARROW_STREAM_START];
+        }
+    };
 }
+pub(crate) use for_formats;
+
+/// Declares [`Format`].
+macro_rules! declare {
+    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident, $extensions:expr, $starts:expr;)*) => {
+        /// A file format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+        #[serde(rename_all = "lowercase")]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// All of them.
+            pub const ALL: &[Format] = &[$(Format::$format),*];
+
+            /// Extensions of its files, in lower case.
+            pub(crate) fn extensions(self) -> &'static [&'static str] {
+                match self {
+                    $(Format::$format => &$extensions,)*
+                }
+            }
+
+            /// Whether bytes start as its files do.
+            pub(crate) fn starts(self, bytes: &[u8]) -> bool {
+                let starts: &[&[u8]] = match self {
+                    $(Format::$format => &$starts,)*
+                };
+                starts.iter().any(|start| bytes.starts_with(start))
+            }
+
+            /// Whether it is lines of text.
+            pub fn is_text(self) -> bool {
+                match self {
+                    $(Format::$format => stringify!($kind) == "lines",)*
+                }
+            }
+        }
+    };
+}
+
+for_formats!(declare);
 
 impl Format {
     /// The name that the command knows it by: `csv`, `parquet`, `jsonl` or `arrow`.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
-            Format::Jsonl => "jsonl",
-            Format::Arrow => "arrow",
-        }
+        self.extensions()[0]
     }
 
-    /// Whether it is lines of text.
-    pub fn is_text(self) -> bool {
-        matches!(self, Format::Csv | Format::Jsonl)
+    /// The names of all, with `between` them.
+    pub fn names(between: &str) -> String {
+        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        names.join(between)
+    }
+
+    /// Whether this build has it.
+    pub(crate) fn is_built(self) -> bool {
+        self != Format::Parquet || cfg!(feature = "parquet")
     }
 }
 
@@ -44,12 +96,23 @@ impl std::str::FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        [Format::Csv, Format::Parquet, Format::Jsonl, Format::Arrow]
-            .into_iter()
-            .find(|f| f.name() == name)
-            .ok_or_else(|| {
-                let hint = "formats are: csv, parquet, jsonl, arrow";
-                Error::usage(format!("no format is called {name:?}"), hint)
-            })
+        let found = Format::ALL.iter().find(|format| format.name() == name);
+        found.copied().ok_or_else(|| {
+            let hint = format!("formats are: {}", Format::names(", "));
+            Error::usage(format!("no format is called {name:?}"), hint)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_reports() {
+        for format in Format::ALL {
+            assert_eq!(serde_json::to_value(format).unwrap(), format.name());
+            assert_eq!(format.name().parse::<Format>().unwrap(), *format);
+        }
     }
 }

@@ -24,9 +24,8 @@ pub struct Output {
 /// What an output holds, by which its name is judged.
 #[derive(Clone, Copy, Debug)]
 struct Contents {
-    format: Format,
+    container: Container,
     delimiter: Option<u8>,
-    is_arrow_stream: bool,
 }
 
 impl Contents {
@@ -34,41 +33,45 @@ impl Contents {
     /// have no format, and take that of the name, or are an Arrow stream.
     fn of(source: &Source, name: &str) -> Contents {
         if source.first().is_formless() {
-            let is_parquet =
-                cfg!(feature = "parquet") && sniff::by_name(name) == Some(Format::Parquet);
+            let named = sniff::by_name(name);
+            let named = named.filter(|format| !format.is_text() && format.is_built());
             let extension = sniff::extension(name);
             return Contents {
-                format: if is_parquet {
-                    Format::Parquet
-                } else {
-                    Format::Arrow
+                container: Container {
+                    format: named.unwrap_or(Format::Arrow),
+                    is_arrow_stream: !matches!(
+                        extension.as_deref(),
+                        Some("arrow" | "feather" | "ipc")
+                    ),
                 },
                 delimiter: None,
-                is_arrow_stream: !matches!(extension.as_deref(), Some("arrow" | "feather" | "ipc")),
             };
         }
         Contents {
-            format: source.format(),
+            container: Container {
+                format: source.format(),
+                is_arrow_stream: source.first().is_arrow_stream(),
+            },
             delimiter: source.csv_delimiter(),
-            is_arrow_stream: source.first().is_arrow_stream(),
         }
     }
 
     /// CSV with commas.
     const CSV: Contents = Contents {
-        format: Format::Csv,
+        container: Container {
+            format: Format::Csv,
+            is_arrow_stream: false,
+        },
         delimiter: Some(b','),
-        is_arrow_stream: false,
     };
 }
 
-/// How record batches are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Container {
-    #[cfg(feature = "parquet")]
-    Parquet,
-    ArrowFile,
-    ArrowStream,
+/// What rows are written as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Container {
+    pub(crate) format: Format,
+    /// Whether Arrow is a stream, unless the first file of the table is an Arrow file.
+    pub(crate) is_arrow_stream: bool,
 }
 
 #[derive(Debug)]
@@ -110,8 +113,9 @@ impl Output {
                 let hint = "name an output file, or leave standard output open";
                 return Err(Error::usage("is closed", hint).in_path(&name));
             }
-            if !contents.format.is_text() && io::stdout().is_terminal() {
-                let reason = format!("{} is not for a terminal", contents.format);
+            let format = contents.container.format;
+            if !format.is_text() && io::stdout().is_terminal() {
+                let reason = format!("{format} is not for a terminal");
                 return Err(Error::usage(
                     reason,
                     "name an output file, or redirect standard output",
@@ -136,20 +140,9 @@ impl Output {
         })
     }
 
-    /// How record batches are written to it.
+    /// What rows are written to it as.
     pub(crate) fn container(&self) -> Container {
-        match self.contents {
-            #[cfg(feature = "parquet")]
-            Contents {
-                format: Format::Parquet,
-                ..
-            } => Container::Parquet,
-            Contents {
-                is_arrow_stream: false,
-                ..
-            } => Container::ArrowFile,
-            _ => Container::ArrowStream,
-        }
+        self.contents.container
     }
 
     /// What the output is called in messages.
@@ -238,7 +231,10 @@ fn create(
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,
 /// works for every format.
 fn check_name(name: &str, contents: Contents) -> Result<()> {
-    let format = contents.format;
+    let Container {
+        format,
+        is_arrow_stream,
+    } = contents.container;
     let hint = format!("name the output .{format}");
     if let Some(other) = sniff::never_written(name) {
         let reason = format!("the name stands for {other}, but results are {format}");
@@ -261,7 +257,7 @@ fn check_name(name: &str, contents: Contents) -> Result<()> {
         let reason = "the name stands for tabs, but results have the delimiter of the input";
         return Err(Error::usage(reason, hint));
     }
-    match (sniff::extension(name).as_deref(), contents.is_arrow_stream) {
+    match (sniff::extension(name).as_deref(), is_arrow_stream) {
         (Some("feather"), true) => Err(Error::usage(
             "the name stands for an Arrow file, but results are an Arrow stream as the input is",
             "name the output .arrows",

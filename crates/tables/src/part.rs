@@ -17,7 +17,7 @@ use crate::compression::Compression;
 use crate::dialect::{CsvOptions, Dialect};
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Format;
+use crate::format::{ARROW_FILE_START, Format};
 use crate::options::{Passes, SourceOptions};
 use crate::records::guess_delimiter;
 use crate::scratch::ScratchFile;
@@ -209,7 +209,8 @@ impl Part {
         self.format = found.format;
         self.compression = found.compression;
         self.empty = found.sample.is_empty() && found.whole;
-        self.arrow_stream = found.format == Format::Arrow && !sniff::is_arrow_file(&found.sample);
+        self.arrow_stream =
+            found.format == Format::Arrow && !found.sample.starts_with(ARROW_FILE_START);
         if self.empty && !self.format.is_text() {
             return Err(Error::new(ErrorKind::Empty));
         }
@@ -227,7 +228,9 @@ impl Part {
                 advice!["leave ", Argument::Encoding, " away"],
             ));
         }
-        if self.format == Format::Csv {
+        if self.format != Format::Csv {
+            self.dialect = Dialect::LINES;
+        } else {
             self.dialect.delimiter = match options.delimiter {
                 Some(delimiter) => delimiter,
                 None if sniff::is_tsv(&self.name) => b'\t',

@@ -3,8 +3,6 @@
 use crate::columns::{Columns, Fields};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Format;
-use crate::formats::{csv, ipc, jsonl, parquet};
 use crate::part::Part;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
@@ -44,12 +42,7 @@ fn scan_part<S: Sink>(
     facts: &mut Facts,
 ) -> Result<()> {
     part.verify_unchanged()?;
-    let scanned = match part.format() {
-        Format::Csv => csv::scan(part, wanted, sink, facts),
-        Format::Jsonl => jsonl::scan(part, wanted, sink, facts),
-        Format::Parquet => parquet::scan(part, wanted, sink, facts),
-        Format::Arrow => ipc::scan(part, wanted, sink, facts),
-    };
+    let scanned = part.format().scan(part, wanted, sink, facts);
     // A file that is written to while it is read mostly looks damaged; say the cause.
     part.verify_unchanged()?;
     scanned

@@ -16,6 +16,7 @@ use crate::handed::{Matched, result_names};
 use crate::nested;
 use crate::options::Rows;
 use crate::order::{CommonOrder, Numbered, Parts};
+use crate::part::Part;
 
 /// Bytes of columns of the peer that are put together in memory.
 const ADDED_BYTES: usize = 16 << 20;
@@ -26,13 +27,10 @@ const ADDED_BYTES: usize = 16 << 20;
 pub(crate) struct Selection<'a> {
     matched: Matched<'a>,
     rows: Rows,
-    /// How many passes have begun.
-    passes: u64,
+    /// Whether a pass has begun.
+    has_begun: bool,
     next: u64,
     written: u64,
-    /// What ends lines, and whether the last one that was written lacks it.
-    line_end: &'static [u8],
-    unended: bool,
     ordered: Option<Ordered<'a>>,
 }
 
@@ -45,8 +43,6 @@ struct Ordered<'a> {
     /// The same in the order of the table, and how many of it the pass has met.
     by_row: Arc<[Numbered]>,
     met: usize,
-    /// Lines that this pass has met.
-    lines: Lines,
 }
 
 impl<'a> Selection<'a> {
@@ -58,7 +54,6 @@ impl<'a> Selection<'a> {
                 left: Arc::default(),
                 by_row: Arc::default(),
                 met: 0,
-                lines: Lines::default(),
             }),
             (Rows::Aligned, None) => return Err(Error::usage("this run has no common order", "")),
             _ => None,
@@ -66,21 +61,19 @@ impl<'a> Selection<'a> {
         Ok(Selection {
             matched,
             rows,
-            passes: 0,
+            has_begun: false,
             next: 0,
             written: 0,
-            line_end: b"\n",
-            unended: false,
             ordered,
         })
     }
 
     /// Begins a pass; `false` if there is nothing left to do.
-    pub(crate) fn begin(&mut self) -> Result<bool> {
+    fn begin(&mut self) -> Result<bool> {
         self.next = 0;
-        self.passes += 1;
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
         let Some(ordered) = &mut self.ordered else {
-            return Ok(self.passes == 1);
+            return Ok(is_first);
         };
         if ordered.left.is_empty() {
             match ordered.parts.next(self.matched.rows)? {
@@ -93,11 +86,6 @@ impl<'a> Selection<'a> {
         ordered.by_row = by_row.into();
         ordered.met = 0;
         Ok(true)
-    }
-
-    /// Whether this is the first pass.
-    pub(crate) fn is_first_pass(&self) -> bool {
-        self.passes == 1
     }
 
     /// Ends a pass, which must have met all rows of the first one. In another order than that of the table it has
@@ -113,19 +101,6 @@ impl<'a> Selection<'a> {
             ordered.left = left[end..].into();
         }
         Ok(())
-    }
-
-    /// Ends a pass over text, and writes what it has put in order.
-    pub(crate) fn end_text(&mut self, out: &mut dyn Write) -> Result<()> {
-        let Some(ordered) = &mut self.ordered else {
-            return self.end(None);
-        };
-        let lines = std::mem::take(&mut ordered.lines);
-        let last = lines.limit;
-        lines
-            .finish()
-            .try_for_each(|line| self.put_line(out, &line))?;
-        self.end(last)
     }
 
     /// Whether the next row is kept. A row that the first pass did not see is an error.
@@ -163,7 +138,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Maximum bytes of rows that are put in order at once.
-    pub(crate) fn bytes_in_order(&self) -> usize {
+    fn bytes_in_order(&self) -> usize {
         let order = self.matched.order.as_ref();
         order.map_or(usize::MAX, CommonOrder::bytes_of_rows)
     }
@@ -256,47 +231,54 @@ impl<'a> Selection<'a> {
         self.adds() || self.ordered.is_some()
     }
 
-    pub(crate) fn write(&self, out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
-        out.write_all(bytes)
-            .map_err(|e| Error::new(ErrorKind::Unwritable(e)))
-    }
-
-    /// Writes the line of the last row, or keeps it until it is its turn.
-    pub(crate) fn write_line(&mut self, out: &mut dyn Write, line: &[u8]) -> Result<()> {
-        let most = self.bytes_in_order();
-        let Some(ordered) = &mut self.ordered else {
-            return self.put_line(out, line);
-        };
-        ordered
-            .lines
-            .add(ordered.by_row[ordered.met - 1], line, most);
-        Ok(())
-    }
-
-    /// Writes a line as it is. The last line of a file may have no end; it gets one if another follows.
-    pub(crate) fn put_line(&mut self, out: &mut dyn Write, line: &[u8]) -> Result<()> {
-        if self.unended {
-            self.write(out, self.line_end)?;
-        }
-        self.unended = !line.ends_with(b"\n");
-        if !self.unended {
-            self.line_end = match line.ends_with(b"\r\n") {
-                true => b"\r\n",
-                false => b"\n",
-            };
-        }
-        self.write(out, line)
-    }
-
     /// How many rows were written.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 }
 
-/// Lines to put in order. What does not fit is left to another pass: the rows after `limit`.
-#[derive(Clone, Default)]
-struct Lines {
+/// What takes selected rows, and which they are if they are put in order.
+pub(crate) type Take<'t, R> = dyn FnMut(&R, Option<&[Numbered]>) -> Result<()> + 't;
+
+/// Lets `pass` select rows of every part, as often as it takes, and hands them to `take` in the result's order.
+pub(crate) fn passes<O: InOrder>(
+    parts: &[Part],
+    rows: &mut Selection<'_>,
+    mut take: impl FnMut(&O::Rows) -> Result<()>,
+    mut pass: impl FnMut(&Part, &mut Selection<'_>, &mut Take<'_, O::Rows>) -> Result<()>,
+) -> Result<()> {
+    while rows.begin()? {
+        let mut in_order = O::new(rows.bytes_in_order());
+        let mut taken = |found: &O::Rows, numbered: Option<&[Numbered]>| match numbered {
+            Some(numbered) => in_order.add(found, numbered),
+            None => take(found),
+        };
+        for part in parts {
+            pass(part, rows, &mut taken).map_err(|e| part.named(e))?;
+        }
+        rows.end(in_order.finish(&mut take)?)?;
+    }
+    Ok(())
+}
+
+/// Rows to put in order. What does not fit is left to another pass: the rows after a limit.
+pub(crate) trait InOrder {
+    /// Rows as a pass selects them.
+    type Rows: ?Sized;
+
+    /// Holds approximately `most` bytes.
+    fn new(most: usize) -> Self;
+
+    /// Adds these rows.
+    fn add(&mut self, rows: &Self::Rows, numbered: &[Numbered]) -> Result<()>;
+
+    /// Hands the rows to `take`, in order, and returns the limit, if there is one.
+    fn finish(self, take: impl FnMut(&Self::Rows) -> Result<()>) -> Result<Option<Numbered>>;
+}
+
+/// Lines to put in order, which are added one by one.
+pub(crate) struct Lines {
+    most: usize,
     lines: Vec<(Numbered, Box<[u8]>)>,
     bytes: usize,
     limit: Option<Numbered>,
@@ -305,14 +287,28 @@ struct Lines {
 impl Lines {
     /// Bytes that a line takes besides its own.
     const OVERHEAD: usize = size_of::<(Numbered, Box<[u8]>)>() + 16;
+}
 
-    fn add(&mut self, row: Numbered, line: &[u8], most: usize) {
+impl InOrder for Lines {
+    type Rows = [u8];
+
+    fn new(most: usize) -> Lines {
+        Lines {
+            most,
+            lines: Vec::new(),
+            bytes: 0,
+            limit: None,
+        }
+    }
+
+    fn add(&mut self, line: &[u8], numbered: &[Numbered]) -> Result<()> {
+        let row = numbered[0];
         if self.limit.is_some_and(|limit| row > limit) {
-            return;
+            return Ok(());
         }
         self.bytes += line.len() + Lines::OVERHEAD;
         self.lines.push((row, line.into()));
-        while self.bytes > most && self.lines.len() > 1 {
+        while self.bytes > self.most && self.lines.len() > 1 {
             let half = self.lines.len() / 2;
             self.lines
                 .select_nth_unstable_by_key(half - 1, |(row, _)| *row);
@@ -322,16 +318,18 @@ impl Lines {
                 .sum::<usize>();
             self.limit = self.lines.last().map(|(row, _)| *row);
         }
+        Ok(())
     }
 
-    /// The lines in order.
-    fn finish(mut self) -> impl Iterator<Item = Box<[u8]>> {
+    fn finish(mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Option<Numbered>> {
         self.lines.sort_unstable_by_key(|(row, _)| *row);
-        self.lines.into_iter().map(|(_, line)| line)
+        let mut lines = self.lines.iter();
+        lines.try_for_each(|(_, line)| take(line))?;
+        Ok(self.limit)
     }
 }
 
-/// Record batches to put in order. What does not fit is left to another pass: the rows after `limit`.
+/// Record batches to put in order.
 pub(crate) struct Batches {
     most: usize,
     batches: Vec<RecordBatch>,
@@ -348,8 +346,24 @@ impl Batches {
     /// Bytes from which rows are long.
     const LONG: usize = 16 << 20;
 
-    /// Holds approximately `most` bytes.
-    pub(crate) fn new(most: usize) -> Batches {
+    /// Sorts the rows, and hands them to `take`.
+    fn in_order(&mut self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        self.rows.sort_unstable_by_key(|(row, _)| *row);
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        for rows in self.rows.chunks(Batches::ROWS) {
+            let places: Vec<_> = rows.iter().map(|(_, place)| *place).collect();
+            let batch = catching(|| interleave_record_batch(&batches, &places));
+            let batch = batch.map_err(Error::corrupt)?;
+            take(batch.map_err(|e| Error::corrupt(e.to_string()))?)?;
+        }
+        Ok(())
+    }
+}
+
+impl InOrder for Batches {
+    type Rows = RecordBatch;
+
+    fn new(most: usize) -> Batches {
         Batches {
             most,
             batches: Vec::new(),
@@ -359,8 +373,7 @@ impl Batches {
         }
     }
 
-    /// Adds a batch of these rows.
-    pub(crate) fn add(&mut self, batch: RecordBatch, rows: &[Numbered]) -> Result<()> {
+    fn add(&mut self, batch: &RecordBatch, rows: &[Numbered]) -> Result<()> {
         let number = self.batches.len();
         let taken = |row: &Numbered| self.limit.is_none_or(|limit| *row <= limit);
         let found = rows.iter().enumerate().filter(|(_, row)| taken(row));
@@ -381,7 +394,7 @@ impl Batches {
             self.limit = self.rows.last().map(|(row, _)| *row);
             let mut kept = Vec::new();
             self.in_order(|batch| {
-                kept.push(compacted(batch)?);
+                kept.push(compacted(&batch)?);
                 Ok(())
             })?;
             self.bytes = kept.iter().map(bytes_of).sum();
@@ -395,32 +408,17 @@ impl Batches {
         Ok(())
     }
 
-    /// Sorts the rows, and hands them to `take`.
-    fn in_order(&mut self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-        self.rows.sort_unstable_by_key(|(row, _)| *row);
-        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        for rows in self.rows.chunks(Batches::ROWS) {
-            let places: Vec<_> = rows.iter().map(|(_, place)| *place).collect();
-            let batch = catching(|| interleave_record_batch(&batches, &places));
-            let batch = batch.map_err(Error::corrupt)?;
-            take(batch.map_err(|e| Error::corrupt(e.to_string()))?)?;
-        }
-        Ok(())
-    }
-
-    /// Hands the rows to `take`, in order, and ends the pass.
-    pub(crate) fn finish(
+    fn finish(
         mut self,
-        rows: &mut Selection<'_>,
-        take: impl FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        self.in_order(take)?;
-        rows.end(self.limit)
+        mut take: impl FnMut(&RecordBatch) -> Result<()>,
+    ) -> Result<Option<Numbered>> {
+        self.in_order(|batch| take(&batch))?;
+        Ok(self.limit)
     }
 }
 
 /// The batch without the bytes that only rows of other batches view.
-fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+fn compacted(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(nested::compacted);
     let columns = catching(|| columns.collect::<std::result::Result<_, _>>());
     let columns = columns.map_err(Error::corrupt)?;
@@ -538,7 +536,7 @@ mod tests {
         let all = RecordBatch::try_from_iter([("text", texts)]).unwrap();
         let some = take_record_batch(&all, &arrow_array::UInt32Array::from(vec![7, 9000])).unwrap();
         assert!(bytes_of(&some) > 400_000);
-        let kept = compacted(some.clone()).unwrap();
+        let kept = compacted(&some).unwrap();
         assert_eq!(kept, some);
         assert!(bytes_of(&kept) < 10_000, "{}", bytes_of(&kept));
     }

@@ -11,10 +11,6 @@ use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: u64 = 64 << 10;
-/// Beginning and end of an Arrow file.
-pub(crate) const ARROW_FILE_MAGIC: &[u8] = b"ARROW1";
-/// What stands before each message of an Arrow stream.
-pub(crate) const ARROW_STREAM_MAGIC: &[u8] = &[0xff; 4];
 
 /// What was found.
 pub(crate) struct Found {
@@ -94,18 +90,8 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
             return Err(Error::unsupported(found));
         }
     }
-    Ok(if sample.starts_with(b"PAR1") {
-        Some(Format::Parquet)
-    } else if is_arrow_file(sample) || sample.starts_with(ARROW_STREAM_MAGIC) {
-        Some(Format::Arrow)
-    } else {
-        None
-    })
-}
-
-/// Whether it is an Arrow file; other Arrow data are a stream.
-pub(crate) fn is_arrow_file(sample: &[u8]) -> bool {
-    sample.starts_with(ARROW_FILE_MAGIC) && sample.get(6..8) == Some(&[0, 0])
+    let mut columnar = Format::ALL.iter().filter(|format| !format.is_text());
+    Ok(columnar.find(|format| format.starts(sample)).copied())
 }
 
 /// The extension of a name in lower case, without that of a compression behind it.
@@ -138,13 +124,9 @@ pub(crate) fn never_written(name: &str) -> Option<&'static str> {
 
 /// The format that a name's extension stands for.
 pub(crate) fn by_name(name: &str) -> Option<Format> {
-    match extension(name)?.as_str() {
-        "csv" | "tsv" | "tab" | "psv" | "txt" => Some(Format::Csv),
-        "parquet" | "pq" => Some(Format::Parquet),
-        "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
-        "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
-        _ => None,
-    }
+    let extension = extension(name)?;
+    let has = |format: &&Format| format.extensions().contains(&&*extension);
+    Format::ALL.iter().find(has).copied()
 }
 
 pub(crate) fn is_tsv(name: &str) -> bool {
@@ -153,11 +135,10 @@ pub(crate) fn is_tsv(name: &str) -> bool {
 
 fn guess_text(sample: &[u8]) -> Format {
     let text = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
-    if text.trim_ascii_start().starts_with(b"{") {
-        Format::Jsonl
-    } else {
-        Format::Csv
-    }
+    let text = text.trim_ascii_start();
+    let mut formats = Format::ALL.iter().filter(|format| format.is_text());
+    let found = formats.find(|format| format.starts(text));
+    found.copied().unwrap_or(Format::Csv)
 }
 
 #[cfg(test)]

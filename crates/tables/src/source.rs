@@ -120,11 +120,8 @@ impl Source {
     fn of(mut name: String, mut parts: Vec<Part>, options: &SourceOptions) -> Result<Self> {
         let Some(first) = parts.iter().position(|part| !part.is_empty()).or(
             // Nothing at all is a table without rows where the format does not say what else there must be.
-            (options.allow_no_rows
-                && parts
-                    .first()
-                    .is_some_and(|p| p.format() == Format::Jsonl || !options.csv.header))
-            .then_some(0),
+            (options.allow_no_rows && parts.first().is_some_and(|p| !p.dialect().csv.header))
+                .then_some(0),
         ) else {
             let error = match parts.first() {
                 Some(part) => Error::new(ErrorKind::Empty).in_path(part.name()),

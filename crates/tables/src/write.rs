@@ -5,9 +5,7 @@ use std::io::Write;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::Format;
-use crate::formats::{csv, ipc, jsonl, parquet};
+use crate::error::{ErrorKind, Result};
 use crate::handed::Matched;
 use crate::output::{Container, Output};
 use crate::part::Part;
@@ -42,10 +40,13 @@ pub fn write_rows_to<'a>(
     matched: impl Into<Matched<'a>>,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
-    write_rows_in(source, matched.into(), Container::ArrowStream, out)
+    let container = Container {
+        format: source.format(),
+        is_arrow_stream: true,
+    };
+    write_rows_in(source, matched.into(), container, out)
 }
 
-/// `container` is for what has no format of its own.
 fn write_rows_in(
     source: &Source,
     matched: Matched<'_>,
@@ -53,18 +54,10 @@ fn write_rows_in(
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     verify_unchanged(source)?;
-    let (parts, rows) = (source.parts(), Selection::new(matched, source.rows())?);
+    let rows = Selection::new(matched, source.rows())?;
     let mut out = WriterWithCause::new(out);
-    let result = match source.format() {
-        Format::Csv => csv::copy(parts, rows, &mut out),
-        Format::Jsonl => jsonl::copy(parts, rows, &mut out),
-        Format::Parquet => parquet::copy(parts, rows, &mut out),
-        Format::Arrow => match container {
-            #[cfg(feature = "parquet")]
-            Container::Parquet => parquet::write(parts, rows, &mut out),
-            container => ipc::copy(parts, rows, container == Container::ArrowFile, &mut out),
-        },
-    };
+    let format = source.format();
+    let result = format.copy(source.parts(), rows, container, &mut out);
     verify_unchanged(source)?;
     result.map_err(|e| match e.kind() {
         ErrorKind::Unwritable(_) => e,
@@ -90,11 +83,7 @@ pub fn select_rows<'a>(
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     verify_unchanged(source)?;
     let rows = Selection::new(matched.into(), source.rows())?;
-    let selected = match source.format() {
-        Format::Parquet => parquet::select(source.parts(), rows),
-        Format::Arrow => ipc::select(source.parts(), rows),
-        text => Err(Error::usage(format!("{text} has no record batches"), "")),
-    };
+    let selected = source.format().select(source.parts(), rows);
     verify_unchanged(source)?;
     selected.map_err(|e| e.in_path(source.name()))
 }

@@ -1,4 +1,5 @@
-//! Key columns of Arrow record batches, which is what Parquet and Arrow files are read as.
+//! Formats of record batches: Parquet and Arrow files, and tables in memory. Key columns become values here, and selected
+//! rows keep their types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -12,20 +13,16 @@ use std::fmt::{Display, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fields::{FieldPath, is_indexed};
+use super::fields::{FieldPath, find_fields, is_indexed, projection};
+use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
-use crate::order::Numbered;
+use crate::output::Container;
 use crate::part::Part;
 use crate::render;
-use crate::selection::{Added, AddedKind, Batches, Selection};
+use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Kind, Row, Value};
-
-/// The columns that a result of `rows` has besides those of the first file.
-pub(crate) fn added<'a>(first: &Schema, rows: &Selection<'a>) -> Vec<Added<'a>> {
-    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
-}
 
 /// A schema with columns more.
 pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
@@ -41,36 +38,183 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-/// The schema of a result of `rows`: that of the first file, and the columns that are added.
-pub(crate) fn result_schema(first: &SchemaRef, rows: &Selection<'_>) -> SchemaRef {
-    match rows.adds() {
-        true => Arc::new(with_fields(first, &added(first, rows))),
-        false => first.clone(),
+/// The schema of a result: that of the first file, and the columns that are added.
+fn result_schema(first: SchemaRef, added: &[Added<'_>]) -> SchemaRef {
+    match added {
+        [] => first,
+        added => Arc::new(with_fields(&first, added)),
     }
 }
 
-/// What takes selected rows: a batch, and which rows these are if they are put in order.
-pub(crate) type Take<'t> = dyn FnMut(RecordBatch, Option<&[Numbered]>) -> Result<()> + 't;
+/// A format of record batches.
+pub(crate) trait ColumnFormat {
+    /// What is known of a file before its rows are read.
+    type File;
 
-/// Lets `pass` select rows of every part, as often as it takes, and hands them to `take` in the result's order.
-pub(crate) fn passes(
-    parts: &[Part],
-    rows: &mut Selection<'_>,
-    mut take: impl FnMut(RecordBatch) -> Result<()>,
-    mut pass: impl FnMut(&Part, &mut Selection<'_>, &mut Take<'_>) -> Result<()>,
-) -> Result<()> {
-    while rows.begin()? {
-        let mut batches = Batches::new(rows.bytes_in_order());
-        let mut taken = |batch, numbered: Option<&[Numbered]>| match numbered {
-            Some(numbered) => batches.add(batch, numbered),
-            None => take(batch),
-        };
-        for part in parts {
-            pass(part, rows, &mut taken).map_err(|e| part.named(e))?;
-        }
-        batches.finish(rows, &mut take)?;
+    /// Opens a file, and checks what it claims against its size.
+    fn open(part: &Part) -> Result<Self::File>;
+
+    /// The schema of a file.
+    fn schema(file: &Self::File) -> SchemaRef;
+
+    /// The schema of rows as [`ColumnFormat::select`] reads them.
+    fn schema_in_memory(file: &Self::File) -> Result<SchemaRef> {
+        Ok(Self::schema(file))
     }
-    Ok(())
+
+    /// Refuses a file that cannot be one of several.
+    fn check(_part: &Part, _file: &Self::File, _is_first: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// An error that a reader told of in words, or panicked with.
+    fn wrong(reason: String) -> Error {
+        Error::corrupt(reason)
+    }
+
+    /// Hands the columns `roots` of all rows to `each`.
+    fn scan(
+        part: &Part,
+        file: Self::File,
+        roots: Vec<usize>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Hands rows to `each`, at least all that are selected, and takes the others off `rows` by itself.
+    fn select(
+        part: &Part,
+        file: Self::File,
+        rows: &mut Selection<'_>,
+        each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// A batch of rows in memory under the schema of a result.
+    fn given(batch: &RecordBatch, _schema: &SchemaRef) -> Result<RecordBatch> {
+        Ok(batch.clone())
+    }
+
+    /// A writer of rows, with what `first` has besides its schema if that is of this format.
+    fn writer<'w>(
+        first: Option<&Self::File>,
+        rows: &Written<'_>,
+        out: &'w mut WriterWithCause<'_>,
+    ) -> Result<Box<dyn RowWriter + 'w>>;
+}
+
+/// What is to be written.
+#[cfg_attr(
+    not(feature = "parquet"),
+    allow(
+        dead_code,
+        reason = "Arrow takes nothing but the schema and the container"
+    )
+)]
+pub(crate) struct Written<'a> {
+    /// The first file.
+    pub(crate) part: &'a Part,
+    pub(crate) schema: SchemaRef,
+    /// The last columns of the schema, which no file has.
+    pub(crate) added: &'a [Added<'a>],
+    pub(crate) container: Container,
+}
+
+/// Writes rows of a result.
+pub(crate) trait RowWriter {
+    fn write(&mut self, rows: &RecordBatch) -> Result<()>;
+
+    /// Writes what comes after the rows.
+    fn finish(&mut self) -> Result<()>;
+}
+
+pub(super) fn scan<F: ColumnFormat, S: Sink>(
+    part: &Part,
+    wanted: ColumnsRead<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let file = F::open(part)?;
+    F::check(part, &file, facts.ends.is_empty())?;
+    let schema = F::schema(&file);
+    facts.columns.schema(part.name(), &schema)?;
+    let found = find_fields(schema.fields(), wanted)?;
+    let (roots, places) = projection(&found);
+    F::scan(part, file, roots, &mut |batch| {
+        catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?
+    })
+}
+
+fn open_first<F: ColumnFormat>(parts: &[Part]) -> Result<F::File> {
+    F::open(&parts[0]).map_err(|e| parts[0].named(e))
+}
+
+/// The columns that a result of `rows` has besides those of the first file.
+fn added<'a, F: ColumnFormat>(first: &F::File, rows: &Selection<'a>) -> Vec<Added<'a>> {
+    let first = F::schema(first);
+    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
+}
+
+/// Writes the selected rows in the format of the container, with the schema of the first file. If that is of the same
+/// format, with its metadata and compression too.
+pub(super) fn copy<F: ColumnFormat>(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    container: Container,
+    out: &mut WriterWithCause<'_>,
+) -> Result<u64> {
+    let first = open_first::<F>(parts)?;
+    let added = added::<F>(&first, &rows);
+    let written = Written {
+        part: &parts[0],
+        schema: result_schema(F::schema_in_memory(&first)?, &added),
+        added: &added,
+        container,
+    };
+    let mut writer = match container.format == parts[0].format() {
+        true => F::writer(Some(&first), &written, out)?,
+        false => container.format.writer(&written, out)?,
+    };
+    selected::<F>(parts, &written.schema, &mut rows, |rows| writer.write(rows))?;
+    writer.finish()?;
+    Ok(rows.written())
+}
+
+/// The selected rows as record batches, and their schema.
+pub(super) fn select<F: ColumnFormat>(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let first = open_first::<F>(parts)?;
+    let added = added::<F>(&first, &rows);
+    let schema = result_schema(F::schema(&first), &added);
+    let in_memory = result_schema(F::schema_in_memory(&first)?, &added);
+    let mut all = Vec::new();
+    selected::<F>(parts, &in_memory, &mut rows, |rows| {
+        all.push(F::given(rows, &schema)?);
+        Ok(())
+    })?;
+    Ok((schema, all))
+}
+
+/// A writer of rows that come from files of another format.
+pub(super) fn writer<'w, F: ColumnFormat>(
+    rows: &Written<'_>,
+    out: &'w mut WriterWithCause<'_>,
+) -> Result<Box<dyn RowWriter + 'w>> {
+    F::writer(None, rows, out)
+}
+
+/// Hands the selected rows to `take`, under the schema of the result.
+fn selected<F: ColumnFormat>(
+    parts: &[Part],
+    schema: &SchemaRef,
+    rows: &mut Selection<'_>,
+    take: impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    passes::<Batches>(parts, rows, take, |part, rows, take| {
+        F::select(part, F::open(part)?, rows, &mut |batch, rows| {
+            selected_of(batch, schema, rows, take)
+        })
+    })
 }
 
 /// Bytes of rows that are taken at once.
@@ -181,11 +325,11 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
 
 /// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
 /// of another file than the first, or of a reader that leaves out metadata.
-pub(crate) fn selected(
+fn selected_of(
     batch: &RecordBatch,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
-    take: &mut Take<'_>,
+    take: &mut Take<'_, RecordBatch>,
 ) -> Result<()> {
     let most = rows.rows_at_once();
     let bytes = bytes_of_rows(batch);
@@ -201,7 +345,7 @@ pub(crate) fn selected(
         let length = length.clamp(1, most);
         if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
             let numbered = rows.last_kept(kept.num_rows());
-            take(kept, numbered)?;
+            take(&kept, numbered)?;
         }
         start += length;
     }
@@ -229,7 +373,7 @@ fn selected_at_once(
 }
 
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.
-pub(crate) fn scan_batch<S: Sink>(
+fn scan_batch<S: Sink>(
     batch: &RecordBatch,
     places: &[FieldPath],
     facts: &mut Facts,
@@ -264,7 +408,7 @@ pub(crate) fn scan_batch<S: Sink>(
 
 /// Whether a column of text holds decimals: PostgreSQL's `numeric` has no bounds, and comes from its driver as text of
 /// a type that says so.
-pub(super) fn is_numeric_text(field: &Field) -> bool {
+pub(crate) fn is_numeric_text(field: &Field) -> bool {
     field.data_type() == &DataType::Utf8
         && field.extension_type_name() == Some("arrow.opaque")
         && field

@@ -1,6 +1,6 @@
 //! Arrow IPC files (Feather version 2) and streams.
 
-use std::io::{BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom};
+use std::io::{BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
@@ -8,18 +8,18 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
-use super::columnar::Take;
-use super::{columnar, fields};
+use super::columnar::{ColumnFormat, RowWriter, Written};
 use crate::backing::Handle;
-use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::ARROW_STREAM_START;
 use crate::guard::catching;
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Selection, WriterWithCause};
-use crate::sink::{Facts, Sink};
-use crate::sniff::{ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC};
+use crate::selection::{Failure, Selection, WriterWithCause};
 use crate::text::read_error;
+
+/// The end of an Arrow file, and its beginning but for two zeros.
+const MAGIC: &[u8] = b"ARROW1";
 
 /// Maximum expanded size that a compressed buffer may claim, in bytes.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;
@@ -89,145 +89,125 @@ impl Batches {
     }
 }
 
-pub(crate) fn scan<S: Sink>(
-    part: &Part,
-    wanted: ColumnsRead<'_>,
-    sink: &mut S,
-    facts: &mut Facts,
-) -> Result<()> {
-    let layout = Layout::read(part)?;
-    let schema = Batches::open(part, &layout, None)?.schema();
-    check_dictionaries(part, &layout, &schema, facts)?;
-    facts.columns.schema(part.name(), &schema)?;
-    let found = fields::find_fields(schema.fields(), wanted)?;
-    let (roots, places) = fields::projection(&found);
-    let mut batches = Batches::open(part, &layout, Some(roots))?;
-    while let Some(batch) = batches.next()? {
-        catching(|| columnar::scan_batch(&batch, &places, facts, sink)).map_err(wrong)??;
-    }
-    Ok(())
+/// The record batches of Arrow files and streams, or in memory.
+pub(crate) struct Rows;
+
+/// A file whose batches can be read.
+pub(crate) struct Opened {
+    layout: Layout,
+    batches: Batches,
 }
 
-/// An Arrow file has one dictionary per column: those of a second file cannot go into the same result.
-fn check_dictionaries(
-    part: &Part,
-    layout: &Layout,
-    schema: &SchemaRef,
-    facts: &Facts,
-) -> Result<()> {
-    if facts.ends.is_empty() || !layout.is_file || part.passes() == Passes::One {
-        return Ok(());
+impl ColumnFormat for Rows {
+    type File = Opened;
+
+    fn open(part: &Part) -> Result<Opened> {
+        let layout = Layout::read(part)?;
+        let batches = Batches::open(part, &layout, None)?;
+        Ok(Opened { layout, batches })
     }
-    let columns = schema.flattened_fields();
-    match columns
-        .iter()
-        .find(|f| matches!(f.data_type(), DataType::Dictionary(..)))
-    {
-        Some(field) => {
-            let what = "a dictionary in one of several Arrow files";
-            Err(Error::unsupported(what).in_column(field.name()))
+
+    fn schema(file: &Opened) -> SchemaRef {
+        file.batches.schema()
+    }
+
+    /// An Arrow file has one dictionary per column: those of a second file cannot go into the same result.
+    fn check(part: &Part, file: &Opened, is_first: bool) -> Result<()> {
+        if is_first || !file.layout.is_file || part.passes() == Passes::One {
+            return Ok(());
         }
-        None => Ok(()),
-    }
-}
-
-enum Writer<'w, 'a> {
-    File(FileWriter<&'w mut WriterWithCause<'a>>),
-    Stream(StreamWriter<&'w mut WriterWithCause<'a>>),
-}
-
-/// The schema of a result.
-pub(crate) fn result_schema(parts: &[Part], rows: &Selection<'_>) -> Result<SchemaRef> {
-    let (_, first) = open_first(parts)?;
-    Ok(columnar::result_schema(&first.schema(), rows))
-}
-
-/// Hands the selected rows to `take`, under the schema of the result.
-pub(crate) fn selected(
-    parts: &[Part],
-    schema: &SchemaRef,
-    rows: &mut Selection<'_>,
-    take: impl FnMut(RecordBatch) -> Result<()>,
-) -> Result<()> {
-    columnar::passes(parts, rows, take, |part, rows, take| {
-        selected_of(part, schema, rows, take)
-    })
-}
-
-/// Hands the selected rows of a file to `take`.
-fn selected_of(
-    part: &Part,
-    schema: &SchemaRef,
-    rows: &mut Selection<'_>,
-    take: &mut Take<'_>,
-) -> Result<()> {
-    let mut batches = Batches::open(part, &Layout::read(part)?, None)?;
-    while let Some(batch) = batches.next()? {
-        columnar::selected(&batch, schema, rows, take)?;
-    }
-    Ok(())
-}
-
-/// Writes the selected rows with the schema, metadata and compression of the first file, and as a file if that is one
-/// or `as_file`, else as a stream.
-pub(crate) fn copy(
-    parts: &[Part],
-    mut rows: Selection<'_>,
-    as_file: bool,
-    out: &mut WriterWithCause<'_>,
-) -> Result<u64> {
-    let (layout, first) = open_first(parts)?;
-    let schema = columnar::result_schema(&first.schema(), &rows);
-    let options = call(|| IpcWriteOptions::default().try_with_compression(layout.compression))?;
-    let failure = out.failure();
-    let mut writer = failure.watch(|| {
-        Ok::<_, ArrowError>(match &first {
-            Batches::File(reader) => {
-                let mut writer = FileWriter::try_new_with_options(out, &schema, options)?;
-                for (key, value) in reader.custom_metadata() {
-                    writer.write_metadata(key, value);
-                }
-                Writer::File(writer)
+        let schema = file.batches.schema();
+        let columns = schema.flattened_fields();
+        match columns
+            .iter()
+            .find(|f| matches!(f.data_type(), DataType::Dictionary(..)))
+        {
+            Some(field) => {
+                let what = "a dictionary in one of several Arrow files";
+                Err(Error::unsupported(what).in_column(field.name()))
             }
-            _ if as_file => Writer::File(FileWriter::try_new_with_options(out, &schema, options)?),
-            _ => Writer::Stream(StreamWriter::try_new_with_options(out, &schema, options)?),
-        })
-    })?;
-    selected(parts, &schema, &mut rows, |kept| {
-        failure.watch(|| match &mut writer {
-            Writer::File(writer) => writer.write(&kept),
-            Writer::Stream(writer) => writer.write(&kept),
-        })
-    })?;
-    failure.watch(|| match &mut writer {
-        Writer::File(writer) => writer.finish(),
-        Writer::Stream(writer) => writer.finish(),
-    })?;
-    Ok(rows.written())
-}
+            None => Ok(()),
+        }
+    }
 
-/// The first file, whose kind and schema the result has.
-fn open_first(parts: &[Part]) -> Result<(Layout, Batches)> {
-    let open = || {
-        let layout = Layout::read(&parts[0])?;
-        let batches = Batches::open(&parts[0], &layout, None)?;
-        Ok((layout, batches))
-    };
-    open().map_err(|e| parts[0].named(e))
-}
-
-/// The selected rows as record batches, and their schema.
-pub(crate) fn select(
-    parts: &[Part],
-    mut rows: Selection<'_>,
-) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let schema = result_schema(parts, &rows)?;
-    let mut all = Vec::new();
-    selected(parts, &schema, &mut rows, |kept| {
-        all.push(kept);
+    fn scan(
+        part: &Part,
+        file: Opened,
+        roots: Vec<usize>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let mut batches = Batches::open(part, &file.layout, Some(roots))?;
+        while let Some(batch) = batches.next()? {
+            each(batch)?;
+        }
         Ok(())
-    })?;
-    Ok((schema, all))
+    }
+
+    fn select(
+        _: &Part,
+        mut file: Opened,
+        rows: &mut Selection<'_>,
+        each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(batch) = file.batches.next()? {
+            each(&batch, rows)?;
+        }
+        Ok(())
+    }
+
+    /// With the compression of the first file, and as a file if that is one or the container is, else as a stream.
+    fn writer<'w>(
+        first: Option<&Opened>,
+        rows: &Written<'_>,
+        out: &'w mut WriterWithCause<'_>,
+    ) -> Result<Box<dyn RowWriter + 'w>> {
+        let compression = first.and_then(|first| first.layout.compression);
+        let options = call(|| IpcWriteOptions::default().try_with_compression(compression))?;
+        let schema = &rows.schema;
+        let failure = out.failure();
+        let to = failure.watch(|| {
+            Ok::<_, ArrowError>(match first.map(|first| &first.batches) {
+                Some(Batches::File(reader)) => {
+                    let mut writer = FileWriter::try_new_with_options(out, schema, options)?;
+                    for (key, value) in reader.custom_metadata() {
+                        writer.write_metadata(key, value);
+                    }
+                    To::File(writer)
+                }
+                _ if !rows.container.is_arrow_stream => {
+                    To::File(FileWriter::try_new_with_options(out, schema, options)?)
+                }
+                _ => To::Stream(StreamWriter::try_new_with_options(out, schema, options)?),
+            })
+        })?;
+        Ok(Box::new(Writer { to, failure }))
+    }
+}
+
+struct Writer<W: Write> {
+    to: To<W>,
+    failure: Failure,
+}
+
+enum To<W: Write> {
+    File(FileWriter<W>),
+    Stream(StreamWriter<W>),
+}
+
+impl<W: Write> RowWriter for Writer<W> {
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.failure.watch(|| match &mut self.to {
+            To::File(writer) => writer.write(rows),
+            To::Stream(writer) => writer.write(rows),
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.failure.watch(|| match &mut self.to {
+            To::File(writer) => writer.finish(),
+            To::Stream(writer) => writer.finish(),
+        })
+    }
 }
 
 /// The first column of a type that the library does not know, as an error.
@@ -271,7 +251,7 @@ impl Layout {
             dictionaries: 0,
         };
         let is_file =
-            size >= 8 && walk.bytes(0, ARROW_FILE_MAGIC.len() as u64)? == ARROW_FILE_MAGIC;
+            size >= 8 && walk.bytes(0, MAGIC.len() as u64)? == MAGIC;
         if is_file {
             walk.file()?
         } else {
@@ -323,7 +303,7 @@ impl Walk {
 
     fn file(&mut self) -> Result<()> {
         let tail = self.size.saturating_sub(10);
-        if self.bytes(tail + 4, self.size - tail - 4)? != ARROW_FILE_MAGIC {
+        if self.bytes(tail + 4, self.size - tail - 4)? != MAGIC {
             return Err(Error::corrupt("it does not end as an Arrow file does"));
         }
         let length = unsigned(self.length(tail)?)?;
@@ -376,7 +356,7 @@ impl Walk {
     /// least the length of its body. Returns the body's length.
     fn message(&mut self, offset: u64, metadata: u64, body: u64) -> Result<u64> {
         let head = self.bytes(offset, metadata)?;
-        let prefix = if head.starts_with(ARROW_STREAM_MAGIC) {
+        let prefix = if head.starts_with(ARROW_STREAM_START) {
             8
         } else {
             4

@@ -3,163 +3,149 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io::Write;
+use std::io::Read;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+use super::lines::{LineFormat, Text};
+use crate::columns::Columns as AllColumns;
 use crate::columns_read::ColumnsRead;
+use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::PREFIX;
 use crate::part::Part;
+use crate::records::Records;
 use crate::selection::{Added, AddedKind, Selection};
-use crate::sink::{At, Facts, Sink};
-use crate::text::{BYTE_ORDER_MARK, Buffer, strip_terminator};
+use crate::sink::{At, Facts};
+use crate::text::strip_terminator;
 use crate::value::{Kind, Row, Value};
 
-pub(crate) fn scan<S: Sink>(
-    part: &Part,
-    wanted: ColumnsRead<'_>,
-    sink: &mut S,
-    facts: &mut Facts,
-) -> Result<()> {
-    let mut buffer = Buffer::new(part.text()?);
-    let mark = buffer.byte_order_mark()?;
-    buffer.consume(mark);
-    facts.byte_order_mark |= mark > 0;
-    let paths = Paths::new(wanted.names(), wanted.added);
-    let known = facts.columns.fields(wanted.len());
-    let mut line = 0;
-    loop {
-        line += 1;
-        let Some(range) = buffer
-            .line()
-            .map_err(|e| e.at_row(facts.rows + 1, Some(line)))?
-        else {
-            return Ok(());
-        };
-        let (body, crlf) = strip_terminator(&buffer.pending()[range.clone()]);
-        if !body.trim_ascii().is_empty() {
-            facts.rows += 1;
-            let at = At {
-                row: facts.rows,
-                line: Some(line),
-            };
-            let in_place = |e: Error| e.at_row(at.row, at.line);
-            facts.crlf_rows += u64::from(crlf);
-            let fields = parse(body, &paths, wanted).map_err(in_place)?;
-            for (seen, value) in known.seen.iter_mut().zip(&fields.values) {
-                *seen |= value.is_some();
-            }
-            let first = known.first.get_or_insert_with(|| names(body));
-            sink.row(at, &fields).map_err(|e| match e.kind() {
-                // The first row that needs a value, and none had one: most likely a wrong name.
-                ErrorKind::BadValue { .. } if !known.seen[wanted.value_index()] => wanted
-                    .missing(wanted.value_index(), first.clone())
-                    .at_row(at.row, at.line),
-                _ => e,
-            })?;
-        }
-        buffer.consume(range.end);
-    }
+/// The lines of JSON Lines.
+pub(crate) struct Rows;
+
+/// What is wanted of a line.
+pub(crate) struct Columns<'a> {
+    wanted: ColumnsRead<'a>,
+    paths: Paths<'a>,
 }
 
-/// Copies the selected lines, byte for byte, with the columns that are added.
-pub(crate) fn copy(parts: &[Part], mut rows: Selection<'_>, out: &mut dyn Write) -> Result<u64> {
-    let mut taken = HashSet::new();
-    if rows
-        .added(|_| false)
-        .iter()
-        .any(|column| column.kind == AddedKind::Text)
-    {
+impl LineFormat for Rows {
+    const HAS_FIELDS: bool = false;
+
+    type Columns<'a> = Columns<'a>;
+
+    type Row<'r, R: Read + 'r> = Fields<'r>;
+
+    fn columns<'a>(
+        _: &Part,
+        _: &Text,
+        wanted: ColumnsRead<'a>,
+        _: &mut Facts,
+    ) -> Result<Columns<'a>> {
+        let paths = Paths::new(wanted.names(), wanted.added);
+        Ok(Columns { wanted, paths })
+    }
+
+    fn is_blank(line: &[u8]) -> bool {
+        line.trim_ascii().is_empty()
+    }
+
+    fn row<'r, R: Read>(
+        columns: &'r Columns<'_>,
+        record: &'r Records<R>,
+        facts: &mut Facts,
+    ) -> Result<Fields<'r>> {
+        let (line, _) = strip_terminator(record.raw());
+        let fields = parse(line, &columns.paths, columns.wanted)?;
+        let known = facts.columns.fields(columns.wanted.len());
+        for (seen, value) in known.seen.iter_mut().zip(&fields.values) {
+            *seen |= value.is_some();
+        }
+        known.first.get_or_insert_with(|| names(line));
+        Ok(fields)
+    }
+
+    fn explain(error: Error, at: At, columns: &Columns<'_>, facts: &Facts) -> Error {
+        let (ErrorKind::BadValue { .. }, AllColumns::Fields(known)) =
+            (error.kind(), &facts.columns)
+        else {
+            return error;
+        };
+        let value = columns.wanted.value_index();
+        match known.seen[value] {
+            true => error,
+            // The first row that needs a value, and none had one: most likely a wrong name.
+            false => {
+                let first = known.first.clone().unwrap_or_default();
+                let missing = columns.wanted.missing(value, first);
+                missing.at_row(at.row, at.line)
+            }
+        }
+    }
+
+    fn added<'a>(parts: &[Part], _: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>> {
+        let added = rows.added(|_| false);
+        if added.iter().all(|column| column.kind != AddedKind::Text) {
+            return Ok(added);
+        }
+        let mut taken = HashSet::new();
         for part in parts {
             peer_names(part, &mut taken).map_err(|e| part.named(e))?;
         }
+        Ok(rows.added(|name| taken.contains(name)))
     }
-    let added = rows.added(|name| taken.contains(name));
-    while rows.begin()? {
-        for (i, part) in parts.iter().enumerate() {
-            let is_first = i == 0 && rows.is_first_pass();
-            copy_part(part, &mut rows, &added, out, is_first).map_err(|e| part.named(e))?;
+
+    /// The fields are at the end of the object.
+    fn with_fields(
+        line: &[u8],
+        _: Dialect,
+        added: &[Added<'_>],
+        values: &[Option<Cow<'_, str>>],
+    ) -> Vec<u8> {
+        let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
+        let (object, end) = line.split_at(close);
+        let mut object = object.to_vec();
+        let mut has_fields = object.trim_ascii() != b"{";
+        for (column, value) in added.iter().zip(values) {
+            if std::mem::replace(&mut has_fields, true) {
+                object.push(b',');
+            }
+            let name = serde_json::Value::from(&*column.name);
+            let value: Cow<'_, str> = match (value, column.kind) {
+                (None, _) => "null".into(),
+                (Some(text), AddedKind::Text) => {
+                    serde_json::Value::from(&**text).to_string().into()
+                }
+                // Truth values and numbers are spelt as in JSON.
+                (Some(text), AddedKind::Truth | AddedKind::Number) => text.clone(),
+            };
+            object.extend_from_slice(format!("{name}:{value}").as_bytes());
         }
-        rows.end_text(out)?;
+        object.extend_from_slice(end);
+        object
     }
-    Ok(rows.written())
 }
 
 /// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
 fn peer_names(part: &Part, taken: &mut HashSet<String>) -> Result<()> {
-    let mut buffer = Buffer::new(part.text()?);
-    let mark = buffer.byte_order_mark()?;
-    buffer.consume(mark);
-    while let Some(range) = buffer.line()? {
-        let line = &buffer.pending()[range.clone()];
-        if !line.trim_ascii().is_empty() {
+    let mut records = Records::new(part.text()?, part.dialect());
+    records.skip_byte_order_mark()?;
+    while records.next(false)? {
+        let line = records.raw();
+        if !Rows::is_blank(line) {
             let object: HashMap<Cow<'_, str>, IgnoredAny> =
                 serde_json::from_slice(line).map_err(bad_json)?;
             let names = object.into_keys().filter(|name| name.starts_with(PREFIX));
             taken.extend(names.map(Cow::into_owned));
         }
-        buffer.consume(range.end);
     }
     Ok(())
-}
-
-fn copy_part(
-    part: &Part,
-    rows: &mut Selection<'_>,
-    added: &[Added<'_>],
-    out: &mut dyn Write,
-    is_first: bool,
-) -> Result<()> {
-    let mut buffer = Buffer::new(part.text()?);
-    let mark = buffer.byte_order_mark()?;
-    buffer.consume(mark);
-    if mark > 0 && is_first {
-        rows.write(out, BYTE_ORDER_MARK)?;
-    }
-    while let Some(range) = buffer.line()? {
-        let raw = &buffer.pending()[range.clone()];
-        if !raw.trim_ascii().is_empty() && rows.next()? {
-            match added {
-                [] => rows.write_line(out, raw)?,
-                added => {
-                    let line = with_fields(raw, added, &rows.added_values());
-                    rows.write_line(out, &line)?;
-                }
-            }
-        }
-        buffer.consume(range.end);
-    }
-    Ok(())
-}
-
-/// The line with more fields at the end of its object.
-fn with_fields(line: &[u8], added: &[Added<'_>], values: &[Option<Cow<'_, str>>]) -> Vec<u8> {
-    let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
-    let (object, end) = line.split_at(close);
-    let mut object = object.to_vec();
-    let mut has_fields = object.trim_ascii() != b"{";
-    for (column, value) in added.iter().zip(values) {
-        if std::mem::replace(&mut has_fields, true) {
-            object.push(b',');
-        }
-        let name = serde_json::Value::from(&*column.name);
-        let value: Cow<'_, str> = match (value, column.kind) {
-            (None, _) => "null".into(),
-            (Some(text), AddedKind::Text) => serde_json::Value::from(&**text).to_string().into(),
-            // Truth values and numbers are spelt as in JSON.
-            (Some(text), AddedKind::Truth | AddedKind::Number) => text.clone(),
-        };
-        object.extend_from_slice(format!("{name}:{value}").as_bytes());
-    }
-    object.extend_from_slice(end);
-    object
 }
 
 /// The wanted values of one line.
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     values: Vec<Option<Scalar<'a>>>,
 }
 
@@ -186,7 +172,7 @@ impl Row for Fields<'_> {
 }
 
 /// Which fields of an object are read, and where in them the wanted values are.
-struct Paths<'k> {
+pub(crate) struct Paths<'k> {
     fields: Vec<&'k str>,
     wanted: Vec<FieldPath<'k>>,
     /// The field that no object may have.

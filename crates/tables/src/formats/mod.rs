@@ -1,51 +1,80 @@
-//! One file per format: its first pass, which hands key values to a [`Sink`](crate::sink::Sink), and its
-//! second, which copies the rows of a [`Selection`](crate::selection::Selection).
+//! One file per format. It says how rows are read and written: as a [`LineFormat`](lines::LineFormat) of text, or as a
+//! [`ColumnFormat`](columnar::ColumnFormat) of record batches. All that these have in common is done by [`lines`] and
+//! [`columnar`].
+//!
+//! [`Format`] lists the formats. Whatever has to know them all goes by the list: what a file is by its content or name, the
+//! two passes, help and messages.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::columns_read::ColumnsRead;
+use crate::error::Result;
+use crate::format::{Format, for_formats};
+use crate::output::Container;
+use crate::part::Part;
+use crate::selection::{Selection, WriterWithCause};
+use crate::sink::{Facts, Sink};
 
 pub(crate) mod columnar;
-pub(crate) mod csv;
 pub(crate) mod fields;
-pub(crate) mod ipc;
-pub(crate) mod jsonl;
-#[cfg(feature = "parquet")]
-pub(crate) mod parquet;
-#[cfg(feature = "parquet")]
-mod thrift;
-#[cfg(feature = "parquet")]
-mod views;
+pub(crate) mod lines;
 
-#[cfg(not(feature = "parquet"))]
-pub(crate) mod parquet {
-    //! Parquet files, which this build does without.
+/// Makes the formats' modules, and what [`Format`] does with them: each module has `Rows` that read and write its files.
+macro_rules! dispatch {
+    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident, $extensions:expr, $starts:expr;)*) => {
+        $(mod $module;)*
 
-    use arrow_array::RecordBatch;
-    use arrow_schema::SchemaRef;
+        impl Format {
+            /// Passes the wanted values of every row of a file to `sink`.
+            pub(crate) fn scan<S: Sink>(
+                self,
+                part: &Part,
+                wanted: ColumnsRead<'_>,
+                sink: &mut S,
+                facts: &mut Facts,
+            ) -> Result<()> {
+                match self {
+                    $(Format::$format => $kind::scan::<$module::Rows, S>(part, wanted, sink, facts),)*
+                }
+            }
 
-    use crate::columns_read::ColumnsRead;
-    use crate::error::{Error, Result};
-    use crate::part::Part;
-    use crate::selection::{Selection, WriterWithCause};
-    use crate::sink::{Facts, Sink};
+            /// Writes the selected rows of files of this format, and returns how many they are.
+            pub(crate) fn copy(
+                self,
+                parts: &[Part],
+                rows: Selection<'_>,
+                container: Container,
+                out: &mut WriterWithCause<'_>,
+            ) -> Result<u64> {
+                match self {
+                    $(Format::$format => $kind::copy::<$module::Rows>(parts, rows, container, out),)*
+                }
+            }
 
-    fn left_out<T>() -> Result<T> {
-        Err(Error::unsupported(
-            "a Parquet file, for which vesica is to be built with the feature `parquet`",
-        ))
-    }
+            /// The selected rows as record batches, and their schema.
+            pub(crate) fn select(
+                self,
+                parts: &[Part],
+                rows: Selection<'_>,
+            ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+                match self {
+                    $(Format::$format => $kind::select::<$module::Rows>(parts, rows),)*
+                }
+            }
 
-    pub(crate) fn scan<S: Sink>(
-        _: &Part,
-        _: ColumnsRead<'_>,
-        _: &mut S,
-        _: &mut Facts,
-    ) -> Result<()> {
-        left_out()
-    }
-
-    pub(crate) fn copy(_: &[Part], _: Selection<'_>, _: &mut WriterWithCause<'_>) -> Result<u64> {
-        left_out()
-    }
-
-    pub(crate) fn select(_: &[Part], _: Selection<'_>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        left_out()
-    }
+            /// A writer of rows that come from files of another format.
+            fn writer<'w>(
+                self,
+                rows: &columnar::Written<'_>,
+                out: &'w mut WriterWithCause<'_>,
+            ) -> Result<Box<dyn columnar::RowWriter + 'w>> {
+                match self {
+                    $(Format::$format => $kind::writer::<$module::Rows>(rows, out),)*
+                }
+            }
+        }
+    };
 }
+
+for_formats!(dispatch);

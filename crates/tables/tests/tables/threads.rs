@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::common::*;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 use vesica_tables::*;
 
 /// Rows that end in the wrong place if a text is cut where it must not be, or that are wrong.
@@ -32,19 +33,61 @@ const WRONG: [&str; 4] = [
 fn read(
     source: &Source,
     column: Option<&ValueColumn>,
+    name: &str,
     threads: usize,
 ) -> std::result::Result<Keys, String> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .unwrap();
-    let read = || read_keys_within(source, &key("1"), column, u64::MAX, Path::new(""));
+    let read = || read_keys_within(source, &key(name), column, u64::MAX, Path::new(""));
     match pool.install(read) {
         Ok(KeyStore::Memory(keys)) => Ok(keys),
         Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),
         Err(e) => Err(e.to_string()),
     }
 }
+
+/// Whether one thread and three find the same in a text, or the same error.
+fn same(source: &Source, column: Option<&ValueColumn>, key: &str) -> TestCaseResult {
+    match (read(source, column, key, 1), read(source, column, key, 3)) {
+        (Ok(one), Ok(three)) => {
+            prop_assert_eq!(one.digests(), three.digests());
+            prop_assert_eq!(one.row_items(), three.row_items());
+            prop_assert_eq!(one.values(), three.values());
+            prop_assert_eq!(one.counts(), three.counts());
+        }
+        (one, three) => prop_assert_eq!(one.err(), three.err()),
+    }
+    Ok(())
+}
+
+fn column(name: &str) -> ValueColumn {
+    ValueColumn {
+        name: name.into(),
+        scale: 0,
+        bound: 1 << 31,
+        sums_repeated: true,
+    }
+}
+
+/// Lines of JSON, some of which are no rows.
+const LINES: [&str; 6] = [
+    "{\"k\":#,\"v\":1}\n",
+    " {\"k\": \"#\", \"w\": \"..................................................\"} \r\n",
+    "\n",
+    " \t\r\n",
+    "{\"w\":{\"x\":[1]}}\n",
+    "{\"k\":\"same\",\"v\":\"2\"}\n",
+];
+
+/// What cannot be read, or not as a row of this table.
+const WRONG_LINES: [&str; 4] = [
+    "{\"k\":1,\n",
+    "{\"k\":[]}\n",
+    "{\"k\":\"n\",\"v\":\"no number\"}\n",
+    "[1]\n",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -67,12 +110,7 @@ proptest! {
         if unended {
             text.pop();
         }
-        let column = ValueColumn {
-            name: "3".into(),
-            scale: 0,
-            bound: 1 << 31,
-            sums_repeated: true,
-        };
+        let column = column("3");
         let column = values.then_some(&column);
         let options = SourceOptions {
             delimiter: Some(b','),
@@ -80,14 +118,31 @@ proptest! {
             ..SourceOptions::default()
         };
         let source = Source::from_bytes("t.csv", text.into_bytes(), options).unwrap();
-        match (read(&source, column, 1), read(&source, column, 3)) {
-            (Ok(one), Ok(three)) => {
-                prop_assert_eq!(one.digests(), three.digests());
-                prop_assert_eq!(one.row_items(), three.row_items());
-                prop_assert_eq!(one.values(), three.values());
-                prop_assert_eq!(one.counts(), three.counts());
+        same(&source, column, "1")?;
+    }
+
+    #[test]
+    fn pieces_of_lines_are_the_whole(
+        pattern in prop::collection::vec(0..LINES.len(), 1..12),
+        rows in 1usize..12_000,
+        wrong in prop::option::of((any::<prop::sample::Index>(), 0..WRONG_LINES.len())),
+        (values, unended) in any::<(bool, bool)>(),
+    ) {
+        let wrong = wrong.map(|(at, which)| (at.index(rows), which));
+        let mut text = String::new();
+        for row in 0..rows {
+            let line = LINES[pattern[row * row % pattern.len()]];
+            text.push_str(&line.replace('#', &row.to_string()));
+            if let Some((at, which)) = wrong && at == row {
+                text.push_str(WRONG_LINES[which]);
             }
-            (one, three) => prop_assert_eq!(one.err(), three.err()),
         }
+        if unended {
+            text.pop();
+        }
+        let column = column("v");
+        let options = SourceOptions::default();
+        let source = Source::from_bytes("t.jsonl", text.into_bytes(), options).unwrap();
+        same(&source, values.then_some(&column), "k")?;
     }
 }

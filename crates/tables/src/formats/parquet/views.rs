@@ -9,8 +9,8 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::columnar::is_numeric_text;
 use crate::error::{Error, Result};
+use crate::formats::columnar::is_numeric_text;
 use crate::guard::catching;
 use crate::nested::with_values;
 
@@ -38,7 +38,7 @@ fn viewed(field: &FieldRef) -> FieldRef {
 }
 
 /// A batch of [`with_views`] under the schema that was there before.
-pub(crate) fn without_views(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(crate) fn without_views(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| unviewed(column, field.data_type()));
     let wrong = |e: ArrowError| Error::corrupt(e.to_string());

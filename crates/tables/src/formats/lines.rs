@@ -1,0 +1,418 @@
+//! Formats of text, whose rows are lines, or records of several lines. Files are cut into pieces of whole records, on
+//! which all threads work; rows are copied byte for byte.
+
+use std::borrow::Cow;
+use std::io::{Empty, Read, Write};
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::columnar::{RowWriter, Written};
+use crate::columns::Columns;
+use crate::columns_read::ColumnsRead;
+use crate::dialect::Dialect;
+use crate::error::{Error, ErrorKind, Result};
+use crate::items::RowItems;
+use crate::keys::RowValue;
+use crate::output::Container;
+use crate::part::Part;
+use crate::records::{PIECE_BYTES, Piece, Records};
+use crate::selection::{Added, Lines, Selection, Take, WriterWithCause, passes};
+use crate::sink::{At, Facts, Sink};
+use crate::text::BYTE_ORDER_MARK;
+use crate::value::{Item, Row};
+
+/// The records of a file.
+pub(crate) type Text = Records<Box<dyn Read + Send>>;
+
+/// A format of text. Its records are told apart as [`Part::dialect`] says.
+pub(crate) trait LineFormat {
+    /// Whether the fields of records are known without reading them again.
+    const HAS_FIELDS: bool;
+
+    /// Where the wanted values are in records.
+    type Columns<'a>: Sync;
+
+    /// The wanted values of a record.
+    type Row<'r, R: Read + 'r>: Row
+    where
+        Self: 'r;
+
+    /// Finds the wanted columns of a file from its first record.
+    fn columns<'a>(
+        part: &Part,
+        first: &Text,
+        wanted: ColumnsRead<'a>,
+        facts: &mut Facts,
+    ) -> Result<Self::Columns<'a>>;
+
+    /// Whether a record is no row.
+    fn is_blank(_record: &[u8]) -> bool {
+        false
+    }
+
+    /// Reads a record.
+    fn row<'r, R: Read>(
+        columns: &'r Self::Columns<'_>,
+        record: &'r Records<R>,
+        facts: &mut Facts,
+    ) -> Result<Self::Row<'r, R>>;
+
+    /// What is to be said in place of an error about the values of a row.
+    fn explain(error: Error, _: At, _: &Self::Columns<'_>, _: &Facts) -> Error {
+        error
+    }
+
+    /// The columns that a result of `rows` has besides those of its files, whose first record is `first`.
+    fn added<'a>(parts: &[Part], first: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>>;
+
+    /// A record with the values of the columns that are added, of which there is at least one.
+    fn with_fields(
+        record: &[u8],
+        dialect: Dialect,
+        added: &[Added<'_>],
+        values: &[Option<Cow<'_, str>>],
+    ) -> Vec<u8>;
+}
+
+/// The records of a file, and whether there was a byte-order mark.
+fn open(part: &Part) -> Result<(Text, bool)> {
+    let mut records = Records::new(part.text()?, part.dialect());
+    let mark = records.skip_byte_order_mark()?;
+    Ok((records, mark))
+}
+
+pub(super) fn scan<F: LineFormat, S: Sink>(
+    part: &Part,
+    wanted: ColumnsRead<'_>,
+    sink: &mut S,
+    facts: &mut Facts,
+) -> Result<()> {
+    let (mut records, byte_order_mark) = open(part)?;
+    // Without a header the first record is a row.
+    let first_is_row = !part.dialect().csv.header;
+    let has_first = records.next(true).map_err(|e| match first_is_row {
+        true => e.at_row(facts.rows + 1, None),
+        false => e,
+    });
+    if !has_first? {
+        return Ok(());
+    }
+    facts.byte_order_mark |= byte_order_mark;
+    let table = Table::<F> {
+        wanted,
+        columns: F::columns(part, &records, wanted, facts)?,
+    };
+    if S::ITEMS_SUFFICE && rayon::current_num_threads() > 1 {
+        table.scan_in_pieces(records, first_is_row, part.dialect(), sink, facts)
+    } else {
+        table.scan(&mut records, first_is_row, facts, |at, row| {
+            sink.row(at, row)
+        })
+    }
+}
+
+/// What to read of the records of a file.
+struct Table<'a, F: LineFormat> {
+    wanted: ColumnsRead<'a>,
+    columns: F::Columns<'a>,
+}
+
+/// Bytes that are read side by side, for each thread.
+const BYTES_ABREAST: usize = 4 * PIECE_BYTES;
+
+/// What comes of a piece of a file.
+#[derive(Default)]
+struct Found {
+    facts: Facts,
+    items: Vec<(Item, RowValue)>,
+}
+
+impl<F: LineFormat> Table<'_, F> {
+    /// Hands the records to `take`, the present one first if it is a row.
+    fn scan<R: Read>(
+        &self,
+        records: &mut Records<R>,
+        mut at_row: bool,
+        facts: &mut Facts,
+        mut take: impl FnMut(At, &F::Row<'_, R>) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            if !at_row {
+                let next = records.next(F::HAS_FIELDS);
+                if !next.map_err(|e| e.at_row(facts.rows + 1, None))? {
+                    return Ok(());
+                }
+            }
+            at_row = false;
+            if F::is_blank(records.raw()) {
+                continue;
+            }
+            facts.rows += 1;
+            facts.crlf_rows += u64::from(records.ends_in_crlf());
+            let at = At {
+                row: facts.rows,
+                line: Some(records.line()),
+            };
+            let row = F::row(&self.columns, records, facts);
+            let row = row.map_err(|e| e.at_row(at.row, at.line))?;
+            take(at, &row).map_err(|e| F::explain(e, at, &self.columns, facts))?;
+        }
+    }
+
+    /// The same as handing every row to `sink`, on all threads: they make items of pieces of the file.
+    fn scan_in_pieces<R: Read>(
+        &self,
+        mut records: Records<R>,
+        first_is_row: bool,
+        dialect: Dialect,
+        sink: &mut impl Sink,
+        facts: &mut Facts,
+    ) -> Result<()> {
+        let items = |piece: &Piece| self.items(piece.records(dialect)).ok();
+        let cut = in_pieces(&mut records, first_is_row, items, |piece, found| {
+            let Some(found) = found else {
+                // Something is wrong with it; in its place, the error says where.
+                let take = |at, row: &F::Row<'_, Empty>| sink.row(at, row);
+                return self.scan(&mut piece.records(dialect), false, facts, take);
+            };
+            facts.rows += found.facts.rows;
+            facts.crlf_rows += found.facts.crlf_rows;
+            if let Columns::Fields(fields) = found.facts.columns {
+                facts.columns.fields(self.wanted.len()).add(fields);
+            }
+            let mut items = found.items.into_iter();
+            items.try_for_each(|(item, value)| sink.item(item, value))
+        })?;
+        cut.map_err(|e| e.at_row(facts.rows + 1, None))
+    }
+
+    /// The items of a piece.
+    fn items(&self, mut records: Records<Empty>) -> Result<Found> {
+        let mut found = Found::default();
+        let mut rows = RowItems::new(self.wanted);
+        let Found { facts, items } = &mut found;
+        let mut add = |item, value| {
+            items.push((item, value));
+            Ok(())
+        };
+        self.scan(&mut records, false, facts, |at, row| {
+            match rows.add(at, row)? {
+                true => rows.drain(&mut add),
+                false => Ok(()),
+            }
+        })?;
+        rows.drain(&mut add)?;
+        Ok(found)
+    }
+}
+
+/// Cuts the rest of a text into pieces, and the present record as well if `with_present`. All threads do `work` on
+/// them; meanwhile this one hands those before, with what came of them, to `take`, in order. Returns why the text could
+/// not be cut to its end, once all before that has been taken.
+fn in_pieces<R: Read, T: Send>(
+    records: &mut Records<R>,
+    with_present: bool,
+    work: impl Fn(&Piece) -> T + Sync,
+    mut take: impl FnMut(Piece, T) -> Result<()>,
+) -> Result<Result<()>> {
+    let mut cut = Ok(());
+    let mut first = with_present.then(|| records.present());
+    let mut before: Vec<(Piece, Option<T>)> = Vec::new();
+    loop {
+        let present = first.take().map(|piece| (piece, None));
+        let mut pieces: Vec<_> = present.into_iter().collect();
+        let mut room = BYTES_ABREAST * rayon::current_num_threads();
+        while cut.is_ok() && room > 0 {
+            let mut piece = Piece::default();
+            cut = records.cut(&mut piece);
+            if piece.len() == 0 {
+                break;
+            }
+            room = room.saturating_sub(piece.len());
+            pieces.push((piece, None));
+        }
+        rayon::in_place_scope(|scope| {
+            for (piece, done) in &mut pieces {
+                scope.spawn(|_| *done = Some(work(piece)));
+            }
+            let mut done = before
+                .drain(..)
+                .filter_map(|(piece, done)| Some((piece, done?)));
+            done.try_for_each(|(piece, done)| take(piece, done))
+        })?;
+        if pieces.is_empty() {
+            return Ok(cut);
+        }
+        before = pieces;
+    }
+}
+
+/// Writes lines as they are.
+struct LineWriter<'w, 'a> {
+    out: &'w mut WriterWithCause<'a>,
+    /// What ends lines, and whether the last one that was written lacks it.
+    line_end: &'static [u8],
+    unended: bool,
+}
+
+impl LineWriter<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.out.write_all(bytes);
+        written.map_err(|e| Error::new(ErrorKind::Unwritable(e)))
+    }
+
+    /// Writes one line, or several. The last line of a file may have no end; it gets one if another follows.
+    fn put(&mut self, lines: &[u8]) -> Result<()> {
+        if self.unended {
+            self.write(self.line_end)?;
+        }
+        self.unended = !lines.ends_with(b"\n");
+        if !self.unended {
+            self.line_end = match lines.ends_with(b"\r\n") {
+                true => b"\r\n",
+                false => b"\n",
+            };
+        }
+        self.write(lines)
+    }
+}
+
+/// Copies the header of the first file that has one, and the selected records of all, byte for byte.
+pub(super) fn copy<F: LineFormat>(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    _: Container,
+    out: &mut WriterWithCause<'_>,
+) -> Result<u64> {
+    let mut out = LineWriter {
+        out,
+        line_end: b"\n",
+        unended: false,
+    };
+    let mut added = Vec::new();
+    for part in parts {
+        let begun = begin::<F>(part, parts, &rows, &mut out).map_err(|e| part.named(e))?;
+        if let Some(begun) = begun {
+            added = begun;
+            break;
+        }
+    }
+    let take = |lines: &[u8]| out.put(lines);
+    passes::<Lines>(parts, &mut rows, take, |part, rows, take| {
+        copy_part::<F>(part, &added, rows, take)
+    })?;
+    Ok(rows.written())
+}
+
+/// Writes what comes before the rows: the byte-order mark and the header of the first file with a record. Returns the
+/// columns that are added; `None` if this file has no record.
+fn begin<'a, F: LineFormat>(
+    part: &Part,
+    parts: &[Part],
+    rows: &Selection<'a>,
+    out: &mut LineWriter<'_, '_>,
+) -> Result<Option<Vec<Added<'a>>>> {
+    let (mut records, byte_order_mark) = open(part)?;
+    if !records.next(true)? {
+        return Ok(None);
+    }
+    if byte_order_mark {
+        out.write(BYTE_ORDER_MARK)?;
+    }
+    let added = F::added(parts, &records, rows)?;
+    let dialect = part.dialect();
+    if dialect.csv.header {
+        let names = added.iter().map(|column| Some(column.name.clone()));
+        let names: Vec<_> = names.collect();
+        out.put(&match names.is_empty() {
+            true => Cow::Borrowed(records.raw()),
+            false => F::with_fields(records.raw(), dialect, &added, &names).into(),
+        })?;
+    }
+    Ok(Some(added))
+}
+
+fn copy_part<F: LineFormat>(
+    part: &Part,
+    added: &[Added<'_>],
+    rows: &mut Selection<'_>,
+    take: &mut Take<'_, [u8]>,
+) -> Result<()> {
+    let (mut records, _) = open(part)?;
+    if !records.next(true)? {
+        return Ok(());
+    }
+    let dialect = part.dialect();
+    let lines = |piece: &Piece| {
+        let mut lines = piece.lines(dialect)?;
+        lines.retain(|line| !F::is_blank(&piece.bytes()[line.clone()]));
+        Ok(lines)
+    };
+    let with_first = !dialect.csv.header;
+    in_pieces(&mut records, with_first, lines, |piece, lines| {
+        copy_lines::<F>(piece.bytes(), lines?, dialect, added, rows, take)
+    })?
+}
+
+/// Copies the selected ones of the lines of a piece.
+fn copy_lines<F: LineFormat>(
+    piece: &[u8],
+    lines: Vec<Range<usize>>,
+    dialect: Dialect,
+    added: &[Added<'_>],
+    rows: &mut Selection<'_>,
+    take: &mut Take<'_, [u8]>,
+) -> Result<()> {
+    if rows.changes_lines() {
+        for line in lines {
+            if rows.next()? {
+                let line = match rows.adds() {
+                    true => {
+                        F::with_fields(&piece[line], dialect, added, &rows.added_values()).into()
+                    }
+                    false => Cow::Borrowed(&piece[line]),
+                };
+                take(&line, rows.last_kept(1))?;
+            }
+        }
+        return Ok(());
+    }
+    // Neighbours are written at once.
+    let mut run = 0..0;
+    for line in lines {
+        if !rows.next()? {
+            continue;
+        }
+        if line.start == run.end {
+            run.end = line.end;
+            continue;
+        }
+        if !run.is_empty() {
+            take(&piece[run], None)?;
+        }
+        run = line;
+    }
+    match run.is_empty() {
+        true => Ok(()),
+        false => take(&piece[run], None),
+    }
+}
+
+/// Text has no record batches.
+pub(super) fn select<F: LineFormat>(
+    parts: &[Part],
+    _: Selection<'_>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let text = parts[0].format();
+    Err(Error::usage(format!("{text} has no record batches"), ""))
+}
+
+/// Record batches are not written as text.
+pub(super) fn writer<'w, F: LineFormat>(
+    _: &Written<'_>,
+    _: &'w mut WriterWithCause<'_>,
+) -> Result<Box<dyn RowWriter + 'w>> {
+    Err(Error::usage("record batches are not written as text", ""))
+}
