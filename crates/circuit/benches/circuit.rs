@@ -1,13 +1,14 @@
-//! The share engine on ideal COTs: `cargo bench -p vesica-circuit`.
+//! The share engine on ideal COTs, and on entries made of them: `cargo bench -p vesica-circuit`.
 //!
-//! Both parties run in one process. The dealer's time is measured apart; it is part of every other figure.
+//! Both parties run in one process. The time of the ideal source is part of every figure.
 
 use std::thread;
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use vesica_circuit::{Receiver, Sender, cost};
-use vesica_correlations::{cot, ideal};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use vesica_circuit::{Receiver, Sender};
+use vesica_correlations::ideal;
+use vesica_correlations::subfield::FromCots;
 use vesica_primitives::block::{Block, Prg};
 use vesica_testing::rng;
 use vesica_wire::{Channel, memory_pair};
@@ -33,11 +34,12 @@ fn both<A: Send>(
     })
 }
 
-fn engines() -> (Receiver, Sender) {
+/// Engines with digits of W bits.
+fn engines<const W: u32>() -> (Receiver<(), W>, Sender<(), W>) {
     let (main, chosen) = ideal::cots(5);
     (
-        Receiver::new(&SESSION, Box::new(main)),
-        Sender::new(&SESSION, Box::new(chosen)),
+        Receiver::new(&SESSION, FromCots::new(main)),
+        Sender::new(&SESSION, FromCots::new(chosen)),
     )
 }
 
@@ -47,27 +49,8 @@ fn strings(count: usize) -> Vec<Block> {
     strings
 }
 
-/// Only the COTs of `count`, in pieces as the engine takes them.
-fn deal(count: usize) {
-    let (mut main, mut chosen) = ideal::cots(5);
-    both(
-        |channel| {
-            let mut q = vec![0; 1 << 16];
-            for _ in 0..count.div_ceil(1 << 16) {
-                cot::Sender::extend(&mut main, channel, &mut rng(1), &mut q).unwrap();
-            }
-        },
-        |channel| {
-            let mut t = vec![0; 1 << 16];
-            for _ in 0..count.div_ceil(1 << 16) {
-                cot::Receiver::extend(&mut chosen, channel, &mut rng(2), &mut t).unwrap();
-            }
-        },
-    );
-}
-
-fn membership(c: &mut Criterion) {
-    let mut group = c.benchmark_group("strings of 61 bits");
+fn membership_by<const W: u32>(c: &mut Criterion) {
+    let mut group = c.benchmark_group(format!("strings of 61 bits by digits of {W}"));
     group
         .sample_size(10)
         .measurement_time(Duration::from_secs(10));
@@ -77,7 +60,7 @@ fn membership(c: &mut Criterion) {
     let ours = &strings[..BINS];
     group.bench_function("equality", |b| {
         b.iter(|| {
-            let (mut receiver, mut sender) = engines();
+            let (mut receiver, mut sender) = engines::<W>();
             both(
                 |channel| receiver.equality(channel, &mut rng(1), BITS, ours).unwrap(),
                 |channel| sender.equality(channel, &mut rng(2), BITS, ours).unwrap(),
@@ -86,7 +69,7 @@ fn membership(c: &mut Criterion) {
     });
     group.bench_function("among three", |b| {
         b.iter(|| {
-            let (mut receiver, mut sender) = engines();
+            let (mut receiver, mut sender) = engines::<W>();
             both(
                 |channel| {
                     let rng = &mut rng(1);
@@ -99,15 +82,13 @@ fn membership(c: &mut Criterion) {
             )
         });
     });
-    for (name, cost) in [
-        ("equality", cost::equality(BINS, BITS)),
-        ("among three", cost::membership(BINS, BITS)),
-    ] {
-        group.bench_with_input(BenchmarkId::new("dealer", name), &cost.cots, |b, cots| {
-            b.iter(|| deal(*cots));
-        });
-    }
     group.finish();
+}
+
+fn membership(c: &mut Criterion) {
+    membership_by::<2>(c);
+    membership_by::<3>(c);
+    membership_by::<4>(c);
 }
 
 fn functions(c: &mut Criterion) {
@@ -120,7 +101,7 @@ fn functions(c: &mut Criterion) {
     let bits = &bits;
     group.bench_function("size", |b| {
         b.iter(|| {
-            let (mut receiver, mut sender) = engines();
+            let (mut receiver, mut sender) = engines::<{ vesica_circuit::WIDTH }>();
             both(
                 |channel| {
                     let size = receiver.size(channel, &mut rng(1), bits, 100);

@@ -1,4 +1,4 @@
-//! What operations cost, but for framing and for the messages of the COT sources. COTs and bytes are exact.
+//! What operations cost, but for framing and for the messages of the sources. COTs, entries and bytes are exact.
 
 use std::ops::Add;
 
@@ -6,16 +6,18 @@ use vesica_correlations::ole::lattice::inner_product;
 
 use crate::arithmetic::{self, LONG_BITS, LONG_WINDOW, Ring, WINDOW};
 use crate::compare::levels;
-use crate::digits::Layout;
+use crate::cots::WIDTH;
+use crate::digits;
 use crate::functions::{self, signed_size_ring, size_ring};
-use crate::membership::{PIECE, window};
-use crate::triples::conjunction_words;
+use crate::membership::window;
 
-/// COTs, bytes and message flows.
+/// COTs, entries, bytes and message flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// COTs of the main direction, which the PSI receiver sends.
     pub cots: usize,
+    /// Entries of the main direction.
+    pub entries: usize,
     /// COTs of the reverse direction.
     pub reverse_cots: usize,
     /// Bytes that the PSI receiver sends.
@@ -34,6 +36,7 @@ impl Add for Cost {
     fn add(self, other: Cost) -> Cost {
         Cost {
             cots: self.cots + other.cots,
+            entries: self.entries + other.entries,
             reverse_cots: self.reverse_cots + other.reverse_cots,
             receiver_bytes: self.receiver_bytes + other.receiver_bytes,
             sender_bytes: self.sender_bytes + other.sender_bytes,
@@ -49,35 +52,25 @@ fn framed(rows: usize, bits: usize, piece: usize) -> usize {
 
 /// [`crate::Receiver::equality`] of strings of `bits` bits.
 pub fn equality(bins: usize, bits: u32) -> Cost {
-    transfers(bins, bits, 1)
+    transfers::<WIDTH>(bins, bits, 1)
 }
 
 /// [`crate::Receiver::membership`] of strings of `bits` bits among three candidates.
 pub fn membership(bins: usize, bits: u32) -> Cost {
-    transfers(bins, bits, 3)
+    transfers::<WIDTH>(bins, bits, 3)
 }
 
-fn transfers(bins: usize, bits: u32, candidates: usize) -> Cost {
-    if bins == 0 {
-        return Cost::default();
-    }
-    let layout = Layout::new(bits);
-    let digits = layout.digits();
-    let gates = Cost {
-        cots: 128 * candidates * conjunction_words(digits, bins),
-        receiver_bytes: 2 * candidates * (digits - 1) * bins.div_ceil(8),
-        sender_bytes: 2 * candidates * (digits - 1) * bins.div_ceil(8),
-        flows: levels(digits as u32),
+/// A test among so many candidates by digits of W bits.
+fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize) -> Cost {
+    let levels = digits::levels::<W>(bits, candidates);
+    let costs = levels.iter().map(|level| Cost {
+        entries: bins * level.entries(),
+        receiver_bytes: framed(bins, level.table_bits(), digits::PIECE),
+        sender_bytes: framed(bins, level.choice_bits(), digits::PIECE),
+        flows: 2 * bins.div_ceil(window(level)),
         ..Cost::default()
-    };
-    gates
-        + Cost {
-            cots: layout.choice_bits(bins),
-            receiver_bytes: framed(bins, candidates * layout.table_bits(1), PIECE),
-            sender_bytes: framed(bins, layout.choice_bits(1), PIECE),
-            flows: 2 * bins.div_ceil(window(layout, candidates)),
-            ..Cost::default()
-        }
+    });
+    costs.fold(Cost::default(), Cost::add)
 }
 
 /// Products of values by bits, seen by the end that has the values as if it were the receiver.
@@ -97,6 +90,7 @@ fn reversed(cost: Cost) -> Cost {
     Cost {
         cots: cost.reverse_cots,
         reverse_cots: cost.cots,
+        entries: 0,
         receiver_bytes: cost.sender_bytes,
         sender_bytes: cost.receiver_bytes,
         flows: cost.flows.saturating_sub(2),
@@ -187,7 +181,7 @@ pub fn size(bins: usize, minimum: u64) -> Cost {
 /// [`crate::Receiver::matches`].
 pub fn matches(bins: usize) -> Cost {
     let gates = Cost {
-        cots: 128 * conjunction_words(2, bins),
+        cots: 128 * bins.div_ceil(64),
         receiver_bytes: 2 * bins.div_ceil(8),
         sender_bytes: 2 * bins.div_ceil(8),
         flows: 1,
@@ -256,26 +250,43 @@ mod tests {
         // One window of every operation in tests.
         let bins = 1 << 11;
         let k = 12;
-        for (cost, [cots, reverse, receiver, sender, flows]) in [
-            (equality(bins, 61), [91, 0, 256, 91, 6]),
-            (equality(bins, 64), [94, 0, 270, 94, 6]),
-            (membership(bins, 61), [151, 0, 768, 151, 6]),
-            (membership(bins, 64), [154, 0, 810, 154, 6]),
-            (size(bins, 0), [1, 0, k, 1, 3]),
-            (sum_of_receiver(bins, 0), [1, 0, 64, 1, 3]),
-            (sum_of_sender(bins, 0), [1, 1, 65, 65, 3]),
-            (super::inner_product(bins, 0, 40), [65, 1, 2145, 129, 5]),
+        for (cost, [entries, cots, reverse, receiver, sender, flows]) in [
+            (equality(bins, 61), [20, 0, 0, 300, 80, 6]),
+            (equality(bins, 63), [21, 0, 0, 307, 84, 6]),
+            (equality(bins, 64), [21, 0, 0, 315, 84, 6]),
+            (membership(bins, 61), [30, 0, 0, 900, 120, 6]),
+            (membership(bins, 64), [31, 0, 0, 945, 124, 6]),
+            (size(bins, 0), [0, 1, 0, k, 1, 3]),
+            (sum_of_receiver(bins, 0), [0, 1, 0, 64, 1, 3]),
+            (sum_of_sender(bins, 0), [0, 1, 1, 65, 65, 3]),
+            (super::inner_product(bins, 0, 40), [0, 65, 1, 2145, 129, 5]),
         ] {
             let per_bin = |count: usize| count / bins;
             let found = [
+                per_bin(cost.entries),
                 per_bin(cost.cots),
                 per_bin(cost.reverse_cots),
                 per_bin(8 * cost.receiver_bytes),
                 per_bin(8 * cost.sender_bytes),
                 cost.flows,
             ];
-            assert_eq!(found, [cots, reverse, receiver, sender, flows]);
+            assert_eq!(found, [entries, cots, reverse, receiver, sender, flows]);
         }
+    }
+
+    /// Entries and bits per bin of an equality by digits of any width: the reason for [`WIDTH`].
+    #[test]
+    fn other_widths_take_more_bits_or_more_entries() {
+        fn per_bin<const W: u32>() -> [usize; 3] {
+            let levels = digits::levels::<W>(63, 1);
+            let sum = |of: fn(&digits::Level<W>) -> usize| levels.iter().map(of).sum();
+            let bits = |level: &digits::Level<W>| level.table_bits() + level.choice_bits();
+            [sum(digits::Level::entries), sum(bits), levels.len()]
+        }
+        assert_eq!(per_bin::<2>(), [62, 310, 6]);
+        assert_eq!(per_bin::<3>(), [31, 310, 4]);
+        assert_eq!(per_bin::<4>(), [21, 391, 3]);
+        assert_eq!(per_bin::<8>(), [9, 2239, 2]);
     }
 
     #[test]

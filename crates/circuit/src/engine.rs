@@ -5,33 +5,34 @@
 
 use rand_core::CryptoRng;
 use vesica_correlations::cot;
+use vesica_correlations::subfield::{self, FromCots};
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 
 use crate::bits::BitShares;
-use crate::cots::{ChoiceEnd, Direction, ValueEnd};
+use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
 
 /// The engine of the PSI receiver, who did the cuckoo hashing. It is the COT sender of the main direction.
 ///
-/// `R` is [`ChoiceEnd`] if there is a reverse direction.
-pub struct Receiver<R = ()> {
-    pub(crate) main: ValueEnd,
+/// `R` is [`ChoiceEnd`] if there is a reverse direction. Digits are of W bits.
+pub struct Receiver<R = (), const W: u32 = WIDTH> {
+    pub(crate) main: ValueEnd<W>,
     pub(crate) reverse: R,
     pub(crate) session: [u8; 32],
 }
 
 /// The engine of the PSI sender. It is the COT receiver of the main direction.
 ///
-/// `R` is [`ValueEnd`] if there is a reverse direction.
-pub struct Sender<R = ()> {
-    pub(crate) main: ChoiceEnd,
+/// `R` is [`ValueEnd`] if there is a reverse direction. Digits are of W bits.
+pub struct Sender<R = (), const W: u32 = WIDTH> {
+    pub(crate) main: ChoiceEnd<W>,
     pub(crate) reverse: R,
     pub(crate) session: [u8; 32],
 }
 
-impl Receiver {
-    /// An engine over a source of COTs. `session` must be new for every engine of a run.
-    pub fn new(session: &[u8; 32], main: Box<dyn cot::Sender + Send>) -> Self {
+impl<const W: u32> Receiver<(), W> {
+    /// An engine over a source of COTs and entries. `session` must be new for every engine of a run.
+    pub fn new(session: &[u8; 32], main: impl subfield::Sender<W> + Send + 'static) -> Self {
         Receiver {
             main: ValueEnd::new(Direction::Main, session, main),
             reverse: (),
@@ -39,8 +40,12 @@ impl Receiver {
         }
     }
 
-    /// Adds a source in the reverse direction.
-    pub fn with_reverse(self, source: Box<dyn cot::Receiver + Send>) -> Receiver<ChoiceEnd> {
+    /// Adds a source of COTs in the reverse direction.
+    pub fn with_reverse(
+        self,
+        source: impl cot::Receiver + Send + 'static,
+    ) -> Receiver<ChoiceEnd, W> {
+        let source = FromCots::new(source);
         Receiver {
             main: self.main,
             reverse: ChoiceEnd::new(Direction::Reverse, &self.session, source),
@@ -49,9 +54,9 @@ impl Receiver {
     }
 }
 
-impl Sender {
-    /// An engine over a source of COTs. `session` must be new for every engine of a run.
-    pub fn new(session: &[u8; 32], main: Box<dyn cot::Receiver + Send>) -> Self {
+impl<const W: u32> Sender<(), W> {
+    /// An engine over a source of COTs and entries. `session` must be new for every engine of a run.
+    pub fn new(session: &[u8; 32], main: impl subfield::Receiver<W> + Send + 'static) -> Self {
         Sender {
             main: ChoiceEnd::new(Direction::Main, session, main),
             reverse: (),
@@ -59,8 +64,9 @@ impl Sender {
         }
     }
 
-    /// Adds a source in the reverse direction.
-    pub fn with_reverse(self, source: Box<dyn cot::Sender + Send>) -> Sender<ValueEnd> {
+    /// Adds a source of COTs in the reverse direction.
+    pub fn with_reverse(self, source: impl cot::Sender + Send + 'static) -> Sender<ValueEnd, W> {
+        let source = FromCots::new(source);
         Sender {
             main: self.main,
             reverse: ValueEnd::new(Direction::Reverse, &self.session, source),
@@ -69,7 +75,7 @@ impl Sender {
     }
 }
 
-impl<R> Receiver<R> {
+impl<R, const W: u32> Receiver<R, W> {
     /// Shares of whether both strings of each bin have the same `bits` low bits, from 1 to 128.
     ///
     /// # Errors
@@ -107,7 +113,7 @@ impl<R> Receiver<R> {
     }
 }
 
-impl<R> Sender<R> {
+impl<R, const W: u32> Sender<R, W> {
     /// The other side of [`Receiver::equality`].
     ///
     /// # Errors

@@ -34,7 +34,7 @@ use crate::compare::at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
 use crate::messages::{BitReader, BitWriter, SHARES, receive_bits};
-use crate::triples::{Party, conjunctions};
+use crate::triples::{Party, and};
 
 /// Opened bits in one frame.
 pub(crate) const PIECE: usize = 1 << 20;
@@ -498,10 +498,9 @@ fn guarded_bits(
     bits: &BitShares,
     condition: &BitShares,
 ) -> Result<BitShares, Error> {
-    let len = bits.len();
-    let repeated = BitShares::from_fn(len, |_| condition.get(0));
-    let group = vec![vec![bits.clone(), repeated]];
-    Ok(conjunctions(party, channel, rng, group, len)?.remove(0))
+    let repeated = BitShares::from_fn(bits.len(), |_| condition.get(0));
+    let mut triples = party.triples(channel, rng, bits.words().len())?;
+    Ok(and(channel, &mut triples, &[bits], &[&repeated])?.remove(0))
 }
 
 /// Differences modulo 2^64.

@@ -1,9 +1,10 @@
-//! What the tests of this crate share: two engines over ideal COTs, and channels that count.
+//! What the tests of this crate share: two engines over ideal COTs and entries made of them, and channels that count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand_core::CryptoRng;
+use vesica_correlations::subfield::{self, FromCots};
 use vesica_correlations::{cot, ideal};
 use vesica_primitives::block::Block;
 use vesica_testing::{Recorder, honest, try_both};
@@ -11,15 +12,16 @@ use vesica_wire::{Channel, Error, Kind, PhaseTraffic, memory_pair};
 
 use crate::bits::BitShares;
 use crate::cost::Cost;
-use crate::cots::{ChoiceEnd, ValueEnd};
+use crate::cots::{ChoiceEnd, ValueEnd, WIDTH};
 use crate::engine::{Receiver, Sender};
 
-const SESSION: [u8; 32] = [7; 32];
+pub(crate) const SESSION: [u8; 32] = [7; 32];
 
-/// A source of COTs that counts them.
-struct Counted<S> {
-    source: S,
-    count: Arc<AtomicUsize>,
+/// A source that counts COTs, or entries.
+struct Counted {
+    source: FromCots<WIDTH, ideal::CotSender>,
+    cots: Arc<AtomicUsize>,
+    entries: Arc<AtomicUsize>,
 }
 
 /// A source of COTs whose ends send each other a message first: like a real one, it relies on both parties doing the
@@ -71,15 +73,15 @@ impl cot::Receiver for Talking<ideal::CotReceiver> {
 pub(crate) fn talking() -> (Receiver<ChoiceEnd>, Sender<ValueEnd>) {
     let (main, chosen) = ideal::cots(31);
     let (reverse, reverse_chosen) = ideal::cots(32);
-    let receiver = Receiver::new(&SESSION, Box::new(Talking(main)));
-    let sender = Sender::new(&SESSION, Box::new(Talking(chosen)));
+    let receiver = Receiver::new(&SESSION, FromCots::new(Talking(main)));
+    let sender = Sender::new(&SESSION, FromCots::new(Talking(chosen)));
     (
-        receiver.with_reverse(Box::new(Talking(reverse_chosen))),
-        sender.with_reverse(Box::new(Talking(reverse))),
+        receiver.with_reverse(Talking(reverse_chosen)),
+        sender.with_reverse(Talking(reverse)),
     )
 }
 
-impl cot::Sender for Counted<ideal::CotSender> {
+impl cot::Sender for Counted {
     fn delta(&self) -> Block {
         self.source.delta()
     }
@@ -90,30 +92,43 @@ impl cot::Sender for Counted<ideal::CotSender> {
         rng: &mut dyn CryptoRng,
         q: &mut [Block],
     ) -> Result<(), Error> {
-        self.count.fetch_add(q.len(), Ordering::Relaxed);
+        self.cots.fetch_add(q.len(), Ordering::Relaxed);
         self.source.extend(channel, rng, q)
     }
 }
 
-/// Both engines, with a reverse direction, and the numbers of COTs of both directions.
+impl subfield::Sender<WIDTH> for Counted {
+    fn extend_entries(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        y: &mut [Block],
+    ) -> Result<(), Error> {
+        self.entries.fetch_add(y.len(), Ordering::Relaxed);
+        self.source.extend_entries(channel, rng, y)
+    }
+}
+
+/// Both engines, with a reverse direction, and the numbers of COTs of both directions and of entries.
 pub(crate) struct Engines {
     pub(crate) receiver: Receiver<ChoiceEnd>,
     pub(crate) sender: Sender<ValueEnd>,
-    pub(crate) counts: [Arc<AtomicUsize>; 2],
+    pub(crate) counts: [Arc<AtomicUsize>; 3],
 }
 
 pub(crate) fn engines(seed: u64) -> Engines {
-    let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let counts = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
     let (main, chosen) = ideal::cots(Block::from(seed) << 1);
     let (reverse, reverse_chosen) = ideal::cots(Block::from(seed) << 1 | 1 << 100);
-    let counted = |source, i: usize| {
-        let count = Arc::clone(&counts[i]);
-        Box::new(Counted { source, count })
+    let counted = |source, i: usize| Counted {
+        source: FromCots::new(source),
+        cots: Arc::clone(&counts[i]),
+        entries: Arc::clone(&counts[2]),
     };
     let receiver = Receiver::new(&SESSION, counted(main, 0));
-    let sender = Sender::new(&SESSION, Box::new(chosen));
+    let sender = Sender::new(&SESSION, FromCots::new(chosen));
     Engines {
-        receiver: receiver.with_reverse(Box::new(reverse_chosen)),
+        receiver: receiver.with_reverse(reverse_chosen),
         sender: sender.with_reverse(counted(reverse, 1)),
         counts,
     }
@@ -181,6 +196,7 @@ pub(crate) fn measured<A: Send, B>(
     let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     let cost = Cost {
         cots: read(&engines.counts[0]),
+        entries: read(&engines.counts[2]),
         reverse_cots: read(&engines.counts[1]),
         receiver_bytes: bytes(&near.sent),
         sender_bytes: bytes(&far.sent),

@@ -1,4 +1,5 @@
-//! Functions of an intersection that stays secret: a share engine for two parties on random correlated OTs (COTs).
+//! Functions of an intersection that stays secret: a share engine for two parties on random correlated OTs (COTs) and
+//! entries of a subfield VOLE.
 //!
 //! **Papers.** N. Chandran, D. Gupta, A. Shah, *Circuit-PSI with Linear Complexity via Relaxed Batch OPPRF*, PETS
 //! 2022 (CGS22): membership (Figure 6) and the functions of sections 5 and 6. The modules cite what else they use.
@@ -12,19 +13,20 @@
 //! **What is revealed.** The numbers of bins and of bits, and the function's result to the receiver. Which frames
 //! are sent, and their lengths, depend on these numbers and on the minimum alone; so do time and addresses.
 //!
-//! **Costs** per bin, without the COTs themselves; [`cost`] has them for every number of bins, and k is the number
-//! of bits of the number of bins.
+//! **Costs** per bin, without the sources' own; [`cost`] has them for every number of bins, and k is the number of bits of
+//! the number of bins.
 //!
-//! | operation | COTs | reverse | bits of the receiver | bits of the sender | flows |
-//! |---|---|---|---|---|---|
-//! | equality of 61 bits | 91 | 0 | 256 | 91 | 6 |
-//! | equality of 64 bits | 94 | 0 | 270 | 94 | 6 |
-//! | one of 61 bits among three | 151 | 0 | 768 | 151 | 6 |
-//! | one of 64 bits among three | 154 | 0 | 810 | 154 | 6 |
-//! | size | 1 | 0 | k | 1 | 3 |
-//! | sum of the receiver's payloads | 1 | 0 | 64 | 1 | 3 |
-//! | sum of the sender's payloads | 1 | 1 | 65 | 65 | 3 |
-//! | inner product | 65 | 1 | 2145 | 129 | 5 |
+//! | operation | entries | COTs | reverse | bits of the receiver | bits of the sender | flows |
+//! |---|---|---|---|---|---|---|
+//! | equality of 61 bits | 20 | 0 | 0 | 300 | 80 | 6 |
+//! | equality of 63 bits | 21 | 0 | 0 | 307 | 84 | 6 |
+//! | equality of 64 bits | 21 | 0 | 0 | 315 | 84 | 6 |
+//! | one of 61 bits among three | 30 | 0 | 0 | 900 | 120 | 6 |
+//! | one of 64 bits among three | 31 | 0 | 0 | 945 | 124 | 6 |
+//! | size | 0 | 1 | 0 | k | 1 | 3 |
+//! | sum of the receiver's payloads | 0 | 1 | 0 | 64 | 1 | 3 |
+//! | sum of the sender's payloads | 0 | 1 | 1 | 65 | 65 | 3 |
+//! | inner product | 0 | 65 | 1 | 2145 | 129 | 5 |
 //!
 //! A minimum adds one or two bits per bin to a size, and a size to any other function; besides some twelve flows
 //! and costs that hardly depend on the number of bins. Flows are one-way delays of the network. Each operation
@@ -51,8 +53,8 @@ mod triples;
 mod views;
 
 pub use bits::BitShares;
-pub use cots::{ChoiceEnd, ValueEnd};
-pub use digits::MAX_BITS;
+pub use cots::{ChoiceEnd, ENTRY_DELTA_BITS, ValueEnd, WIDTH};
+pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::Answer;
 pub use pipeline::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2, Recipe};

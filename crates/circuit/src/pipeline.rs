@@ -35,6 +35,7 @@ mod stash;
 
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
+use vesica_correlations::subfield::FromCots;
 use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{Hint, Opprf, Shape, Target};
@@ -47,6 +48,7 @@ use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
 use crate::cost::{self, Cost};
+use crate::cots::WIDTH;
 use crate::{Receiver, Sender};
 
 use stash::Second;
@@ -214,8 +216,13 @@ pub struct Run<'a> {
     channel: &'a mut dyn Channel,
     rng: &'a mut dyn CryptoRng,
     plan: &'a Plan,
-    /// COTs of the main direction that the whole run takes.
-    cots: usize,
+    /// What the membership test and the function take.
+    cost: Cost,
+}
+
+/// COTs of the main direction that entries and all else take.
+fn main_cots(cost: &Cost) -> usize {
+    cost.cots + WIDTH as usize * cost.entries
 }
 
 /// What the receiver has after the membership test.
@@ -243,13 +250,13 @@ impl Run<'_> {
             self.channel,
             &session,
             SemiHonest,
-            self.cots,
+            main_cots(&self.cost),
             optimize,
             self.rng,
         )?;
         Ok(Receiver::new(
             &self.plan.derived("engine"),
-            Box::new(source),
+            FromCots::new(source),
         ))
     }
 
@@ -261,11 +268,14 @@ impl Run<'_> {
             self.channel,
             &session,
             SemiHonest,
-            self.cots,
+            main_cots(&self.cost),
             optimize,
             self.rng,
         )?;
-        Ok(Sender::new(&self.plan.derived("engine"), Box::new(source)))
+        Ok(Sender::new(
+            &self.plan.derived("engine"),
+            FromCots::new(source),
+        ))
     }
 
     /// The shares of equality of one string on each side, of `bits` bits.
@@ -376,7 +386,7 @@ impl<R: Recipe> CircuitPsi<R> {
             channel,
             rng,
             plan,
-            cots: plan.cost(&self.recipe).cots,
+            cost: plan.cost(&self.recipe),
         };
         let mut received = self.recipe.receive(run, &bins)?;
         if let Some(second) = &plan.second {
@@ -405,7 +415,7 @@ impl<R: Recipe> CircuitPsi<R> {
             channel,
             rng,
             plan,
-            cots: plan.cost(&self.recipe).cots,
+            cost: plan.cost(&self.recipe),
         };
         let mut sent = self.recipe.send(run, &bins, &value)?;
         drop(bins);

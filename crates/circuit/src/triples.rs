@@ -50,7 +50,7 @@ fn set(words: &mut [u64], i: usize, bit: Block) {
     words[i / 64] |= (bit as u64 & 1) << (i % 64);
 }
 
-impl Party for ValueEnd {
+impl<const W: u32> Party for ValueEnd<W> {
     fn public(&self, word: u64) -> u64 {
         word
     }
@@ -82,7 +82,7 @@ impl Party for ValueEnd {
     }
 }
 
-impl Party for ChoiceEnd {
+impl<const W: u32> Party for ChoiceEnd<W> {
     fn public(&self, _: u64) -> u64 {
         0
     }
@@ -183,37 +183,6 @@ pub(crate) fn and(
     Ok(rows)
 }
 
-/// Number of triple words that a conjunction of `rows` rows of `len` bits takes.
-pub(crate) fn conjunction_words(rows: usize, len: usize) -> usize {
-    (rows - 1) * len.div_ceil(64)
-}
-
-/// The AND of all rows of each group, in a tree: ⌈log₂ rows⌉ message flows. All groups have as many rows, of
-/// `len` bits, and at least one.
-pub(crate) fn conjunctions(
-    party: &mut impl Party,
-    channel: &mut dyn Channel,
-    rng: &mut dyn CryptoRng,
-    mut groups: Vec<Vec<BitShares>>,
-    len: usize,
-) -> Result<Vec<BitShares>, Error> {
-    let words = conjunction_words(groups[0].len(), len) * groups.len();
-    let mut triples = party.triples(channel, rng, words)?;
-    while groups[0].len() > 1 {
-        let pairs = || groups.iter().flat_map(|rows| rows.chunks_exact(2));
-        let left: Vec<&BitShares> = pairs().map(|pair| &pair[0]).collect();
-        let right: Vec<&BitShares> = pairs().map(|pair| &pair[1]).collect();
-        let mut products = and(channel, &mut triples, &left, &right)?.into_iter();
-        for rows in &mut groups {
-            let odd = rows.len() % 2;
-            let pairs = rows.len() / 2;
-            let last = rows.split_off(rows.len() - odd);
-            *rows = products.by_ref().take(pairs).chain(last).collect();
-        }
-    }
-    Ok(groups.into_iter().flatten().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,34 +243,5 @@ mod tests {
             }
         }
         assert!(ours[0].a[0] != ours[1].a[0] && theirs[0].c[0] != theirs[1].c[0]);
-    }
-
-    #[test]
-    fn trees_of_any_shape_give_the_conjunction() {
-        for rows in 1..=9 {
-            let bits = |row: usize, i: usize| !(i + row).is_multiple_of(10) || i.is_multiple_of(3);
-            let shares: Vec<[BitShares; 2]> = (0..rows)
-                .map(|row| share(row as u64, |i| bits(row, i), 100))
-                .collect();
-            let half = |side: usize| -> Vec<BitShares> {
-                shares.iter().map(|shares| shares[side].clone()).collect()
-            };
-            let groups = |side| vec![half(side), half(side)];
-            let (one, two) = run(
-                7,
-                |engine, channel| {
-                    conjunctions(&mut engine.main, channel, &mut rng(1), groups(0), 100)
-                },
-                |engine, channel| {
-                    conjunctions(&mut engine.main, channel, &mut rng(2), groups(1), 100)
-                },
-            );
-            let expected: Vec<bool> = (0..100)
-                .map(|i| (0..rows).all(|row| bits(row, i)))
-                .collect();
-            for (one, two) in one.iter().zip(&two) {
-                assert_eq!(opened(one, two), expected);
-            }
-        }
     }
 }

@@ -6,6 +6,7 @@
 
 use rand_core::CryptoRng;
 use vesica_correlations::cot;
+use vesica_correlations::subfield::FromCots;
 use vesica_primitives::block::{Block, Prg};
 use vesica_testing::{Recorder, chi_squared, rng, try_both};
 use vesica_wire::{Channel, Error, memory_pair};
@@ -134,12 +135,12 @@ fn engines(viewer: Viewer, seed: u64) -> (Receiver<ChoiceEnd>, Sender<ValueEnd>)
     let by_choices = |fixed| ByChoices(Source::by_choices(fixed, Block::from(seed) << 64 | fixed));
     match viewer {
         Viewer::Receiver => (
-            Receiver::new(session, Box::new(by_values(2))).with_reverse(Box::new(by_choices(4))),
-            Sender::new(session, Box::new(by_values(2))).with_reverse(Box::new(by_choices(4))),
+            Receiver::new(session, FromCots::new(by_values(2))).with_reverse(by_choices(4)),
+            Sender::new(session, FromCots::new(by_values(2))).with_reverse(by_choices(4)),
         ),
         Viewer::Sender => (
-            Receiver::new(session, Box::new(by_choices(2))).with_reverse(Box::new(by_values(4))),
-            Sender::new(session, Box::new(by_choices(2))).with_reverse(Box::new(by_values(4))),
+            Receiver::new(session, FromCots::new(by_choices(2))).with_reverse(by_values(4)),
+            Sender::new(session, FromCots::new(by_choices(2))).with_reverse(by_values(4)),
         ),
     }
 }

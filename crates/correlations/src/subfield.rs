@@ -2,15 +2,16 @@
 //!
 //! The sender holds Δ and y_i, the receiver z_i = y_i + x_i·Δ with random elements x_i of GF(2^W). Blocks are vectors
 //! over that field ([`Subfield`]), and Δ is that of the correlated OTs (COTs) of the same source, without the bits
-//! that [`Subfield::MASK`] leaves out.
+//! that [`Subfield::ENTRY`] leaves out: its first element is 1 and that of y_i is 0, so x_i is the first of z_i.
 
 use rand_core::CryptoRng;
-use vesica_kernels::subfield::Subfield;
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::cot;
+
+pub use vesica_kernels::subfield::Subfield;
 
 /// The sender's end.
 pub trait Sender<const W: u32>: cot::Sender {
@@ -28,23 +29,19 @@ pub trait Sender<const W: u32>: cot::Sender {
 
 /// The receiver's end.
 pub trait Receiver<const W: u32>: cot::Receiver {
-    /// Fills `x` and `z` with the next entries, while the sender fills as many.
+    /// Fills `z` with the next entries, while the sender fills as many.
     ///
     /// # Errors
     /// Those of [`cot::Receiver::extend`].
-    ///
-    /// # Panics
-    /// If the lengths differ.
     fn extend_entries(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        x: &mut [u8],
         z: &mut [Block],
     ) -> Result<(), Error>;
 }
 
-/// Entries of W COTs each: y = Σ α^j·q_j, z = Σ α^j·t_j, x = Σ α^j·x_j.
+/// Entries of W COTs each: y = Σ α^j·q_j, z = Σ α^j·t_j, and so x = Σ α^j·x_j.
 pub struct FromCots<const W: u32, C>(C);
 
 /// COTs taken at a time: a quarter of a megabyte.
@@ -112,18 +109,14 @@ impl<const W: u32, C: cot::Receiver> Receiver<W> for FromCots<W, C> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        x: &mut [u8],
         z: &mut [Block],
     ) -> Result<(), Error> {
-        assert_eq!(x.len(), z.len());
         let mut room = room::<W>(z.len());
-        let per_chunk = COTS / W as usize;
-        for (x, z) in x.chunks_mut(per_chunk).zip(z.chunks_mut(per_chunk)) {
+        for z in z.chunks_mut(COTS / W as usize) {
             let t = &mut room[..W as usize * z.len()];
             self.0.extend(channel, rng, t)?;
-            for ((x, z), t) in x.iter_mut().zip(z).zip(t.chunks_exact(W as usize)) {
+            for (z, t) in z.iter_mut().zip(t.chunks_exact(W as usize)) {
                 *z = Subfield::<W>::combine(t);
-                *x = t.iter().rev().fold(0, |x, t| x << 1 | (*t as u8 & 1));
             }
         }
         Ok(())
@@ -141,20 +134,20 @@ mod tests {
         let (sender, receiver) = ideal::cots(5);
         let mut sender = FromCots::<W, _>::new(sender);
         let mut receiver = FromCots::<W, _>::new(receiver);
-        let delta = cot::Sender::delta(&sender) & Subfield::<W>::MASK;
+        let delta = cot::Sender::delta(&sender) & Subfield::<W>::ENTRY;
         let (mut one, mut other) = vesica_wire::memory_pair();
         let mut seen = vec![0; Subfield::<W>::ORDER];
         for count in [0, 1, 100, 2 * COTS / W as usize + 3] {
-            let (mut y, mut x, mut z) = (vec![0; count], vec![0; count], vec![0; count]);
+            let (mut y, mut z) = (vec![0; count], vec![0; count]);
             let rng = &mut rng(1);
             sender.extend_entries(&mut one, rng, &mut y).unwrap();
-            receiver
-                .extend_entries(&mut other, rng, &mut x, &mut z)
-                .unwrap();
-            for ((x, y), z) in x.iter().zip(&y).zip(&z) {
-                assert_eq!(z ^ y, Subfield::<W>::multiple(*x, delta));
+            receiver.extend_entries(&mut other, rng, &mut z).unwrap();
+            for (y, z) in y.iter().zip(&z) {
+                let x = Subfield::<W>::first(*z);
+                assert_eq!(z ^ y, Subfield::<W>::multiple(x, delta));
                 assert_eq!(y & !Subfield::<W>::MASK, 0);
-                seen[usize::from(*x)] += 1;
+                assert_eq!(Subfield::<W>::first(*y), 0);
+                seen[usize::from(x)] += 1;
             }
             let (mut q, mut t) = ([0; 3], [0; 3]);
             cot::Sender::extend(&mut sender, &mut one, rng, &mut q).unwrap();

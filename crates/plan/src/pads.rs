@@ -3,7 +3,8 @@
 //!
 //! **The search.** A pad that a party lacks is H(t ⊕ Δ, i), where it knows t and i. It comes to know some of these where
 //! what they mask is public or can be guessed. Let all hashes have one permutation π: H(x, i) = π(π(x) ⊕ i) ⊕ π(x), TMMO
-//! of Guo, Katz, Wang and Yu (S&P 2020). For w = π(x) ⊕ i that is H(x, i) ⊕ i = π(w) ⊕ w. So one evaluation, at any w,
+//! of Guo, Katz, Wang and Yu (S&P 2020). For w = π(x) ⊕ i that is H(x, i) ⊕ i = π(w) ⊕ w, as it is for their MMO, H(x) =
+//! π(x) ⊕ x, and w = x. So one evaluation, at any w,
 //! and one look-up compare a guess with all q pads that are known in c bits. About q/2^c agree by accident, and each of
 //! these takes another evaluation to rule out. Of 2^s values of w, q are right: T evaluations succeed with a probability
 //! of T·q/2^s and cost T·(1 + q/2^c), so that a search costs 2^s·max(1/q, 2^-c) at least. Where few hashes have a key in common, these are q.
@@ -13,7 +14,7 @@
 //! grows with the evaluations alone. What has a key without a session are the streams of OLE halves, which are in the list
 //! for that reason.
 
-use vesica_circuit::{MAX_BITS, cost};
+use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, PADS_PER_KEY, WIDTH, cost};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
@@ -24,7 +25,7 @@ use vesica_psi::{Ole, Params};
 pub enum Hash {
     /// [`CorrelationRobust`](vesica_primitives::block::CorrelationRobust): one key for all hashes of a run.
     OneKey,
-    /// [`Rekeyed`]: a key for so many blocks.
+    /// [`Rekeyed`] or [`TileHash`](vesica_primitives::block::TileHash): a key for so many blocks.
     KeyFor(u64),
 }
 
@@ -61,9 +62,9 @@ const DELTA_BITS: u32 = 127;
 /// Most executions of an OPPRF that share λ in a circuit.
 const OPPRFS: u32 = 2;
 
-/// Upper bounds of the COTs under one Δ in any circuit of the registry: those that multiply values, and those that compare
-/// strings or serve ANDs.
-fn cots(params: &Params) -> [u64; 2] {
+/// Upper bounds for any circuit of the registry, under one Δ: of the COTs that multiply values, of the entries that
+/// compare strings, and of the COTs that serve ANDs.
+fn correlations(params: &Params) -> [u64; 3] {
     let each = params.lambda_each(OPPRFS);
     let params = &Params {
         lambda: each,
@@ -74,15 +75,16 @@ fn cots(params: &Params) -> [u64; 2] {
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
     // take fewer. No function multiplies more than an inner product under a minimum.
     let products = [bins, 3 * bins].map(|shares| cost::inner_product(shares, 1, each).cots);
-    let strings = cost::equality(3 * bins, MAX_BITS) + cost::matches(3 * bins);
-    [products[0].max(products[1]) as u64, strings.cots as u64]
+    let entries = cost::equality(3 * bins, MAX_BITS).entries;
+    let ands = cost::matches(3 * bins).cots;
+    [products[0].max(products[1]), entries, ands].map(|count| count as u64)
 }
 
 /// The uses of hashes in runs of these sizes and λ, where `exact` is the number of bits of an item in `ole-ot`. `None` if
 /// that has no tuples for such items.
 pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 6]> {
     let tuples = Ole::<Ot>::shape(params, exact).ok()?;
-    let [products, strings] = cots(params);
+    let [products, entries, ands] = correlations(params);
     Some([
         Use {
             // The sender's dummy is public, and most entries of a bin are dummies.
@@ -101,18 +103,18 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 6]> {
             known_bits: 64,
         },
         Use {
-            // 15 pads of one bit for each of three candidates. A table takes a COT at least.
+            // All pads of an entry but one, of a bit for each of three candidates.
             masked: "digit tables in circuits",
-            hash: Hash::OneKey,
-            secret_bits: DELTA_BITS,
-            known: 15 * strings,
+            hash: Hash::KeyFor(PADS_PER_KEY as u64),
+            secret_bits: ENTRY_DELTA_BITS,
+            known: ((1 << WIDTH) - 1) * entries,
             known_bits: 3,
         },
         Use {
             masked: "triples in circuits",
             hash: Hash::OneKey,
             secret_bits: DELTA_BITS,
-            known: strings,
+            known: ands,
             known_bits: 1,
         },
         Use {
@@ -166,7 +168,7 @@ mod tests {
             (largest, 1),
         ] {
             let kappa = of(receiver, sender, Some(32)).map(|used| used.kappa());
-            assert_eq!(kappa, [125, 127, 124, 126, 128, 128], "{receiver} {sender}");
+            assert_eq!(kappa, [125, 127, 121, 126, 128, 128], "{receiver} {sender}");
         }
         let hashed = of(1 << 20, 1 << 20, None);
         assert_eq!(hashed[0].kappa(), 125);

@@ -43,6 +43,15 @@ impl Cipher {
     pub fn feed_forward(&self, blocks: &mut [Block]) {
         aes::feed_forward(Backend::Best, &self.0, blocks);
     }
+
+    /// Bits of π(x) ⊕ x for all sums x of an input and an offset, in rows of [`aes::hash_bits`].
+    ///
+    /// # Panics
+    /// As that.
+    #[inline]
+    pub fn hash_bits(&self, offsets: &[Block], inputs: &[Block], out: &mut [u64]) {
+        aes::hash_bits(Backend::Best, &self.0, offsets, inputs, out);
+    }
 }
 
 /// The doubling generators of all trees of one purpose in one run. A node p has the children π₀(p) ⊕ p and
@@ -235,6 +244,29 @@ impl Rekeyed {
     }
 }
 
+/// Hashes of pseudorandom inputs that hide correlations among them: H(x) = π(x) ⊕ x, MMO of Guo, Katz, Wang and Yu (S&P
+/// 2020, section VII-B), where π is AES under a key for each *tile* of inputs. The keys are the encryptions of the tiles'
+/// numbers under a public key that depends on the run. One evaluation of AES per hash.
+///
+/// Inputs of a tile must differ, as pseudorandom ones do, and messages must not depend on Δ. As [`CorrelationRobust`], and
+/// for its reason, not for masks of values that a party can come to know.
+#[derive(Clone)]
+pub struct TileHash(Cipher);
+
+impl TileHash {
+    /// The hashes of one purpose in one run.
+    pub fn new(label: &'static str, session: &[u8; 32]) -> Self {
+        TileHash(Cipher::public(label, session))
+    }
+
+    /// π of tile number `number`.
+    pub fn tile(&self, number: u64) -> Cipher {
+        let mut key = [number.into()];
+        self.0.encrypt(&mut key);
+        Cipher::new(key[0])
+    }
+}
+
 /// Adds `first + j` to block number j.
 #[inline(always)]
 fn add_counters(first: u128, blocks: &mut [Block]) {
@@ -332,6 +364,25 @@ mod tests {
             let mut expected = [inputs[p] ^ (j % 4) as Block];
             Cipher::new(key[0]).feed_forward(&mut expected);
             assert_eq!(block, expected[0], "block {j} of input {p}");
+        }
+    }
+
+    #[test]
+    fn every_tile_has_a_key_of_its_own() {
+        let session = [3; 32];
+        let hash = TileHash::new("vesica test", &session);
+        let mut keys = [5, 6];
+        Cipher::public("vesica test", &session).encrypt(&mut keys);
+        for (tile, key) in [5, 6].into_iter().zip(keys) {
+            let mut sums = [1, 2, 3, 4].map(|offset: Block| offset ^ 99);
+            let mut bits = [0];
+            hash.tile(tile).hash_bits(&[1, 2, 3, 4], &[99], &mut bits);
+            Cipher::new(key).feed_forward(&mut sums);
+            let expected = sums
+                .iter()
+                .rev()
+                .fold(0, |bits, sum| bits << 1 | sum >> 127);
+            assert_eq!(Block::from(bits[0]), expected);
         }
     }
 

@@ -3,6 +3,7 @@ use crate::harness::{Engines, SIZES, blocks, engines, run, share, talking};
 use crate::messages::{CHOICES, VALUES};
 use proptest::prelude::*;
 use std::collections::HashSet;
+use vesica_correlations::subfield::FromCots;
 use vesica_correlations::{cot, ideal};
 use vesica_primitives::block::{Block, Cipher, Rekeyed};
 use vesica_testing::{Recorder, honest, misbehaviour, rng, try_both};
@@ -348,8 +349,8 @@ fn known_pads_are_tested_one_by_one() {
     let (session, bins) = ([7; 32], 1 << 12);
     let (main, chosen) = ideal::cots(99);
     let delta = cot::Sender::delta(&main);
-    let mut receiver = Receiver::new(&session, Box::new(main));
-    let mut sender = Sender::new(&session, Box::new(chosen));
+    let mut receiver: Receiver = Receiver::new(&session, FromCots::new(main));
+    let mut sender: Sender = Sender::new(&session, FromCots::new(chosen));
     let matching = share(5, |i| i % 3 == 0, bins);
     let (near, far) = memory_pair();
     let mut far = Recorder::new(far);

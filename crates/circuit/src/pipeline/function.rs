@@ -182,7 +182,7 @@ impl Plan {
         let session = self.derived("reverse COTs");
         let (cots, optimize) = (cost.reverse_cots, self.task.optimize);
         let source = bulk::Receiver::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
-        Ok(engine.with_reverse(Box::new(source)))
+        Ok(engine.with_reverse(source))
     }
 
     /// Adds COTs of the reverse direction.
@@ -196,6 +196,6 @@ impl Plan {
         let session = self.derived("reverse COTs");
         let (cots, optimize) = (cost.reverse_cots, self.task.optimize);
         let source = bulk::Sender::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
-        Ok(engine.with_reverse(Box::new(source)))
+        Ok(engine.with_reverse(source))
     }
 }

@@ -38,6 +38,7 @@
 
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
+use vesica_correlations::subfield::FromCots;
 use vesica_encodings::{Entry, cuckoo};
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins};
 use vesica_oprf::programmable::{OkvsHint, Opprf, Shape, Target};
@@ -139,7 +140,8 @@ impl Second {
         let (session, cots) = self.reverse(plan);
         let optimize = plan.task.optimize;
         let reverse = bulk::Receiver::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
-        let mut reverse = ChoiceEnd::new(Direction::Reverse, &session, Box::new(reverse));
+        let reverse = FromCots::new(reverse);
+        let mut reverse = ChoiceEnd::new(Direction::Reverse, &session, reverse);
         let own = BitsOfBins {
             words: &masks,
             matches: &matches,
@@ -178,7 +180,8 @@ impl Second {
         let (session, cots) = self.reverse(plan);
         let optimize = plan.task.optimize;
         let reverse = bulk::Sender::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
-        let mut reverse = ValueEnd::new(Direction::Reverse, &session, Box::new(reverse));
+        let reverse = FromCots::new(reverse);
+        let mut reverse = ValueEnd::new(Direction::Reverse, &session, reverse);
         let own = BitsOfBins {
             words: &payloads,
             matches: &matches,

@@ -150,7 +150,7 @@ fn the_largest_runs_have_as_many_extensions_as_said() {
         };
         let protocol = CircuitPsi::new(recipe);
         let plan = Plan::new::<R>(&params, protocol.table, &task);
-        bulk::kappa(plan.cost(&protocol.recipe).cots, task.optimize)
+        bulk::kappa(main_cots(&plan.cost(&protocol.recipe)), task.optimize)
     }
     let small = kappa(Okvs, 20, Values::None);
     let sizes = kappa(Okvs, 26, Values::None);

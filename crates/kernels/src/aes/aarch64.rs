@@ -31,6 +31,7 @@ instantiate!(
     fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]);
     fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
     fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);
+    fn hash_words(key: &Key, offsets: &[u128], inputs: &[u128], out: &mut [u64]);
 );
 
 /// Derives the ten further round keys of each key from its first.
@@ -111,6 +112,12 @@ impl Arithmetic for Neon {
             next = veorq_u8(next, vextq_u8::<8>(zero, next));
             veorq_u8(veorq_u8(next, word), constant)
         }
+    }
+
+    #[inline(always)]
+    fn shift_left(x: uint8x16_t) -> uint8x16_t {
+        // SAFETY: see `Neon`.
+        unsafe { vreinterpretq_u8_u64(vshlq_n_u64::<1>(vreinterpretq_u64_u8(x))) }
     }
 
     #[inline(always)]

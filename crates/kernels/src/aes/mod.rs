@@ -1,5 +1,5 @@
 //! AES-128 (FIPS 197) of many blocks under one key, and functions of it block by block: π(x) ⊕ x, and the
-//! children of the nodes of a tree; also few blocks under each of many keys, or one bit of each.
+//! children of the nodes of a tree; also few blocks under each of many keys, and few bits of each block.
 //!
 //! A block is sixteen bytes, least significant first. Neither time nor addresses depend on keys or
 //! blocks; the portable version is that of the `aes` crate.
@@ -127,6 +127,31 @@ pub const BITS: usize = 128;
 pub fn bits(backend: Backend, keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
     assert_eq!(keys.len(), out.len());
     dispatch!(backend, bits(keys, blocks, out))
+}
+
+/// Bits of the hashes π(x) ⊕ x of all sums x of an input and an offset: bit i·n + u of row c of `out` is bit 127 − c of
+/// the hash of `inputs[i]` ⊕ `offsets[u]`, for n offsets. The rows follow each other, each of whole words; bits beyond
+/// the last are 0.
+///
+/// # Panics
+/// If there are not 4, 8 or 16 offsets, or `out` is not a whole number of rows.
+pub fn hash_bits(backend: Backend, key: &Key, offsets: &[u128], inputs: &[u128], out: &mut [u64]) {
+    assert!(matches!(offsets.len(), 4 | 8 | 16));
+    let words = (inputs.len() * offsets.len()).div_ceil(64);
+    if words == 0 {
+        return;
+    }
+    assert!(out.len().is_multiple_of(words));
+    hash_words(backend, key, offsets, inputs, out);
+    let used = (inputs.len() * offsets.len() - 1) % 64;
+    for row in out.chunks_exact_mut(words) {
+        row[words - 1] &= u64::MAX >> (63 - used);
+    }
+}
+
+/// As [`hash_bits`], with any bits beyond the last.
+fn hash_words(backend: Backend, key: &Key, offsets: &[u128], inputs: &[u128], out: &mut [u64]) {
+    dispatch!(backend, hash_words(key, offsets, inputs, out))
 }
 
 #[cfg(test)]

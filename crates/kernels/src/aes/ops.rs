@@ -20,6 +20,8 @@ pub(super) trait Arithmetic {
     fn round(round: usize, x: Self::Vector, key: Self::Vector) -> Self::Vector;
     /// The round key after another.
     fn next_round_key(key: Self::Vector, constant: u8) -> Self::Vector;
+    /// Each half of a block shifted left by one bit.
+    fn shift_left(x: Self::Vector) -> Self::Vector;
     /// The highest bit of each block, that of the first block lowest.
     fn highest_bits(x: &[Self::Vector; 8]) -> u8;
 }
@@ -215,6 +217,45 @@ pub(super) fn bits<A: Arithmetic>(keys: &[Key], blocks: &[u128; BITS], out: &mut
             }
             rounds::<A, 1, 8>([key], &mut x);
             *out |= u128::from(A::highest_bits(&x[0])) << (8 * i);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn hash_words<A: Arithmetic>(
+    key: &Key,
+    offsets: &[u128],
+    inputs: &[u128],
+    out: &mut [u64],
+) {
+    let words = (inputs.len() * offsets.len()).div_ceil(64);
+    let last = inputs.len() - 1;
+    for word in 0..words {
+        for row in out.chunks_exact_mut(words) {
+            row[word] = 0;
+        }
+        for group in 0..8 {
+            let place = |j: usize| 64 * word + 8 * group + j;
+            let sum = |j: usize| {
+                // Beyond the last input its hashes are made again; the caller clears their bits.
+                let input = &inputs[(place(j) / offsets.len()).min(last)];
+                let offset = &offsets[place(j) % offsets.len()];
+                A::add(A::load(input), A::load(offset))
+            };
+            let mut x = [[A::zero(); 8]; 1];
+            for (j, x) in x[0].iter_mut().enumerate() {
+                *x = sum(j);
+            }
+            rounds::<A, 1, 8>([key], &mut x);
+            for (j, x) in x[0].iter_mut().enumerate() {
+                *x = A::add(*x, sum(j));
+            }
+            for row in out.chunks_exact_mut(words) {
+                row[word] |= u64::from(A::highest_bits(&x[0])) << (8 * group);
+                for x in &mut x[0] {
+                    *x = A::shift_left(*x);
+                }
+            }
         }
     }
 }

@@ -86,3 +86,25 @@ pub(super) fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]) {
         *out = bits.fold(0, |sum, bit| sum | bit);
     }
 }
+
+/// See [`super::hash_words`].
+pub(super) fn hash_words(key: &Key, offsets: &[u128], inputs: &[u128], out: &mut [u64]) {
+    let cipher = cipher(key);
+    let words = (inputs.len() * offsets.len()).div_ceil(64);
+    let mut sums = Zeroizing::new([0; 64]);
+    out.fill(0);
+    for (word, inputs) in inputs.chunks(64 / offsets.len()).enumerate() {
+        let sums = &mut sums[..inputs.len() * offsets.len()];
+        for (sums, input) in sums.chunks_exact_mut(offsets.len()).zip(inputs) {
+            for (sum, offset) in sums.iter_mut().zip(offsets) {
+                *sum = input ^ offset;
+            }
+        }
+        encrypt_each(&cipher, sums, |block, image| *block ^= image);
+        for (c, row) in out.chunks_exact_mut(words).enumerate() {
+            for (i, hash) in sums.iter().enumerate() {
+                row[word] |= ((hash >> (127 - c)) as u64 & 1) << i;
+            }
+        }
+    }
+}

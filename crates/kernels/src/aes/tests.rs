@@ -172,3 +172,43 @@ fn children_are_pairs() {
 fn keys_do_not_show() {
     assert_eq!(format!("{:?}", Key::new(0x1234)), "Key(..)");
 }
+
+#[test]
+fn bits_of_hashes_of_all_sums() {
+    let secret = 0x0123_4567_89ab_cdef;
+    let key = Key::new(secret);
+    for offsets in [4, 8, 16] {
+        let offsets: Vec<u128> = blocks(offsets).iter().map(|x| !x).collect();
+        for count in [0, 1, 3, 4, 5, 8, 9, 16, 17, 33] {
+            let inputs = blocks(count);
+            let hash = |i: usize, u: usize| {
+                let sum = inputs[i] ^ offsets[u];
+                expected(secret, sum) ^ sum
+            };
+            let words = (count * offsets.len()).div_ceil(64);
+            for rows in [1, 3] {
+                for backend in Backend::ALL {
+                    let mut out = vec![u64::MAX; rows * words];
+                    hash_bits(backend, &key, &offsets, &inputs, &mut out);
+                    for place in 0..64 * words {
+                        let (i, u) = (place / offsets.len(), place % offsets.len());
+                        for c in 0..rows {
+                            let bit = match i < count {
+                                true => (hash(i, u) >> (127 - c)) as u64 & 1,
+                                false => 0,
+                            };
+                            let found = out[c * words + place / 64] >> (place % 64) & 1;
+                            assert_eq!(found, bit, "{backend:?}, {count} inputs, {c}, {place}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic]
+fn rows_of_bits_are_whole() {
+    hash_bits(Backend::Best, &Key::new(0), &[0; 16], &[0; 5], &mut [0; 3]);
+}

@@ -48,6 +48,7 @@ pub(super) mod narrow {
         fn feed_forward_under_each(keys: &[u128], blocks: &mut [u128]);
         fn children(keys: &[Key; 2], nodes: &mut [u128]) -> [u128; 2];
         fn bits(keys: &[Key], blocks: &[u128; BITS], out: &mut [u128]);
+        fn hash_words(key: &Key, offsets: &[u128], inputs: &[u128], out: &mut [u64]);
     );
 }
 
@@ -115,6 +116,12 @@ impl Arithmetic for Narrow {
             next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
             _mm_xor_si128(next, word)
         }
+    }
+
+    #[inline(always)]
+    fn shift_left(x: __m128i) -> __m128i {
+        // SAFETY: see `Narrow`.
+        unsafe { _mm_slli_epi64::<1>(x) }
     }
 
     #[inline(always)]
@@ -418,6 +425,69 @@ pub(super) mod wide {
                 }
                 *out |= u128::from(bytes) << (32 * i);
             }
+        }
+    }
+
+    /// Registers with 64 hashes.
+    const WORD: usize = 64 / LANES;
+
+    /// All hashes of N registers of offsets, for P inputs at a time: P·N registers, a word of each row.
+    #[target_feature(enable = "vaes,avx512f")]
+    #[inline]
+    fn groups<const N: usize, const P: usize>(
+        key: &Key,
+        offsets: &[u128],
+        inputs: &[u128],
+        out: &mut [u64],
+    ) {
+        let words = inputs.len().div_ceil(P);
+        let offsets = load::<N>(offsets);
+        let odds = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
+        let (whole, rest) = inputs.as_chunks::<P>();
+        // Beyond the last input its hashes are made again; the caller clears their bits.
+        let rest = rest
+            .last()
+            .map(|last| std::array::from_fn(|i| rest.get(i).unwrap_or(last)));
+        let groups = whole.iter().map(|group| std::array::from_fn(|i| &group[i]));
+        for (word, group) in groups.chain(rest).enumerate() {
+            let group: [&u128; P] = group;
+            let mut sums = [_mm512_setzero_si512(); WORD];
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm512_xor_si512(broadcast(group[i / N]), offsets[i % N]);
+            }
+            let mut x = [sums];
+            rounds([key], &mut x);
+            let mut high = [_mm512_setzero_si512(); WORD / 2];
+            for (i, high) in high.iter_mut().enumerate() {
+                let [a, b] = [2 * i, 2 * i + 1].map(|i| _mm512_xor_si512(x[0][i], sums[i]));
+                *high = _mm512_permutex2var_epi64(a, odds, b);
+            }
+            for row in out.chunks_exact_mut(words) {
+                row[word] = 0;
+                for (i, high) in high.iter_mut().enumerate() {
+                    let negative = _mm512_cmplt_epi64_mask(*high, _mm512_setzero_si512());
+                    row[word] |= u64::from(negative) << (8 * i);
+                    *high = _mm512_slli_epi64::<1>(*high);
+                }
+            }
+        }
+    }
+
+    /// See [`super::super::hash_words`].
+    ///
+    /// # Safety
+    /// The CPU must have the features named in the attribute.
+    #[target_feature(enable = "vaes,avx512f")]
+    pub(in super::super) unsafe fn hash_words(
+        key: &Key,
+        offsets: &[u128],
+        inputs: &[u128],
+        out: &mut [u64],
+    ) {
+        match offsets.len() {
+            4 => groups::<1, 16>(key, offsets, inputs, out),
+            8 => groups::<2, 8>(key, offsets, inputs, out),
+            _ => groups::<4, 4>(key, offsets, inputs, out),
         }
     }
 }

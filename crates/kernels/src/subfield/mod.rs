@@ -4,6 +4,9 @@
 //! coefficient j of all its elements; bits beyond the last plane are 0. So the product of a block by an element is a
 //! few shifts of whole words. α is a root of the modulus, x^W + x + 1, or x⁸ + x⁴ + x³ + x + 1 for W = 8; an element
 //! is the byte of its coefficients.
+//!
+//! In the entries of a vector oblivious linear evaluation, z = y + x·Δ, the first element of Δ is 1 and that of y is 0,
+//! so that x is the first element of z.
 
 /// GF(2^W), and blocks of its elements.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,18 @@ impl<const W: u32> Subfield<W> {
     /// The bits of a block that are in use.
     pub const MASK: u128 = u64_twice(u64::MAX >> (64 - W * Self::PLANE));
 
+    /// The bits of Δ that count for entries: all that are in use, and of the first element only the lowest.
+    pub const ENTRY: u128 = Self::MASK & !Self::planes(1, W);
+
+    /// The first element's bits in planes `from` to `to`.
+    const fn planes(from: u32, to: u32) -> u128 {
+        if from == to {
+            0
+        } else {
+            1 << (from * Self::PLANE) | Self::planes(from + 1, to)
+        }
+    }
+
     /// The first plane of each word.
     const FIRST: u128 = u64_twice((1 << Self::PLANE) - 1);
 
@@ -28,6 +43,14 @@ impl<const W: u32> Subfield<W> {
         8 => 0b1_1011,
         _ => panic!("no modulus for this width"),
     };
+
+    /// A block's first element.
+    #[inline(always)]
+    pub fn first(block: u128) -> u8 {
+        (0..W).fold(0, |element, j| {
+            element | ((block >> (j * Self::PLANE)) as u8 & 1) << j
+        })
+    }
 
     /// α·`block`.
     #[inline(always)]
@@ -39,11 +62,11 @@ impl<const W: u32> Subfield<W> {
             .fold(shifted, |sum, j| sum ^ carries << (j * Self::PLANE))
     }
 
-    /// Σ α^j·`terms`\[j\], where bits of terms that are no element's do not count.
+    /// Σ α^j·`terms`\[j\], where bits of terms beyond [`ENTRY`](Subfield::ENTRY) do not count.
     #[inline(always)]
     pub fn combine(terms: &[u128]) -> u128 {
         let terms = terms.iter().rev();
-        terms.fold(0, |sum, term| Self::double(sum) ^ term & Self::MASK)
+        terms.fold(0, |sum, term| Self::double(sum) ^ term & Self::ENTRY)
     }
 
     /// `element`·`block`. The time does not depend on either.
