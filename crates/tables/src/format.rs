@@ -8,7 +8,7 @@ pub(crate) const ARROW_FILE_START: &[u8] = b"ARROW1\0\0";
 pub(crate) const ARROW_STREAM_START: &[u8] = &[0xff; 4];
 
 /// The list of formats, which is handed to the macro `$each`. For each format its variant, its kind and module in
-/// [`formats`](crate::formats); the extensions of its files, of which the first is its name; and first bytes. Those of a
+/// [`formats`](crate::formats), and the feature without which a build leaves it out; the extensions of its files, of which the first is its name; and first bytes. Those of a
 /// columnar format leave no doubt. Text that nothing else tells is guessed by them, after white space.
 macro_rules! for_formats {
     ($each:ident) => {
@@ -16,7 +16,7 @@ macro_rules! for_formats {
             /// Delimited text with a header, possibly in gzip.
             Csv = lines csv, ["csv", "tsv", "tab", "psv", "txt"], [];
             /// Parquet.
-            Parquet = columnar parquet, ["parquet", "pq"], [b"PAR1"];
+            Parquet = columnar parquet if "parquet", ["parquet", "pq"], [b"PAR1"];
             /// One JSON object per line, possibly in gzip.
             Jsonl = lines jsonl, ["jsonl", "ndjson", "json"], [b"{"];
             /// Arrow IPC: a file (Feather version 2) or a stream.
@@ -28,7 +28,7 @@ pub(crate) use for_formats;
 
 /// Declares [`Format`].
 macro_rules! declare {
-    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident, $extensions:expr, $starts:expr;)*) => {
+    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
         /// A file format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
         #[serde(rename_all = "lowercase")]
@@ -62,6 +62,13 @@ macro_rules! declare {
                     $(Format::$format => stringify!($kind) == "lines",)*
                 }
             }
+
+            /// Whether this build has it.
+            pub(crate) fn is_built(self) -> bool {
+                match self {
+                    $(Format::$format => true $(&& cfg!(feature = $feature))?,)*
+                }
+            }
         }
     };
 }
@@ -78,11 +85,6 @@ impl Format {
     pub fn names(between: &str) -> String {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         names.join(between)
-    }
-
-    /// Whether this build has it.
-    pub(crate) fn is_built(self) -> bool {
-        self != Format::Parquet || cfg!(feature = "parquet")
     }
 }
 

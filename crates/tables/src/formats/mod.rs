@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use crate::columns_read::ColumnsRead;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
 use crate::output::Container;
 use crate::part::Part;
@@ -22,8 +22,8 @@ pub(crate) mod lines;
 
 /// Makes the formats' modules, and what [`Format`] does with them: each module has `Rows` that read and write its files.
 macro_rules! dispatch {
-    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident, $extensions:expr, $starts:expr;)*) => {
-        $(mod $module;)*
+    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
+        $($(#[cfg(feature = $feature)])? mod $module;)*
 
         impl Format {
             /// Passes the wanted values of every row of a file to `sink`.
@@ -35,7 +35,14 @@ macro_rules! dispatch {
                 facts: &mut Facts,
             ) -> Result<()> {
                 match self {
-                    $(Format::$format => $kind::scan::<$module::Rows, S>(part, wanted, sink, facts),)*
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::scan::<$module::Rows, S>(part, wanted, sink, facts),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
                 }
             }
 
@@ -48,7 +55,14 @@ macro_rules! dispatch {
                 out: &mut WriterWithCause<'_>,
             ) -> Result<u64> {
                 match self {
-                    $(Format::$format => $kind::copy::<$module::Rows>(parts, rows, container, out),)*
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::copy::<$module::Rows>(parts, rows, container, out),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
                 }
             }
 
@@ -59,7 +73,14 @@ macro_rules! dispatch {
                 rows: Selection<'_>,
             ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
                 match self {
-                    $(Format::$format => $kind::select::<$module::Rows>(parts, rows),)*
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::select::<$module::Rows>(parts, rows),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
                 }
             }
 
@@ -70,7 +91,14 @@ macro_rules! dispatch {
                 out: &'w mut WriterWithCause<'_>,
             ) -> Result<Box<dyn columnar::RowWriter + 'w>> {
                 match self {
-                    $(Format::$format => $kind::writer::<$module::Rows>(rows, out),)*
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::writer::<$module::Rows>(rows, out),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
                 }
             }
         }
@@ -78,3 +106,14 @@ macro_rules! dispatch {
 }
 
 for_formats!(dispatch);
+
+/// The error about files of a format that this build leaves out.
+#[cfg_attr(
+    feature = "parquet",
+    allow(dead_code, reason = "this build has all formats")
+)]
+fn left_out<T>(format: &str, feature: &str) -> Result<T> {
+    Err(Error::unsupported(format!(
+        "a {format} file, for which vesica is to be built with the feature `{feature}`"
+    )))
+}

@@ -1,75 +1,775 @@
-//! Parquet, if this build has it.
+//! Parquet files.
 
-#[cfg(feature = "parquet")]
-mod rows;
-#[cfg(feature = "parquet")]
+use std::collections::HashMap;
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::root_as_message;
+use arrow_schema::SchemaRef;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+};
+use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use parquet::arrow::{ProjectionMask, encode_arrow_schema};
+use parquet::basic::{
+    Compression, LogicalType, PageType, Repetition, Type as PhysicalType, ZstdLevel,
+};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageEncodingStats, ParquetMetaData, RowGroupMetaData,
+};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use super::columnar::{self, ColumnFormat, RowWriter, Written};
+use super::ipc;
+use crate::backing::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ARROW_STREAM_START;
+use crate::guard::catching;
+use crate::options::Passes;
+use crate::part::Part;
+use crate::selection::{Added, AddedKind, Failure, Selection, WriterWithCause};
+
 mod thrift;
-#[cfg(feature = "parquet")]
 mod views;
 
-#[cfg(feature = "parquet")]
-pub(crate) use rows::Rows;
+use thrift::PageSize;
 
+/// Maximum rows of a batch.
+const BATCH_ROWS: usize = 8192;
 
-#[cfg(not(feature = "parquet"))]
-mod left_out {
-    use std::convert::Infallible;
+/// Approximate bytes of a batch, by what the file says of its columns.
+const BATCH_BYTES: u64 = 16 << 20;
 
-    use arrow_array::RecordBatch;
-    use arrow_schema::SchemaRef;
+/// Encoded bytes of a row group after which it is written out.
+const ROW_GROUP_BYTES: usize = 64 << 20;
 
-    use crate::error::{Error, Result};
-    use crate::formats::columnar::{ColumnFormat, RowWriter, Written};
-    use crate::part::Part;
-    use crate::selection::{Selection, WriterWithCause};
+/// An error of the library, which wraps some of its errors in text: an unimplemented feature is not damage.
+fn wrong(e: impl std::fmt::Display) -> Error {
+    let reason = e.to_string();
+    let unsupported = [
+        "NYI",
+        "not supported",
+        "not yet supported",
+        "not implemented",
+        "encrypt",
+    ];
+    if unsupported.iter().any(|words| reason.contains(words)) {
+        return Error::unsupported(format!("this Parquet file: {reason}"));
+    }
+    Error::corrupt(reason)
+}
 
-    /// Refuses every file.
-    pub(crate) struct Rows;
+/// Calls the library; its errors and panics are the file's fault.
+fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T> {
+    catching(f).map_err(wrong)?.map_err(wrong)
+}
 
-    fn left_out<T>() -> Result<T> {
-        Err(Error::unsupported(
-            "a Parquet file, for which vesica is to be built with the feature `parquet`",
-        ))
+fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
+    let handle = Chunks::open(part)?;
+    call(|| check_footer(&handle))?;
+    let load = |skip| {
+        let options = ArrowReaderOptions::new()
+            .with_skip_arrow_metadata(skip)
+            .with_encoding_stats_as_mask(false);
+        call(|| ArrowReaderMetadata::load(&handle, options))
+    };
+    load(false).map_err(|e| {
+        // It may be the embedded Arrow schema alone that the library does not know.
+        let column = load(true).ok().and_then(|m| unknown_type(m.metadata()));
+        column.unwrap_or(e)
+    })
+}
+
+/// The metadata of a file whose texts and bytes are to be read as views: so a value that many rows share is in memory
+/// once.
+fn as_views(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
+    let schema = Arc::new(views::with_views(metadata.schema()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
+}
+
+/// Bytes at the end of a file: the length of the metadata before them, and `PAR1`.
+const FOOTER_BYTES: u64 = 8;
+
+/// Refuses a file whose metadata claims more than it has. What else is wrong with it, the library says.
+fn check_footer(handle: &Chunks) -> ParquetResult<()> {
+    let Some(end) = handle.len().checked_sub(FOOTER_BYTES) else {
+        return Ok(());
+    };
+    let footer = handle.get_bytes(end, FOOTER_BYTES as usize)?;
+    let Some((length, b"PAR1")) = footer.split_first_chunk() else {
+        return Ok(());
+    };
+    let length = u32::from_le_bytes(*length);
+    match end.checked_sub(length.into()) {
+        Some(start) => {
+            let metadata = handle.get_bytes(start, length as usize)?;
+            Ok(thrift::check_struct(&metadata[..], length.into())?)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The column whose type in the embedded Arrow schema the library does not know, as an error.
+fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
+    let entries = metadata.file_metadata().key_value_metadata()?;
+    let entry = entries.iter().find(|e| e.key == ARROW_SCHEMA)?;
+    let message = decode_schema(entry.value.as_ref()?)?;
+    let message = root_as_message(&message).ok()?;
+    ipc::unknown_type(message.header_as_schema()?)
+}
+
+/// Refuses a compression that the library does not know, and pages that are too large, in the columns that will be
+/// read: the key's `roots`, or all if there is a second pass.
+fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
+    for group in metadata.metadata().row_groups() {
+        check_places(group)?;
+        for (i, column) in group.columns().iter().enumerate() {
+            let root = metadata.parquet_schema().get_column_root_idx(i);
+            if part.passes() == Passes::One && !roots.contains(&root) {
+                continue;
+            }
+            if column.compression() == Compression::LZO {
+                let column = column.column_path().string();
+                return Err(Error::unsupported("LZO compression").in_column(&column));
+            }
+            if column.uncompressed_size() as u64 > part.most_at_once() {
+                check_pages(part, column)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses columns that share bytes: what is kept of each is counted by where its pages are.
+fn check_places(group: &RowGroupMetaData) -> Result<()> {
+    let ranges = group.columns().iter().map(ColumnChunkMetaData::byte_range);
+    let mut ranges: Vec<(u64, u64)> = catching(|| ranges.collect()).map_err(wrong)?;
+    ranges.sort_unstable();
+    let overlap = |pair: &[(u64, u64)]| pair[0].0.saturating_add(pair[0].1) > pair[1].0;
+    match ranges.windows(2).any(overlap) {
+        true => Err(wrong("columns share bytes")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a page that is too large, before the library meets it in the middle of a pass.
+fn check_pages(part: &Part, column: &ColumnChunkMetaData) -> Result<()> {
+    let chunks = Chunks::open(part)?;
+    let (mut start, length) = column.byte_range();
+    let end = start.saturating_add(length);
+    while start < end {
+        let mut header = call(|| chunks.get_read(start))?;
+        let Some(found) = call(|| Ok(header.check()?))? else {
+            break;
+        };
+        if found.size.expanded > part.most_at_once() {
+            return Err(too_large(part.most_at_once(), "a page", found.size.expanded));
+        }
+        start = found.end.saturating_add(found.size.stored);
+    }
+    Ok(())
+}
+
+fn too_large(limit: u64, what: &'static str, bytes: u64) -> Error {
+    Error::new(ErrorKind::TooLarge { what, bytes, limit })
+}
+
+/// How many rows of a group take approximately [`BATCH_BYTES`] in the columns of `mask`. Text and bytes are views.
+fn batch_rows(group: &RowGroupMetaData, mask: &ProjectionMask) -> usize {
+    const VIEW: i64 = 16;
+    let columns = group.columns().iter().enumerate();
+    let bytes = columns
+        .filter(|(i, _)| mask.leaf_included(*i))
+        .map(|(_, column)| {
+            let width = match column.column_type() {
+                PhysicalType::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
+                _ => VIEW,
+            };
+            let fixed = column.num_values().saturating_mul(width);
+            column.uncompressed_size().max(fixed).max(0) as u64
+        });
+    let bytes = bytes.fold(1u64, u64::saturating_add);
+    let rows = u128::from(BATCH_BYTES) * group.num_rows().max(0) as u128 / u128::from(bytes);
+    rows.clamp(1, BATCH_ROWS as u128) as usize
+}
+
+/// The rows of a row group that are read.
+struct GroupRows<'a> {
+    part: &'a Part,
+    metadata: &'a ArrowReaderMetadata,
+    group: usize,
+    mask: ProjectionMask,
+    /// All rows if there is none.
+    selection: Option<RowSelection>,
+}
+
+impl GroupRows<'_> {
+    /// A reader of them in batches of so many, and the pages that it will have met.
+    fn reader(&self, batch_rows: usize) -> Result<(ParquetRecordBatchReader, Arc<Pages>)> {
+        let group = self.metadata.metadata().row_group(self.group);
+        let columns = group.columns().iter();
+        let starts = columns.map(|column| column.byte_range().0);
+        let starts = catching(|| starts.collect()).map_err(wrong)?;
+        let chunks = Chunks::of_columns(self.part, starts)?;
+        let pages = chunks.pages.clone();
+        let reader = call(|| {
+            let metadata = self.metadata.clone();
+            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
+            if let Some(selection) = self.selection.clone() {
+                builder = builder.with_row_selection(selection);
+            }
+            builder
+                .with_batch_size(batch_rows)
+                .with_row_groups(vec![self.group])
+                .with_projection(self.mask.clone())
+                .build()
+        })?;
+        Ok((reader, pages))
+    }
+}
+
+/// Rows of a row group in batches for which there is memory.
+struct Batches<'a> {
+    rows: GroupRows<'a>,
+    batch_rows: usize,
+    reader: ParquetRecordBatchReader,
+    pages: Arc<Pages>,
+    /// How many rows have been returned, and how many of them the reader has yet to repeat.
+    returned: usize,
+    repeated: usize,
+}
+
+impl<'a> Batches<'a> {
+    fn new(rows: GroupRows<'a>) -> Result<Batches<'a>> {
+        let group = rows.metadata.metadata().row_group(rows.group);
+        let batch_rows = batch_rows(group, &rows.mask);
+        let (reader, pages) = rows.reader(batch_rows)?;
+        Ok(Batches {
+            rows,
+            batch_rows,
+            reader,
+            pages,
+            returned: 0,
+            repeated: 0,
+        })
     }
 
-    impl ColumnFormat for Rows {
-        type File = Infallible;
-
-        fn open(_: &Part) -> Result<Infallible> {
-            left_out()
-        }
-
-        fn schema(file: &Infallible) -> SchemaRef {
-            match *file {}
-        }
-
-        fn scan(
-            _: &Part,
-            file: Infallible,
-            _: Vec<usize>,
-            _: &mut dyn FnMut(RecordBatch) -> Result<()>,
-        ) -> Result<()> {
-            match file {}
-        }
-
-        fn select(
-            _: &Part,
-            file: Infallible,
-            _: &mut Selection<'_>,
-            _: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
-        ) -> Result<()> {
-            match file {}
-        }
-
-        fn writer<'w>(
-            _: Option<&Infallible>,
-            _: &Written<'_>,
-            _: &'w mut WriterWithCause<'_>,
-        ) -> Result<Box<dyn RowWriter + 'w>> {
-            left_out()
+    /// The next batch. Where its pages are more than there is memory for, a smaller one.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            self.pages.begin_batch();
+            let next = catching(|| self.reader.next()).map_err(wrong);
+            let batch = match (
+                next.and_then(|next| next.transpose().map_err(wrong)),
+                self.pages.refused(),
+            ) {
+                (Err(_), Some(bytes)) if self.batch_rows == 1 => {
+                    let what = "a row with its pages";
+                    return Err(too_large(self.rows.part.most_at_once(), what, bytes));
+                }
+                (Err(_), Some(_)) => {
+                    self.batch_rows = (self.batch_rows / 8).max(1);
+                    (self.reader, self.pages) = self.rows.reader(self.batch_rows)?;
+                    self.repeated = self.returned;
+                    continue;
+                }
+                (Err(error), None) => return Err(error),
+                (Ok(None), _) => return Ok(None),
+                (Ok(Some(batch)), _) => batch,
+            };
+            let old = self.repeated.min(batch.num_rows());
+            self.repeated -= old;
+            let new = batch.num_rows() - old;
+            if new > 0 {
+                self.returned += new;
+                return Ok(Some(batch.slice(old, new)));
+            }
         }
     }
 }
 
-#[cfg(not(feature = "parquet"))]
-pub(crate) use left_out::Rows;
+/// At most [`BATCH_ROWS`] neighbouring rows of a row group.
+struct Piece {
+    group: usize,
+    rows: usize,
+    /// Whether any of them is selected.
+    wanted: bool,
+}
+
+/// The rows of a file, whose first row is the next of the selection.
+fn pieces(metadata: &ArrowReaderMetadata, mut rows: Selection<'_>) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for (group, found) in metadata.metadata().row_groups().iter().enumerate() {
+        let mut left = usize::try_from(found.num_rows()).map_err(wrong)?;
+        let first = pieces.len();
+        while left > 0 {
+            let here = left.min(BATCH_ROWS);
+            pieces.push(Piece {
+                group,
+                rows: here,
+                wanted: rows.mask(here)?.is_some(),
+            });
+            left -= here;
+        }
+        let of_group = &mut pieces[first..];
+        if of_group.iter().any(|piece| piece.wanted) && !pages_can_be_skipped(found) {
+            of_group.iter_mut().for_each(|piece| piece.wanted = true);
+        }
+    }
+    Ok(pieces)
+}
+
+/// Whether the library knows how many rows a page has from what it decodes pages by. The headers of pages of version 2,
+/// and of columns with repeated values, say the number of rows once more, and nothing else checks that.
+fn pages_can_be_skipped(group: &RowGroupMetaData) -> bool {
+    group.columns().iter().all(|column| {
+        let kinds = column.page_encoding_stats();
+        let is_first_version = |kinds: &Vec<PageEncodingStats>| {
+            kinds
+                .iter()
+                .all(|kind| kind.page_type != PageType::DATA_PAGE_V2)
+        };
+        column.column_descr().max_rep_level() == 0 && kinds.is_some_and(is_first_version)
+    })
+}
+
+/// The pieces of a row group that are wanted. Of pages that have none, nothing but headers is read.
+fn selection_of(pieces: &[Piece]) -> RowSelection {
+    let selectors = pieces.iter().map(|piece| match piece.wanted {
+        true => RowSelector::select(piece.rows),
+        false => RowSelector::skip(piece.rows),
+    });
+    selectors.collect::<Vec<_>>().into()
+}
+
+fn fewer_rows() -> Error {
+    Error::corrupt("it has fewer rows than it says")
+}
+
+/// The record batches of Parquet files. Texts and bytes are views while they are in memory.
+pub(crate) struct Rows;
+
+impl ColumnFormat for Rows {
+    type File = ArrowReaderMetadata;
+
+    fn open(part: &Part) -> Result<ArrowReaderMetadata> {
+        metadata(part)
+    }
+
+    fn schema(file: &ArrowReaderMetadata) -> SchemaRef {
+        file.schema().clone()
+    }
+
+    fn schema_in_memory(file: &ArrowReaderMetadata) -> Result<SchemaRef> {
+        Ok(as_views(file)?.schema().clone())
+    }
+
+    fn wrong(reason: String) -> Error {
+        wrong(reason)
+    }
+
+    fn scan(
+        part: &Part,
+        file: ArrowReaderMetadata,
+        roots: Vec<usize>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        check_columns(part, &file, &roots)?;
+        let metadata = as_views(&file)?;
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
+        for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
+            let mut batches = Batches::new(GroupRows {
+                part,
+                metadata: &metadata,
+                group: i,
+                mask: mask.clone(),
+                selection: None,
+            })?;
+            let mut rows = 0;
+            while let Some(batch) = batches.next()? {
+                rows += batch.num_rows() as i64;
+                each(batch)?;
+            }
+            // The second pass goes by what the file says.
+            if rows != group.num_rows() {
+                return Err(Error::corrupt(
+                    "a row group has not as many rows as it says",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn select(
+        part: &Part,
+        file: ArrowReaderMetadata,
+        rows: &mut Selection<'_>,
+        each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let metadata = as_views(&file)?;
+        let pieces = pieces(&metadata, rows.clone())?;
+        for pieces in pieces.chunk_by(|a, b| a.group == b.group) {
+            if !pieces.iter().any(|piece| piece.wanted) {
+                rows.mask(pieces.iter().map(|piece| piece.rows).sum())?;
+                continue;
+            }
+            let mut batches = Batches::new(GroupRows {
+                part,
+                metadata: &metadata,
+                group: pieces[0].group,
+                mask: ProjectionMask::all(),
+                selection: Some(selection_of(pieces)),
+            })?;
+            let mut batch = None;
+            for piece in pieces {
+                if !piece.wanted {
+                    rows.mask(piece.rows)?;
+                    continue;
+                }
+                let mut left = piece.rows;
+                while left > 0 {
+                    // What the last piece left of a batch, or the next one.
+                    let next = match batch.take() {
+                        None => batches.next()?.ok_or_else(fewer_rows)?,
+                        Some(rest) => rest,
+                    };
+                    let here = left.min(next.num_rows());
+                    each(&next.slice(0, here), rows)?;
+                    left -= here;
+                    let rest = next.num_rows() - here;
+                    batch = (rest > 0).then(|| next.slice(here, rest));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn given(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        views::without_views(batch, schema)
+    }
+
+    /// With the schema, metadata and compression of the first file; rows of another format are compressed by Zstandard.
+    fn writer<'w>(
+        first: Option<&ArrowReaderMetadata>,
+        rows: &Written<'_>,
+        out: &'w mut WriterWithCause<'_>,
+    ) -> Result<Box<dyn RowWriter + 'w>> {
+        let options = match first {
+            Some(first) => writer_options(first.metadata(), rows.added)?,
+            None => ArrowWriterOptions::new().with_properties(
+                WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                    .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+                    .build(),
+            ),
+        };
+        let failure = out.failure();
+        let schema = rows.schema.clone();
+        let to = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
+        let most = rows.part.most_at_once();
+        Ok(Box::new(Writer { to, failure, most }))
+    }
+}
+
+struct Writer<W: Write + Send> {
+    to: ArrowWriter<W>,
+    failure: Failure,
+    /// Bytes that a row may have: the writer copies every value, however many share its memory.
+    most: u64,
+}
+
+impl<W: Write + Send> RowWriter for Writer<W> {
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let largest = columnar::bytes_of_rows(rows).into_iter().max();
+        let bytes = largest.unwrap_or(0) as u64;
+        if bytes > self.most {
+            return Err(too_large(self.most, "a row", bytes));
+        }
+        self.failure.watch(|| self.to.write(rows))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.failure.watch(|| self.to.finish().map(drop))
+    }
+}
+
+const ARROW_SCHEMA: &str = "ARROW:schema";
+
+/// The schema in Spark's own words, which it believes rather than the file's.
+const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
+
+/// The schema, metadata and compression of `source`, with the columns that are added.
+fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<ArrowWriterOptions> {
+    let file = source.file_metadata();
+    let mut entries = file.key_value_metadata().cloned().unwrap_or_default();
+    if !added.is_empty() {
+        entries.retain_mut(|entry| match entry.key.as_str() {
+            SPARK_SCHEMA => false,
+            ARROW_SCHEMA => {
+                entry.value = entry
+                    .value
+                    .as_deref()
+                    .and_then(|old| with_fields(old, added));
+                entry.value.is_some()
+            }
+            _ => true,
+        });
+    }
+    let codec = source
+        .row_groups()
+        .first()
+        .and_then(|g| g.columns().first());
+    let properties = WriterProperties::builder()
+        .set_compression(codec.map_or(Compression::UNCOMPRESSED, |c| c.compression()))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .set_key_value_metadata((!entries.is_empty()).then_some(entries))
+        .build();
+    // The embedded Arrow schema is copied like other metadata. One derived from the reader's types would lose
+    // what the reader has no hint for, such as the zone of a timestamp in seconds.
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true);
+    // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and
+    // field numbers. The long deprecated INT96 timestamps cannot be written; they come out as
+    // nanosecond timestamps.
+    let schema = file.schema_descr();
+    if schema
+        .columns()
+        .iter()
+        .any(|c| c.physical_type() == PhysicalType::INT96)
+    {
+        return Ok(options);
+    }
+    let schema = match added {
+        [] => schema.clone(),
+        added => call(|| with_columns(schema, added))?,
+    };
+    Ok(options.with_parquet_schema(schema))
+}
+
+/// A schema with columns more.
+fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult<SchemaDescriptor> {
+    let root = schema.root_schema();
+    let mut columns = root.get_fields().to_vec();
+    for column in added {
+        let (physical, logical, repetition) = match column.kind {
+            AddedKind::Truth => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
+            AddedKind::Number => (PhysicalType::INT64, None, Repetition::REQUIRED),
+            AddedKind::Text => (
+                PhysicalType::BYTE_ARRAY,
+                Some(LogicalType::String),
+                Repetition::OPTIONAL,
+            ),
+        };
+        let column = Type::primitive_type_builder(&column.name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition)
+            .build()?;
+        columns.push(Arc::new(column));
+    }
+    let root = Type::group_type_builder(root.name())
+        .with_fields(columns)
+        .build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+/// An embedded Arrow schema with columns more; `None` if it cannot be read.
+fn with_fields(embedded: &str, added: &[Added<'_>]) -> Option<String> {
+    let message = decode_schema(embedded)?;
+    let message = root_as_message(&message).ok()?;
+    let schema = message.header_as_schema()?;
+    let schema = catching(|| try_fb_to_schema(schema)).ok()?.ok()?;
+    Some(encode_arrow_schema(&columnar::with_fields(&schema, added)))
+}
+
+/// The message in the text of an embedded Arrow schema.
+fn decode_schema(embedded: &str) -> Option<Vec<u8>> {
+    let message = BASE64_STANDARD.decode(embedded).ok()?;
+    let skipped = if message.starts_with(ARROW_STREAM_START) {
+        8
+    } else {
+        0
+    };
+    message.get(skipped..).map(<[u8]>::to_vec)
+}
+
+/// The bytes of a file as the library reads them, in pages.
+pub(crate) struct Chunks {
+    handle: Handle,
+    pages: Arc<Pages>,
+}
+
+impl Chunks {
+    fn open(part: &Part) -> Result<Chunks> {
+        Chunks::of_columns(part, Vec::new())
+    }
+
+    /// Of columns that begin at these places.
+    fn of_columns(part: &Part, mut starts: Vec<u64>) -> Result<Chunks> {
+        starts.sort_unstable();
+        Ok(Chunks {
+            handle: part.handle()?,
+            pages: Arc::new(Pages {
+                most: part.most_at_once(),
+                starts,
+                read: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// Refuses pages for which there is no memory. The arrays of a batch view its pages and so keep all of them; between
+/// batches the library keeps the dictionary of each column and its last page, which the next batch goes on with.
+struct Pages {
+    /// Bytes that all pages in memory may have once they are decompressed.
+    most: u64,
+    /// Where the columns begin, ascending.
+    starts: Vec<u64>,
+    read: Mutex<PagesRead>,
+}
+
+#[derive(Default)]
+struct PagesRead {
+    /// Where pages begin whose headers have been read.
+    announced: HashMap<u64, PageSize>,
+    /// Bytes of the dictionary and of the last page of each column, by its number.
+    kept: HashMap<usize, [u64; 2]>,
+    /// Bytes of the present batch.
+    bytes: u64,
+    /// As many bytes as there were none for.
+    refused: Option<u64>,
+}
+
+impl Pages {
+    fn read(&self) -> MutexGuard<'_, PagesRead> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_batch(&self) {
+        let mut read = self.read();
+        read.bytes = read.kept.values().flatten().sum();
+    }
+
+    fn refused(&self) -> Option<u64> {
+        self.read().refused
+    }
+
+    /// Notes that the library reads what is at `start`, which may be a page.
+    fn take(&self, start: u64) -> ParquetResult<()> {
+        let mut read = self.read();
+        let Some(page) = read.announced.remove(&start) else {
+            return Ok(());
+        };
+        let column = self.starts.partition_point(|first| *first <= start);
+        let kept = read.kept.entry(column).or_default();
+        kept[usize::from(!page.is_dictionary)] = page.expanded;
+        read.bytes += page.expanded;
+        if read.bytes > self.most {
+            read.refused = Some(read.bytes);
+            return Err(ParquetError::General("a batch is too large".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        match &self.handle {
+            Handle::File(file) => Length::len(file),
+            Handle::Scratch(file) => file.len(),
+            Handle::Bytes(bytes) => bytes.get_ref().len() as u64,
+        }
+    }
+}
+
+/// What the library reads a page's header from, checked before the first byte is given. Where it has the header
+/// already, it takes a reader at the page itself, and drops it unread.
+pub(crate) struct Header {
+    reader: BufReader<Handle>,
+    /// Bytes to the end of the file, until the header has been checked.
+    unchecked: Option<u64>,
+    pages: Arc<Pages>,
+}
+
+/// A page whose header has been read.
+struct Found {
+    size: PageSize,
+    /// Where the header ends.
+    end: u64,
+}
+
+impl Header {
+    /// Checks the header, once; the reader is at its beginning afterwards.
+    fn check(&mut self) -> std::io::Result<Option<Found>> {
+        let Some(left) = self.unchecked.take() else {
+            return Ok(None);
+        };
+        let start = self.reader.stream_position()?;
+        let size = thrift::check_page_header(&mut self.reader, left)?;
+        let end = self.reader.stream_position()?;
+        self.reader.seek_relative(start as i64 - end as i64)?;
+        Ok(Some(Found { size, end }))
+    }
+}
+
+impl Read for Header {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(found) = self.check()? {
+            let mut read = self.pages.read();
+            read.announced.insert(found.end, found.size);
+        }
+        self.reader.read(out)
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = Header;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let handle = match &self.handle {
+            Handle::File(file) => Handle::File(file.try_clone()?),
+            Handle::Scratch(file) => Handle::Scratch(file.clone()),
+            Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
+        };
+        let mut reader = BufReader::new(handle);
+        reader.seek(SeekFrom::Start(start))?;
+        let left = self.len().saturating_sub(start);
+        Ok(Header {
+            reader,
+            // The end of the file is no header.
+            unchecked: (left > FOOTER_BYTES).then_some(left),
+            pages: self.pages.clone(),
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        // The length is only claimed by the file; memory is allocated only for bytes that are there.
+        let end = start
+            .checked_add(length as u64)
+            .filter(|end| *end <= self.len());
+        let Some(end) = end else {
+            return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
+        };
+        self.pages.take(start)?;
+        match &self.handle {
+            Handle::File(file) => file.get_bytes(start, length),
+            Handle::Scratch(file) => {
+                let mut reader = file.clone();
+                reader.seek(SeekFrom::Start(start))?;
+                let mut bytes = vec![0; length];
+                reader.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            Handle::Bytes(bytes) => Ok(bytes.get_ref().slice(start as usize..end as usize)),
+        }
+    }
+}
