@@ -177,9 +177,6 @@ impl Job {
 
     fn party(&self, endpoint: Endpoint) -> Party<'_> {
         Party {
-            identity: &self.identity.key,
-            peer: self.peer,
-            endpoint,
             connect: self.connect.clone(),
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
@@ -189,6 +186,7 @@ impl Job {
             value: self.value.clone(),
             labels: self.labels.clone(),
             allow_empty: self.allow_empty,
+            ..Party::new(&self.identity.key, self.peer, endpoint)
         }
     }
 

@@ -35,7 +35,7 @@ use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
-use terms::TermOptions;
+use terms::{TermOptions, typed};
 use values::{Quote, network, quote};
 
 #[derive(Debug, Parser)]
@@ -90,15 +90,15 @@ pub(crate) enum Command {
     Offline(Offline),
     /// Deals correlations to two parties that both trust it
     Dealer(Dealer),
-    /// Measures a protocol between two processes on this machine
+    /// Measures `receive` and `send` as two processes on this machine, on random tables
     Bench(Bench),
     /// Prints a script that completes commands and options in a shell
     Completions(Completions),
     /// Prints the manual page of vesica or of one of its commands, in roff
     Man(Man),
-    /// One party of a benchmark; started by `bench`
+    /// A command under the conditions of a benchmark; started by `bench`
     #[command(hide = true)]
-    BenchParty,
+    BenchParty(Box<BenchParty>),
 }
 
 #[derive(Debug, Args)]
@@ -338,11 +338,17 @@ pub(crate) struct Meeting {
 }
 
 impl Bench {
-    /// The protocol to measure, if one is.
+    /// The protocol to measure; `None` is the one that runs of these sizes take by themselves.
     pub(crate) fn protocol(&self) -> Result<Option<&'static Spec>, Failure> {
-        let name = self.protocol.as_deref();
-        let found = name.map(|name| find_protocol(name, self.offline.as_deref()));
-        Ok(found.transpose()?)
+        match (self.protocol.as_str(), self.offline.as_deref()) {
+            ("auto", None) => Ok(None),
+            (name, offline) => Ok(Some(find_protocol(name, offline)?)),
+        }
+    }
+
+    /// Items of the sender.
+    pub(crate) fn sender_size(&self) -> u64 {
+        self.sender_size.unwrap_or(self.receiver_size)
     }
 
     /// What carries the frames of a run, whose correlations come from a dealer if `is_dealt`.
@@ -358,8 +364,7 @@ impl Bench {
 
     /// The bits of items that are numbers; there are enough of those for both sets.
     fn key_bits(&self) -> Result<Option<u32>, Failure> {
-        let sizes = [self.receiver_size, self.sender_size].map(Option::unwrap_or_default);
-        let items = sizes[0] + sizes[1];
+        let items = self.receiver_size + self.sender_size();
         match self.items.filter(|bits| items > u64::MAX >> (64 - bits)) {
             None => Ok(self.items),
             Some(bits) => Err(Failure::usage(format!(
@@ -369,32 +374,52 @@ impl Bench {
     }
 
     /// What both sides agree on in a run of `protocol`.
-    pub(crate) fn terms(&self, protocol: &Spec) -> Result<Terms, Failure> {
-        let name = protocol.name;
+    pub(crate) fn terms(&self, protocol: Option<&Spec>) -> Result<Terms, Failure> {
         let mut terms = self.agreed.terms.clone();
-        if !self.agreed.is_given("security") {
-            terms.set(&SECURITY, protocol.security);
-        }
-        let able = Registry::standard().get(name);
-        let able = able.map_or(&[][..], |protocol| protocol.reveals());
-        if let Some(first) = able.first().filter(|_| !self.agreed.is_given("reveal")) {
-            terms.set(&REVEAL, *first);
-        }
-        let (reveal, runs) = (terms.get(&REVEAL), protocol.security);
-        if !able.contains(&reveal) {
-            return Err(Failure::usage(format!(
-                "protocol {name} does not reveal {reveal}"
-            )));
-        }
-        if runs < terms.get(&SECURITY) {
-            return Err(Failure::usage(format!(
-                "protocol {name} runs {}",
-                runs.name()
-            )));
+        if let Some(protocol) = protocol {
+            if !self.agreed.is_given("security") {
+                terms.set(&SECURITY, protocol.security);
+            }
+            let able = Registry::standard().get(protocol.name);
+            let able = able.and_then(|protocol| protocol.reveals().first());
+            if let Some(first) = able.filter(|_| !self.agreed.is_given("reveal")) {
+                terms.set(&REVEAL, *first);
+            }
         }
         terms.set(&KEY_BITS, self.key_bits()?);
         Ok(terms)
     }
+
+    /// The options of a side that agrees on these terms.
+    pub(crate) fn agreed(&self, terms: &Terms) -> Vec<String> {
+        let security = ("security", terms.get(&SECURITY).name());
+        let usual = [security, ("reveal", terms.get(&REVEAL).name())].into_iter();
+        let usual = usual.filter(|(name, _)| !self.agreed.is_given(name));
+        let usual = usual.flat_map(|(name, value)| typed(name, value));
+        self.agreed.typed().chain(usual).collect()
+    }
+}
+
+/// A command under the conditions of a benchmark.
+#[derive(Debug, Args)]
+pub(crate) struct BenchParty {
+    #[arg(long, value_parser = network)]
+    pub(crate) network: String,
+    #[arg(long, value_enum)]
+    pub(crate) transport: Carrier,
+    #[arg(long, value_enum)]
+    pub(crate) backend: Kernels,
+    #[command(subcommand)]
+    pub(crate) command: Measured,
+}
+
+/// The commands of which a benchmark is made.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measured {
+    Receive(Box<Receive>),
+    Send(Box<Send>),
+    Offline(Offline),
+    Dealer(Dealer),
 }
 
 impl Meeting {
@@ -527,22 +552,22 @@ impl Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    #[arg(long, value_name = "NAME", required_unless_present = "yardstick",
-          help = format!("Protocol: {}", Registry::standard().names()))]
-    protocol: Option<String>,
+    #[arg(long, value_name = "auto|NAME", default_value = "auto",
+          help = format!("Protocol: auto, {}", Registry::standard().names()))]
+    protocol: String,
     /// With --protocol ole: where its tuples come from, as in the names ole-NAME
-    #[arg(long, value_name = "NAME", requires = "protocol")]
+    #[arg(long, value_name = "NAME")]
     offline: Option<String>,
     /// Items are different numbers of so many bits, up to 64, as with `--normalize COL=integer:BITS`; otherwise strings
     /// of 128 bits
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) items: Option<u32>,
     /// Items of the receiver, as 65536 or 2^16
-    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "yardstick")]
-    pub(crate) receiver_size: Option<u64>,
-    /// Items of the sender
-    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "yardstick")]
-    pub(crate) sender_size: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^20")]
+    pub(crate) receiver_size: u64,
+    /// Items of the sender; as many as the receiver has if not given
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    sender_size: Option<u64>,
     /// Emulated link: lan, 100mbps, 10mbps, 50mbps-80ms or 1mbps-80ms
     #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network)]
     pub(crate) network: String,
@@ -551,15 +576,12 @@ pub(crate) struct Bench {
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     agreed: TermOptions,
-    /// Measured runs, of which medians are given, after one more to warm up
+    /// Runs, of which medians are given
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
     /// What carries the frames; TCP if not given, and always TLS with a dealer, whose halves are for two identities
     #[arg(long, value_enum)]
     transport: Option<Carrier>,
-    /// What the parties are, and a dealer; threads share one memory peak, which is then not given
-    #[arg(long, value_enum, default_value_t = Parties::Processes)]
-    pub(crate) parties: Parties,
     /// The best version of the arithmetic that may run
     #[arg(long, value_enum, default_value_t = Kernels::Best)]
     pub(crate) backend: Kernels,
@@ -582,8 +604,7 @@ enum Repeated {
     Refuse,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Carrier {
     /// Plaintext TCP on this machine's loopback
     Tcp,
@@ -591,7 +612,7 @@ pub(crate) enum Carrier {
     Tls,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kernels {
     /// Whatever this machine has
@@ -613,14 +634,6 @@ impl Kernels {
             Kernels::Portable => Backend::Portable,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Parties {
-    /// Processes
-    Processes,
-    /// Threads of one process, those of the parties pinned to a core each
-    Threads,
 }
 
 /// Why there is no command to run.
@@ -647,10 +660,13 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     };
     let of_the_protocol = |command: clap::Command| {
         let usual = [
-            ("security", "the strongest of the protocol"),
+            (
+                "security",
+                "the strongest of the protocol, and malicious with auto",
+            ),
             (
                 "reveal",
-                "the first thing that the protocol reveals; a sum is that of the sender's values",
+                "the first thing that the protocol reveals, and matches with auto; a sum is that of the sender's values",
             ),
         ];
         usual.into_iter().fold(command, |command, (name, usual)| {

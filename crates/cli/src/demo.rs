@@ -2,15 +2,12 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
 
-use tempfile::TempDir;
 use vesica::{Fingerprint, Identity};
 
 use crate::failure::{Failure, NETWORK, RESOURCE};
+use crate::process::{Finished, Process, private_directory};
 use crate::signals::Signals;
 use crate::stdout::print_line;
 
@@ -23,7 +20,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     // The identities are secrets in a directory that must not stay, whatever happens.
     let signals = Signals::install()?;
     signals.stop_in_order();
-    let directory = private_directory()?;
+    let directory = private_directory("vesica-demo-")?;
     let outcome = scene(directory.path(), &signals);
     directory
         .close()
@@ -32,19 +29,6 @@ pub(crate) fn run() -> Result<(), Failure> {
         Err(_) if signals.interrupt().is_raised() => Err(Failure::new(NETWORK, "interrupted")),
         other => other,
     }
-}
-
-fn private_directory() -> Result<TempDir, Failure> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("vesica-demo-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o700));
-    }
-    builder
-        .tempdir()
-        .map_err(|e| Failure::new(RESOURCE, format!("no temporary directory to be had: {e}")))
 }
 
 fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
@@ -60,7 +44,7 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
     let charity = identity(directory, "charity.key")?;
     let shop = identity(directory, "shop.key")?;
 
-    let mut sender = Party::start(
+    let mut sender = start(
         "shop",
         directory,
         &format!(
@@ -68,8 +52,8 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
              --listen 127.0.0.1:0 --identity shop.key --peer {charity}"
         ),
     )?;
-    let address = sender.address()?;
-    let receiver = Party::start(
+    let address = listening(&mut sender)?;
+    let receiver = start(
         "charity",
         directory,
         &format!(
@@ -77,14 +61,11 @@ fn scene(directory: &Path, signals: &Signals) -> Result<(), Failure> {
              --connect {address} --identity charity.key --peer {shop} --output shared.csv"
         ),
     )?;
-    let received = receiver.finish()?;
+    let received = receiver.finish(signals.interrupt())?;
     // A charity that failed may never have met the shop, which would go on waiting; it is ended then.
-    received.check()?;
-    let sent = sender.finish()?;
-    if signals.interrupt().is_raised() {
-        return Err(Failure::new(NETWORK, "interrupted"));
-    }
-    sent.check()?;
+    show("charity", &received)?;
+    let sent = sender.finish(signals.interrupt())?;
+    show("shop", &sent)?;
 
     let path = directory.join("shared.csv");
     let result = fs::read_to_string(&path)
@@ -123,7 +104,7 @@ fn count_alone(
     print_line("often they have ordered.\n")?;
     let (donors, orders) = plain_numbers(result)?;
     for (reveal, value, expected) in [("size", "", donors), ("sum", " --value orders", orders)] {
-        let mut sender = Party::start(
+        let mut sender = start(
             "shop",
             directory,
             &format!(
@@ -132,8 +113,8 @@ fn count_alone(
                  --listen 127.0.0.1:0 --identity shop.key --peer {charity}"
             ),
         )?;
-        let address = sender.address()?;
-        let receiver = Party::start(
+        let address = listening(&mut sender)?;
+        let receiver = start(
             "charity",
             directory,
             &format!(
@@ -142,12 +123,9 @@ fn count_alone(
                  --connect {address} --identity charity.key --peer {shop}"
             ),
         )?;
-        let received = receiver.finish()?;
-        received.succeeded()?;
-        sender.finish()?.succeeded()?;
-        if signals.interrupt().is_raised() {
-            return Err(Failure::new(NETWORK, "interrupted"));
-        }
+        let received = receiver.finish(signals.interrupt())?;
+        received.check()?;
+        sender.finish(signals.interrupt())?.check()?;
         print_line(&format!("  {}", received.printed.trim_end()))?;
         if received.printed.trim_end() != expected.to_string() {
             let line = format!("the {reveal} differs from that of the plain intersection");
@@ -219,136 +197,27 @@ fn write(directory: &Path, name: &str, content: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::new(RESOURCE, format!("{name}: cannot be written: {e}")))
 }
 
-/// One of the two processes. Dropping it ends the process.
-struct Party {
-    name: &'static str,
-    process: Child,
-    errors: Option<BufReader<std::process::ChildStderr>>,
-    /// What has been read of its standard error.
-    said: String,
-    out: Option<std::process::ChildStdout>,
+/// Starts one of the two processes, and shows its command.
+fn start(name: &'static str, directory: &Path, arguments: &str) -> Result<Process, Failure> {
+    let short: Vec<&str> = arguments.split_whitespace().collect();
+    print_line(&format!("{name}$ vesica {}\n", short.join(" ")))?;
+    let more = ["--progress", "plain"];
+    let arguments: Vec<String> = short.into_iter().chain(more).map(str::to_owned).collect();
+    Process::start(name, directory, &arguments, &[])
 }
 
-/// A process that has ended.
-struct Finished {
-    name: &'static str,
-    status: ExitStatus,
-    said: String,
-    /// Its standard output.
-    printed: String,
+/// Where a process listens; fails if it does not.
+fn listening(process: &mut Process) -> Result<String, Failure> {
+    let address = process.address(|line| line.strip_prefix("listening on ").map(str::to_owned));
+    address.ok_or_else(|| Failure::new(NETWORK, process.problem("does not listen")))
 }
 
-impl Party {
-    fn start(name: &'static str, directory: &Path, arguments: &str) -> Result<Party, Failure> {
-        let short: Vec<&str> = arguments.split_whitespace().collect();
-        print_line(&format!("{name}$ vesica {}\n", short.join(" ")))?;
-        let process = std::env::current_exe().and_then(|me| {
-            let mut command = Command::new(me);
-            // Options from the environment are not the demo's.
-            for (name, _) in std::env::vars_os() {
-                if name.as_encoded_bytes().starts_with(b"VESICA_") {
-                    command.env_remove(name);
-                }
-            }
-            command
-                .args(&short)
-                .args(["--progress", "plain"])
-                .current_dir(directory)
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-        });
-        let mut process = process
-            .map_err(|e| Failure::new(RESOURCE, format!("the {name} cannot be started: {e}")))?;
-        let errors = process.stderr.take().map(BufReader::new);
-        let out = process.stdout.take();
-        Ok(Party {
-            name,
-            process,
-            errors,
-            out,
-            said: String::new(),
-        })
+/// Shows what a process said; fails if it failed.
+fn show(name: &str, finished: &Finished) -> Result<(), Failure> {
+    finished.check()?;
+    print_line(&format!("the {name} says:"))?;
+    for line in finished.said.lines() {
+        print_line(&format!("  {line}"))?;
     }
-
-    /// Waits until it listens; returns the address.
-    fn address(&mut self) -> Result<String, Failure> {
-        if let Some(errors) = &mut self.errors {
-            for line in errors.lines().map_while(Result::ok) {
-                if let Some(address) = line.strip_prefix("listening on ") {
-                    return Ok(address.to_owned());
-                }
-                self.said.push_str(&line);
-                self.said.push('\n');
-            }
-        }
-        Err(Failure::new(
-            NETWORK,
-            format!("the {} does not listen: {}", self.name, self.said),
-        ))
-    }
-
-    /// Waits for its end.
-    fn finish(mut self) -> Result<Finished, Failure> {
-        let reading: Option<JoinHandle<String>> = self.errors.take().map(|mut errors| {
-            std::thread::spawn(move || {
-                let mut rest = String::new();
-                // What is not text is not ours; the exit code still tells.
-                let _ = errors.read_to_string(&mut rest);
-                rest
-            })
-        });
-        let mut printed = String::new();
-        if let Some(mut out) = self.out.take() {
-            // As above.
-            let _ = out.read_to_string(&mut printed);
-        }
-        let status = self
-            .process
-            .wait()
-            .map_err(|e| Failure::new(RESOURCE, format!("the {} is lost: {e}", self.name)))?;
-        if let Some(rest) = reading.and_then(|thread| thread.join().ok()) {
-            self.said.push_str(&rest);
-        }
-        Ok(Finished {
-            name: self.name,
-            status,
-            said: std::mem::take(&mut self.said),
-            printed,
-        })
-    }
-}
-
-impl Drop for Party {
-    fn drop(&mut self) {
-        // A process that has ended by itself is past being ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Finished {
-    /// Fails if it failed.
-    fn succeeded(&self) -> Result<(), Failure> {
-        if !self.status.success() {
-            let code = self.status.code().and_then(|c| u8::try_from(c).ok());
-            let said = self.said.lines().find_map(|l| l.strip_prefix("vesica: "));
-            return Err(Failure::new(
-                code.unwrap_or(NETWORK),
-                format!("the {} failed: {}", self.name, said.unwrap_or(&self.said)),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Shows what it said; fails if it failed.
-    fn check(&self) -> Result<(), Failure> {
-        self.succeeded()?;
-        print_line(&format!("the {} says:", self.name))?;
-        for line in self.said.lines() {
-            print_line(&format!("  {line}"))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use vesica::{
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
+use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
 use crate::progress::Progress;
@@ -17,7 +18,7 @@ use crate::signals::{self, Signals};
 use crate::stdout::print_line;
 use crate::summary::summary;
 
-pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
+pub(crate) fn receive(options: &Receive, conditions: Conditions) -> Result<(), Failure> {
     recorded(&Side {
         role: Role::Receiver,
         table: &options.table,
@@ -25,10 +26,11 @@ pub(crate) fn receive(options: &Receive) -> Result<(), Failure> {
         output: options.output.as_deref(),
         rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: options.take_values,
+        conditions,
     })
 }
 
-pub(crate) fn send(options: &Send) -> Result<(), Failure> {
+pub(crate) fn send(options: &Send, conditions: Conditions) -> Result<(), Failure> {
     recorded(&Side {
         role: Role::Sender,
         table: &options.table,
@@ -36,6 +38,7 @@ pub(crate) fn send(options: &Send) -> Result<(), Failure> {
         output: options.output.as_deref(),
         rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: false,
+        conditions,
     })
 }
 
@@ -47,6 +50,7 @@ struct Side<'a> {
     output: Option<&'a Path>,
     rows: Option<Rows>,
     take_values: bool,
+    conditions: Conditions,
 }
 
 /// A run with its report.
@@ -139,8 +143,10 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         deadline: link.deadline,
         on_refused: OnRefused::new(progress.refusals()),
         interrupt,
+        link: side.conditions.link,
         ..ConnectOptions::default()
     };
+    party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;
     let source = complete(side, labels, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
             party.tell_problem(problem);

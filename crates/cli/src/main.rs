@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod check;
+mod conditions;
 mod config;
 mod demo;
 mod exchange;
@@ -11,8 +12,10 @@ mod failure;
 mod keygen;
 mod log;
 mod manual;
+mod memory;
 mod offline;
 mod patience;
+mod process;
 mod progress;
 mod report;
 mod signals;
@@ -23,6 +26,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use args::Command;
+use conditions::Conditions;
 use failure::Failure;
 use vesica_kernels::memory::HugePages;
 use vesica_kernels::process::{OrExit, ignore_file_size_signal};
@@ -63,14 +67,14 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo => demo::run(),
         Command::Keygen(options) => keygen::run(&options),
         Command::Fingerprint(options) => keygen::fingerprint(&options),
-        Command::Receive(options) => exchange::receive(&options),
-        Command::Send(options) => exchange::send(&options),
+        Command::Receive(options) => exchange::receive(&options, Conditions::REAL),
+        Command::Send(options) => exchange::send(&options, Conditions::REAL),
         Command::Check(options) => check::run(&options),
-        Command::Offline(options) => offline::run(&options),
-        Command::Dealer(options) => offline::dealer(&options),
+        Command::Offline(options) => offline::run(&options, Conditions::REAL),
+        Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
         Command::Bench(options) => bench::run(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
-        Command::BenchParty => bench::party(),
+        Command::BenchParty(options) => bench::party(&options),
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
+use serde_json::json;
 use vesica::{
     ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Measurement, Name,
     Observer, OfflineStore, OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf,
@@ -15,8 +16,10 @@ use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
+use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::log::{self, Level};
+use crate::memory::peak_memory_bytes;
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
@@ -327,9 +330,9 @@ pub(crate) struct Dealer {
     progress: ProgressMode,
 }
 
-pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
+pub(crate) fn run(options: &Offline, conditions: Conditions) -> Result<(), Failure> {
     match &options.command {
-        Command::Make(make) => make.run(),
+        Command::Make(make) => make.run(conditions),
         Command::Ls(ls) => ls.run(),
         Command::Verify(named) => named.verify(),
         Command::Rm(named) => named.remove(),
@@ -338,7 +341,7 @@ pub(crate) fn run(options: &Offline) -> Result<(), Failure> {
 }
 
 impl Make {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self, conditions: Conditions) -> Result<(), Failure> {
         let spec = find_protocol(&self.protocol, self.offline.as_deref())?;
         let registry = Registry::standard();
         let terms = OfflineTerms {
@@ -361,7 +364,7 @@ impl Make {
         let identity = Identity::load(&self.identity)?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
         let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
-        let options = self.patience.options(&progress, &signals);
+        let options = self.patience.options(&progress, &signals, conditions);
         let transport = Transport::Tls {
             identity: &identity,
             peer: self.dealer.unwrap_or(self.peer),
@@ -400,7 +403,12 @@ impl Make {
             terms.sender_size,
             start.elapsed().as_secs_f64()
         );
-        log::say(Level::Info, &stored);
+        let fields = json!({
+            "name": name.to_string(),
+            "phases": traffic,
+            "peak_memory_bytes": peak_memory_bytes(),
+        });
+        log::event("stored", &stored, &fields);
         print_line(&name.to_string())
     }
 
@@ -598,7 +606,7 @@ fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
     Ok(OfflineStore::open(directory, &identity)?)
 }
 
-pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
+pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Failure> {
     if options.receiver == options.sender {
         return Err(Failure::usage("--receiver and --sender are the same party"));
     }
@@ -616,7 +624,7 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
         interrupt: signals.interrupt().within(options.deadline),
         // A party has nothing to compute: it asks, takes its half, and stores it.
         patience: options.patience.timeout,
-        ..options.patience.options(&progress, &signals)
+        ..options.patience.options(&progress, &signals, conditions)
     };
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
@@ -641,6 +649,7 @@ pub(crate) fn dealer(options: &Dealer) -> Result<(), Failure> {
         terms.sender_size,
         start.elapsed().as_secs_f64()
     );
-    log::say(Level::Info, &dealt);
+    let fields = json!({"peak_memory_bytes": peak_memory_bytes()});
+    log::event("dealt", &dealt, &fields);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use vesica::{ConnectOptions, OnRefused};
 
+use crate::conditions::Conditions;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
@@ -20,12 +21,18 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) fn options(&self, progress: &Progress, signals: &Signals) -> ConnectOptions {
+    pub(crate) fn options(
+        &self,
+        progress: &Progress,
+        signals: &Signals,
+        conditions: Conditions,
+    ) -> ConnectOptions {
         ConnectOptions {
             wait: self.wait,
             timeout: self.timeout,
             on_refused: OnRefused::new(progress.refusals()),
             interrupt: signals.interrupt().clone(),
+            link: conditions.link,
             ..ConnectOptions::default()
         }
     }

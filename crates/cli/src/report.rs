@@ -11,6 +11,7 @@ use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::{Meeting, Table};
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
+use crate::memory::peak_memory_bytes;
 use crate::stdout::print;
 
 /// A run on its way to a report.
@@ -38,6 +39,8 @@ struct Written<'a> {
     fingerprint: Option<Fingerprint>,
     exit_code: u8,
     error: Option<String>,
+    /// The most memory that this process has held so far, in bytes, where the system tells.
+    peak_memory_bytes: Option<u64>,
     #[serde(flatten)]
     outcome: Outcome<'a>,
 }
@@ -137,6 +140,7 @@ impl<'a> Record<'a> {
             fingerprint: self.fingerprint,
             exit_code,
             error,
+            peak_memory_bytes: peak_memory_bytes(),
             outcome,
         };
         let mut json = serde_json::to_vec_pretty(&written)

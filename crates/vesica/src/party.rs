@@ -1,5 +1,6 @@
 //! The job itself: from rows to items, from items to matches, and from matches back to rows.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,6 +134,9 @@ pub struct Party<'a> {
     pub labels: LabelExchange,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
+    /// No encryption, and nobody is checked: what the protocols cost by themselves. Every endpoint but a numeric address of
+    /// this machine's loopback is then refused.
+    pub plaintext_for_benchmarks_only: bool,
 }
 
 impl<'a> Party<'a> {
@@ -151,6 +155,7 @@ impl<'a> Party<'a> {
             value: None,
             labels: LabelExchange::Nothing,
             allow_empty: false,
+            plaintext_for_benchmarks_only: false,
         }
     }
 
@@ -166,10 +171,23 @@ impl<'a> Party<'a> {
     /// Usage: a protocol weaker than the security asked for, a number out of range, or values that do not go with what is
     /// revealed.
     pub fn check(&self, role: Role) -> Result<(), Error> {
+        self.check_endpoint()?;
         let job = self.without_table(role);
         Ok(job
             .with(&NORMALIZATION, vec!["exact/1".to_owned()])
             .check()?)
+    }
+
+    fn check_endpoint(&self) -> Result<(), Error> {
+        let address: Option<SocketAddr> = self.endpoint.to_string().parse().ok();
+        let is_local = address.is_some_and(|address| address.ip().is_loopback());
+        match is_local || !self.plaintext_for_benchmarks_only {
+            true => Ok(()),
+            false => {
+                let problem = format!("{}: plaintext stays on the loopback", self.endpoint);
+                Err(SessionError::Usage(problem).into())
+            }
+        }
     }
 
     /// How often a run reads the table.
@@ -314,9 +332,12 @@ impl<'a> Party<'a> {
     }
 
     fn transport(&self) -> Transport<'_> {
-        Transport::Tls {
-            identity: self.identity,
-            peer: self.peer,
+        match self.plaintext_for_benchmarks_only {
+            true => Transport::PlaintextForBenchmarksOnly,
+            false => Transport::Tls {
+                identity: self.identity,
+                peer: self.peer,
+            },
         }
     }
 
@@ -480,6 +501,7 @@ impl<'a> Party<'a> {
         output: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
+        self.check_endpoint()?;
         let reveal = self.terms.get(&REVEAL);
         let problem = match (Gets::of(role, &self.terms), output, source.rows()) {
             (Gets::Nothing, Some(_), _) => "this side gets no rows or shares for an output",

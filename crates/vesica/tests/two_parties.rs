@@ -139,6 +139,23 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     party.labels = LabelExchange::Nothing;
     assert_eq!(fail(&party, "/nowhere/out.csv").class(), ErrorClass::Usage);
 
+    party.plaintext_for_benchmarks_only = true;
+    assert!(party.check(Role::Receiver).is_ok());
+    for elsewhere in ["0.0.0.0:7340", "192.0.2.1:7340", "localhost:7340", "[::]:0"] {
+        for endpoint in [Endpoint::Connect, Endpoint::Listen].map(|of| of(elsewhere.into())) {
+            let party = Party {
+                endpoint,
+                ..party.clone()
+            };
+            assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
+            assert_eq!(
+                party.check(Role::Sender).unwrap_err().class(),
+                ErrorClass::Usage
+            );
+        }
+    }
+    party.plaintext_for_benchmarks_only = false;
+
     let interrupt = Interrupt::new();
     interrupt.raise();
     party.connect = ConnectOptions {

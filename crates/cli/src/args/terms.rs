@@ -12,15 +12,26 @@ use crate::failure::InCommand;
 #[derive(Clone, Debug)]
 pub(crate) struct TermOptions {
     pub(crate) terms: Terms,
-    /// Those that were given.
-    given: Vec<&'static str>,
+    /// Those that were given, with their values.
+    given: Vec<(&'static str, String)>,
 }
 
 impl TermOptions {
+    /// The options that were given, as they are typed.
+    pub(crate) fn typed(&self) -> impl Iterator<Item = String> + '_ {
+        let option = |(name, value): &(&str, String)| typed(name, value);
+        self.given.iter().flat_map(option)
+    }
+
     /// Whether an option was given; its name has `_` between words.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        self.given.contains(&name)
+        self.given.iter().any(|(given, _)| *given == name)
     }
+}
+
+/// An option as it is typed; its name has `_` between words.
+pub(crate) fn typed(name: &str, value: &str) -> [String; 2] {
+    [format!("--{}", name.replace('_', "-")), value.to_owned()]
 }
 
 fn argument((name, setting): (&'static str, &'static Setting)) -> Arg {
@@ -67,11 +78,9 @@ impl FromArgMatches for TermOptions {
             if let Some(text) = matches.get_one::<String>(name) {
                 let set = self.terms.set_option(name, text);
                 set.map_err(|problem| Error::raw(ErrorKind::ValueValidation, problem))?;
-            }
-            if matches.value_source(name) != Some(ValueSource::DefaultValue)
-                && matches.contains_id(name)
-            {
-                self.given.push(name);
+                if matches.value_source(name) != Some(ValueSource::DefaultValue) {
+                    self.given.push((name, text.clone()));
+                }
             }
         }
         Ok(())

@@ -1,69 +1,176 @@
-//! Random inputs whose intersection is known: 128-bit items, or different numbers, half of the smaller set shared.
+//! Random tables whose intersection is known: of strings of 128 bits, or of different numbers, half of the smaller table
+//! shared.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica::terms::{KEY_BITS, REVEAL};
-use vesica_psi::{Reveal, indices_vartime};
+use vesica::{Reveal, Role};
 
-use super::talk::{Part, Setup};
+/// The name of the column of keys.
+pub(super) const KEY: &str = "key";
+/// The name of the column of values.
+pub(super) const VALUE: &str = "value";
+/// The largest absolute value.
+pub(super) const VALUE_BOUND: i64 = 1000;
 
-/// How many items both sets hold.
-pub(super) fn shared(setup: &Setup) -> u64 {
-    setup.receiver_size.min(setup.sender_size) / 2
+/// What both tables are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inputs {
+    pub(super) receiver_size: u64,
+    pub(super) sender_size: u64,
+    /// The bits of items that are numbers.
+    pub(super) key_bits: Option<u32>,
+    pub(super) seed: u64,
 }
 
-/// Digests of one party's items, in a random order, and what these are if they are numbers.
-pub(super) fn keys(setup: &Setup) -> (Vec<[u8; 32]>, Option<Vec<u64>>) {
-    let Some(bits) = setup.terms.get(&KEY_BITS) else {
-        let mut digests = strings(setup);
-        shuffle(&mut digests, setup);
-        return (digests, None);
-    };
-    let mut numbers = numbers(setup, bits);
-    shuffle(&mut numbers, setup);
-    let digest = |number: &u64| *blake3::hash(&number.to_le_bytes()).as_bytes();
-    (numbers.iter().map(digest).collect(), Some(numbers))
-}
+impl Inputs {
+    /// How many items both tables have.
+    pub(super) fn shared(&self) -> u64 {
+        self.receiver_size.min(self.sender_size) / 2
+    }
 
-/// Numbers of so many bits, spread over all of them; those of the sender that are not shared come after the receiver's.
-fn numbers(setup: &Setup, bits: u32) -> Vec<u64> {
-    let shared = shared(setup);
-    let number = |i: u64| {
-        let own = i >= shared && setup.part == Part::Sender;
-        let i = if own { i + setup.receiver_size } else { i };
+    fn size(&self, role: Role) -> u64 {
+        match role {
+            Role::Receiver => self.receiver_size,
+            Role::Sender => self.sender_size,
+        }
+    }
+
+    /// Whether both tables have the item in this row, counted from 0. Such rows are spread evenly.
+    fn is_shared(&self, role: Role, row: u64) -> bool {
+        let (shared, size) = (u128::from(self.shared()), u128::from(self.size(role)));
+        let before = |row: u64| u128::from(row) * shared / size;
+        before(row + 1) > before(row)
+    }
+
+    /// Writes one table as CSV, with a column of values if it is to have some.
+    pub(super) fn write(&self, role: Role, has_values: bool, path: &Path) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+        write!(out, "{KEY}")?;
+        if has_values {
+            write!(out, ",{VALUE}")?;
+        }
+        writeln!(out)?;
+        let (mut common, mut own) = (self.generator(0), self.generator(own_stream(role)));
+        // Items are numbered, shared ones first.
+        let (mut next_shared, mut next_own) = (0, self.shared());
+        for row in 0..self.size(role) {
+            let (generator, next) = match self.is_shared(role, row) {
+                true => (&mut common, &mut next_shared),
+                false => (&mut own, &mut next_own),
+            };
+            let item = *next;
+            *next += 1;
+            match self.key_bits {
+                None => {
+                    let [high, low] = [generator.next_u64(), generator.next_u64()];
+                    write!(out, "{high:016x}{low:016x}")?;
+                }
+                Some(bits) => write!(out, "{}", self.number(role, item, bits))?,
+            }
+            if has_values {
+                write!(out, ",{}", value(item))?;
+            }
+            writeln!(out)?;
+        }
+        out.flush()
+    }
+
+    /// Numbers of so many bits, spread over all of them; those of the sender that are not shared come after the receiver's.
+    fn number(&self, role: Role, item: u64, bits: u32) -> u64 {
+        let is_own = item >= self.shared() && role == Role::Sender;
+        let item = match is_own {
+            true => item + self.receiver_size,
+            false => item,
+        };
         // A product with an odd number permutes the residues modulo 2^bits.
-        i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits))
-    };
-    (0..size(setup)).map(number).collect()
-}
+        item.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits))
+    }
 
-/// Strings of 128 bits.
-fn strings(setup: &Setup) -> Vec<[u8; 32]> {
-    let shared = shared(setup);
-    let mut common = generator(setup, 0);
-    let mut own = generator(setup, own_stream(setup.part));
-    (0..size(setup))
-        .map(|i| {
-            let mut item = [0; 16];
-            if i < shared { &mut common } else { &mut own }.fill_bytes(&mut item);
-            *blake3::hash(&item).as_bytes()
+    fn generator(&self, stream: u64) -> ChaCha20Rng {
+        let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
+        rng.set_stream(stream);
+        rng
+    }
+
+    /// Whether a receiver's output is the rows of its table that both have.
+    pub(super) fn are_matches(&self, table: &Path, output: &Path) -> io::Result<bool> {
+        let [mut table, mut output] = [lines(table)?, lines(output)?];
+        let (mut wanted, mut found) = (Vec::new(), Vec::new());
+        // The header comes first.
+        let rows = (0..self.receiver_size).map(|row| self.is_shared(Role::Receiver, row));
+        for is_wanted in std::iter::once(true).chain(rows) {
+            next(&mut table, &mut wanted)?;
+            if is_wanted {
+                next(&mut output, &mut found)?;
+                if wanted != found {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(next(&mut output, &mut found)? == 0)
+    }
+
+    /// Whether both sides' shares of matches open to the rows that both tables have.
+    pub(super) fn are_shares(&self, receiver: &Path, sender: &Path) -> io::Result<bool> {
+        let [mut receiver, mut sender] = [lines(receiver)?, lines(sender)?];
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        next(&mut receiver, &mut ours)?;
+        next(&mut sender, &mut theirs)?;
+        if ours != b"row,match\n" || theirs != b"match\n" {
+            return Ok(false);
+        }
+        let mut matches = 0;
+        loop {
+            let ends = [
+                next(&mut receiver, &mut ours)? == 0,
+                next(&mut sender, &mut theirs)? == 0,
+            ];
+            if ends != [false, false] {
+                return Ok(ends == [true, true] && matches == self.shared());
+            }
+            let Some((row, share)) = str::from_utf8(&ours).ok().and_then(|l| l.split_once(','))
+            else {
+                return Ok(false);
+            };
+            if share.as_bytes() != theirs {
+                let row = row.parse().unwrap_or(0);
+                let is_a_row = (1..=self.receiver_size).contains(&row);
+                if !is_a_row || !self.is_shared(Role::Receiver, row - 1) {
+                    return Ok(false);
+                }
+                matches += 1;
+            }
+        }
+    }
+
+    /// The number that a run is to reveal; `None` for what has no benchmark.
+    pub(super) fn revealed_number(&self, reveal: Reveal) -> Option<i128> {
+        let shared = 0..self.shared();
+        let of = |i| i128::from(value(i));
+        Some(match reveal {
+            Reveal::Sum => shared.map(of).sum(),
+            Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
+            Reveal::Size => shared.end.into(),
+            _ => return None,
         })
-        .collect()
+    }
+
+    /// How many of the items that both tables have count towards a minimum: not those whose value is 0.
+    pub(super) fn counted(&self, has_values: bool) -> u64 {
+        let counts = |i: &u64| !has_values || value(*i) != 0;
+        (0..self.shared()).filter(counts).count() as u64
+    }
 }
 
-/// The indices of those of [`keys`] that both sets hold, ascending.
-pub(super) fn expected(setup: &Setup) -> Vec<u32> {
-    let shared = shared(setup);
-    let mut is_shared: Vec<bool> = (0..size(setup)).map(|i| i < shared).collect();
-    shuffle(&mut is_shared, setup);
-    indices_vartime(&is_shared)
-}
-
-/// Values of one party's items, in the order of [`keys`].
-pub(super) fn values(setup: &Setup) -> Vec<i64> {
-    let mut values: Vec<i64> = (0..size(setup)).map(value).collect();
-    shuffle(&mut values, setup);
-    values
+fn own_stream(role: Role) -> u64 {
+    match role {
+        Role::Receiver => 1,
+        Role::Sender => 2,
+    }
 }
 
 /// The value of item number i of either party.
@@ -72,99 +179,95 @@ fn value(i: u64) -> i64 {
     i as i64 % (2 * VALUE_BOUND + 1) - VALUE_BOUND
 }
 
-/// The largest absolute value of [`values`].
-pub(super) const VALUE_BOUND: i64 = 1000;
-
-/// What a run is to reveal that reveals a number; `None` for what has no benchmark.
-pub(super) fn expected_value(setup: &Setup) -> Option<i128> {
-    let shared = 0..shared(setup);
-    let of = |i| i128::from(value(i));
-    Some(match setup.terms.get(&REVEAL) {
-        Reveal::Sum => shared.map(of).sum(),
-        Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
-        Reveal::Size => shared.end.into(),
-        _ => return None,
-    })
+fn lines(path: &Path) -> io::Result<BufReader<File>> {
+    Ok(BufReader::with_capacity(1 << 20, File::open(path)?))
 }
 
-/// How many of the items that both sets hold count towards a minimum: not those whose value is 0.
-pub(super) fn counted(setup: &Setup) -> u64 {
-    let has_values = matches!(setup.terms.get(&REVEAL), Reveal::Sum | Reveal::InnerProduct);
-    let counts = |i: &u64| !has_values || value(*i) != 0;
-    (0..shared(setup)).filter(counts).count() as u64
-}
-
-fn size(setup: &Setup) -> u64 {
-    match setup.part {
-        Part::Receiver => setup.receiver_size,
-        Part::Sender => setup.sender_size,
-    }
-}
-
-fn own_stream(part: Part) -> u64 {
-    match part {
-        Part::Receiver => 1,
-        Part::Sender => 2,
-    }
-}
-
-fn generator(setup: &Setup, stream: u64) -> ChaCha20Rng {
-    let mut rng = ChaCha20Rng::seed_from_u64(setup.seed);
-    rng.set_stream(stream);
-    rng
-}
-
-/// Fisher and Yates; the same permutation for the same party, whatever is permuted.
-fn shuffle<T>(values: &mut [T], setup: &Setup) {
-    let mut rng = generator(setup, 2 + own_stream(setup.part));
-    for i in (1..values.len()).rev() {
-        // The bias of reducing 64 bits is far below what a benchmark could notice.
-        let j = rng.next_u64() % (i as u64 + 1);
-        values.swap(i, j as usize);
-    }
+/// Reads the next line into `line`; returns its length.
+fn next(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    line.clear();
+    from.read_until(b'\n', line)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-
-    use std::num::NonZeroUsize;
-    use vesica::Terms;
+    use std::fs;
 
     use super::*;
-    use crate::args::{Carrier, Kernels};
 
     #[test]
     fn what_is_expected_is_the_intersection() {
+        let directory = tempfile::tempdir().unwrap();
         let sizes = [(0, 5), (1, 1), (7, 100), (100, 7), (64, 64)];
         let kinds = sizes.map(|sizes| [None, Some(7), Some(64)].map(|bits| (sizes, bits)));
-        for ((receiver_size, sender_size), key_bits) in kinds.into_iter().flatten() {
-            let setup = |part| Setup {
-                part,
-                protocol: "dh".into(),
-                terms: {
-                    let mut terms = Terms::default();
-                    terms.set(&KEY_BITS, key_bits);
-                    terms
-                },
-                threads: NonZeroUsize::MIN,
+        for (case, ((receiver_size, sender_size), key_bits)) in
+            kinds.into_iter().flatten().enumerate()
+        {
+            let inputs = Inputs {
                 receiver_size,
                 sender_size,
-                network: "lan".into(),
-                carrier: Carrier::Tcp,
-                backend: Kernels::Best,
+                key_bits,
                 seed: 9,
-                peer: String::new(),
-                dealer: None,
             };
-            let (mine, _) = keys(&setup(Part::Receiver));
-            let theirs: HashSet<_> = keys(&setup(Part::Sender)).0.into_iter().collect();
-            let plain: Vec<bool> = mine.iter().map(|item| theirs.contains(item)).collect();
-            assert_eq!(mine.len() as u64, receiver_size);
-            assert_eq!(theirs.len() as u64, sender_size);
-            let common = indices_vartime(&plain);
-            assert_eq!(common, expected(&setup(Part::Receiver)));
-            assert_eq!(common.len() as u64, receiver_size.min(sender_size) / 2);
+            let [mine, theirs] = [Role::Receiver, Role::Sender].map(|role| {
+                let path = directory.path().join(format!("{case}-{role}.csv"));
+                inputs.write(role, false, &path).unwrap();
+                path
+            });
+            let rows = |path| -> Vec<String> {
+                let text = fs::read_to_string(path).unwrap();
+                text.lines().map(str::to_owned).collect()
+            };
+            let (received, sent) = (rows(&mine), rows(&theirs));
+            let [distinct, others]: [HashSet<&String>; 2] =
+                [&received, &sent].map(|rows| rows.iter().skip(1).collect());
+            assert_eq!(distinct.len() as u64, receiver_size);
+            assert_eq!(others.len() as u64, sender_size);
+            let header = received[0].clone();
+            let common = received.iter().skip(1).filter(|row| others.contains(row));
+            let common: Vec<String> = std::iter::once(header).chain(common.cloned()).collect();
+            assert_eq!(common.len() as u64, 1 + inputs.shared());
+            let output = directory.path().join("output.csv");
+            fs::write(&output, common.join("\n") + "\n").unwrap();
+            assert!(inputs.are_matches(&mine, &output).unwrap());
+            // One row more is not the intersection, nor is one row less.
+            fs::write(&output, common.join("\n") + "\nmore\n").unwrap();
+            assert!(!inputs.are_matches(&mine, &output).unwrap());
+            fs::write(&output, common[1..].join("\n")).unwrap();
+            assert!(!inputs.are_matches(&mine, &output).unwrap());
+        }
+    }
+
+    #[test]
+    fn shares_have_to_open_to_the_shared_rows() {
+        let directory = tempfile::tempdir().unwrap();
+        let [ours, theirs] = ["ours", "theirs"].map(|name| directory.path().join(name));
+        // The second and the fourth of four rows are shared.
+        let inputs = Inputs {
+            receiver_size: 4,
+            sender_size: 4,
+            key_bits: None,
+            seed: 1,
+        };
+        for (receiver, sender, is_right) in [
+            ("1,0 4,1 ,0 2,1 3,1", "0 0 0 0 1", true),
+            ("1,0 4,1 ,0 2,1 3,1", "0 0 0 1 1", false),
+            ("1,0 4,1 ,0 2,1 3,1", "1 0 0 1 1", false),
+            ("1,0 4,1 ,0 2,1 3,1", "0 0 1 1 1", false),
+            ("1,0 4,1 ,0 2,1 3,1", "0 0 0 0", false),
+        ] {
+            fs::write(
+                &ours,
+                format!("row,match\n{}\n", receiver.replace(' ', "\n")),
+            )
+            .unwrap();
+            fs::write(&theirs, format!("match\n{}\n", sender.replace(' ', "\n"))).unwrap();
+            assert_eq!(
+                inputs.are_shares(&ours, &theirs).unwrap(),
+                is_right,
+                "{sender}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The machine: its name, its speed, and how much memory this process has held.
+//! The machine.
 
 /// Processor, cores and system, in a line.
 pub(super) fn describe() -> String {
@@ -12,33 +12,4 @@ pub(super) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     format!("{model}, {cores} cores, {os} {arch}")
-}
-
-/// Peak memory of this process, in bytes; `None` where the system does not tell.
-#[cfg(target_os = "linux")]
-pub(super) fn peak_memory_bytes() -> Option<u64> {
-    // Not getrusage: its maximum outlives exec, so that a small child of a large parent looks large.
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
-/// Peak memory of this process, in bytes; `None` where the system does not tell.
-#[cfg(all(unix, not(target_os = "linux")))]
-pub(super) fn peak_memory_bytes() -> Option<u64> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    let most = getrusage(UsageWho::RUSAGE_SELF).ok()?.max_rss();
-    let unit = if cfg!(target_vendor = "apple") {
-        1
-    } else {
-        1024
-    };
-    u64::try_from(most).ok().map(|most| most * unit)
-}
-
-/// Peak memory of this process, in bytes; `None` where the system does not tell.
-#[cfg(not(unix))]
-pub(super) fn peak_memory_bytes() -> Option<u64> {
-    None
 }

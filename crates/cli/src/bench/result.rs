@@ -4,46 +4,69 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use vesica::terms::{OPTIMIZE, REVEAL, SECURITY};
-use vesica::{Optimize, Reveal, Security, Terms};
-use vesica_psi::Spec;
+use vesica::Optimize;
+use vesica::terms::OPTIMIZE;
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
-use super::talk::{Done, Ran};
-use crate::args::{Bench, Kernels};
+use super::parties::{Job, Ran, Report, Said};
+use crate::args::Kernels;
 use crate::failure::{Failure, RESOURCE};
 
-/// The measured runs.
-#[derive(Default)]
-pub(super) struct Runs(Vec<Ran>);
+/// One run as its receiver saw it, from the agreed contract to the result.
+struct Figures {
+    /// Its phases, after that of dealing if a dealer took part.
+    phases: Vec<PhaseTraffic>,
+}
 
-impl Runs {
-    pub(super) fn push(&mut self, run: Ran) {
-        self.0.push(run);
+impl Figures {
+    fn of(run: &Ran) -> Figures {
+        let dealt = run.stored.as_ref().map(|[receiver, _]| PhaseTraffic {
+            phase: "dealing".into(),
+            bytes_sent: receiver.phases.iter().map(|phase| phase.bytes_sent).sum(),
+            bytes_received: bytes_received(receiver),
+            seconds: receiver.phases.iter().map(|phase| phase.seconds).sum(),
+        });
+        let run = run.receiver.measured.phases.iter();
+        let run = run.filter(|phase| !["contract", "done"].contains(&phase.phase.as_str()));
+        Figures {
+            phases: dealt.into_iter().chain(run.cloned()).collect(),
+        }
     }
 
-    fn median(&self, value: impl Fn(&Done) -> f64) -> f64 {
-        median(self.0.iter().map(|run| value(&run.receiver)).collect())
+    fn total(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.seconds).sum()
     }
 
-    fn peak(&self, of: impl Fn(&Ran) -> Option<u64>) -> Option<u64> {
-        self.0.iter().filter_map(of).max()
+    /// The part of the total that needs no items.
+    fn offline(&self) -> f64 {
+        let offline = self.phases.iter();
+        let offline =
+            offline.filter(|p| ["dealing", "prepare", "offline"].contains(&p.phase.as_str()));
+        offline.map(|phase| phase.seconds).sum()
     }
 
-    /// The run in the middle by total time.
-    fn middle(&self) -> Option<&Ran> {
-        let mut runs: Vec<&Ran> = self.0.iter().collect();
-        runs.sort_by(|a, b| a.receiver.total.total_cmp(&b.receiver.total));
-        runs.get((runs.len().max(1) - 1) / 2).copied()
+    /// Bytes of the run itself.
+    fn bytes(&self, of: impl Fn(&PhaseTraffic) -> u64) -> u64 {
+        let run = self.phases.iter().filter(|phase| phase.phase != "dealing");
+        run.map(of).sum()
     }
+}
+
+fn bytes_received(said: &Said) -> u64 {
+    said.phases.iter().map(|phase| phase.bytes_received).sum()
+}
+
+/// A party's peak memory in all of its processes.
+fn peak(runs: &[Ran], of: impl Fn(&Ran) -> [Option<u64>; 2]) -> Option<u64> {
+    runs.iter().flat_map(of).flatten().max()
 }
 
 #[derive(Serialize)]
 struct Measured {
-    protocol: &'static str,
-    security: Security,
-    reveal: Reveal,
+    protocol: String,
+    security: String,
+    reveal: String,
     optimize: Optimize,
     receiver_size: u64,
     sender_size: u64,
@@ -86,49 +109,62 @@ struct Memory {
 }
 
 /// The text to print.
-pub(super) fn show(
-    options: &Bench,
-    (protocol, terms): (&'static Spec, &Terms),
-    (receiver_size, sender_size): (u64, u64),
-    yardstick: u64,
-    runs: &Runs,
-) -> Result<String, Failure> {
-    let Some(Ran {
-        receiver: middle,
-        sender,
-        ..
-    }) = runs.middle()
-    else {
+pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String, Failure> {
+    let options = job.options;
+    let mut figures: Vec<Figures> = runs.iter().map(Figures::of).collect();
+    let of_all = |of: fn(&Figures) -> f64| median(figures.iter().map(of).collect());
+    let seconds = Seconds {
+        total: of_all(Figures::total),
+        online: of_all(|run| run.total() - run.offline()),
+        offline: of_all(Figures::offline),
+    };
+    // Phases and bytes are those of the run in the middle by total time.
+    figures.sort_by(|a, b| a.total().total_cmp(&b.total()));
+    let middle = figures.get((figures.len().max(1) - 1) / 2);
+    let (Some(middle), Some(first)) = (middle, runs.first()) else {
         return Err(Failure::new(RESOURCE, "no run was measured"));
     };
+    let dealt = |i: usize| {
+        first
+            .stored
+            .as_ref()
+            .map(|stored| bytes_received(&stored[i]))
+    };
+    let memory = |report: &Report, stored: Option<&Said>| {
+        let stored = stored.and_then(|stored| stored.peak_memory_bytes);
+        [report.measured.peak_memory_bytes, stored]
+    };
     let measured = Measured {
-        protocol: protocol.name,
-        security: protocol.runs(terms.get(&SECURITY)),
-        reveal: terms.get(&REVEAL),
-        optimize: terms.get(&OPTIMIZE),
-        receiver_size,
-        sender_size,
-        matches: middle.matches.unwrap_or(0),
+        protocol: first.receiver.protocol.clone(),
+        security: first.receiver.security.clone(),
+        reveal: first.receiver.reveal.clone(),
+        optimize: job.terms.get(&OPTIMIZE),
+        receiver_size: job.inputs.receiver_size,
+        sender_size: job.inputs.sender_size,
+        matches: job.inputs.shared(),
         network: options.network.clone(),
         threads: options.threads,
         backend: options.backend,
         runs: options.runs,
-        seconds: Seconds {
-            total: runs.median(|run| run.total),
-            online: runs.median(|run| run.total - run.offline),
-            offline: runs.median(|run| run.offline),
-        },
+        seconds,
         phases: middle.phases.clone(),
         bytes: Bytes {
-            receiver_to_sender: middle.bytes_sent,
-            sender_to_receiver: middle.bytes_received,
-            dealer_to_receiver: middle.bytes_dealt,
-            dealer_to_sender: sender.bytes_dealt,
+            receiver_to_sender: middle.bytes(|phase| phase.bytes_sent),
+            sender_to_receiver: middle.bytes(|phase| phase.bytes_received),
+            dealer_to_receiver: dealt(0),
+            dealer_to_sender: dealt(1),
         },
         peak_memory_bytes: Memory {
-            receiver: runs.peak(|run| run.receiver.peak_memory_bytes),
-            sender: runs.peak(|run| run.sender.peak_memory_bytes),
-            dealer: runs.peak(|run| run.dealer_memory_bytes),
+            receiver: peak(runs, |run| {
+                memory(
+                    &run.receiver,
+                    run.stored.as_ref().map(|[receiver, _]| receiver),
+                )
+            }),
+            sender: peak(runs, |run| {
+                memory(&run.sender, run.stored.as_ref().map(|[_, sender]| sender))
+            }),
+            dealer: peak(runs, |run| [run.dealer_memory_bytes, None]),
         },
         yardstick_aes_blocks_per_second: yardstick,
         machine: machine::describe(),
@@ -148,10 +184,7 @@ fn table(m: &Measured) -> String {
         let _ = writeln!(text, "{name:<20} {value}");
     };
     let all = m.bytes.receiver_to_sender + m.bytes.sender_to_receiver;
-    line(
-        "protocol",
-        format!("{} ({})", m.protocol, m.security.name()),
-    );
+    line("protocol", format!("{} ({})", m.protocol, m.security));
     line(
         "receiver, sender",
         format!("{} items, {} items", m.receiver_size, m.sender_size),

@@ -23,7 +23,6 @@ fn help_and_bad_command_lines() {
         ("send --input x --key y", "--listen"),
         ("check --input x", "--key"),
         ("keygen --out", "--out"),
-        ("bench", "--protocol"),
         (
             "bench --protocol nonsense --receiver-size 1 --sender-size 1",
             "nonsense",
@@ -452,34 +451,82 @@ fn bench_prints_what_it_promises() {
     }
 }
 
-/// Threads share one peak of memory; all else is as between processes.
-#[cfg(target_os = "linux")]
+/// The environment makes the tables small, and the runs few.
 #[test]
-fn bench_between_pinned_threads() {
+fn bench_alone_measures_what_runs_do_by_themselves() {
     let place = Place::new();
-    let ended = place.run(
-        "bench --protocol compact-dh --receiver-size 20 --sender-size 30 --runs 1 --json \
-         --parties threads --transport tls",
-    );
+    let small = "export VESICA_RECEIVER_SIZE=2^11 VESICA_RUNS=1 VESICA_JSON=true";
+    let ended = place.run_after(small, "bench");
     ended.expect_success();
     let result: Value = serde_json::from_slice(&ended.out).unwrap();
-    assert_eq!(result["matches"], 10);
-    assert!(result["peak_memory_bytes"]["receiver"].is_null());
-    assert!(result["seconds"]["total"].as_f64().unwrap() > 0.0);
+    assert_eq!(result["protocol"], "vole");
+    assert_eq!(result["security"], "malicious");
+    assert_eq!(result["reveal"], "matches");
+    assert_eq!(result["sender_size"], 2048);
+    assert_eq!(result["matches"], 1024);
 }
 
 #[test]
-fn bench_on_one_core_says_so() {
+fn bench_measures_whatever_can_be_revealed() {
     let place = Place::new();
-    let words = "bench --protocol dh --receiver-size 2 --sender-size 3 --runs 1 --parties threads";
-    let has_taskset = std::process::Command::new("taskset")
-        .arg("--version")
-        .output();
-    if has_taskset.is_ok() {
-        place
-            .run_after("taskset -p -c 0 $$ >/dev/null", words)
-            .expect_failure(7, "needs two cores");
+    let words = "bench --protocol circuit-okvs --receiver-size 12 --sender-size 20 --runs 1 --json";
+    for (reveal, named) in [
+        ("size", "size"),
+        ("sum", "sum"),
+        ("sum --min-size 4", "sum"),
+        ("inner-product", "inner-product"),
+        ("inner-product --min-size 7", "inner-product"),
+        ("threshold:5", "size"),
+        ("threshold:6", "size"),
+        ("threshold-matches:5", "threshold-matches"),
+        ("threshold-matches:6", "threshold-matches"),
+        ("shares", "shares"),
+    ] {
+        let ended = place.run(&format!("{words} --reveal {reveal}"));
+        ended.expect_success();
+        let result: Value = serde_json::from_slice(&ended.out).unwrap();
+        assert_eq!(result["reveal"], named, "{reveal}");
     }
+}
+
+/// What the parties of a benchmark say of a failure is what it says, and nothing of it stays.
+#[test]
+fn bench_that_fails_leaves_nothing() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let here = "export TMPDIR=$PWD/tmp";
+    let words = "bench --receiver-size 9 --protocol";
+    place
+        .run_after(here, &format!("{words} vole --reveal size"))
+        .expect_failure(2, "protocol vole does not reveal size");
+    place
+        .run_after(here, &format!("{words} dh --security malicious"))
+        .expect_failure(2, "semi-honest");
+    assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn bench_that_is_stopped_ends_its_parties() {
+    use nix::sys::signal::Signal;
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    // At this rate it would take a minute.
+    let running = place.start_after(
+        "export TMPDIR=$PWD/tmp",
+        "bench --protocol dh --receiver-size 2^17 --runs 1 --network 1mbps-80ms",
+    );
+    let mut tables = (0..).map(|_| {
+        let found = std::fs::read_dir(place.path("tmp")).unwrap().next();
+        found.is_some_and(|found| found.unwrap().path().join("receiver.csv").exists())
+    });
+    while !tables.next().unwrap() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    running.signal(Signal::SIGTERM);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(143), "{}", ended.err);
+    assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
 }
 
 #[test]
@@ -487,12 +534,8 @@ fn bench_with_a_dealer() {
     let place = Place::new();
     let words =
         "bench --protocol ole --receiver-size 60 --sender-size 90 --items 24 --runs 1 --json";
-    for (offline, parties) in [
-        ("dealer", "processes"),
-        ("dealer", "threads"),
-        ("tee", "processes"),
-    ] {
-        let ended = place.run(&format!("{words} --offline {offline} --parties {parties}"));
+    for offline in ["dealer", "tee"] {
+        let ended = place.run(&format!("{words} --offline {offline}"));
         ended.expect_success();
         assert!(ended.err.is_empty(), "{}", ended.err);
         let result: Value = serde_json::from_str(ended.text()).unwrap();
@@ -508,8 +551,8 @@ fn bench_with_a_dealer() {
         assert!(bytes("dealer_to_sender") < 200 && bytes("dealer_to_receiver") > 1000);
         let seconds = |key: &str| result["seconds"][key].as_f64().unwrap();
         assert!(seconds("offline") > 0.0 && seconds("online") > 0.0);
-        let has_memory = result["peak_memory_bytes"]["dealer"].is_u64();
-        assert_eq!(has_memory, parties == "processes");
+        let memory = &result["peak_memory_bytes"]["dealer"];
+        assert_eq!(memory.is_u64(), cfg!(unix), "{memory}");
     }
     place
         .run(&format!("{words} --offline dealer --transport tcp"))

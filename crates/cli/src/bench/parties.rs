@@ -1,0 +1,402 @@
+//! The parties of a benchmark, and a dealer: the commands `receive`, `send`, `offline make` and `dealer` as processes.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tempfile::TempDir;
+use vesica::terms::{LAMBDA, MIN_SIZE, REVEAL};
+use vesica::{Fingerprint, Identity, Interrupt, Platform, Reveal, Role, Simulated, Terms};
+use vesica_psi::Origin;
+use vesica_wire::PhaseTraffic;
+
+use super::inputs::{Inputs, KEY, VALUE, VALUE_BOUND};
+use crate::args::{Bench, Carrier};
+use crate::failure::{Failure, NETWORK, RESOURCE};
+use crate::process::{Finished, Process, finish_all, private_directory};
+
+/// Seconds for which the parties wait for each other: however long they compute.
+const PATIENCE: &str = "86400";
+
+/// What is the same in all runs.
+pub(super) struct Job<'a> {
+    pub(super) options: &'a Bench,
+    pub(super) inputs: Inputs,
+    /// `auto`, or the protocol's full name.
+    pub(super) protocol: &'a str,
+    /// What both sides agree on.
+    pub(super) terms: Terms,
+    pub(super) carrier: Carrier,
+    /// Who makes the correlations.
+    pub(super) origin: Origin,
+}
+
+impl Job<'_> {
+    fn reveal(&self) -> Reveal {
+        self.terms.get(&REVEAL)
+    }
+
+    /// Whether a side has values. A sum is that of the sender's.
+    fn has_values(&self, role: Role) -> bool {
+        match self.reveal() {
+            Reveal::Sum => role == Role::Sender,
+            reveal => reveal == Reveal::InnerProduct,
+        }
+    }
+
+    fn has_output(&self, role: Role) -> bool {
+        let reveal = self.reveal();
+        reveal == Reveal::Shares || reveal.is_matches() && role == Role::Receiver
+    }
+
+    /// Whether a dealer shows what it runs; here by a simulation, which costs what hashing a request costs.
+    fn is_attested(&self) -> bool {
+        self.origin == Origin::AttestedDealer
+    }
+}
+
+/// A job with what its processes need: a directory with identities and tables, which is removed when this is dropped.
+pub(super) struct Parties<'a> {
+    job: &'a Job<'a>,
+    directory: TempDir,
+    interrupt: &'a Interrupt,
+    receiver: Fingerprint,
+    sender: Fingerprint,
+    dealer: Fingerprint,
+}
+
+/// One run.
+pub(super) struct Ran {
+    pub(super) receiver: Report,
+    pub(super) sender: Report,
+    /// What each party took from a dealer, the receiver first.
+    pub(super) stored: Option<[Said; 2]>,
+    /// Peak memory of the dealer, in bytes, if there is one and the system tells.
+    pub(super) dealer_memory_bytes: Option<u64>,
+}
+
+/// What a benchmark reads in a report.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    pub(super) protocol: String,
+    pub(super) security: String,
+    pub(super) reveal: String,
+    /// What the receiver learns of the number of matches, or of another number.
+    matches: Option<u64>,
+    value: Option<Value>,
+    below: Option<u64>,
+    #[serde(flatten)]
+    pub(super) measured: Said,
+}
+
+/// What a process says of its work.
+#[derive(Debug, Deserialize)]
+pub(super) struct Said {
+    #[serde(default)]
+    pub(super) phases: Vec<PhaseTraffic>,
+    /// `None` where the system does not tell.
+    pub(super) peak_memory_bytes: Option<u64>,
+}
+
+impl<'a> Parties<'a> {
+    /// Makes identities and tables.
+    pub(super) fn new(job: &'a Job<'a>, interrupt: &'a Interrupt) -> Result<Parties<'a>, Failure> {
+        let directory = private_directory("vesica-bench-")?;
+        let identity = |name: &str| {
+            let identity = Identity::generate()?;
+            identity.save(&directory.path().join(format!("{name}.key")))?;
+            Ok::<_, Failure>(identity.fingerprint())
+        };
+        let [receiver, sender, dealer] = [
+            identity("receiver")?,
+            identity("sender")?,
+            identity("dealer")?,
+        ];
+        std::thread::scope(|scope| {
+            let roles = [Role::Receiver, Role::Sender];
+            let writing = roles.map(|role| {
+                let path = directory.path().join(table(role));
+                let (inputs, has_values) = (job.inputs, job.has_values(role));
+                scope.spawn(move || inputs.write(role, has_values, &path))
+            });
+            writing.into_iter().try_for_each(|thread| {
+                let panicked = |_| Err(io::Error::other("the thread panicked"));
+                thread.join().unwrap_or_else(panicked)
+            })
+        })
+        .map_err(|e| Failure::new(RESOURCE, format!("the tables cannot be written: {e}")))?;
+        Ok(Parties {
+            job,
+            directory,
+            interrupt,
+            receiver,
+            sender,
+            dealer,
+        })
+    }
+
+    /// One run over loopback, the sender listening, and its result checked.
+    pub(super) fn run(&self) -> Result<Ran, Failure> {
+        let (stored, dealer_memory_bytes) = match self.job.origin.is_dealer() {
+            true => self.deal().map(|(stored, memory)| (Some(stored), memory))?,
+            false => (None, None),
+        };
+        let mut sender = self.start(name(Role::Sender), &self.side(Role::Sender, None))?;
+        let Some(address) = sender.address(address_in) else {
+            return Err(failure(&sender.finish(self.interrupt)?));
+        };
+        let receiver = self.start(
+            name(Role::Receiver),
+            &self.side(Role::Receiver, Some(&address)),
+        )?;
+        succeeded::<2>(finish_all(vec![receiver, sender], self.interrupt)?)?;
+        let ran = Ran {
+            receiver: self.report(Role::Receiver)?,
+            sender: self.report(Role::Sender)?,
+            stored,
+            dealer_memory_bytes,
+        };
+        let unreadable = |e| Failure::new(RESOURCE, format!("the result cannot be read: {e}"));
+        match self.is_right(&ran).map_err(unreadable)? {
+            true => Ok(ran),
+            false => Err(Failure::new(RESOURCE, "the result is wrong")),
+        }
+    }
+
+    /// Has the dealer give a half to each party; returns what these say, and the dealer's peak memory.
+    fn deal(&self) -> Result<([Said; 2], Option<u64>), Failure> {
+        let attestation = ["--attestation", "simulated"].map(str::to_owned);
+        let is_attested = self.job.is_attested();
+        let mut arguments = words(&["dealer", "--listen", "127.0.0.1:0"]);
+        arguments.extend(words(&["--identity", "dealer.key", "--progress", "none"]));
+        arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
+        arguments.extend(words(&["--deadline", PATIENCE]));
+        for (role, party) in [("--receiver", self.receiver), ("--sender", self.sender)] {
+            arguments.extend([role.to_owned(), party.to_string()]);
+        }
+        arguments.extend(attestation.clone().into_iter().filter(|_| is_attested));
+        let mut dealer = self.start("dealer", &arguments)?;
+        let Some(address) = dealer.address(address_in) else {
+            return Err(failure(&dealer.finish(self.interrupt)?));
+        };
+        let party = |role: Role, peer: Fingerprint| {
+            let mut arguments = words(&["offline", "make", "--for", self.job.protocol]);
+            arguments.extend(words(&["--progress", "none", "--connect", &address]));
+            arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
+            let lambda = self.job.terms.get(&LAMBDA).to_string();
+            let inputs = &self.job.inputs;
+            let [mine, theirs] = [inputs.receiver_size, inputs.sender_size].map(|n| n.to_string());
+            arguments.extend(words(&["--receiver-size", &mine, "--sender-size", &theirs]));
+            arguments.extend(words(&["--role", name(role), "--lambda", &lambda]));
+            arguments.extend(self.identity(role, peer));
+            arguments.extend(["--dealer".to_owned(), self.dealer.to_string()]);
+            if let Some(bits) = inputs.key_bits {
+                arguments.extend(["--items".to_owned(), bits.to_string()]);
+            }
+            if is_attested {
+                let measurement = Simulated::MEASUREMENT.to_string();
+                arguments.extend(attestation.clone());
+                arguments.extend(["--dealer-measurement".to_owned(), measurement]);
+            }
+            arguments.extend(["--offline-store".to_owned(), store(role)]);
+            self.start(name(role), &arguments)
+        };
+        let receiver = party(Role::Receiver, self.sender)?;
+        let sender = party(Role::Sender, self.receiver)?;
+        let ended = finish_all(vec![receiver, sender, dealer], self.interrupt)?;
+        let [receiver, sender, dealer] = succeeded(ended)?;
+        let stored = [event(&receiver, "stored")?, event(&sender, "stored")?];
+        let dealt: Said = event(&dealer, "dealt")?;
+        Ok((stored, dealt.peak_memory_bytes))
+    }
+
+    /// The arguments of a side, which connects if there is an address.
+    fn side(&self, role: Role, address: Option<&str>) -> Vec<String> {
+        let (command, peer) = match role {
+            Role::Receiver => ("receive", self.sender),
+            Role::Sender => ("send", self.receiver),
+        };
+        let mut arguments = words(&[command, "--input", &table(role), "--format", "csv"]);
+        arguments.extend(words(&["--delimiter", ",", "--key", KEY, "--allow-empty"]));
+        if let Some(bits) = self.job.inputs.key_bits {
+            let profile = format!("{KEY}=integer:{bits}");
+            arguments.extend(words(&["--normalize", &profile]));
+        }
+        arguments.extend(self.identity(role, peer));
+        arguments.extend(words(&["--protocol", self.job.protocol]));
+        arguments.extend(self.job.options.agreed(&self.job.terms));
+        if self.job.has_values(role) {
+            let bound = VALUE_BOUND.to_string();
+            arguments.extend(words(&["--value", VALUE, "--value-bound", &bound]));
+            arguments.extend(words(&["--value-repeated", "refuse"]));
+        }
+        if self.job.has_output(role) {
+            arguments.extend(["--output".to_owned(), output(role)]);
+        }
+        if self.job.origin.is_dealer() {
+            arguments.extend(["--offline-store".to_owned(), store(role)]);
+            if self.job.is_attested() {
+                let shown = Platform::Simulated.to_string();
+                arguments.extend(["--attested".to_owned(), shown]);
+            }
+        }
+        arguments.extend(["--threads".to_owned(), self.job.options.threads.to_string()]);
+        arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
+        arguments.extend(words(&["--report", &report(role), "--progress", "none"]));
+        let place = match address {
+            Some(address) => ["--connect", address],
+            None => ["--listen", "127.0.0.1:0"],
+        };
+        arguments.extend(words(&place));
+        arguments
+    }
+
+    fn identity(&self, role: Role, peer: Fingerprint) -> [String; 4] {
+        let identity = format!("{role}.key");
+        let [own, other] = ["--identity", "--peer"].map(str::to_owned);
+        [own, identity, other, peer.to_string()]
+    }
+
+    /// Starts another command of this program under the conditions of the benchmark.
+    fn start(&self, name: &'static str, command: &[String]) -> Result<Process, Failure> {
+        let options = self.job.options;
+        let mut arguments = words(&["--log-format", "json", "bench-party"]);
+        arguments.extend(words(&["--network", &options.network]));
+        arguments.extend(words(&["--transport", &word(self.job.carrier)]));
+        arguments.extend(words(&["--backend", &word(options.backend)]));
+        arguments.extend_from_slice(command);
+        // What has no --threads of its own.
+        let threads = [("RAYON_NUM_THREADS", options.threads.to_string())];
+        Process::start(name, self.directory.path(), &arguments, &threads)
+    }
+
+    fn path(&self, name: String) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn report(&self, role: Role) -> Result<Report, Failure> {
+        let read = std::fs::read(self.path(report(role))).map_err(|e| e.to_string());
+        let parsed = read.and_then(|json| serde_json::from_slice(&json).map_err(|e| e.to_string()));
+        let unreadable = |e| format!("the {role}'s report cannot be read: {e}");
+        parsed.map_err(|e| Failure::new(RESOURCE, unreadable(e)))
+    }
+
+    /// Compares a run's result with the known one.
+    fn is_right(&self, ran: &Ran) -> io::Result<bool> {
+        let (inputs, reveal) = (&self.job.inputs, self.job.reveal());
+        let Report {
+            matches,
+            value,
+            below,
+            ..
+        } = &ran.receiver;
+        let least = self.job.terms.get(&MIN_SIZE);
+        let [mine, theirs] = [Role::Receiver, Role::Sender].map(|role| self.path(output(role)));
+        if ran.sender.matches.is_some() || ran.sender.value.is_some() {
+            return Ok(false);
+        }
+        if inputs.counted(self.job.has_values(Role::Sender)) < least {
+            return Ok(*below == Some(least) && matches.is_none() && value.is_none());
+        }
+        if below.is_some() {
+            return Ok(false);
+        }
+        match reveal {
+            Reveal::Shares => inputs.are_shares(&mine, &theirs),
+            reveal if reveal.is_matches() => {
+                let table = self.path(table(Role::Receiver));
+                Ok(*matches == Some(inputs.shared()) && inputs.are_matches(&table, &mine)?)
+            }
+            reveal => {
+                let value = value.as_ref().map(Value::to_string);
+                let revealed = inputs.revealed_number(reveal);
+                Ok(value.is_some() && value == revealed.map(|value| value.to_string()))
+            }
+        }
+    }
+}
+
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::Receiver => "receiver",
+        Role::Sender => "sender",
+    }
+}
+
+fn table(role: Role) -> String {
+    format!("{role}.csv")
+}
+
+fn output(role: Role) -> String {
+    format!("{role}-output.csv")
+}
+
+fn report(role: Role) -> String {
+    format!("{role}.json")
+}
+
+fn store(role: Role) -> String {
+    format!("{role}-halves")
+}
+
+/// The value of an option as it is typed.
+fn word(value: impl ValueEnum) -> String {
+    let word = value.to_possible_value();
+    word.map_or_else(String::new, |word| word.get_name().to_owned())
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().copied().map(str::to_owned).collect()
+}
+
+/// A line of a process, if it is an event of this name.
+fn event_in(line: &str, name: &str) -> Option<Value> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    (line.get("event")? == name).then_some(line)
+}
+
+/// Where a process listens that says so in this line.
+fn address_in(line: &str) -> Option<String> {
+    let event = event_in(line, "listening")?;
+    Some(event.get("address")?.as_str()?.to_owned())
+}
+
+/// What a process that has ended said of an event.
+fn event<T: DeserializeOwned>(ended: &Finished, name: &str) -> Result<T, Failure> {
+    let mut lines = ended.said.lines();
+    let event = lines.find_map(|line| event_in(line, name));
+    let event = event.and_then(|event| serde_json::from_value(event).ok());
+    event.ok_or_else(|| Failure::new(RESOURCE, format!("a process did not say what it {name}")))
+}
+
+/// The processes, if all have succeeded. Otherwise the failure of one, rather of one that did not only miss its peer.
+fn succeeded<const N: usize>(ended: Vec<Finished>) -> Result<[Finished; N], Failure> {
+    let mut failed: Vec<&Finished> = ended.iter().filter(|ended| !ended.succeeded()).collect();
+    failed.sort_by_key(|ended| ended.code() == NETWORK);
+    if let Some(ended) = failed.first() {
+        return Err(failure(ended));
+    }
+    let number = ended.len();
+    let all = ended.try_into();
+    all.map_err(|_| Failure::new(RESOURCE, format!("{number} processes have ended")))
+}
+
+/// Why a process failed, in its own words.
+fn failure(ended: &Finished) -> Failure {
+    #[derive(Deserialize)]
+    struct Said {
+        message: String,
+        hint: Option<String>,
+    }
+    match event::<Said>(ended, "failure") {
+        Ok(Said { message, hint }) => Failure {
+            code: ended.code(),
+            line: message,
+            hint,
+        },
+        Err(_) => Failure::new(ended.code(), format!("a party has ended: {}", ended.said)),
+    }
+}
