@@ -16,6 +16,7 @@
 //! | [`blake3`] | one lane | sixteen lanes, AVX-512, or eight, AVX2 | |
 //! | [`code`] | four rows at a time, by tables | the same on AVX2, or rows in 512-bit registers | |
 //! | [`residues`] | 32-bit and 64-bit integers | the same for AVX2 and AVX-512 | |
+//! | [`subfield`] | products over GF(2^w), w at most 4, a sum per bit of a coefficient | two sums per register, AVX2, or four, AVX-512 | |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 | |
 
 mod additive;
@@ -38,7 +39,7 @@ pub mod transpose;
 pub use backend::{Backend, limit};
 
 /// Each kernel, and the version that `backend` stands for on this machine.
-pub fn backends(backend: Backend) -> [(&'static str, &'static str); 9] {
+pub fn backends(backend: Backend) -> [(&'static str, &'static str); 10] {
     [
         ("aes", aes::backend_name(backend)),
         ("curve25519", curve25519::backend_name(backend)),
@@ -48,6 +49,7 @@ pub fn backends(backend: Backend) -> [(&'static str, &'static str); 9] {
         ("blake3", blake3::backend_name(backend)),
         ("code", code::backend_name(backend)),
         ("residues", residues::backend_name(backend)),
+        ("subfield", subfield::backend_name(backend)),
         ("transpose", transpose::backend_name(backend)),
     ]
 }

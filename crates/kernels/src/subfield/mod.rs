@@ -6,7 +6,47 @@
 //! is the byte of its coefficients.
 //!
 //! In the entries of a vector oblivious linear evaluation, z = y + x·Δ, the first element of Δ is 1 and that of y is 0,
-//! so that x is the first element of z.
+//! so that x is the first element of z. [`add_products`] is the product of a sparse matrix and a vector of blocks.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::Backend;
+use crate::backend::first_version;
+
+/// The version that `backend` stands for on this machine.
+pub fn backend_name(backend: Backend) -> &'static str {
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) => "avx512";
+        "x86_64" if x86::available(backend) => "avx2";
+        else "portable"
+    )
+}
+
+/// `out[i] += Σ_j coefficients[i][j]·base[j·n + (places[i][j] mod n)]`, the N segments of `base` having n blocks each.
+/// Places and coefficients, elements of GF(2^W), must be public; W is at most 4.
+///
+/// # Panics
+/// If the lengths differ, or n is no power of two.
+pub fn add_products<const W: u32, const N: usize>(
+    backend: Backend,
+    base: &[u128],
+    places: &[[u16; N]],
+    coefficients: &[[u8; N]],
+    out: &mut [u128],
+) {
+    const { assert!(W <= 4 && N > 0) };
+    assert!(base.len().is_multiple_of(N) && (base.len() / N).is_power_of_two());
+    assert_eq!((places.len(), coefficients.len()), (out.len(), out.len()));
+    first_version!(backend:
+        "x86_64" if x86::wide_available(backend) =>
+            x86::wide::add_products::<W, N>(base, places, coefficients, out);
+        "x86_64" if x86::available(backend) =>
+            x86::narrow::add_products::<W, N>(base, places, coefficients, out);
+        else portable::add_products::<W, N>(base, places, coefficients, out)
+    )
+}
 
 /// GF(2^W), and blocks of its elements.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +61,9 @@ impl<const W: u32> Subfield<W> {
 
     /// The bits of a block that are in use.
     pub const MASK: u128 = u64_twice(u64::MAX >> (64 - W * Self::PLANE));
+
+    /// The bits of a block's first element.
+    const CHOICE: u128 = Self::planes(0, W);
 
     /// The bits of Δ that count for entries: all that are in use, and of the first element only the lowest.
     pub const ENTRY: u128 = Self::MASK & !Self::planes(1, W);
@@ -50,6 +93,12 @@ impl<const W: u32> Subfield<W> {
         (0..W).fold(0, |element, j| {
             element | ((block >> (j * Self::PLANE)) as u8 & 1) << j
         })
+    }
+
+    /// `block` with 0 as its first element, without the bits that are no element's.
+    #[inline(always)]
+    pub fn without_first(block: u128) -> u128 {
+        block & Self::MASK & !Self::CHOICE
     }
 
     /// α·`block`.
@@ -152,6 +201,79 @@ mod tests {
             sum ^ Subfield::<W>::multiple(power, *term)
         });
         assert_eq!(Subfield::<W>::combine(&terms[..2]), sum);
+    }
+
+    fn products_agree<const W: u32>() {
+        let mut state = 7u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005) | 1;
+            state ^= state >> 29;
+            state
+        };
+        for segment in [1, 2, 64] {
+            let base: Vec<u128> = (0..10 * segment)
+                .map(|_| u64_twice(random()) ^ u128::from(random()) & Subfield::<W>::MASK)
+                .map(|block| block & Subfield::<W>::MASK)
+                .collect();
+            for rows in [0, 1, 7, 64, 131] {
+                let places: Vec<[u16; 10]> = (0..rows)
+                    .map(|_| std::array::from_fn(|_| (random() >> 40) as u16))
+                    .collect();
+                let coefficients: Vec<[u8; 10]> = (0..rows)
+                    .map(|_| {
+                        std::array::from_fn(|_| (random() >> 40) as u8 % Subfield::<W>::ORDER as u8)
+                    })
+                    .collect();
+                let before: Vec<u128> =
+                    (0..rows).map(|i| i as u128 & Subfield::<W>::MASK).collect();
+                let expected: Vec<u128> = before
+                    .iter()
+                    .zip(places.iter().zip(&coefficients))
+                    .map(|(before, (places, coefficients))| {
+                        (0..10).fold(*before, |sum, j| {
+                            let at = j * segment + usize::from(places[j]) % segment;
+                            sum ^ Subfield::<W>::multiple(coefficients[j], base[at])
+                        })
+                    })
+                    .collect();
+                for backend in Backend::ALL {
+                    let mut out = before.clone();
+                    add_products::<W, 10>(backend, &base, &places, &coefficients, &mut out);
+                    assert_eq!(out, expected, "{backend:?}, {segment}, {rows}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_version_multiplies_as_defined() {
+        products_agree::<2>();
+        products_agree::<3>();
+        products_agree::<4>();
+    }
+
+    /// Δ with 1 as its first element shows x; the other elements are as secret as before.
+    fn the_first_element_is_the_factor<const W: u32>() {
+        let delta = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835 & Subfield::<W>::ENTRY;
+        assert_eq!(Subfield::<W>::first(delta), 1);
+        assert_eq!(element::<W>(delta, 0), 1);
+        assert_eq!(
+            Subfield::<W>::ENTRY.count_ones(),
+            Subfield::<W>::MASK.count_ones() - (W - 1)
+        );
+        let y = Subfield::<W>::without_first(0x1234_5678_9abc_def0_0fed_cba9_8765_4321);
+        assert_eq!(Subfield::<W>::first(y), 0);
+        for x in 0..Subfield::<W>::ORDER as u8 {
+            let z = y ^ Subfield::<W>::multiple(x, delta);
+            assert_eq!(Subfield::<W>::first(z), x);
+        }
+    }
+
+    #[test]
+    fn factors_are_seen_in_the_first_element() {
+        the_first_element_is_the_factor::<2>();
+        the_first_element_is_the_factor::<3>();
+        the_first_element_is_the_factor::<4>();
     }
 
     #[test]
