@@ -50,6 +50,7 @@ mod extension;
 mod parties;
 mod sizes;
 mod source;
+pub mod subfield;
 mod tree;
 
 pub use sizes::{Optimize, Size, kappa, sizes};

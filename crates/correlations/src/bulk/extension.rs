@@ -1,6 +1,8 @@
 //! The state of the extensions of one size, the same for both parties, and the part of their work that is the same:
 //! the matrix.
 
+use vesica_kernels::Backend;
+use vesica_kernels::subfield::add_products;
 use vesica_primitives::block::{Block, Cipher};
 use zeroize::Zeroizing;
 
@@ -17,12 +19,15 @@ const GROUP: usize = 4;
 /// AES blocks with the indices of that many rows, of 16 bits each.
 const BLOCKS: usize = GROUP * ROW_WEIGHT / 8;
 
+/// The first of the blocks with coefficients, a byte for each.
+const COEFFICIENTS: Block = 1 << 127;
+
 /// Extensions of one size, one after the other.
 pub(super) struct Extension {
     pub(super) size: &'static Size,
     pub(super) trees: Trees,
     matrix: Cipher,
-    /// The base vector, then d COTs for each tree.
+    /// The base vector, then some COTs or entries for each tree.
     cots: Zeroizing<Vec<Block>>,
     /// Trees of this extension so far.
     done: usize,
@@ -35,8 +40,25 @@ pub(super) struct Batch<'a> {
     pub(super) extension: &'a Extension,
     /// The number of the first, in all extensions.
     pub(super) first: u64,
-    /// d COTs for each.
+    /// [`Size::per_tree`] COTs or entries for each.
     pub(super) cots: &'a [Block],
+}
+
+impl Batch<'_> {
+    /// Number of trees.
+    fn trees(&self) -> usize {
+        self.cots.len() / self.extension.size.per_tree()
+    }
+
+    /// Bytes of the message.
+    pub(super) fn message(&self) -> usize {
+        self.trees() * self.extension.size.message()
+    }
+
+    /// Room for COTs with the choice bits of the trees, for those that have none of their own.
+    pub(super) fn room_for_choices(&self) -> Zeroizing<Vec<Block>> {
+        Zeroizing::new(vec![0; self.trees() * self.extension.size.depth])
+    }
 }
 
 impl Extension {
@@ -69,12 +91,12 @@ impl Extension {
 
     /// Uses up the next `count` trees.
     pub(super) fn next(&mut self, count: usize) -> Batch<'_> {
-        let (first, depth) = (self.done, self.size.depth);
+        let (first, each) = (self.done, self.size.per_tree());
         self.done += count;
         assert!(self.done <= self.size.trees());
         Batch {
             first: self.earlier + first as u64,
-            cots: &self.cots[self.size.base() + first * depth..][..count * depth],
+            cots: &self.cots[self.size.base() + first * each..][..count * each],
             extension: self,
         }
     }
@@ -90,19 +112,58 @@ impl Extension {
 
     /// Adds the base vector, multiplied by the rows of the matrix that belong to tree number `tree`, to its leaves.
     ///
-    /// Rows 4i to 4i + 3 of the matrix come from the encryptions of 5i to 5i + 4. Row numbers go on through all
-    /// extensions.
+    /// Rows 4i to 4i + 3 of the matrix come from the encryptions of 5i to 5i + 4, and the coefficients of rows 8i to
+    /// 8i + 7 from those of as many numbers from 2^127 + 5i on. Row numbers go on through all extensions.
     pub(super) fn add_product(&self, tree: u64, leaves: &mut [Block]) {
+        match self.size.field_bits {
+            1 => self.each_rows(tree, leaves, |base, random, _, leaves| {
+                add_rows(base, random.as_flattened(), leaves);
+            }),
+            3 => self.add_multiples::<3>(tree, leaves),
+            4 => self.add_multiples::<4>(tree, leaves),
+            _ => unreachable!("no size has such a field"),
+        }
+    }
+
+    fn add_multiples<const W: u32>(&self, tree: u64, leaves: &mut [Block]) {
+        self.each_rows(tree, leaves, |base, places, first, leaves| {
+            let mut random = [0; BLOCKS * ROWS / GROUP / 2];
+            for (block, number) in random.iter_mut().zip(COEFFICIENTS + first / 2..) {
+                *block = number;
+            }
+            self.matrix.encrypt(&mut random);
+            let mut coefficients = [0; ROW_WEIGHT * ROWS];
+            let bytes: &[u8] = bytemuck::must_cast_slice(&random);
+            for (coefficient, byte) in coefficients.iter_mut().zip(bytes) {
+                let factor = u16::from(*byte) * ((1 << W) - 1);
+                *coefficient = 1 + (factor >> 8) as u8;
+            }
+            let (coefficients, _) = coefficients.as_chunks();
+            let (places, coefficients) = (&places[..leaves.len()], &coefficients[..leaves.len()]);
+            add_products::<W, ROW_WEIGHT>(Backend::Best, base, places, coefficients, leaves);
+        });
+    }
+
+    /// Calls `add` with the base vector, the indices of some rows, the number of the first block that they come from, and
+    /// the leaves to which the rows' products are added.
+    fn each_rows(
+        &self,
+        tree: u64,
+        leaves: &mut [Block],
+        add: impl Fn(&[Block], &[[u16; ROW_WEIGHT]], Block, &mut [Block]),
+    ) {
         let base = &self.cots[..self.size.base()];
         let mut random = [0; BLOCKS * ROWS / GROUP];
         let mut counter = Block::from(tree) * (leaves.len() / GROUP * BLOCKS) as Block;
         for leaves in leaves.chunks_mut(ROWS) {
+            let first = counter;
             for block in &mut random {
                 *block = counter;
                 counter += 1;
             }
             self.matrix.encrypt(&mut random);
-            add_rows(base, bytemuck::must_cast_slice(&random), leaves);
+            let (rows, _) = bytemuck::must_cast_slice(&random).as_chunks();
+            add(base, rows, first, leaves);
         }
     }
 }

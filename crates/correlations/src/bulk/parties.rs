@@ -17,6 +17,14 @@ use crate::tree::mask;
 /// the noise.
 const LEAF: Block = !1;
 
+/// A tree of a batch.
+pub(super) struct Tree {
+    /// Its number in the batch.
+    pub(super) index: usize,
+    /// Its number in all extensions.
+    pub(super) number: u64,
+}
+
 /// The sender: it knows Δ.
 pub(super) struct Sender {
     pub(super) delta: Zeroizing<Block>,
@@ -27,7 +35,7 @@ impl Party for Sender {
 
     /// Where q_i is odd, both q_i and x_i change: q_i ⊕ Δ is even.
     fn base(
-        &self,
+        &mut self,
         base: &mut ot_extension::Sender,
         channel: &mut dyn Channel,
         _: &mut dyn CryptoRng,
@@ -41,57 +49,59 @@ impl Party for Sender {
     }
 
     fn grow(
-        &self,
+        &mut self,
         batch: &Batch<'_>,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         out: &mut [Block],
     ) -> Result<(), Error> {
-        let size = batch.extension.size;
-        let count = out.len() / size.leaves();
-        let mut roots = Zeroizing::new(vec![0; count]);
-        rng.fill_bytes(bytemuck::must_cast_slice_mut::<Block, u8>(&mut roots));
-        let mut message = vec![0; count * size.message()];
-        (
-            out.par_chunks_exact_mut(size.leaves()),
-            message.par_chunks_exact_mut(size.message()),
-            batch.cots.par_chunks_exact(size.depth),
-            &*roots,
-        )
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(i, (leaves, message, cots, root))| {
-                let tree = batch.first + i as u64;
-                self.tree(batch, tree, *root, cots, message, leaves);
-                batch.extension.add_product(tree, leaves);
-            });
+        let clear = |_: Tree, leaves: &mut [Block], _: &mut [u8]| {
+            leaves.iter_mut().for_each(|leaf| *leaf &= LEAF);
+        };
+        let message = grow(batch, *self.delta, batch.cots, clear, rng, out);
         channel.send(TREES, message)
     }
 }
 
-impl Sender {
-    /// The leaves of a tree, and what the receiver gets of it: for each level, the sum of the children 0, masked with
-    /// q. For the receiver, with t = q ⊕ x·Δ, that is the sum of the children x.
-    fn tree(
-        &self,
-        batch: &Batch<'_>,
-        tree: u64,
-        root: Block,
-        cots: &[Block],
-        message: &mut [u8],
-        leaves: &mut [Block],
-    ) {
-        let extension = batch.extension;
-        let mut sums = Zeroizing::new(vec![0; extension.size.depth]);
-        extension
-            .trees
-            .expand(tree, root, *self.delta, leaves, &mut sums);
-        leaves.iter_mut().for_each(|leaf| *leaf &= LEAF);
-        let (message, _) = message.as_chunks_mut::<16>();
-        for ((bytes, sum), q) in message.iter_mut().zip(&*sums).zip(cots) {
-            *bytes = (sum ^ q).to_le_bytes();
-        }
-    }
+/// Fills `out` with what a batch of trees gives the sender, and returns its message. For each level of a tree it has the
+/// sum of the children 0, masked with the q of one of `cots`: for the receiver, with t = q ⊕ x·Δ, that is the sum of the
+/// children x. `finish` may change the leaves, and writes what the message has besides.
+pub(super) fn grow(
+    batch: &Batch<'_>,
+    delta: Block,
+    cots: &[Block],
+    finish: impl Fn(Tree, &mut [Block], &mut [u8]) + Sync,
+    rng: &mut dyn CryptoRng,
+    out: &mut [Block],
+) -> Vec<u8> {
+    let extension = batch.extension;
+    let size = extension.size;
+    let count = out.len() / size.leaves();
+    let mut roots = Zeroizing::new(vec![0; count]);
+    rng.fill_bytes(bytemuck::must_cast_slice_mut::<Block, u8>(&mut roots));
+    let mut message = vec![0; count * size.message()];
+    (
+        out.par_chunks_exact_mut(size.leaves()),
+        message.par_chunks_exact_mut(size.message()),
+        cots.par_chunks_exact(size.depth),
+        &*roots,
+    )
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(index, (leaves, message, cots, root))| {
+            let number = batch.first + index as u64;
+            let mut sums = Zeroizing::new(vec![0; size.depth]);
+            let trees = &extension.trees;
+            trees.expand(number, *root, delta, leaves, &mut sums);
+            let (levels, rest) = message.split_at_mut(16 * size.depth);
+            let (levels, _) = levels.as_chunks_mut::<16>();
+            for ((bytes, sum), q) in levels.iter_mut().zip(&*sums).zip(cots) {
+                *bytes = (sum ^ q).to_le_bytes();
+            }
+            finish(Tree { index, number }, leaves, rest);
+            extension.add_product(number, leaves);
+        });
+    message
 }
 
 /// The receiver.
@@ -101,7 +111,7 @@ impl Party for Receiver {
     type Base = ot_extension::Receiver;
 
     fn base(
-        &self,
+        &mut self,
         base: &mut ot_extension::Receiver,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
@@ -113,45 +123,55 @@ impl Party for Receiver {
     }
 
     fn grow(
-        &self,
+        &mut self,
         batch: &Batch<'_>,
         channel: &mut dyn Channel,
         _: &mut dyn CryptoRng,
         out: &mut [Block],
     ) -> Result<(), Error> {
-        let size = batch.extension.size;
-        let count = out.len() / size.leaves();
-        let message = recv_exact(channel, TREES, count * size.message())?;
-        (
-            out.par_chunks_exact_mut(size.leaves()),
-            message.par_chunks_exact(size.message()),
-            batch.cots.par_chunks_exact(size.depth),
-        )
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(i, (leaves, message, cots))| {
-                let tree = batch.first + i as u64;
-                punctured(batch, tree, cots, message, leaves);
-                batch.extension.add_product(tree, leaves);
-            });
+        let message = recv_exact(channel, TREES, batch.message())?;
+        let mark = |_: Tree, point: usize, leaves: &mut [Block], _: &[u8]| {
+            for (i, leaf) in leaves.iter_mut().enumerate() {
+                *leaf = *leaf & LEAF | mask(i, point) & !LEAF;
+            }
+        };
+        grow_punctured(batch, batch.cots, &message, mark, out);
         Ok(())
     }
 }
 
-/// The leaves of a tree as the receiver knows them: Δ is added at the point that the choice bits fix.
-///
-/// A choice bit opens the sum of the nodes on that side, so the path to the point takes the other one.
-fn punctured(batch: &Batch<'_>, tree: u64, cots: &[Block], message: &[u8], leaves: &mut [Block]) {
-    let (message, _) = message.as_chunks::<16>();
-    let mut point = Zeroizing::new(0);
-    let mut sums = Zeroizing::new(Vec::with_capacity(cots.len()));
-    for (level, (t, bytes)) in cots.iter().zip(message).enumerate() {
-        sums.push(t ^ Block::from_le_bytes(*bytes));
-        *point |= ((!t & 1) as usize) << level;
-    }
-    let trees = &batch.extension.trees;
-    trees.expand_punctured(tree, *point, &sums, leaves);
-    for (i, leaf) in leaves.iter_mut().enumerate() {
-        *leaf = *leaf & LEAF | mask(i, *point) & !LEAF;
-    }
+/// Fills `out` with what a batch of trees gives the receiver. Of a tree it knows all leaves, with Δ added to the one at
+/// the point that the choice bits of `cots` fix: a choice bit opens the sum of the nodes on that side, so the path to the
+/// point takes the other one. `finish` gets the point and what the message has besides sums.
+pub(super) fn grow_punctured(
+    batch: &Batch<'_>,
+    cots: &[Block],
+    message: &[u8],
+    finish: impl Fn(Tree, usize, &mut [Block], &[u8]) + Sync,
+    out: &mut [Block],
+) {
+    let extension = batch.extension;
+    let size = extension.size;
+    (
+        out.par_chunks_exact_mut(size.leaves()),
+        message.par_chunks_exact(size.message()),
+        cots.par_chunks_exact(size.depth),
+    )
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(index, (leaves, message, cots))| {
+            let number = batch.first + index as u64;
+            let (levels, rest) = message.split_at(16 * size.depth);
+            let (levels, _) = levels.as_chunks::<16>();
+            let mut point = Zeroizing::new(0);
+            let mut sums = Zeroizing::new(Vec::with_capacity(cots.len()));
+            for (level, (t, bytes)) in cots.iter().zip(levels).enumerate() {
+                sums.push(t ^ Block::from_le_bytes(*bytes));
+                *point |= ((!t & 1) as usize) << level;
+            }
+            let trees = &extension.trees;
+            trees.expand_punctured(number, *point, &sums, leaves);
+            finish(Tree { index, number }, *point, leaves, rest);
+            extension.add_product(number, leaves);
+        });
 }

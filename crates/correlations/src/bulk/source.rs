@@ -1,4 +1,4 @@
-//! A party's source of COTs: where they come from, and what is left over.
+//! A party's source of COTs, or of entries: where they come from, and what is left over.
 
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
@@ -11,29 +11,29 @@ use super::{Sessions, Size};
 /// Trees grown at a time: enough for many threads; their message is far below a frame.
 const BATCH: usize = 64;
 
-/// COTs that the OT extension makes at a time, at least.
+/// COTs that the OT extension makes at a time, or entries from COTs, at least.
 const ROWS: usize = 1 << 10;
 
-/// Most COTs that the OT extension makes at a time: a megabyte.
+/// Most COTs that the OT extension makes at a time, or entries from COTs: a megabyte.
 const MAX_ROWS: usize = 1 << 16;
 
 /// What the two parties do differently.
 pub(super) trait Party {
-    /// Its end of the OT extension.
+    /// Its end of the OT extension, if it has one.
     type Base;
 
-    /// Fills `out` with COTs of the OT extension.
+    /// Fills `out` with COTs of the OT extension, or entries made from COTs.
     fn base(
-        &self,
+        &mut self,
         base: &mut Self::Base,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         out: &mut [Block],
     ) -> Result<(), Error>;
 
-    /// Fills `out` with the COTs of a batch of trees.
+    /// Fills `out` with the COTs or entries of a batch of trees.
     fn grow(
-        &self,
+        &mut self,
         batch: &Batch<'_>,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
@@ -46,18 +46,18 @@ enum Origin<B> {
     Extension(Box<Extension>),
 }
 
-/// A party's source of COTs.
+/// A party's source of COTs or entries.
 pub(super) struct Source<P: Party> {
     party: P,
     origin: Origin<P::Base>,
-    /// COTs made and not yet given out; those before `used` have been.
+    /// What was made and not yet given out; what is before `used` has been.
     left: Zeroizing<Vec<Block>>,
     used: usize,
     failed: Option<Error>,
 }
 
 impl<P: Party> Source<P> {
-    /// A source that starts from the OT extension `base`, with extensions of these sizes.
+    /// A source that starts from `base`, with extensions of these sizes.
     pub(super) fn setup(
         party: P,
         base: P::Base,
@@ -87,6 +87,10 @@ impl<P: Party> Source<P> {
 
     pub(super) fn party(&self) -> &P {
         &self.party
+    }
+
+    pub(super) fn party_mut(&mut self) -> &mut P {
+        &mut self.party
     }
 
     /// What the next trees and the next extensions are made of.
@@ -145,7 +149,7 @@ impl<P: Party> Source<P> {
             Origin::Base(_) => ROWS,
             Origin::Extension(extension) => {
                 if extension.left(extension.size.reserved()) == 0 {
-                    let next = reserved(&self.party, extension, channel, rng)?;
+                    let next = reserved(&mut self.party, extension, channel, rng)?;
                     extension.renew(next);
                 }
                 extension.size.leaves()
@@ -189,9 +193,9 @@ impl<P: Party> Source<P> {
     }
 }
 
-/// The COTs of the reserved trees.
+/// The COTs or entries of the reserved trees.
 fn reserved<P: Party>(
-    party: &P,
+    party: &mut P,
     extension: &mut Extension,
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,

@@ -12,7 +12,7 @@ use vesica_wire::{FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair};
 const SESSION: [u8; 32] = [5; 32];
 
 /// Two sizes that refill often and hide nothing.
-static SMALL: [Size; 2] = [Size::new(1, 2), Size::new(2, 3)];
+static SMALL: [Size; 2] = [Size::new(1, 1, 2), Size::new(1, 2, 3)];
 
 fn small() -> &'static [Size] {
     SMALL[0].trees.get_or_init(|| 64);
@@ -207,7 +207,7 @@ fn extensions_are_those_of_the_reference() {
         let mut script = Script(roots.iter().flat_map(|root| root.to_le_bytes()).collect());
         let mut tape = Tape::default();
         let mut out = vec![0; count * size.leaves()];
-        let sender = parties::Sender {
+        let mut sender = parties::Sender {
             delta: Zeroizing::new(delta),
         };
         sender

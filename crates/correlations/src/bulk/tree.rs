@@ -11,7 +11,16 @@
 //! **Security.** The one unknown node of a level is Δ plus something known, and of its children one is known: H hides
 //! it if it is circular correlation robust. Every level of every tree has its own key for π, so in the ideal-cipher
 //! model an evaluation of AES, in either direction, tests a guess at Δ in one place.
+//!
+//! **Pseudorandom trees** ([`Trees::hash_leaves`]), as the paper has them for subfield VOLE: the leaves are hashed once
+//! more, by H'(s) = π(σ'(s)) ⊕ σ'(s), and no longer add up to Δ. The receiver of an entry comes to know H'(s) + x·Δ for
+//! the one leaf that it lacks, s being Δ plus something known. Whoever guesses σ'(s) + x·Δ inverts π, so this sum must be
+//! as hard to guess as Δ, for every x that a receiver may have. With σ for σ' it would not be: blocks are vectors over
+//! GF(2^w), σ is linear over this field, and its eigenvalues are the elements of order three. For such an x in GF(16), the
+//! sum takes 2^64 values only. σ' maps the halves (a, b) to (α·a + b, α·a). Its characteristic polynomial, λ² + α·λ + α,
+//! has no root in GF(8) or GF(16), since α⁻¹ has trace 1; so it is a permutation, and so is the sum, for every x.
 
+use vesica_kernels::subfield::Subfield;
 use vesica_primitives::block::{Block, Cipher};
 
 use crate::tree::mask;
@@ -38,6 +47,19 @@ impl Trees {
             .collect();
         self.keys.encrypt(&mut keys);
         (1..).zip(keys.into_iter().map(Cipher::new))
+    }
+
+    /// Replaces each of the leaves of tree number `tree`, vectors over GF(2^W), by its hash with 0 as its first element.
+    pub(super) fn hash_leaves<const W: u32>(&self, tree: u64, leaves: &mut [Block]) {
+        let mut key = [Block::from(tree) << 64 | self.depth as Block];
+        self.keys.encrypt(&mut key);
+        for leaf in leaves.iter_mut() {
+            *leaf = separate::<W>(*leaf);
+        }
+        Cipher::new(key[0]).feed_forward(leaves);
+        for leaf in leaves {
+            *leaf = Subfield::<W>::without_first(*leaf);
+        }
     }
 
     /// All leaves of tree number `tree`, whose first level is `root` and `root` ⊕ `delta`. `sums` receives the sums of
@@ -105,6 +127,14 @@ impl Trees {
     }
 }
 
+/// σ'.
+#[inline(always)]
+fn separate<const W: u32>(leaf: Block) -> Block {
+    let leaf = leaf & Subfield::<W>::MASK;
+    let high = Subfield::<W>::double(leaf >> 64 << 64);
+    high ^ leaf << 64 ^ high >> 64
+}
+
 /// H of each node.
 fn hash(cipher: &Cipher, nodes: &[Block], out: &mut [Block]) {
     const HIGH: Block = !0 << 64;
@@ -118,6 +148,44 @@ fn hash(cipher: &Cipher, nodes: &[Block], out: &mut [Block]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The rank of a linear map of blocks.
+    fn rank(map: impl Fn(Block) -> Block) -> usize {
+        let mut basis: Vec<Block> = Vec::new();
+        for image in (0..128).map(|i| map(1 << i)) {
+            let rest = basis.iter().fold(image, |rest, b| rest.min(rest ^ b));
+            if rest != 0 {
+                basis.push(rest);
+            }
+        }
+        basis.len()
+    }
+
+    /// σ' and σ' + x are permutations of the bits in use, for every x, and so they are of Δ's unknown bits. With σ, two
+    /// values of x in GF(16) leave half of the bits.
+    #[test]
+    fn no_multiple_of_delta_cancels_what_is_hashed() {
+        fn check<const W: u32>() {
+            let used = Subfield::<W>::MASK.count_ones() as usize;
+            let unknown = Subfield::<W>::ENTRY.count_ones() as usize;
+            for x in 0..1 << W {
+                let sum = |s: Block| {
+                    separate::<W>(s) ^ Subfield::<W>::multiple(x, s & Subfield::<W>::MASK)
+                };
+                assert_eq!(rank(sum), used, "{x}");
+                // The multiple of Δ has the first element of Δ as it is for entries.
+                let entry = |s: Block| {
+                    separate::<W>(s) ^ Subfield::<W>::multiple(x, s & Subfield::<W>::ENTRY)
+                };
+                assert!(rank(entry) >= unknown, "{x}");
+            }
+        }
+        check::<3>();
+        check::<4>();
+        let worst = (0..16)
+            .map(|x| rank(|s| s << 64 ^ s >> 64 << 64 ^ s >> 64 ^ Subfield::<4>::multiple(x, s)));
+        assert_eq!(worst.filter(|rank| *rank == 64).count(), 2);
+    }
 
     proptest! {
         #[test]

@@ -23,6 +23,13 @@
 //! a search: weights are binomial, so the best of 2^m words from elimination gains some 1.4·√m bits for our shortest
 //! base vector and 0.5·√m for the others.
 //!
+//! **Larger fields.** Coefficients of the matrix, secrets and noise values may be elements of GF(2^w); noise values are
+//! uniform, so that one place in 2^w is free of noise. That shortens every guess: only (2^w − 1)/2^w of the places count.
+//! On the other hand a block's sum is no longer known. Rows have random coefficients other than 0. With coefficients 0
+//! and 1 every bit of the elements would be an instance over GF(2), with noise at half of the places of *one* support:
+//! the joint test tries all 2^w functionals on such planes, and its exponent is half of a single test's.
+//! `examples/lpn.rs` runs it.
+//!
 //! **Why ten ones, and blocks of k/160.** Sparse rows decide, with α about 0.6. Sixteen ones would allow blocks of
 //! k/128, for 1.6 times as many accesses to a base vector that is only a fifth shorter. With ten ones and blocks of
 //! k/128, a single test costs 2^102 where n = 28·k; it is only withstood at n = 6·k, of which a fifth is used up by the
@@ -43,8 +50,38 @@ use super::{InformationSet, Instance, KAPPA, guess_and_solve};
 /// Ones in a row of the matrix, one in each of as many segments.
 pub const ROW_WEIGHT: usize = 10;
 
+/// A lower bound on the cost of an attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// What it is called.
+    pub name: &'static str,
+    /// Bit operations for the samples of some columns.
+    pub cost: fn(&Restriction) -> Scaled,
+}
+
 /// The attacks that the noise withstands, from the cheapest to compute.
-pub const ATTACKS: [fn(&Restriction) -> Scaled; 4] = [single_test, prange, stern, algebraic];
+pub const ATTACKS: [Attack; 5] = [
+    Attack {
+        name: "single test",
+        cost: single_test,
+    },
+    Attack {
+        name: "joint test",
+        cost: joint_test,
+    },
+    Attack {
+        name: "Prange",
+        cost: prange,
+    },
+    Attack {
+        name: "Stern",
+        cost: stern,
+    },
+    Attack {
+        name: "algebraic",
+        cost: algebraic,
+    },
+];
 
 /// Noise positions come in multiples of this.
 const STEP: usize = 256;
@@ -58,10 +95,14 @@ const LAMBDA: i64 = 40;
 /// The number of intervals of α: a bound holds for all α of one.
 const PARTS: usize = 64;
 
-/// Primal LPN over GF(2) with regular noise and a sparse random matrix.
+/// Primal LPN with regular noise and a sparse random matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Primal {
-    /// Number k of secret bits.
+    /// Bits w of a field element: of secrets and noise values.
+    pub field_bits: u32,
+    /// Bits of an element of the subfield of the matrix's coefficients.
+    pub coefficient_bits: u32,
+    /// Number k of secrets.
     pub secrets: usize,
     /// Number t of noise positions, one in each of t blocks.
     pub weight: usize,
@@ -87,9 +128,9 @@ impl Primal {
     }
 
     /// The least cost of an attack over all sets of columns, in bit operations.
-    pub fn cost(&self, attack: fn(&Restriction) -> Scaled) -> Scaled {
+    pub fn cost(&self, attack: Attack) -> Scaled {
         self.restrictions()
-            .map(|restriction| attack(&restriction))
+            .map(|restriction| (attack.cost)(&restriction))
             .reduce(|a, b| if a.at_most(b) { a } else { b })
             .expect("all columns are a set")
     }
@@ -143,27 +184,33 @@ impl Primal {
     }
 
     /// Whether none of these attacks takes fewer than 2^[`KAPPA`] operations.
-    fn withstands(&self, attacks: &[fn(&Restriction) -> Scaled]) -> bool {
+    fn withstands(&self, attacks: &[Attack]) -> bool {
         let least = Scaled::power_of_two(KAPPA);
         let restrictions: Vec<Restriction> = self.restrictions().collect();
         attacks.iter().all(|attack| {
             restrictions
                 .iter()
-                .all(|restriction| least.at_most(attack(restriction)))
+                .all(|restriction| least.at_most((attack.cost)(restriction)))
         })
     }
 }
 
 impl Restriction {
-    /// k'/t positions of each block, less one for the block's sum.
-    fn information_set(&self) -> InformationSet {
+    /// k'/t positions of each block. Over GF(2), the noise of a block is 1 and its sum known, which saves one position.
+    /// Over larger fields a functional to the elements of `bits` bits maps the noise to 0 once in 2^bits times, as if
+    /// the set were that much smaller.
+    fn information_set(&self, bits: u32) -> InformationSet {
         let weight = self.all.weight;
+        let (part, scale) = match self.all.field_bits {
+            1 => (self.columns.saturating_sub(weight), weight),
+            _ => (self.columns * ((1 << bits) - 1), weight << bits),
+        };
         InformationSet {
             weight,
-            part: self.columns.saturating_sub(weight) as u64,
-            scale: weight as u64,
+            part: part as u64,
+            scale: scale as u64,
             block: self.all.block as u64,
-            field_bits: 1,
+            field_bits: self.all.field_bits,
         }
     }
 }
@@ -171,32 +218,64 @@ impl Restriction {
 /// The inverse of the bias of the noise on a word of the dual code that elimination gives.
 pub fn single_test(restriction: &Restriction) -> Scaled {
     restriction
-        .information_set()
+        .information_set(restriction.all.field_bits)
         .noise_free(Scaled::power_of_two(0))
+}
+
+/// A single test under some functional on the field that is linear over the subfield of the coefficients: words of the
+/// dual code have fewer values than random ones if it maps all noise that they meet to 0. All functionals are tried at
+/// once. Where coefficients generate the field, the only functional is the identity.
+pub fn joint_test(restriction: &Restriction) -> Scaled {
+    let (field, coefficients) = (restriction.all.field_bits, restriction.all.coefficient_bits);
+    if field == coefficients {
+        return single_test(restriction);
+    }
+    let functionals = Scaled::power_of_two(-i64::from(field));
+    let trials = restriction
+        .information_set(coefficients)
+        .noise_free(functionals);
+    let one = Scaled::power_of_two(0);
+    if trials.at_most(one) { one } else { trials }
 }
 
 /// An information set is free of noise by chance. A trial counts one operation per row.
 pub fn prange(restriction: &Restriction) -> Scaled {
     let trial = Scaled::power_of_two(0).times_whole(restriction.rows as u64, Round::Down);
-    restriction.information_set().noise_free(trial)
+    restriction
+        .information_set(restriction.all.field_bits)
+        .noise_free(trial)
 }
 
 /// Prange with noise allowed in the information set. A trial counts the entries of its lists.
 pub fn stern(restriction: &Restriction) -> Scaled {
-    restriction.information_set().collisions()
+    restriction
+        .information_set(restriction.all.field_bits)
+        .collisions()
 }
 
 /// Gröbner bases of the parity checks and of the quadratic equations within blocks, after guesses.
 pub fn algebraic(restriction: &Restriction) -> Scaled {
+    let Primal {
+        field_bits,
+        coefficient_bits,
+        weight,
+        block,
+        ..
+    } = restriction.all;
     let instance = Instance {
         entries: restriction.rows - restriction.columns,
         positions: restriction.rows,
-        weight: restriction.all.weight,
-        field_bits: 1,
-        coefficient_bits: 1,
+        weight,
+        field_bits,
+        coefficient_bits,
         distance_percent: 0,
     };
-    guess_and_solve(&instance, restriction.all.block as u64)
+    // A value of 0 makes a guess right, as in a block that is longer by this factor.
+    let block = match field_bits {
+        1 => block,
+        _ => (block << field_bits).div_ceil((1 << field_bits) - 1),
+    };
+    guess_and_solve(&instance, block as u64)
 }
 
 /// (`top`/`bottom`)^`exponent`, rounded up.
@@ -207,15 +286,17 @@ fn raised(top: u64, bottom: u64, exponent: u64) -> Scaled {
         .power(exponent, Round::Up)
 }
 
-/// The most noise positions, a multiple of 256, with which no attack on `secrets` secret bits and blocks of `block`
-/// samples takes fewer than 2^[`KAPPA`] operations.
+/// The most noise positions, a multiple of 256, with which no attack on `secrets` secrets of `field_bits` bits and blocks
+/// of `block` samples takes fewer than 2^[`KAPPA`] operations, if coefficients generate the field.
 ///
 /// # Panics
 /// If there is no such number with more samples than secrets.
-pub fn weight(secrets: usize, block: usize) -> usize {
+pub fn weight(field_bits: u32, secrets: usize, block: usize) -> usize {
     let fewest = secrets / (block * STEP) + 1;
     let candidates: Vec<Primal> = (fewest..MAX_STEPS)
         .map(|steps| Primal {
+            field_bits,
+            coefficient_bits: field_bits,
             secrets,
             weight: steps * STEP,
             block,
