@@ -51,6 +51,7 @@ use crate::cost::{self, Cost};
 use crate::cots::WIDTH;
 use crate::{Receiver, Sender};
 
+use function::Function;
 use stash::Second;
 
 pub use recipes::{Okvs, Psm1, Psm2};
@@ -189,18 +190,18 @@ impl Plan {
     fn cost<R: Recipe>(&self, recipe: &R) -> Cost {
         let shares = recipe.shares(self) + self.places();
         let minimum = self.task.min_size;
-        let function = match (self.task.reveal, self.task.values) {
-            (Reveal::Sum, Values::Receiver) => cost::sum_of_receiver(shares, minimum),
-            (Reveal::Sum, _) => cost::sum_of_sender(shares, minimum),
-            (Reveal::InnerProduct, _) => cost::inner_product(shares, minimum, self.lambda()),
-            (Reveal::ThresholdMatches, _) => cost::matches(shares),
-            (Reveal::Shares, Values::None) => Cost::default(),
-            (Reveal::Shares, Values::Receiver) => cost::shares_of_receiver(shares),
-            (Reveal::Shares, Values::Sender) => cost::shares_of_sender(shares),
-            (Reveal::Shares, Values::Both) => {
-                cost::shares_of_receiver(shares) + cost::shares_of_sender(shares)
-            }
-            _ => cost::size(shares, minimum),
+        let function = match Function::of(&self.task) {
+            Function::Size => cost::size(shares, minimum),
+            Function::SumOfReceiver => cost::sum_of_receiver(shares, minimum),
+            Function::SumOfSender => cost::sum_of_sender(shares, minimum),
+            Function::InnerProduct => cost::inner_product(shares, minimum, self.lambda()),
+            Function::Matches => cost::matches(shares),
+            Function::Shares => match self.task.values {
+                Values::None => Cost::default(),
+                Values::Receiver => cost::shares_of_receiver(shares),
+                Values::Sender => cost::shares_of_sender(shares),
+                Values::Both => cost::shares_of_receiver(shares) + cost::shares_of_sender(shares),
+            },
         };
         let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
             // From a source of their own.

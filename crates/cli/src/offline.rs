@@ -559,7 +559,8 @@ impl Named {
 
     fn remove(&self) -> Result<(), Failure> {
         if self.names.is_empty() {
-            return Err(Failure::usage("name the halves to remove"));
+            let line = "`vesica offline rm` needs the names of what to remove";
+            return Err(Failure::usage(line).hint("`vesica offline ls` lists the names"));
         }
         let store = store(&self.offline_store, &self.identity)?;
         Ok(self.names.iter().try_for_each(|name| store.remove(*name))?)

@@ -277,13 +277,24 @@ fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
                 .copied()
                 .find(|reveal| reveal.name() == text);
             let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
-            let names = "there are matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares";
-            (plain.ok_or(names)?, 0)
+            (plain.ok_or_else(reveal_names)?, 0)
         }
     };
     terms.set(&REVEAL, reveal);
     terms.at_least(least);
     Ok(())
+}
+
+/// What [`set_reveal`] reads, in words.
+fn reveal_names() -> String {
+    let names = Reveal::ALL.iter().map(|reveal| match reveal {
+        // A size that is told only above a number is a reveal of its own in options alone.
+        Reveal::Size => "size, threshold:N".to_owned(),
+        // What needs a minimum is given one.
+        reveal if !reveal.takes_minimum(0) => format!("{reveal}:N"),
+        reveal => reveal.to_string(),
+    });
+    format!("there are {}", names.collect::<Vec<_>>().join(", "))
 }
 
 /// A number of keys: digits, or a power as `2^20`; at most 2^28.

@@ -45,7 +45,7 @@ impl Backing {
             Backing::Path(path) => Handle::File(open_regular(path).map_err(open_error)?),
             Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
             Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
-            Backing::Batches(..) => return Err(Error::usage("record batches are no bytes", "")),
+            Backing::Batches(..) => return Err(Error::usage("record batches are no bytes")),
             Backing::Pipe(_) => return Err(read_once()),
         })
     }
@@ -138,7 +138,7 @@ fn identity(_: &Metadata) -> Option<(u64, u64)> {
 
 /// A caller reads more often than its options said.
 fn read_once() -> Error {
-    Error::usage("it was opened to be read once", "")
+    Error::usage("it was opened to be read once")
 }
 
 pub(crate) fn open_error(e: io::Error) -> Error {

@@ -63,7 +63,7 @@ impl Query {
             _ => None,
         };
         let Some(driver) = driver.or(of_uri) else {
-            return Err(Error::usage(
+            return Err(Error::usage_with(
                 "the database's URI does not say which driver to take",
                 advice![
                     "name one with ",
@@ -140,7 +140,7 @@ impl Query {
         }
         let why = first.map(|e| e.message).unwrap_or_default();
         let name = &self.drivers[0];
-        Err(Error::usage(
+        Err(Error::usage_with(
             format!(
                 "the ADBC driver {name:?} cannot be loaded: {}",
                 one_line(&why)

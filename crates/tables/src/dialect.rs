@@ -56,7 +56,7 @@ impl Dialect {
             let Some(byte) = byte else { continue };
             let letter = char::from(*byte);
             if !byte.is_ascii() || matches!(byte, b'\r' | b'\n' | 0) {
-                return Err(Error::usage(
+                return Err(Error::usage_with(
                     format!("{letter:?} cannot be {what}"),
                     "give one ASCII character, such as ; or a tab",
                 ));
@@ -64,7 +64,7 @@ impl Dialect {
             let same = named[..i].iter().find(|(_, other)| other == &Some(*byte));
             if let Some((other, _)) = same {
                 let problem = format!("{letter:?} cannot be {what} and {other} at once");
-                return Err(Error::usage(problem, ""));
+                return Err(Error::usage(problem));
             }
         }
         match csv {
@@ -74,7 +74,6 @@ impl Dialect {
                 ..
             } => Err(Error::usage(
                 "an escape is for quoted fields, and there are none without a quote",
-                "",
             )),
             _ => Ok(()),
         }
@@ -114,7 +113,7 @@ impl Dialect {
         let special = [Some(self.delimiter), self.csv.quote, self.csv.escape];
         let is_special = |byte: &u8| special.contains(&Some(*byte));
         match [name, values].concat().bytes().find(is_special) {
-            Some(byte) => Err(Error::usage(
+            Some(byte) => Err(Error::usage_with(
                 format!(
                     "{:?} is special and in the column that is added",
                     char::from(byte)

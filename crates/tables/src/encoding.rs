@@ -18,7 +18,7 @@ impl FromStr for Encoding {
     fn from_str(name: &str) -> Result<Self> {
         let found = encoding_rs::Encoding::for_label_no_replacement(name.as_bytes());
         found.map(Encoding).ok_or_else(|| {
-            Error::usage(
+            Error::usage_with(
                 format!("no encoding is called {name:?}"),
                 "encodings have the names of the WHATWG standard, such as windows-1252, shift_jis or utf-16le",
             )

@@ -165,8 +165,8 @@ pub enum ErrorKind {
     Usage {
         /// What is wrong with it.
         reason: String,
-        /// What to do instead; may be empty.
-        remedy: Advice,
+        /// What to do instead, where something helps.
+        remedy: Option<Advice>,
     },
     /// The output is the input.
     OutputIsInput,
@@ -192,11 +192,19 @@ impl Error {
         }))
     }
 
-    /// A request that is wrong, and what to do instead (may be empty).
-    pub(crate) fn usage(reason: impl Into<String>, remedy: impl Into<Advice>) -> Self {
+    /// A request that is wrong.
+    pub(crate) fn usage(reason: impl Into<String>) -> Self {
         Error::new(ErrorKind::Usage {
             reason: reason.into(),
-            remedy: remedy.into(),
+            remedy: None,
+        })
+    }
+
+    /// A request that is wrong, and what to do instead.
+    pub(crate) fn usage_with(reason: impl Into<String>, remedy: impl Into<Advice>) -> Self {
+        Error::new(ErrorKind::Usage {
+            reason: reason.into(),
+            remedy: Some(remedy.into()),
         })
     }
 

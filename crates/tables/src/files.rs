@@ -19,7 +19,7 @@ pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     files.sort();
     if let Some(twice) = files.windows(2).find(|pair| pair[0] == pair[1]) {
         let name = twice[0].display().to_string();
-        return Err(Error::usage("is named twice", "").in_path(&name));
+        return Err(Error::usage("is named twice").in_path(&name));
     }
     Ok(files)
 }
@@ -51,7 +51,7 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 /// The files that fit a pattern, and those of the directories that do.
 fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
     let paths = glob_with(pattern, FITTING)
-        .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg), ""))?;
+        .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg)))?;
     let before = files.len();
     for path in paths {
         let path = path.map_err(|e| Error::new(ErrorKind::Unreadable(e.into())))?;

@@ -101,7 +101,7 @@ impl std::str::FromStr for Format {
         let found = Format::ALL.iter().find(|format| format.name() == name);
         found.copied().ok_or_else(|| {
             let hint = format!("formats are: {}", Format::names(", "));
-            Error::usage(format!("no format is called {name:?}"), hint)
+            Error::usage_with(format!("no format is called {name:?}"), hint)
         })
     }
 }

@@ -47,17 +47,17 @@ impl KeySpec {
     /// Usage: no column, an empty name, or a name given twice.
     pub fn new(columns: Vec<KeyColumn>) -> Result<Self> {
         if columns.is_empty() || columns.iter().any(|c| c.name.is_empty()) {
-            return Err(Error::usage(
+            return Err(Error::usage_with(
                 "a key column has no name",
                 "give column names, separated by commas",
             ));
         }
         for (i, column) in columns.iter().enumerate() {
             if columns[..i].iter().any(|c| c.name == column.name) {
-                return Err(Error::usage(
-                    format!("the key names column {:?} twice", column.name),
-                    "",
-                ));
+                return Err(Error::usage(format!(
+                    "the key names column {:?} twice",
+                    column.name
+                )));
             }
         }
         Ok(KeySpec {
@@ -90,23 +90,20 @@ impl KeySpec {
         let mut seen: Vec<&str> = Vec::new();
         for option in normalize {
             let Some((name, profile)) = option.as_ref().rsplit_once('=') else {
-                return Err(Error::usage(
+                return Err(Error::usage_with(
                     format!("{:?} is not COLUMN=PROFILE", option.as_ref()),
                     "for example email=email or phone=phone:GB",
                 ));
             };
             let Some(column) = spec.columns.iter_mut().find(|c| c.name == name) else {
                 let names: Vec<_> = spec.columns.iter().map(|c| &*c.name).collect();
-                return Err(Error::usage(
+                return Err(Error::usage_with(
                     format!("column {name:?} is normalised but is not part of the key"),
                     format!("the key is: {}", names.join(", ")),
                 ));
             };
             if seen.contains(&name) {
-                return Err(Error::usage(
-                    format!("column {name:?} is normalised twice"),
-                    "",
-                ));
+                return Err(Error::usage(format!("column {name:?} is normalised twice")));
             }
             seen.push(name);
             column.profile = profile.parse()?;

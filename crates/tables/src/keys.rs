@@ -119,7 +119,7 @@ impl Keys {
         for item in items {
             match matched.get_mut(item) {
                 Some(entry) => *entry = true,
-                None => return Err(Error::usage(format!("there is no item {item}"), "")),
+                None => return Err(Error::usage(format!("there is no item {item}"))),
             }
         }
         Ok(matched)

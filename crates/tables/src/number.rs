@@ -35,7 +35,7 @@ impl ValueColumn {
         if scale > MAX_SCALE {
             let remedy = advice![Argument::ValueScale, format!(" is from 0 to {MAX_SCALE}")];
             let problem = format!("{scale} digits after the decimal point are too many");
-            return Err(Error::usage(problem, remedy));
+            return Err(Error::usage_with(problem, remedy));
         }
         // At most 60 bits.
         let unit = 10u64.pow(scale.into());
@@ -53,7 +53,7 @@ impl ValueColumn {
                 let problem = format!(
                     "a bound of {bound} is impossible with {scale} digits after the decimal point"
                 );
-                return Err(Error::usage(problem, remedy));
+                return Err(Error::usage_with(problem, remedy));
             }
         };
         Ok(ValueColumn {

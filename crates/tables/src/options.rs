@@ -61,7 +61,7 @@ impl FromStr for Rows {
             "matching" => Ok(Rows::Matching),
             "rest" => Ok(Rows::Rest),
             "all" => Ok(Rows::All),
-            _ => Err(Error::usage("rows are matching, rest or all", "")),
+            _ => Err(Error::usage("rows are matching, rest or all")),
         }
     }
 }

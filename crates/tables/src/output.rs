@@ -111,12 +111,12 @@ impl Output {
             let name = "standard output".to_owned();
             if !standard_output_was_open() {
                 let hint = "name an output file, or leave standard output open";
-                return Err(Error::usage("is closed", hint).in_path(&name));
+                return Err(Error::usage_with("is closed", hint).in_path(&name));
             }
             let format = contents.container.format;
             if !format.is_text() && io::stdout().is_terminal() {
                 let reason = format!("{format} is not for a terminal");
-                return Err(Error::usage(
+                return Err(Error::usage_with(
                     reason,
                     "name an output file, or redirect standard output",
                 ));
@@ -216,7 +216,7 @@ fn create(
     check_name(name, contents)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
-            return Err(Error::usage("is a directory", "name a file in it"));
+            return Err(Error::usage_with("is a directory", "name a file in it"));
         }
         if source.is_same_file(&existing) {
             return Err(Error::new(ErrorKind::OutputIsInput));
@@ -238,31 +238,31 @@ fn check_name(name: &str, contents: Contents) -> Result<()> {
     let hint = format!("name the output .{format}");
     if let Some(other) = sniff::never_written(name) {
         let reason = format!("the name stands for {other}, but results are {format}");
-        return Err(Error::usage(reason, hint));
+        return Err(Error::usage_with(reason, hint));
     }
     if let Some(other) = sniff::by_name(name)
         && other != format
     {
         let reason = format!("the name is of {other}, but results are {format}");
-        return Err(Error::usage(reason, hint));
+        return Err(Error::usage_with(reason, hint));
     }
     if let (stem, Some(compression)) = Compression::split_name(name)
         && !format.is_text()
     {
         let reason = format!("{format} is not compressed by {}", compression.name());
         let hint = format!("leave {} away", &name[stem.len()..]);
-        return Err(Error::usage(reason, hint));
+        return Err(Error::usage_with(reason, hint));
     }
     if sniff::is_tsv(name) && contents.delimiter.is_some_and(|d| d != b'\t') {
         let reason = "the name stands for tabs, but results have the delimiter of the input";
-        return Err(Error::usage(reason, hint));
+        return Err(Error::usage_with(reason, hint));
     }
     match (sniff::extension(name).as_deref(), is_arrow_stream) {
-        (Some("feather"), true) => Err(Error::usage(
+        (Some("feather"), true) => Err(Error::usage_with(
             "the name stands for an Arrow file, but results are an Arrow stream as the input is",
             "name the output .arrows",
         )),
-        (Some("arrows"), false) => Err(Error::usage(
+        (Some("arrows"), false) => Err(Error::usage_with(
             "the name stands for an Arrow stream, but results are an Arrow file as the input is",
             "name the output .arrow",
         )),

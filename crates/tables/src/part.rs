@@ -219,11 +219,11 @@ impl Part {
                 "a header, a quote and an escape are for CSV, not {}",
                 self.format
             );
-            return Err(Error::usage(problem, "leave these options away"));
+            return Err(Error::usage_with(problem, "leave these options away"));
         }
         if !self.format.is_text() && self.encoding.is_some() {
             let problem = format!("an encoding is for text, not {}", self.format);
-            return Err(Error::usage(
+            return Err(Error::usage_with(
                 problem,
                 advice!["leave ", Argument::Encoding, " away"],
             ));

@@ -224,7 +224,7 @@ impl Profile {
             "integer" => Ok(Profile::AnyInteger),
             "date" => Ok(Profile::Date),
             "uuid" => Ok(Profile::Uuid),
-            "phone" | "pair-phone" => Err(Error::usage(
+            "phone" | "pair-phone" => Err(Error::usage_with(
                 format!("the {name} profile needs a region"),
                 "for example phone:GB, the region in which numbers without a country code are dialled",
             )),
@@ -240,7 +240,7 @@ impl Profile {
                 Some(("pair-phone", region)) => Ok(Profile::PairPhone(region.parse()?)),
                 #[cfg(not(feature = "phone"))]
                 Some(("phone" | "pair-phone", _)) => Err(left_out(name, "phone")),
-                _ => Err(Error::usage(
+                _ => Err(Error::usage_with(
                     format!("no normalisation profile is called {name:?}"),
                     NAMES,
                 )),
@@ -252,7 +252,7 @@ impl Profile {
 /// The error for a profile that this build leaves out.
 #[cfg(not(all(feature = "phone", feature = "unicode")))]
 fn left_out(name: &str, feature: &str) -> Error {
-    Error::usage(
+    Error::usage_with(
         format!("the profile {name} is not in this build"),
         format!("build vesica with the feature `{feature}`"),
     )
@@ -274,7 +274,7 @@ impl FromStr for Profile {
         match id.rsplit_once('/') {
             Some((_, newest_version)) if newest_version == version => Ok(newest),
             _ if name == "exact/1" => Ok(Profile::ExactByScale),
-            _ => Err(Error::usage(
+            _ => Err(Error::usage_with(
                 format!("the profile {plain} has no version {version:?} here"),
                 format!("there is {id}"),
             )),
@@ -307,7 +307,7 @@ impl fmt::Display for Profile {
 }
 
 fn wrong_bits() -> Error {
-    Error::usage(
+    Error::usage_with(
         "the profile integer:BITS takes from 1 to 64 bits",
         "for example integer:34, for numbers of ten digits; integer alone takes numbers of any size",
     )

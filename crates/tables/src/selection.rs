@@ -55,7 +55,7 @@ impl<'a> Selection<'a> {
                 by_row: Arc::default(),
                 met: 0,
             }),
-            (Rows::Aligned, None) => return Err(Error::usage("this run has no common order", "")),
+            (Rows::Aligned, None) => return Err(Error::usage("this run has no common order")),
             _ => None,
         };
         Ok(Selection {

@@ -100,7 +100,7 @@ impl Source {
     ) -> Result<Self> {
         if batches.iter().any(|batch| batch.schema_ref() != &schema) {
             let problem = "a record batch has another schema than the table";
-            return Err(Error::usage(problem, "").in_path(name));
+            return Err(Error::usage(problem).in_path(name));
         }
         let part = Part::from_batches(name, schema, batches, options);
         Source::of(String::new(), vec![part], options)
@@ -125,7 +125,7 @@ impl Source {
         ) else {
             let error = match parts.first() {
                 Some(part) => Error::new(ErrorKind::Empty).in_path(part.name()),
-                None => Error::usage("there is no input", ""),
+                None => Error::usage("there is no input"),
             };
             return Err(error);
         };
@@ -144,7 +144,7 @@ impl Source {
         }
         for (i, part) in parts.iter().enumerate() {
             if parts[..i].iter().any(|other| part.is_same_as(other)) {
-                return Err(Error::usage("is named twice", "").in_path(part.name()));
+                return Err(Error::usage("is named twice").in_path(part.name()));
             }
         }
         Ok(Source {
@@ -201,7 +201,7 @@ impl Source {
     pub fn check_added_texts(&self) -> Result<()> {
         let unable = |part: &Part| self.format() == Format::Csv && !part.dialect().has_quotes();
         match self.parts().iter().any(unable) {
-            true => Err(Error::usage(
+            true => Err(Error::usage_with(
                 "columns of the peer cannot be added to CSV without quotes",
                 advice!["give another ", Argument::Quote, " than none"],
             )),

@@ -210,11 +210,11 @@ mod tests {
             (Limit::Memory { enough: None }, "gives less"),
             (
                 Limit::Memory {
-                    enough: Some(5 << 20),
+                    enough: Some(50 << 20),
                 },
-                "; 10M are enough",
+                "; 100M are enough",
             ),
-            (Limit::Reveal { enough: 5000 }, "which 10K are enough"),
+            (Limit::Reveal { enough: 5000 }, "which 64M are enough"),
         ] {
             let error = SessionError::Run(WireError::limit(limit, "too little"));
             let remedy = Error::Session(error).remedy().unwrap();

@@ -11,9 +11,12 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 /// The share of the memory of a run that one bucket may use.
 const BUCKETS_SHARE: u64 = 2;
 
-/// The memory of a run in which a bucket may use so many bytes.
+/// The least memory to advise, in bytes: the program itself takes about as much, so that less saves nothing.
+const LEAST_ADVICE: u64 = 64 << 20;
+
+/// Memory to advise for a run in which a bucket has to use so many bytes.
 pub(crate) fn memory_for(bucket: u64) -> u64 {
-    bucket.saturating_mul(BUCKETS_SHARE)
+    bucket.saturating_mul(BUCKETS_SHARE).max(LEAST_ADVICE)
 }
 
 /// The bytes of a bucket in a run with so much memory.
@@ -38,6 +41,9 @@ mod tests {
             assert_eq!(show_bytes(bytes), shown);
             assert!(bytes == 0 || crate::parse_bytes(shown).unwrap() >= bytes);
         }
-        assert!(memory_of_bucket(memory_for(7)) >= 7);
+        for bucket in [7, LEAST_ADVICE, 9 << 30] {
+            assert!(memory_of_bucket(memory_for(bucket)) >= bucket);
+        }
+        assert_eq!(show_bytes(memory_for(70_000)), "64M");
     }
 }

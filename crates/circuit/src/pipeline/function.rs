@@ -3,7 +3,7 @@
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
-use vesica_psi::{Input, Output, Reveal, Shares, Values};
+use vesica_psi::{Input, Output, Reveal, Shares, Task, Values};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -13,6 +13,35 @@ use crate::cost::Cost;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::functions::Answer;
 use crate::{Receiver, Sender};
+
+/// What the last stage computes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Function {
+    Size,
+    SumOfReceiver,
+    SumOfSender,
+    InnerProduct,
+    Matches,
+    Shares,
+}
+
+impl Function {
+    /// That of a task.
+    ///
+    /// # Panics
+    /// If there is none: a protocol runs only what it says that it reveals.
+    pub(super) fn of(task: &Task) -> Function {
+        match (task.reveal, task.values) {
+            (Reveal::Size, Values::None) => Function::Size,
+            (Reveal::Sum, Values::Receiver) => Function::SumOfReceiver,
+            (Reveal::Sum, Values::Sender) => Function::SumOfSender,
+            (Reveal::InnerProduct, Values::Both) => Function::InnerProduct,
+            (Reveal::ThresholdMatches, Values::None) => Function::Matches,
+            (Reveal::Shares, _) => Function::Shares,
+            (reveal, values) => panic!("{reveal} of {values:?}"),
+        }
+    }
+}
 
 /// The receiver's item in each of `shares` cells: the bins or the candidates of all bins, and then `places` of a stash.
 fn own_items(bins: &ReceiverBins, places: usize, shares: usize) -> Vec<Option<u32>> {
@@ -68,18 +97,18 @@ impl Plan {
             matches,
             masked,
         } = received;
-        let (reveal, values, minimum) = (self.task.reveal, self.task.values, self.task.min_size);
+        let minimum = self.task.min_size;
         let cells = own_items(bins, self.places(), matches.len());
         let own = own_values(&cells, input.values);
-        let answer = match (reveal, values) {
-            (Reveal::Size, Values::None) => engine.size(channel, rng, &matches, minimum)?,
-            (Reveal::Sum, Values::Receiver) => {
+        let answer = match Function::of(&self.task) {
+            Function::Size => engine.size(channel, rng, &matches, minimum)?,
+            Function::SumOfReceiver => {
                 engine.sum_of_receiver(channel, rng, &matches, &own, minimum)?
             }
-            (Reveal::Sum, Values::Sender) => self
+            Function::SumOfSender => self
                 .reversed_receiver(engine, channel, rng, cost)?
                 .sum_of_sender(channel, rng, &matches, &masked, minimum)?,
-            (Reveal::InnerProduct, Values::Both) => self
+            Function::InnerProduct => self
                 .reversed_receiver(engine, channel, rng, cost)?
                 .inner_product(
                     channel,
@@ -88,12 +117,12 @@ impl Plan {
                     (&own, &masked),
                     (minimum, self.lambda()),
                 )?,
-            (Reveal::ThresholdMatches, Values::None) => {
+            Function::Matches => {
                 let matches = engine.matches(channel, rng, &matches, minimum)?;
                 let matched = matched_items(&cells, &matches, input.items.len());
                 return Ok(Output::Matches(matched));
             }
-            (Reveal::Shares, _) => {
+            Function::Shares => {
                 let mut receiver_values = None;
                 if input.values.is_some() {
                     let shares = engine.shares_of_receiver(channel, rng, &matches, &own)?;
@@ -112,7 +141,6 @@ impl Plan {
                     sender_values,
                 }));
             }
-            (reveal, values) => panic!("{reveal} of {values:?}"),
         };
         Ok(match answer {
             Answer::Value(value) => Output::Value(value.into()),
@@ -133,22 +161,22 @@ impl Plan {
             matches,
             masks,
         } = sent;
-        let (reveal, values, minimum) = (self.task.reveal, self.task.values, self.task.min_size);
-        match (reveal, values) {
-            (Reveal::Size, Values::None) => engine.size(channel, rng, &matches, minimum)?,
-            (Reveal::Sum, Values::Receiver) => {
+        let (values, minimum) = (self.task.values, self.task.min_size);
+        match Function::of(&self.task) {
+            Function::Size => engine.size(channel, rng, &matches, minimum)?,
+            Function::SumOfReceiver => {
                 engine.sum_of_receiver(channel, rng, &matches, minimum)?;
             }
-            (Reveal::Sum, Values::Sender) => self
+            Function::SumOfSender => self
                 .reversed_sender(engine, channel, rng, cost)?
                 .sum_of_sender(channel, rng, &matches, &masks, minimum)?,
-            (Reveal::InnerProduct, Values::Both) => self
+            Function::InnerProduct => self
                 .reversed_sender(engine, channel, rng, cost)?
                 .inner_product(channel, rng, &matches, &masks, (minimum, self.lambda()))?,
-            (Reveal::ThresholdMatches, Values::None) => {
+            Function::Matches => {
                 engine.matches(channel, rng, &matches, minimum)?;
             }
-            (Reveal::Shares, _) => {
+            Function::Shares => {
                 let mut receiver_values = None;
                 if matches!(values, Values::Receiver | Values::Both) {
                     receiver_values = Some(engine.shares_of_receiver(channel, rng, &matches)?);
@@ -166,7 +194,6 @@ impl Plan {
                     sender_values,
                 }));
             }
-            (reveal, values) => panic!("{reveal} of {values:?}"),
         }
         Ok(Output::Nothing)
     }

@@ -430,7 +430,7 @@ fn what_cannot_be_prepared_is_said() {
     assert_eq!(verified.code, Some(3), "{}", verified.err);
     assert!(verified.text().contains("no half of prepared correlations"));
     assert!(store("ls").err.contains("cannot be read as a half"));
-    store("rm").expect_failure(2, "name the halves to remove");
+    store("rm").expect_failure(2, "needs the names of what to remove");
     store(&format!("rm {name}")).expect_success();
     store(&format!("rm {name}")).expect_failure(3, &name);
     assert!(store("ls").out.is_empty());

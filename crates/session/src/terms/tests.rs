@@ -80,3 +80,17 @@ fn terms_come_back_from_json_and_unknown_ones_do_not() {
     json["another"] = 1.into();
     assert!(serde_json::from_value::<Terms>(json).is_err());
 }
+
+#[test]
+fn what_can_be_revealed_is_what_can_be_asked_for() {
+    let ask = |text: &str| Terms::default().set_option("reveal", text);
+    let problem = ask("everything").unwrap_err();
+    let names = problem.strip_prefix("there are ").unwrap();
+    let mut asked = 0;
+    for name in names.split(", ") {
+        ask(&name.replace(":N", ":3")).unwrap();
+        asked += 1;
+    }
+    // A threshold is asked for besides what it is of.
+    assert_eq!(asked, Reveal::ALL.len() + 1);
+}

@@ -120,7 +120,7 @@ impl Error {
                     " more seconds"
                 ]
             }
-            ErrorKind::Usage { remedy, .. } if !remedy.is_empty() => remedy.clone(),
+            ErrorKind::Usage { remedy, .. } => return remedy.clone(),
             _ => return None,
         })
     }

@@ -406,7 +406,7 @@ pub(super) fn select<F: LineFormat>(
     _: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let text = parts[0].format();
-    Err(Error::usage(format!("{text} has no record batches"), ""))
+    Err(Error::usage(format!("{text} has no record batches")))
 }
 
 /// Record batches are not written as text.
@@ -414,5 +414,5 @@ pub(super) fn writer<'w, F: LineFormat>(
     _: &Written<'_>,
     _: &'w mut WriterWithCause<'_>,
 ) -> Result<Box<dyn RowWriter + 'w>> {
-    Err(Error::usage("record batches are not written as text", ""))
+    Err(Error::usage("record batches are not written as text"))
 }

@@ -29,7 +29,7 @@ impl FromStr for Region {
             })
             .map(Region)
             .ok_or_else(|| {
-                Error::usage(
+                Error::usage_with(
                     format!("no phone region is called {code:?}"),
                     "regions are two-letter country codes such as GB, US or DE",
                 )
