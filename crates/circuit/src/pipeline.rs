@@ -27,15 +27,14 @@
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
 //! [`Psm2`]. Nothing else here fails.
 //!
-//! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, and COTs come from [`bulk`].
+//! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, and COTs and entries come from [`bulk`].
 
 mod function;
 mod recipes;
 mod stash;
 
 use rand_core::CryptoRng;
-use vesica_correlations::bulk::{self, SemiHonest};
-use vesica_correlations::subfield::FromCots;
+use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{Hint, Opprf, Shape, Target};
@@ -221,9 +220,11 @@ pub struct Run<'a> {
     cost: Cost,
 }
 
-/// COTs of the main direction that entries and all else take.
-fn main_cots(cost: &Cost) -> usize {
-    cost.cots + WIDTH as usize * cost.entries
+impl Cost {
+    /// COTs of the main direction, with those that its entries take.
+    fn main_cots(&self, optimize: Optimize) -> usize {
+        self.cots + bulk::subfield::cots(WIDTH, self.entries, optimize)
+    }
 }
 
 /// What the receiver has after the membership test.
@@ -243,40 +244,52 @@ pub struct Sent {
 }
 
 impl Run<'_> {
-    /// Sets up COTs; the other party calls [`Run::sending_engine`].
+    /// Sets up COTs and entries; the other party calls [`Run::sending_engine`].
     fn receiving_engine(&mut self) -> Result<Receiver, Error> {
         self.channel.begin_phase("correlations");
         let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
-        let source = bulk::Sender::setup(
+        let cots = bulk::Sender::setup(
             self.channel,
             &session,
             SemiHonest,
-            main_cots(&self.cost),
+            self.cost.main_cots(optimize),
             optimize,
             self.rng,
         )?;
-        Ok(Receiver::new(
-            &self.plan.derived("engine"),
-            FromCots::new(source),
-        ))
+        let entries = bulk::subfield::Sender::setup(
+            self.channel,
+            &self.plan.derived("entries"),
+            SemiHonest,
+            self.cost.entries,
+            optimize,
+            cots,
+            self.rng,
+        )?;
+        Ok(Receiver::new(&self.plan.derived("engine"), entries))
     }
 
-    /// Sets up COTs; the other party calls [`Run::receiving_engine`].
+    /// Sets up COTs and entries; the other party calls [`Run::receiving_engine`].
     fn sending_engine(&mut self) -> Result<Sender, Error> {
         self.channel.begin_phase("correlations");
         let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
-        let source = bulk::Receiver::setup(
+        let cots = bulk::Receiver::setup(
             self.channel,
             &session,
             SemiHonest,
-            main_cots(&self.cost),
+            self.cost.main_cots(optimize),
             optimize,
             self.rng,
         )?;
-        Ok(Sender::new(
-            &self.plan.derived("engine"),
-            FromCots::new(source),
-        ))
+        let entries = bulk::subfield::Receiver::setup(
+            self.channel,
+            &self.plan.derived("entries"),
+            SemiHonest,
+            self.cost.entries,
+            optimize,
+            cots,
+            self.rng,
+        )?;
+        Ok(Sender::new(&self.plan.derived("engine"), entries))
     }
 
     /// The shares of equality of one string on each side, of `bits` bits.
