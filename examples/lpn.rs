@@ -4,14 +4,16 @@
 //! cargo run --release -p vesica-correlations --example lpn
 //! ```
 //!
-//! First the estimates of `vesica_correlations::lpn`, in bits, for each field and size; with them the weights that
-//! other distances of the code would ask for. Then an experiment: a code with coefficients 0 and 1 over GF(2^64) is
-//! told from random by the rank of a few dozen values although no single value is unusual, and the same code with
-//! constants is not.
+//! First the estimates of `vesica_correlations::lpn`, in bits, for each field and size, of dual and of primal LPN; with
+//! them the weights that other distances of the code would ask for. Then two experiments: a code with coefficients 0 and
+//! 1 over GF(2^64) is told from random by the rank of a few dozen values although no single value is unusual, and the
+//! same code with constants is not; and so are the samples of a sparse matrix over GF(16).
 
 use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
+use vesica_correlations::bulk::{self, Optimize};
 use vesica_correlations::code::DISTANCE_PERCENT;
+use vesica_correlations::lpn::primal::{self, Primal, ROW_WEIGHT};
 use vesica_correlations::lpn::{ATTACKS, Instance, coefficient_bits, noise_weight, weight};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
@@ -161,6 +163,128 @@ fn joint_test(code: Code, seed: u64) -> [Outcome; 2] {
     })
 }
 
+/// Secrets of primal LPN, its blocks, and samples of a block.
+const SECRETS: usize = 40;
+
+/// Its blocks, with a noise position each.
+const BLOCKS: usize = 12;
+
+/// Samples of a block.
+const SAMPLES: usize = 10;
+
+/// Halves of the samples that are tried.
+const TRIALS: usize = 30;
+
+/// A random element of GF(16), a subfield of GF(2^64): a power of one of order 15, or 0.
+fn sixteenth(rng: &mut ChaCha12Rng, least: u32) -> u64 {
+    let power = |base: u64, exponent: u64| {
+        (0..64).rev().fold(1, |result, bit| {
+            let square = product(result, result);
+            if exponent >> bit & 1 == 1 {
+                product(square, base)
+            } else {
+                square
+            }
+        })
+    };
+    let generator = (2..)
+        .map(|element| power(element, u64::MAX / 15))
+        .find(|element| power(*element, 5) != 1 && power(*element, 3) != 1)
+        .expect("half of the elements");
+    match least + rng.next_u32() % (16 - least) {
+        0 => 0,
+        exponent => power(generator, exponent.into()),
+    }
+}
+
+/// How many of `trials` random halves of the samples have words of the dual code whose values on the samples are all
+/// mapped to 0 by some functional to bits: as many bits as random values have are missing in their rank, four.
+fn joint_tests_of_samples(code: Code, trials: usize, seed: u64) -> usize {
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    let rows: Vec<Vec<u64>> = (0..BLOCKS * SAMPLES)
+        .map(|_| {
+            let mut row = vec![0; SECRETS];
+            for segment in row.chunks_mut(SECRETS / ROW_WEIGHT) {
+                let place = rng.next_u32() as usize % segment.len();
+                segment[place] = match code {
+                    Code::Binary => 1,
+                    Code::Constants => sixteenth(&mut rng, 1),
+                };
+            }
+            row
+        })
+        .collect();
+    let secrets: Vec<u64> = (0..SECRETS).map(|_| sixteenth(&mut rng, 0)).collect();
+    let mut samples: Vec<u64> = rows
+        .iter()
+        .map(|row| inner_product(row, &secrets))
+        .collect();
+    for block in samples.chunks_mut(SAMPLES) {
+        block[rng.next_u32() as usize % SAMPLES] ^= sixteenth(&mut rng, 0);
+    }
+    let columns: Vec<usize> = (0..SECRETS).collect();
+    let distinguished = (0..trials).filter(|_| {
+        let mut chosen: Vec<usize> = (0..rows.len()).collect();
+        while chosen.len() > rows.len() / 2 {
+            chosen.swap_remove(rng.next_u32() as usize % chosen.len());
+        }
+        let part: Vec<Vec<u64>> = chosen.iter().map(|i| rows[*i].clone()).collect();
+        let values: Vec<u64> = chosen.iter().map(|i| samples[*i]).collect();
+        let words = combinations(&part, &columns);
+        let values: Vec<u64> = words
+            .iter()
+            .map(|word| inner_product(word, &values))
+            .collect();
+        rank(&values) < 4
+    });
+    distinguished.count()
+}
+
+/// The least bits of each attack on the extensions of the sources in bulk.
+fn primal_estimates() {
+    println!("\nPrimal LPN with ten elements per row: k secrets, t blocks of b samples\n");
+    print!("entries  field    k       t     b   ");
+    primal::ATTACKS
+        .iter()
+        .for_each(|attack| print!("  {:>11}", attack.name));
+    println!();
+    for bits in [1, 3, 4] {
+        let mut seen = Vec::new();
+        for (log, optimize) in
+            (8..=26).flat_map(|log| [Optimize::Time, Optimize::Traffic].map(|o| (log, o)))
+        {
+            let sizes = match bits {
+                1 => bulk::sizes(1 << log, optimize),
+                _ => bulk::subfield::sizes(bits, 1 << log, optimize),
+            };
+            for size in sizes {
+                if seen.contains(&size.depth) {
+                    continue;
+                }
+                seen.push(size.depth);
+                let instance = Primal {
+                    field_bits: bits,
+                    coefficient_bits: bits,
+                    secrets: size.base(),
+                    weight: size.trees(),
+                    block: size.leaves(),
+                };
+                print!(
+                    "2^{log}…    GF({:<2})  {:<6}  {:<4}  {:<4}",
+                    1 << bits,
+                    size.base(),
+                    size.trees(),
+                    size.leaves()
+                );
+                for attack in primal::ATTACKS {
+                    print!("  {:>11}", instance.cost(attack).log2());
+                }
+                println!();
+            }
+        }
+    }
+}
+
 fn estimates() {
     println!("Bit operations of each attack, log₂, at a distance of {DISTANCE_PERCENT} %\n");
     print!("field     coefficients  t    entries");
@@ -203,6 +327,7 @@ fn estimates() {
 
 fn main() {
     estimates();
+    primal_estimates();
     println!(
         "\nJoint tests: {ENTRIES} entries over GF(2^64), {WEIGHT} noise positions of {}, values of {WORDS} words",
         2 * ENTRIES
@@ -213,6 +338,14 @@ fn main() {
             "{code:?}: rank {} and {} zeros; a random vector has rank {} and {} zeros",
             noise.rank, noise.zeros, random.rank, random.zeros
         );
+    }
+    println!(
+        "\nJoint tests: {} samples over GF(16), {BLOCKS} noise positions, values of words on half of the samples",
+        BLOCKS * SAMPLES
+    );
+    for code in [Code::Binary, Code::Constants] {
+        let distinguished = joint_tests_of_samples(code, TRIALS, 1);
+        println!("{code:?}: {distinguished} of {TRIALS} halves are unlike random values");
     }
 }
 
@@ -235,6 +368,17 @@ mod tests {
     fn constants_leave_nothing_to_joint_tests() {
         for seed in 0..3 {
             assert_eq!(joint_test(Code::Constants, seed), [RANDOM, RANDOM]);
+        }
+    }
+
+    /// Fifteen functionals, each of which maps the noise in half of the samples to 0 with probability (3/4)^12: one half in
+    /// two is distinguished. With coefficients, all noise has to be 0 there: one half in two thousand.
+    #[test]
+    fn samples_of_a_binary_matrix_are_told_from_random_together() {
+        for seed in 0..3 {
+            let binary = joint_tests_of_samples(Code::Binary, TRIALS, seed);
+            assert!((TRIALS / 5..TRIALS).contains(&binary), "{binary}");
+            assert_eq!(joint_tests_of_samples(Code::Constants, TRIALS, seed), 0);
         }
     }
 }

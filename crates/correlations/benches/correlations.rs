@@ -1,17 +1,21 @@
 //! Transfers and correlations: `cargo bench -p vesica-correlations`.
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{
+    BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+};
 use std::thread;
 use std::time::{Duration, Instant};
-use vesica_correlations::bulk::{self, Optimize, SemiHonest};
+use vesica_correlations::bulk::{self, Optimize, SemiHonest, subfield};
 use vesica_correlations::cot::{Receiver, Sender};
 use vesica_correlations::field::Field;
 use vesica_correlations::ole::lattice::{self, Parameters};
 use vesica_correlations::ole::{ReceiverHalf, SenderHalf, Shape};
 use vesica_correlations::ot_extension::{self, Security};
 use vesica_correlations::silent::{self, Bit, Noise};
+use vesica_correlations::subfield::{Receiver as _, Sender as _};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
-use vesica_primitives::block::Prg;
+use vesica_primitives::block::{Block, Prg};
 use vesica_testing::{Tape, rng};
 use vesica_wire::{Channel, memory_pair};
 
@@ -222,35 +226,101 @@ fn bulk_setup(c: &mut Criterion) {
     group.finish();
 }
 
-/// Each party's part of transfers in bulk, alone and with one thread.
+/// A party's part, from a channel that keeps messages, and room for the results.
+type Part<'a> = &'a mut dyn FnMut(&mut Tape, &mut [Block]);
+
+/// Each party's part of 2^`log` transfers or entries, alone and with one thread.
+fn parties(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    log: u32,
+    mut make: [Part<'_>; 2],
+) {
+    let mut blocks = vec![0; 1 << log];
+    let mut tape = Tape::default();
+    // The time of the sender's and of the receiver's part of so many rounds.
+    let mut run = |rounds: u64| {
+        let mut times = [Duration::ZERO; 2];
+        for _ in 0..rounds {
+            for (time, make) in times.iter_mut().zip(&mut make) {
+                let start = Instant::now();
+                make(&mut tape, &mut blocks);
+                *time += start.elapsed();
+            }
+        }
+        times
+    };
+    group.throughput(Throughput::Elements(1 << log));
+    for (i, party) in ["sender", "receiver"].into_iter().enumerate() {
+        let name = BenchmarkId::new(party, name);
+        group.bench_function(name, |b| b.iter_custom(|rounds| run(rounds)[i]));
+    }
+}
+
 fn bulk_transfers(c: &mut Criterion) {
     let mut group = c.benchmark_group("bulk transfers");
     group.sample_size(10);
     let pool = one_thread();
     for (log, optimize) in BULK {
         let (mut sender, mut receiver) = bulk_ends(1 << log, optimize);
-        let mut cots = vec![0; 1 << log.min(22)];
-        let mut tape = Tape::default();
-        // The time of the sender's and of the receiver's part of so many rounds.
-        let mut run = |rounds: u64| {
-            let mut times = [Duration::ZERO; 2];
-            for _ in 0..rounds {
-                let start = Instant::now();
-                let sent = pool.install(|| sender.extend(&mut tape, &mut rng(13), &mut cots));
-                times[0] += start.elapsed();
-                let start = Instant::now();
-                let received = pool.install(|| receiver.extend(&mut tape, &mut rng(14), &mut cots));
-                times[1] += start.elapsed();
-                sent.and(received).unwrap();
-            }
-            times
-        };
-        group.throughput(Throughput::Elements(1 << log.min(22)));
-        for (i, party) in ["sender", "receiver"].into_iter().enumerate() {
-            let name = BenchmarkId::new(party, format!("{log}, {optimize:?}"));
-            group.bench_function(name, |b| b.iter_custom(|rounds| run(rounds)[i]));
-        }
+        parties(
+            &mut group,
+            &format!("{log}, {optimize:?}"),
+            log.min(22),
+            [
+                &mut |tape, q| {
+                    let made = pool.install(|| sender.extend(tape, &mut rng(13), q));
+                    made.unwrap();
+                },
+                &mut |tape, t| {
+                    let made = pool.install(|| receiver.extend(tape, &mut rng(14), t));
+                    made.unwrap();
+                },
+            ],
+        );
     }
+    group.finish();
+}
+
+/// Entries over GF(2^W) in bulk, on top of ideal transfers.
+fn entries_in_bulk<const W: u32>(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let pool = one_thread();
+    let expected = 1 << 27;
+    for optimize in [Optimize::Time, Optimize::Traffic] {
+        let (cots, choices) = ideal::cots(19);
+        let (mut tape, level) = (Tape::default(), SemiHonest);
+        let rng = &mut vesica_testing::rng(11);
+        let sender = subfield::Sender::<W, _>::setup(
+            &mut tape, &SESSION, level, expected, optimize, cots, rng,
+        );
+        let receiver = subfield::Receiver::<W, _>::setup(
+            &mut tape, &SESSION, level, expected, optimize, choices, rng,
+        );
+        let (mut sender, mut receiver) = (sender.unwrap(), receiver.unwrap());
+        parties(
+            group,
+            &format!("GF({}), {optimize:?}", 1 << W),
+            22,
+            [
+                &mut |tape, y| {
+                    let made = pool.install(|| sender.extend_entries(tape, rng, y));
+                    made.unwrap();
+                },
+                &mut |tape, z| {
+                    let rng = &mut vesica_testing::rng(14);
+                    let made = pool.install(|| receiver.extend_entries(tape, rng, z));
+                    made.unwrap();
+                },
+            ],
+        );
+    }
+}
+
+fn bulk_entries(c: &mut Criterion) {
+    let mut group = c.benchmark_group("bulk entries");
+    group.sample_size(10);
+    entries_in_bulk::<3>(&mut group);
+    entries_in_bulk::<4>(&mut group);
     group.finish();
 }
 
@@ -298,6 +368,7 @@ criterion_group!(
     ole_lattice,
     bulk_setup,
     bulk_transfers,
+    bulk_entries,
     base_transfers,
     extension,
     from_nothing,

@@ -61,11 +61,6 @@ impl Sessions {
     }
 }
 
-/// The sum of blocks.
-fn sum(blocks: &[Block]) -> Block {
-    blocks.iter().fold(0, |sum, block| sum ^ block)
-}
-
 /// The sender's end of a source, on top of one of COTs.
 pub struct Sender<const W: u32, C: cot::Sender>(Source<SendingParty<W, C>>);
 
@@ -130,8 +125,8 @@ impl<const W: u32, C: cot::Sender> Party for SendingParty<W, C> {
         let delta = Zeroizing::new(cot::Sender::delta(&self.0));
         let finish = |tree: Tree, leaves: &mut [Block], message: &mut [u8]| {
             let trees = &batch.extension.trees;
-            trees.hash_leaves::<W>(tree.number, leaves);
-            let masked = batch.cots[tree.index] ^ sum(leaves);
+            let sum = trees.hash_leaves::<W>(tree.number, leaves);
+            let masked = batch.cots[tree.index] ^ sum;
             message.copy_from_slice(&masked.to_le_bytes());
         };
         let message = grow(batch, *delta, &cots, finish, rng, out);
@@ -225,10 +220,10 @@ impl<const W: u32, C: cot::Receiver> Party for ReceivingParty<W, C> {
         let message = recv_exact(channel, TREES, batch.message())?;
         let finish = |tree: Tree, point: usize, leaves: &mut [Block], masked: &[u8]| {
             let trees = &batch.extension.trees;
-            trees.hash_leaves::<W>(tree.number, leaves);
+            let sum = trees.hash_leaves::<W>(tree.number, leaves);
             let masked = Block::from_le_bytes(masked.try_into().expect("a block"));
             // What the leaf at the point lacks of all that the others and z leave of the sender's sum.
-            let missing = (masked ^ batch.cots[tree.index] ^ sum(leaves)) & Subfield::<W>::MASK;
+            let missing = (masked ^ batch.cots[tree.index] ^ sum) & Subfield::<W>::MASK;
             for (i, leaf) in leaves.iter_mut().enumerate() {
                 *leaf ^= mask(i, point) & missing;
             }

@@ -50,16 +50,18 @@ impl Trees {
     }
 
     /// Replaces each of the leaves of tree number `tree`, vectors over GF(2^W), by its hash with 0 as its first element.
-    pub(super) fn hash_leaves<const W: u32>(&self, tree: u64, leaves: &mut [Block]) {
+    /// Returns their sum.
+    pub(super) fn hash_leaves<const W: u32>(&self, tree: u64, leaves: &mut [Block]) -> Block {
         let mut key = [Block::from(tree) << 64 | self.depth as Block];
         self.keys.encrypt(&mut key);
         for leaf in leaves.iter_mut() {
             *leaf = separate::<W>(*leaf);
         }
         Cipher::new(key[0]).feed_forward(leaves);
-        for leaf in leaves {
+        leaves.iter_mut().fold(0, |sum, leaf| {
             *leaf = Subfield::<W>::without_first(*leaf);
-        }
+            sum ^ *leaf
+        })
     }
 
     /// All leaves of tree number `tree`, whose first level is `root` and `root` ⊕ `delta`. `sums` receives the sums of

@@ -119,8 +119,9 @@ pub(super) mod wide {
         let mut masks = [[0; N]; ROWS];
         let rows = places.chunks(ROWS).zip(coefficients.chunks(ROWS));
         for (out, (places, coefficients)) in out.chunks_mut(ROWS).zip(rows) {
-            for (masks, coefficients) in masks.iter_mut().zip(coefficients) {
-                *masks = coefficients.map(words);
+            let all = masks.as_flattened_mut().iter_mut();
+            for (mask, coefficient) in all.zip(coefficients.as_flattened()) {
+                *mask = words(*coefficient);
             }
             for ((out, places), masks) in out.iter_mut().zip(places).zip(&masks) {
                 let mut sums = _mm512_setzero_si512();

@@ -1,10 +1,12 @@
 use std::collections::HashSet;
 
+use super::super::extension::Extension;
 use super::*;
 use crate::cot::Sender as _;
 use crate::ideal::{self, CotReceiver, CotSender};
 use crate::subfield::{Receiver as _, Sender as _};
-use vesica_testing::{Recorder, Tape, chi_squared, honest, misbehaviour, rng, try_both};
+use vesica_reference::bulk as reference;
+use vesica_testing::{Recorder, Script, Tape, chi_squared, honest, misbehaviour, rng, try_both};
 use vesica_wire::{FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [5; 32];
@@ -240,4 +242,216 @@ fn a_sender_without_a_peer_is_dead() {
     assert!(failed);
     let again = sender.extend_entries(&mut Tape::default(), &mut rng(3), &mut [0; 1]);
     assert!(again.is_err());
+}
+
+/// A source of COTs that were chosen before.
+struct Fixed {
+    delta: Block,
+    cots: Vec<Block>,
+}
+
+impl Fixed {
+    fn take(&mut self, out: &mut [Block]) {
+        let rest = self.cots.split_off(out.len());
+        out.copy_from_slice(&self.cots);
+        self.cots = rest;
+    }
+}
+
+impl cot::Sender for Fixed {
+    fn delta(&self) -> Block {
+        self.delta
+    }
+
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        self.take(q);
+        Ok(())
+    }
+}
+
+impl cot::Receiver for Fixed {
+    fn extend(
+        &mut self,
+        _: &mut dyn Channel,
+        _: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        self.take(t);
+        Ok(())
+    }
+}
+
+/// What one party's values and the other's factors lead to: value + factor·Δ.
+fn with_multiples<const W: u32>(delta: Block, values: &[Block], factors: &[u8]) -> Vec<Block> {
+    let delta = delta & Subfield::<W>::ENTRY;
+    let both = values.iter().zip(factors);
+    both.map(|(value, factor)| value ^ Subfield::<W>::multiple(*factor, delta))
+        .collect()
+}
+
+/// All that an extension is made of: the sender's blocks, and the receiver's elements and bits.
+struct Inputs {
+    delta: Block,
+    roots: Vec<Block>,
+    entries: (Vec<Block>, Vec<u8>),
+    cots: (Vec<Block>, Vec<bool>),
+}
+
+/// Both parties in an extension.
+struct Both<const W: u32> {
+    sending: Extension,
+    sender: SendingParty<W, Fixed>,
+    receiving: Extension,
+    receiver: ReceivingParty<W, Fixed>,
+}
+
+impl<const W: u32> Both<W> {
+    fn new(session: &[u8; 32], size: &'static Size, inputs: &Inputs) -> Self {
+        let (delta, (y, x), (q, choices)) = (inputs.delta, &inputs.entries, &inputs.cots);
+        let t = q.iter().zip(choices);
+        let t = t.map(|(q, choice)| q ^ (delta * Block::from(*choice)));
+        let extension =
+            |entries: Vec<Block>| Extension::new(session, size, Zeroizing::new(entries));
+        let fixed = |cots| FromCots::new(Fixed { delta, cots });
+        Both {
+            sending: extension(y.clone()),
+            sender: SendingParty(fixed(q.clone())),
+            receiving: extension(with_multiples::<W>(delta, y, x)),
+            receiver: ReceivingParty(fixed(t.collect())),
+        }
+    }
+
+    /// The next extension of the same source, which is `other` by itself.
+    fn renewed(mut self, other: Self) -> Self {
+        let cots = |extension: &Extension| Zeroizing::new(extension.cots().to_vec());
+        self.sending.renew(cots(&other.sending));
+        self.receiving.renew(cots(&other.receiving));
+        Both {
+            sending: self.sending,
+            receiving: self.receiving,
+            ..other
+        }
+    }
+
+    /// The next trees: the message, and what each party has.
+    fn grow(&mut self, roots: &[Block]) -> (Vec<u8>, Vec<Block>, Vec<Block>) {
+        let count = roots.len();
+        let mut script = Script(roots.iter().flat_map(|root| root.to_le_bytes()).collect());
+        let mut tape = Tape::default();
+        let mut y = vec![0; count * self.sending.size.leaves()];
+        let mut z = y.clone();
+        let batch = self.sending.next(count);
+        let sent = self.sender.grow(&batch, &mut tape, &mut script, &mut y);
+        sent.unwrap();
+        let message = tape.0[0].1.clone();
+        let batch = self.receiving.next(count);
+        let received = self.receiver.grow(&batch, &mut tape, &mut rng(0), &mut z);
+        received.unwrap();
+        (message, y, z)
+    }
+}
+
+/// The fast extension against the slow one: the messages and both halves, for the first trees and after a refill.
+fn follows_the_reference<const W: u32>() {
+    let size = &small(W)[1];
+    let (k, depth, trees) = (size.base(), size.depth, size.trees());
+    let mut random = vesica_primitives::block::Prg::new(9);
+    let mut blocks = |count: usize| {
+        let mut blocks = vec![0; count];
+        random.fill(&mut blocks);
+        blocks.into_iter()
+    };
+    let delta = blocks(1).sum::<Block>() | 1;
+    let mut last: Option<Both<W>> = None;
+    for (number, counts) in [vec![1, 5, trees - 6], vec![3]].iter().enumerate() {
+        let y = blocks(k + trees).map(Subfield::<W>::without_first);
+        let x = blocks(k + trees).map(|x| x as u8 % Subfield::<W>::ORDER as u8);
+        let inputs = Inputs {
+            delta,
+            roots: blocks(trees).collect(),
+            entries: y.zip(x).unzip(),
+            cots: blocks(trees * depth).map(|q| (q & !1, q & 2 == 2)).unzip(),
+        };
+        let mut both = Both::new(&SESSION, size, &inputs);
+        if let Some(last) = last {
+            both = last.renewed(both);
+        }
+        let mut done = 0;
+        for count in counts {
+            let (own, end) = (done..done + count, done + count);
+            let (entries, cots) = (k + done..k + end, done * depth..end * depth);
+            let expected = reference::entries(
+                &SESSION,
+                W,
+                delta,
+                depth as u32,
+                (number * trees + done) as u64,
+                &inputs.roots[own.clone()],
+                (&inputs.entries.0[..k], &inputs.entries.1[..k]),
+                (
+                    &inputs.entries.0[entries.clone()],
+                    &inputs.entries.1[entries],
+                ),
+                (&inputs.cots.0[cots.clone()], &inputs.cots.1[cots]),
+            );
+            let (message, y, z) = both.grow(&inputs.roots[own]);
+            assert_eq!(y, expected.sender);
+            assert_eq!(z, with_multiples::<W>(delta, &y, &expected.elements));
+            let blocks = expected.messages.concat();
+            let bytes: Vec<u8> = blocks.iter().flat_map(|b| b.to_le_bytes()).collect();
+            assert_eq!(message, bytes);
+            done = end;
+        }
+        last = Some(both);
+    }
+}
+
+#[test]
+fn extensions_are_those_of_the_reference() {
+    follows_the_reference::<3>();
+    follows_the_reference::<4>();
+}
+
+fn is_the_published_vector<const W: u32>(size: &'static Size) {
+    let text = include_str!("../../../../../vectors/entries.json");
+    let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+    let case = &vectors["cases"][W as usize - 3];
+    assert_eq!(case["width"], W);
+    let value = |name: &str, i: usize| -> Block {
+        let digest = blake3::hash(format!("{name} {i}").as_bytes());
+        bytemuck::pod_read_unaligned(&digest.as_bytes()[..16])
+    };
+    let sender = |name, i| Subfield::<W>::without_first(value(name, i));
+    let receiver = |name, i| value(name, i) as u8 % Subfield::<W>::ORDER as u8;
+    let inputs = Inputs {
+        delta: value("delta", 0) | 1,
+        roots: vec![value("root", 0), value("root", 1)],
+        entries: (0..20)
+            .map(|i| (sender("base", i), receiver("element", i)))
+            .chain((0..64).map(|i| (sender("entry", i), receiver("noise", i))))
+            .unzip(),
+        cots: (0..6)
+            .map(|i| (value("cot", i) & !1, value("choice", i) & 1 == 1))
+            .unzip(),
+    };
+    let session = *blake3::hash(b"session").as_bytes();
+    let (message, y, z) = Both::<W>::new(&session, size, &inputs).grow(&inputs.roots);
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+    let x: Vec<u8> = z.iter().map(|z| Subfield::<W>::first(*z)).collect();
+    assert_related::<W>(inputs.delta, &y, &z);
+    assert_eq!(hex(&message), case["message"]);
+    let y: Vec<u8> = y.iter().flat_map(|y| y.to_le_bytes()).collect();
+    assert_eq!(hex(&y), case["y"]);
+    assert_eq!(hex(&x), case["x"]);
+}
+
+#[test]
+fn published_vectors() {
+    is_the_published_vector::<3>(&small(3)[0]);
+    is_the_published_vector::<4>(&small(4)[0]);
 }
