@@ -49,9 +49,7 @@ fn measure(mib: usize, frame: usize) -> Result<(), Error> {
             for _ in 0..frames {
                 receiver.channel.recv(DATA, frame)?;
             }
-            sending
-                .join()
-                .unwrap_or_else(|_| Err(Error::Connect("the sending thread died".into())))
+            sending.join().expect("the sending thread")
         });
         outcome?;
         let seconds = start.elapsed().as_secs_f64();
@@ -79,9 +77,7 @@ fn pair(near: &Identity, far: &Identity, tls: bool) -> Result<(Connection, Conne
     thread::scope(|scope| {
         let accepting = scope.spawn(|| listener.accept(&transport(near, far), &options));
         let connected = connect(&address, &transport(far, near), &options)?;
-        let accepted = accepting
-            .join()
-            .unwrap_or_else(|_| Err(Error::Connect("the listening thread died".into())))?;
+        let accepted = accepting.join().expect("the listening thread")?;
         Ok((accepted, connected))
     })
 }

@@ -17,7 +17,7 @@ use vesica_wire::{Error as WireError, POLL};
 
 use crate::tls::{self, Failure, Side};
 use crate::wait::Wait;
-use crate::{BoundListener, ConnectOptions, Connection, Error, Listener, Transport};
+use crate::{BoundListener, ConnectOptions, Connection, Error, Listener, NoConnection, Transport};
 
 /// Which side of the connection a party is; independent of its role in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,12 +88,12 @@ fn dial(
             Tried::Met(connection) => return Ok(*connection),
             Tried::Failed(problem) => problem,
             // The last failure says more than that time has run out.
-            Tried::GivenUp => last.unwrap_or_else(|| "the attempt was given up".to_owned()),
+            Tried::GivenUp => last.unwrap_or_else(Problem::given_up),
         };
         if wait.is_last() {
             let waited = options.wait.as_secs_f32();
-            let problem = format!("{problem} (tried for {waited} s)");
-            return Err(cannot_connect(address, problem));
+            let line = format!("{} (tried for {waited} s)", problem.line);
+            return Err(cannot_connect(address, &Problem { line, ..problem }));
         }
         last = Some(problem);
         pause(&wait, rest)?;
@@ -111,19 +111,52 @@ pub fn connect_once(
 ) -> Result<Connection, Error> {
     match try_once(address, transport, &Wait::new(options), options)? {
         Tried::Met(connection) => Ok(*connection),
-        Tried::Failed(problem) => Err(cannot_connect(address, problem)),
-        Tried::GivenUp => Err(cannot_connect(address, "the attempt was given up")),
+        Tried::Failed(problem) => Err(cannot_connect(address, &problem)),
+        Tried::GivenUp => Err(cannot_connect(address, &Problem::given_up())),
     }
 }
 
-fn cannot_connect(address: &str, problem: impl fmt::Display) -> Error {
-    Error::Connect(format!("cannot connect to {address}: {problem}"))
+/// What keeps an attempt from succeeding.
+struct Problem {
+    cause: NoConnection,
+    line: String,
+}
+
+impl Problem {
+    fn other(line: impl fmt::Display) -> Problem {
+        Problem {
+            cause: NoConnection::Other,
+            line: line.to_string(),
+        }
+    }
+
+    fn given_up() -> Problem {
+        Problem::other("the attempt was given up")
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Problem {
+        let cause = match failure {
+            Failure::Foreign(_) => NoConnection::OtherProgram,
+            Failure::Alert(_) => NoConnection::Unproved,
+            _ => NoConnection::Other,
+        };
+        Problem {
+            cause,
+            ..Problem::other(failure)
+        }
+    }
+}
+
+fn cannot_connect(address: &str, Problem { cause, line }: &Problem) -> Error {
+    cause.error(format!("cannot connect to {address}: {line}"))
 }
 
 /// What became of an attempt after which another may succeed.
 enum Tried {
     Met(Box<Connection>),
-    Failed(String),
+    Failed(Problem),
     /// The wait is over.
     GivenUp,
 }
@@ -134,10 +167,12 @@ fn try_once(
     wait: &Wait<'_>,
     options: &ConnectOptions,
 ) -> Result<Tried, Error> {
-    let cannot =
-        |e: &io::Error| Error::limit_or(e, cannot_connect(address, e).to_string(), Error::Connect);
+    let cannot = |e: &io::Error| {
+        let error = cannot_connect(address, &Problem::other(e));
+        Error::limit_or(e, error.to_string(), |_| error)
+    };
     let stream = match attempt(address, wait)? {
-        Attempt::Hopeless(problem) => return Err(cannot_connect(address, problem)),
+        Attempt::Hopeless(problem) => return Err(cannot_connect(address, &problem)),
         Attempt::Exhausted(e) => return Err(cannot(&e)),
         Attempt::Failed(problem) => return Ok(Tried::Failed(problem)),
         Attempt::GivenUp => return Ok(Tried::GivenUp),
@@ -148,8 +183,8 @@ fn try_once(
             .map(|connection| Tried::Met(Box::new(connection)))
             .map_err(|e| cannot(&e)),
         Err(failure) => match verdict(failure, transport)? {
-            foreign @ Failure::Foreign(_) => Err(cannot_connect(address, foreign)),
-            other => Ok(Tried::Failed(other.to_string())),
+            foreign @ Failure::Foreign(_) => Err(cannot_connect(address, &foreign.into())),
+            other => Ok(Tried::Failed(other.into())),
         },
     }
 }
@@ -204,9 +239,9 @@ fn pause(wait: &Wait<'_>, rest: Duration) -> Result<(), Error> {
 enum Attempt {
     Open(TcpStream),
     /// Worth another try.
-    Failed(String),
+    Failed(Problem),
     /// The address itself is wrong.
-    Hopeless(String),
+    Hopeless(Problem),
     /// This machine has met a limit.
     Exhausted(io::Error),
     /// The wait is over.
@@ -243,19 +278,22 @@ fn try_addresses(name: &str) -> Attempt {
         Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
         // A name that cannot be looked up now may be known before the timeout.
         Err(e) if e.kind() != io::ErrorKind::InvalidInput => {
-            return Attempt::Failed(format!("cannot look up the name: {e}"));
+            return Attempt::Failed(Problem::other(format!("cannot look up the name: {e}")));
         }
-        Err(e) => return Attempt::Hopeless(format!("bad address: {e}")),
+        Err(e) => return Attempt::Hopeless(Problem::other(format!("bad address: {e}"))),
     };
-    let mut problem = "the name has no address".to_owned();
+    let mut problem = Problem::other("the name has no address");
     for address in addresses {
         match TcpStream::connect_timeout(&address, ATTEMPT) {
             Ok(stream) => return Attempt::Open(stream),
             Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                problem = format!("nobody listens on {address}");
+                problem = Problem {
+                    cause: NoConnection::NobodyListens,
+                    line: format!("nobody listens on {address}"),
+                };
             }
-            Err(e) => problem = format!("{address}: {e}"),
+            Err(e) => problem = Problem::other(format!("{address}: {e}")),
         }
     }
     Attempt::Failed(problem)

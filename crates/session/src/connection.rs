@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use vesica_wire::{
-    ChannelOptions, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf, tcp_halves,
+    ChannelOptions, Clock, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf, tcp_halves,
 };
 
 use crate::deadline::Deadline;
@@ -50,6 +50,8 @@ pub struct ConnectOptions {
     pub interrupt: Interrupt,
     /// Emulated link for what this side sends.
     pub link: Link,
+    /// What waits go by; [`ConnectOptions::ready`] goes by the same.
+    pub clock: Clock,
 }
 
 impl Default for ConnectOptions {
@@ -66,6 +68,7 @@ impl Default for ConnectOptions {
             on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
             link: Link::LAN,
+            clock: Clock::default(),
         }
     }
 }
@@ -117,6 +120,7 @@ impl Connection {
             patience: options.patience,
             interrupt: interrupt.clone(),
             link: options.link,
+            clock: options.clock.clone(),
             ..ChannelOptions::default()
         };
         let (local, peer) = match transport {
@@ -138,7 +142,13 @@ impl Connection {
 /// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may connect
 /// while a table is still being read, however long that takes. Several waits of one side that became ready end together.
 #[derive(Clone, Debug)]
-pub struct Readiness(Option<Arc<OnceLock<Since>>>);
+pub struct Readiness(Option<Arc<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    clock: Clock,
+    since: OnceLock<Since>,
+}
 
 /// Since when a side is ready, or knows that it will not be.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +167,15 @@ impl Readiness {
         reason = "the default of the options is to be ready from the start"
     )]
     pub fn new() -> Readiness {
-        Readiness(Some(Arc::default()))
+        Readiness::by(Clock::default())
+    }
+
+    /// Not ready until [`Readiness::set`], with this clock for the moment of that.
+    pub fn by(clock: Clock) -> Readiness {
+        Readiness(Some(Arc::new(State {
+            clock,
+            since: OnceLock::new(),
+        })))
     }
 
     /// Ready from the start: the wait counts from the call that waits.
@@ -167,16 +185,16 @@ impl Readiness {
 
     /// From now on this side is ready.
     pub fn set(&self) {
-        if let Some(since) = &self.0 {
-            since.get_or_init(|| Since::Ready(Instant::now()));
+        if let Some(State { clock, since }) = self.0.as_deref() {
+            since.get_or_init(|| Since::Ready(clock.now()));
         }
     }
 
     /// This side will not be ready: whoever waits for its peer tries no further, but for a second in which what has begun
     /// may end. Does nothing if it is ready.
     pub fn give_up(&self) {
-        if let Some(since) = &self.0 {
-            since.get_or_init(|| Since::GaveUp(Instant::now()));
+        if let Some(State { clock, since }) = self.0.as_deref() {
+            since.get_or_init(|| Since::GaveUp(clock.now()));
         }
     }
 
@@ -184,7 +202,7 @@ impl Readiness {
     pub(crate) fn deadline(&self, began: Instant, wait: Duration) -> Option<Instant> {
         match &self.0 {
             None => began.checked_add(wait),
-            Some(since) => match since.get()? {
+            Some(state) => match state.since.get()? {
                 Since::Ready(ready) => ready.checked_add(wait),
                 Since::GaveUp(at) => at.checked_add(GRACE.min(wait)),
             },
@@ -192,7 +210,7 @@ impl Readiness {
     }
 
     pub(crate) fn has_given_up(&self) -> bool {
-        let since = self.0.as_ref().and_then(|since| since.get());
+        let since = self.0.as_ref().and_then(|state| state.since.get());
         matches!(since, Some(Since::GaveUp(_)))
     }
 }

@@ -50,6 +50,31 @@ impl From<Blame> for ErrorClass {
     }
 }
 
+/// What stands in the way of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoConnection {
+    /// The address to listen on is taken.
+    Taken,
+    /// Nobody listens at the peer's address.
+    NobodyListens,
+    /// The peer has not connected in time.
+    NobodyConnects,
+    /// What answers at the peer's address is another program.
+    OtherProgram,
+    /// What answers at the peer's address broke off and has not proved who it is.
+    Unproved,
+    /// Anything else, such as an address that is none.
+    Other,
+}
+
+impl NoConnection {
+    /// The error with this cause.
+    pub(crate) fn error(self, line: String) -> Error {
+        Error::Connect { cause: self, line }
+    }
+}
+
 /// Why connecting or a job failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,8 +116,13 @@ pub enum Error {
     #[error("the peer's fingerprint is that of this side's own identity")]
     OwnFingerprint,
     /// The connection could not be made.
-    #[error("{0}")]
-    Connect(String),
+    #[error("{line}")]
+    Connect {
+        /// What stands in the way.
+        cause: NoConnection,
+        /// All that is known of it, in one line.
+        line: String,
+    },
     /// The peer holds another key than the one that the caller pinned.
     #[error("wrong peer: expected {expected}, got {got}")]
     WrongPeer {
@@ -148,7 +178,7 @@ impl Error {
             | Error::ExposedSecret { .. }
             | Error::OwnFingerprint
             | Error::IdentityFile { .. } => ErrorClass::Usage,
-            Error::Connect(_) | Error::PeerProblem(_) => ErrorClass::Network,
+            Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
             Error::Halves { class, .. } => *class,
             Error::Run(error) => error.blame().into(),

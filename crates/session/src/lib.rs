@@ -55,7 +55,7 @@ pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
     VERSION,
 };
-pub use error::{Error, ErrorClass, more_halves};
+pub use error::{Error, ErrorClass, NoConnection, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use halves::{HalfSource, Purpose};
 pub use identity::Identity;

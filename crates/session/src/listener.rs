@@ -13,11 +13,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vesica_wire::POLL;
+use vesica_wire::{Clock, POLL};
 
 use crate::tls::{Failure, Handshake, Leaving, Side, Step};
 use crate::wait::{Visitors, Wait};
-use crate::{ConnectOptions, Connection, Error, Fingerprint, Identity, Refused, Transport};
+use crate::{
+    ConnectOptions, Connection, Error, Fingerprint, Identity, NoConnection, Refused, Transport,
+};
 
 /// Maximum number of handshakes at once, and of failed ones whose alert is still being sent. Each takes one
 /// socket and about 100 KiB at most.
@@ -44,12 +46,12 @@ impl Listener {
     /// Fails with [`Error::Connect`] when the address is bad or taken.
     pub fn bind(address: &str) -> Result<Listener, Error> {
         let fail = |e: io::Error| {
-            let problem = match e.kind() {
-                io::ErrorKind::AddrInUse => "the port is taken".to_owned(),
-                _ => e.to_string(),
+            let (cause, problem) = match e.kind() {
+                io::ErrorKind::AddrInUse => (NoConnection::Taken, "the port is taken".to_owned()),
+                _ => (NoConnection::Other, e.to_string()),
             };
             let line = format!("cannot listen on {address}: {problem}");
-            Error::limit_or(&e, line, Error::Connect)
+            Error::limit_or(&e, line, |line| cause.error(line))
         };
         let socket = TcpListener::bind(address).map_err(fail)?;
         socket.set_nonblocking(true).map_err(fail)?;
@@ -107,7 +109,8 @@ impl Listener {
             let caller = self.next_peer(&wait, &mut pending, options)?;
             let shown = caller.handshake.peer();
             let place = peers.iter().position(|peer| Some(*peer) == shown);
-            let place = place.ok_or_else(|| Error::Connect("a peer without a key".into()))?;
+            let place =
+                place.ok_or_else(|| NoConnection::Unproved.error("a peer without a key".into()))?;
             let transport = Transport::Tls {
                 identity,
                 peer: peers[place],
@@ -209,7 +212,7 @@ impl Listener {
 
     fn broken(&self, from: SocketAddr, e: &io::Error) -> Error {
         let line = format!("connection from {from}: {e}");
-        Error::limit_or(e, line, Error::Connect)
+        Error::limit_or(e, line, |line| NoConnection::Other.error(line))
     }
 
     fn nobody(&self, options: &ConnectOptions, pending: &PendingHandshakes<'_>) -> Error {
@@ -239,12 +242,13 @@ impl Listener {
             message.push_str("; turned away: ");
             message.push_str(visitors);
         }
+        let absent = |line| NoConnection::NobodyConnects.error(line);
         match trouble {
             Some(e) => {
                 message.push_str(&format!("; connections could not be taken: {e}"));
-                Error::limit_or(e, message, Error::Connect)
+                Error::limit_or(e, message, absent)
             }
-            None => Error::Connect(message),
+            None => absent(message),
         }
     }
 }
@@ -308,6 +312,7 @@ struct PendingHandshakes<'a> {
     visitors: Visitors<'a>,
     /// The last reason why a connection could not be accepted.
     trouble: Option<io::Error>,
+    clock: &'a Clock,
 }
 
 impl<'a> PendingHandshakes<'a> {
@@ -319,16 +324,18 @@ impl<'a> PendingHandshakes<'a> {
             leaving: Vec::new(),
             visitors: Visitors::new(&options.on_refused),
             trouble: None,
+            clock: &options.clock,
         }
     }
 
     /// The one that makes room for another, if there are as many as there may be.
     fn to_drop(&self) -> Option<usize> {
         let silent = |caller: &PendingHandshake| !caller.handshake.has_begun();
-        let slow = |caller: &PendingHandshake| caller.since.elapsed() >= GRACE;
-        let place =
-            |is_droppable: fn(&PendingHandshake) -> bool| self.all.iter().position(is_droppable);
-        place(silent).or_else(|| place(slow))
+        let slow = |caller: &PendingHandshake| self.clock.since(caller.since) >= GRACE;
+        let all = &self.all;
+        all.iter()
+            .position(silent)
+            .or_else(|| all.iter().position(slow))
     }
 
     fn has_room(&self) -> bool {
@@ -356,7 +363,7 @@ impl<'a> PendingHandshakes<'a> {
             Ok(handshake) => {
                 let mut caller = PendingHandshake {
                     from,
-                    since: Instant::now(),
+                    since: self.clock.now(),
                     handshake,
                 };
                 // Process what has already arrived before another caller is let in.
@@ -375,7 +382,7 @@ impl<'a> PendingHandshakes<'a> {
         while let Some(caller) = self.all.get_mut(index) {
             let failure = match caller.handshake.step() {
                 Ok(Step::Done) => return Some(self.all.remove(index)),
-                Ok(_) if caller.since.elapsed() >= HANDSHAKE => Failure::TimedOut,
+                Ok(_) if self.clock.since(caller.since) >= HANDSHAKE => Failure::TimedOut,
                 Ok(step) => {
                     *moved |= step == Step::Moved;
                     index += 1;

@@ -16,7 +16,7 @@ impl<'a> Wait<'a> {
     pub(crate) fn new(options: &'a ConnectOptions) -> Self {
         Wait {
             options,
-            began: Instant::now(),
+            began: options.clock.now(),
         }
     }
 
@@ -26,7 +26,8 @@ impl<'a> Wait<'a> {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.deadline().is_some_and(|at| Instant::now() >= at)
+        self.deadline()
+            .is_some_and(|at| self.options.clock.now() >= at)
     }
 
     /// Whether there is no use in another attempt.
@@ -38,7 +39,7 @@ impl<'a> Wait<'a> {
     pub(crate) fn limit(&self, most: Duration) -> TimeLimit<'_> {
         TimeLimit {
             wait: self,
-            until: Instant::now() + most,
+            until: self.options.clock.now() + most,
         }
     }
 
@@ -56,7 +57,7 @@ pub(crate) struct TimeLimit<'a> {
 
 impl TimeLimit<'_> {
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.until || self.wait.is_over()
+        self.wait.options.clock.now() >= self.until || self.wait.is_over()
     }
 }
 
@@ -123,31 +124,36 @@ impl fmt::Display for Visitors<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use vesica_wire::{Clock, ManualClock};
+
     use super::*;
     use crate::Readiness;
 
     #[test]
     fn the_wait_counts_from_when_this_side_is_ready() {
+        let hands = ManualClock::new();
+        let clock = Clock::from(&hands);
         let options = ConnectOptions {
-            wait: Duration::from_millis(50),
-            ready: Readiness::new(),
+            ready: Readiness::by(clock.clone()),
+            clock: clock.clone(),
             ..ConnectOptions::default()
         };
         let wait = Wait::new(&options);
-        std::thread::sleep(Duration::from_millis(80));
+        hands.advance(2 * options.wait);
         assert!(wait.deadline().is_none() && !wait.is_over());
-        let before = Instant::now();
         options.ready.clone().set();
-        assert!(wait.deadline().unwrap() >= before + options.wait);
-        std::thread::sleep(Duration::from_millis(80));
+        assert_eq!(wait.deadline(), Some(clock.now() + options.wait));
+        hands.advance(options.wait - Duration::from_nanos(1));
+        assert!(!wait.is_over());
+        hands.advance(Duration::from_nanos(1));
         assert!(wait.is_over());
         // Another wait of a side that has been ready for so long is over as well.
         assert!(Wait::new(&options).is_over());
         let options = ConnectOptions {
-            wait: Duration::from_millis(50),
+            clock,
             ..ConnectOptions::default()
         };
-        std::thread::sleep(Duration::from_millis(80));
+        hands.advance(2 * options.wait);
         assert!(!Wait::new(&options).is_over());
     }
 

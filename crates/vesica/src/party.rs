@@ -463,7 +463,7 @@ impl<'a> Party<'a> {
             paused.map_err(SessionError::from)?;
             rest = LAST_PAUSE.min(2 * rest);
             connection = match self.meet(listener, &options) {
-                Err(Error::Session(SessionError::Connect(_))) => {
+                Err(Error::Session(SessionError::Connect { .. })) => {
                     return Err(SessionError::PeerProblem(problem).into());
                 }
                 met => met?,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::ahead::Ahead;
 use crate::half::{discard, may_retry};
-use crate::{Blame, ChannelOptions, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
+use crate::{Blame, ChannelOptions, Clock, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
 
 /// Bytes before each payload: the kind, then the payload's length as `u32`, little endian.
 pub const HEADER_BYTES: usize = 5;
@@ -98,6 +98,7 @@ pub struct FrameReader<R> {
     timeout: Duration,
     patience: Duration,
     interrupt: Interrupt,
+    clock: Clock,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -112,6 +113,7 @@ impl<R: ReadHalf> FrameReader<R> {
             timeout: options.timeout,
             patience: options.patience,
             interrupt: options.interrupt.clone(),
+            clock: options.clock.clone(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -138,7 +140,8 @@ impl<R: ReadHalf> FrameReader<R> {
             return Err(error.clone());
         }
         let on_its_way = on_its_way(self.timeout, unanswered);
-        let waiting = Waiting::new(self.timeout, self.patience.saturating_add(on_its_way));
+        let patience = self.patience.saturating_add(on_its_way);
+        let waiting = Waiting::new(&self.clock, self.timeout, patience);
         self.frame(kind, max, waiting)
             .inspect_err(|error| self.dead = Some(error.clone()))
     }
@@ -288,9 +291,10 @@ fn on_its_way(timeout: Duration, bytes: u64) -> Duration {
 
 /// How long one operation has waited.
 ///
-/// Two clocks run. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so that
+/// Two times are measured. A heartbeat restarts that of the peer's silence. [`PROGRESS`] bytes restart both, so that
 /// slow links are tolerated and peers that drip single bytes are not.
 pub(crate) struct Waiting {
+    clock: Clock,
     timeout: Duration,
     patience: Duration,
     /// When the peer was last heard.
@@ -304,9 +308,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(timeout: Duration, patience: Duration) -> Self {
-        let now = Instant::now();
+    pub(crate) fn new(clock: &Clock, timeout: Duration, patience: Duration) -> Self {
+        let now = clock.now();
         Waiting {
+            clock: clock.clone(),
             timeout,
             patience,
             heard: now,
@@ -320,7 +325,7 @@ impl Waiting {
         let left = until.saturating_duration_since(Instant::now());
         Waiting {
             hurried: true,
-            ..Self::new(left, left)
+            ..Self::new(&Clock::default(), left, left)
         }
     }
 
@@ -329,29 +334,29 @@ impl Waiting {
         self.bytes += bytes;
         if self.bytes >= PROGRESS && !self.hurried {
             self.bytes = 0;
-            self.moved = Instant::now();
+            self.moved = self.clock.now();
             self.heard = self.moved;
         }
     }
 
     /// Records that the peer has shown that it is alive.
     pub(crate) fn heard(&mut self) {
-        self.heard = Instant::now();
+        self.heard = self.clock.now();
     }
 
     /// Whether the peer has not been heard for a good part of the timeout.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.heard.elapsed() >= self.timeout / 4
+        self.clock.since(self.heard) >= self.timeout / 4
     }
 
     pub(crate) fn check(&self, interrupt: &Interrupt) -> Result<(), Error> {
         if !self.hurried {
             interrupt.check()?;
         }
-        if self.heard.elapsed() >= self.timeout {
+        if self.clock.since(self.heard) >= self.timeout {
             return Err(Error::TimedOut(self.timeout));
         }
-        if self.moved.elapsed() >= self.patience {
+        if self.clock.since(self.moved) >= self.patience {
             return Err(Error::Stalled(self.patience));
         }
         Ok(())

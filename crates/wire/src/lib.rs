@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod clock;
 mod error;
 mod frame;
 mod framed;
@@ -22,6 +23,7 @@ mod tamper;
 mod tcp;
 mod writer;
 
+pub use clock::{Clock, ManualClock};
 pub use error::{Blame, Error, Limit, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON, is_hidden};
 pub use framed::FramedChannel;

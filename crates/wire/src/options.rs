@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Interrupt, Link};
+use crate::{Clock, Interrupt, Link};
 
 /// How a [`FramedChannel`](crate::FramedChannel) behaves.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct ChannelOptions {
     pub queue_bytes: usize,
     /// Emulated link for what this side sends.
     pub link: Link,
+    /// What waits and heartbeats go by.
+    pub clock: Clock,
 }
 
 impl Default for ChannelOptions {
@@ -37,6 +39,7 @@ impl Default for ChannelOptions {
             interrupt: Interrupt::new(),
             queue_bytes: 4 << 20,
             link: Link::LAN,
+            clock: Clock::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::frame::{ABORT, HEADER_BYTES, HEARTBEAT, Waiting, encode_abort, from_io, header};
 use crate::half::may_retry;
-use crate::{ChannelOptions, Error, Interrupt, Kind, Link, POLL, WriteHalf};
+use crate::{ChannelOptions, Clock, Error, Interrupt, Kind, Link, POLL, WriteHalf};
 
 /// Payloads below this are copied together into one write, in bytes.
 const SMALL: usize = 16 << 10;
@@ -24,9 +24,9 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(kind: Kind, payload: Vec<u8>) -> Self {
+    fn new(kind: Kind, payload: Vec<u8>, clock: &Clock) -> Self {
         Frame {
-            queued_at: Instant::now(),
+            queued_at: clock.now(),
             header: header(kind, payload.len()),
             payload,
         }
@@ -84,11 +84,11 @@ impl State {
     }
 
     /// Queues an abort in place of all else, and fails every later call of the near end.
-    fn interrupt(&mut self, why: Error) {
+    fn interrupt(&mut self, why: Error, clock: &Clock) {
         self.told = true;
         self.clear();
         if let Some(payload) = encode_abort(&why) {
-            self.push(Frame::new(ABORT, payload));
+            self.push(Frame::new(ABORT, payload, clock));
         }
         self.failure.get_or_insert(why);
     }
@@ -131,10 +131,11 @@ impl Writer {
             half,
             link: options.link,
             interrupt: options.interrupt.clone(),
-            departure: Instant::now(),
+            departure: options.clock.now(),
             scratch: Vec::new(),
             heartbeat: options.heartbeat.max(Duration::from_millis(1)),
-            next_heartbeat: Some(Instant::now() + options.heartbeat),
+            next_heartbeat: Some(options.clock.now() + options.heartbeat),
+            clock: options.clock.clone(),
             unflushed: false,
         };
         let thread = std::thread::Builder::new()
@@ -161,7 +162,7 @@ impl Writer {
         payload: Vec<u8>,
         listen: impl FnMut() -> Option<bool>,
     ) -> Result<(), Error> {
-        let frame = Frame::new(kind, payload);
+        let frame = Frame::new(kind, payload, &self.options.clock);
         let len = frame.len();
         let most = self.options.queue_bytes;
         let fits = |state: &State| state.pending == 0 || state.pending + len <= most;
@@ -181,7 +182,13 @@ impl Writer {
         ready: impl Fn(&State) -> bool,
         mut listen: impl FnMut() -> Option<bool>,
     ) -> Result<MutexGuard<'_, State>, Error> {
-        let mut waiting = Waiting::new(self.options.timeout, self.options.patience);
+        let ChannelOptions {
+            clock,
+            timeout,
+            patience,
+            ..
+        } = &self.options;
+        let mut waiting = Waiting::new(clock, *timeout, *patience);
         let mut state = self.shared.lock();
         let mut written = state.written;
         loop {
@@ -218,7 +225,7 @@ impl Writer {
         let mut state = self.shared.lock();
         state.clear();
         if let Some(payload) = last.filter(|_| !state.told) {
-            state.push(Frame::new(ABORT, payload));
+            state.push(Frame::new(ABORT, payload, &self.options.clock));
         }
         state.closing = true;
         state.stop_at = Some(stop_at);
@@ -248,6 +255,7 @@ struct Pump {
     half: Box<dyn WriteHalf>,
     link: Link,
     interrupt: Interrupt,
+    clock: Clock,
     /// When the emulated link will have sent what it has been given.
     departure: Instant,
     scratch: Vec<u8>,
@@ -304,7 +312,7 @@ impl Pump {
                 && !state.told
                 && let Err(why) = self.interrupt.check()
             {
-                state.interrupt(why);
+                state.interrupt(why, &self.clock);
                 self.shared.changed.notify_all();
             }
             if let Some(frame) = state.queue.pop_front() {
@@ -326,7 +334,7 @@ impl Pump {
             if state.closing || state.told {
                 return Ok(None);
             }
-            let now = Instant::now();
+            let now = self.clock.now();
             match self.next_heartbeat {
                 None => state = self.shared.wait(state, POLL),
                 Some(next) if now < next => state = self.shared.wait(state, POLL.min(next - now)),
@@ -345,7 +353,7 @@ impl Pump {
     fn beat(&mut self) -> Result<(), Error> {
         let frame = header(HEARTBEAT, 0);
         if self.link.is_shaped() {
-            self.depart(Instant::now(), frame.len());
+            self.depart(self.clock.now(), frame.len());
         }
         let mut taken = match self.half.write(&frame) {
             Ok(count) => count,
@@ -405,11 +413,11 @@ impl Pump {
     fn sleep_until(&self, at: Instant) {
         let mut state = self.shared.lock();
         loop {
-            let left = at.saturating_duration_since(Instant::now());
+            let left = at.saturating_duration_since(self.clock.now());
             if left.is_zero() || state.stop_at.is_some() {
                 return;
             }
-            state = self.shared.wait(state, left);
+            state = self.shared.wait(state, POLL.min(left));
         }
     }
 

@@ -4,7 +4,7 @@
 //! Each case is a row of [`CASES`], and of the table in `docs/reliability.md`.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vesica::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Listener, NoProgress, Problem,
@@ -427,7 +427,6 @@ fn run(case: &Case) {
         Receiver if case.terms.contains("--both") => place.sender(&words.output("out.csv"), LISTEN),
         Receiver => place.sender(&words, LISTEN),
     };
-    let start = Instant::now();
     let (cheated, ended, used) = meet(case, &place, binary);
     assert!(cheated > 0, "{what}: no such frame was sent\n{}", ended.err);
     assert_eq!(ended.code, Some(case.code), "{what}:\n{}", ended.err);
@@ -442,8 +441,6 @@ fn run(case: &Case) {
         "{what}: {used:?}"
     );
     assert!(used.processor < MOST_PROCESSOR_TIME, "{what}: {used:?}");
-    // No longer than what it was told to wait, and what a busy machine adds.
-    assert!(start.elapsed() < Duration::from_secs(50), "{what}");
 }
 
 #[test]

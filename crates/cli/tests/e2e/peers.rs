@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Arguments, Place, Running, csv_of, exchange};
 
@@ -111,7 +111,6 @@ fn nobody_there() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let start = Instant::now();
     let wait = "--wait 1";
     place
         .receiver(&receiver.with(wait), &format!("--connect {free}"))
@@ -121,7 +120,6 @@ fn nobody_there() {
         .sender(&sender.with(wait), LISTEN)
         .wait()
         .expect_failure(4, "did not connect to 127.0.0.1:");
-    assert!(start.elapsed() < Duration::from_secs(8));
     assert_eq!(place.names(), before);
 }
 
@@ -253,9 +251,7 @@ fn a_peer_that_stalls() {
     let connecting = place.receiver(&receiver.with("--timeout 2"), &listening.endpoint());
     listening.wait_for("connected to ");
     listening.signal(Signal::SIGSTOP);
-    let start = Instant::now();
     connecting.wait().expect_failure(4, "2 s");
-    assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(place.names(), before);
     listening.signal(Signal::SIGCONT);
     let ended = listening.wait();

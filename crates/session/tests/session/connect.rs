@@ -1,7 +1,7 @@
 //! Who gets in and who does not.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,14 +9,23 @@ use std::time::{Duration, Instant};
 use crate::common::{connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
     BoundListener, ConnectOptions, Connection, Endpoint, Error, ErrorClass, Identity, Interrupt,
-    Link, Listener, OnRefused, Readiness, Refused, Transport, connect,
+    Link, Listener, NoConnection, OnRefused, Readiness, Refused, Transport, connect,
 };
-use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit};
+use vesica_wire::{Blame, Channel, Clock, Error as WireError, Kind, Limit, ManualClock};
 
 const DATA: Kind = Kind {
     code: 40,
     name: "data",
 };
+
+#[track_caller]
+fn no_connection(error: &Error, expected: NoConnection) {
+    assert!(
+        matches!(error, Error::Connect { cause, .. } if *cause == expected),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), ErrorClass::Network);
+}
 
 #[test]
 fn the_right_peers_talk_both_ways() {
@@ -161,8 +170,7 @@ fn a_taken_port_is_said_to_be_taken() {
         &within(1.0),
     )
     .unwrap_err();
-    assert!(error.to_string().ends_with("the port is taken"), "{error}");
-    assert_eq!(error.class(), ErrorClass::Network);
+    no_connection(&error, NoConnection::Taken);
 }
 
 #[test]
@@ -179,10 +187,8 @@ fn nobody_listening_is_said_after_the_wait() {
         &within(0.7),
     )
     .unwrap_err();
-    assert!(error.to_string().contains("nobody listens"), "{error}");
-    assert_eq!(error.class(), ErrorClass::Network);
+    no_connection(&error, NoConnection::NobodyListens);
     assert!(start.elapsed() >= Duration::from_millis(700));
-    assert!(start.elapsed() < Duration::from_secs(3));
 }
 
 #[test]
@@ -209,8 +215,7 @@ fn a_listener_without_a_peer_gives_up() {
         &within(0.3),
     )
     .unwrap_err();
-    assert!(error.to_string().contains("did not connect"), "{error}");
-    assert_eq!(error.class(), ErrorClass::Network);
+    no_connection(&error, NoConnection::NobodyConnects);
 }
 
 #[test]
@@ -275,23 +280,37 @@ fn heard() -> (OnRefused, Arc<Mutex<Vec<Refused>>>) {
     (tell, list)
 }
 
-/// Runs a listener that pins `b`, disturbs it, lets `b` connect, and gives how long that took.
-fn disturbed(disturb: impl FnOnce(&Identity, std::net::SocketAddr)) -> (Duration, Vec<Refused>) {
+/// Runs a listener that pins `b`, disturbs it and lets `b` connect, while so many seconds pass, of five that a handshake
+/// may take. Gives who was turned away.
+fn disturbed(seconds: u32, disturb: impl FnOnce(&Identity, SocketAddr)) -> Vec<Refused> {
     let (a, b) = (identity(), identity());
+    // No handshake runs out of time by itself.
+    let clock = ManualClock::new();
+    let options = ConnectOptions {
+        clock: Clock::from(&clock),
+        ..within(30.0)
+    };
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr();
     thread::scope(|scope| {
-        let accepting = scope.spawn(|| listener.accept(&tls(&a, b.fingerprint()), &within(30.0)));
+        let accepting = scope.spawn(|| listener.accept(&tls(&a, b.fingerprint()), &options));
         disturb(&a, address);
-        let start = Instant::now();
+        scope.spawn(|| {
+            for _ in 0..seconds {
+                clock.advance(Duration::from_secs(1));
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
         let endpoint = Endpoint::Connect(address.to_string());
         let connected = connect(&endpoint, &tls(&b, a.fingerprint()), &within(30.0));
+        if connected.is_err() {
+            options.interrupt.raise();
+        }
         let mut far = connected.unwrap().channel;
         let mut near = accepting.join().unwrap().unwrap();
-        let took = start.elapsed();
         far.send(DATA, vec![7]).unwrap();
         assert_eq!(near.channel.recv(DATA, 1).unwrap(), [7]);
-        (took, near.refused)
+        near.refused
     })
 }
 
@@ -300,7 +319,7 @@ const ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 0x31];
 
 #[test]
 fn seven_bytes_do_not_end_the_wait() {
-    let (took, refused) = disturbed(|_, address| {
+    let refused = disturbed(0, |_, address| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(&ALERT).unwrap();
         // Once it has been turned away.
@@ -308,13 +327,12 @@ fn seven_bytes_do_not_end_the_wait() {
     });
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].identity.is_none());
-    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[test]
 fn a_hundred_idle_sockets_do_not_hold_up_the_peer() {
     let mut idle = Vec::new();
-    let (took, refused) = disturbed(|_, address| {
+    let refused = disturbed(0, |_, address| {
         idle.extend((0..100).map(|_| TcpStream::connect(address).unwrap()));
         // Some that have begun like TLS, and are as idle.
         for _ in 0..20 {
@@ -324,7 +342,6 @@ fn a_hundred_idle_sockets_do_not_hold_up_the_peer() {
         }
         thread::sleep(Duration::from_millis(200));
     });
-    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(refused.len(), 16, "what is remembered is bounded");
     assert!(refused[0].reason.contains("idle"), "{refused:?}");
 }
@@ -349,7 +366,8 @@ fn half_open_handshakes_do_not_hold_up_the_peer() {
         })
     };
     let mut open = Vec::new();
-    let (took, _) = disturbed(|_, address| {
+    // One is left in peace for a second.
+    let _ = disturbed(4, |_, address| {
         for _ in 0..60 {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(&hello).unwrap();
@@ -357,7 +375,6 @@ fn half_open_handshakes_do_not_hold_up_the_peer() {
         }
         thread::sleep(Duration::from_millis(200));
     });
-    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[test]
@@ -400,24 +417,25 @@ fn a_side_that_is_not_ready_waits_without_a_deadline() {
         Endpoint::Connect(free()),
     ] {
         let me = identity();
+        let clock = ManualClock::new();
         let options = ConnectOptions {
-            ready: Readiness::new(),
-            ..within(0.5)
+            ready: Readiness::by(Clock::from(&clock)),
+            clock: Clock::from(&clock),
+            ..within(60.0)
         };
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let error = connect(&endpoint, &tls(&me, me.fingerprint()), &options);
-                (error.unwrap_err(), Instant::now())
-            });
-            thread::sleep(Duration::from_millis(1200));
-            assert!(!waiting.is_finished(), "{endpoint:?}");
-            let ready = Instant::now();
+            let waiting = scope.spawn(|| connect(&endpoint, &tls(&me, me.fingerprint()), &options));
+            let goes_on = |passes| {
+                clock.advance(passes);
+                thread::sleep(Duration::from_millis(200));
+                assert!(!waiting.is_finished(), "{endpoint:?}");
+            };
+            goes_on(10 * options.wait);
             options.ready.set();
-            let (error, ended) = waiting.join().unwrap();
+            goes_on(options.wait - Duration::from_millis(1));
+            clock.advance(Duration::from_millis(1));
+            let error = waiting.join().unwrap().unwrap_err();
             assert_eq!(error.class(), ErrorClass::Network, "{error}");
-            let waited = ended - ready;
-            assert!(waited >= Duration::from_millis(500), "{waited:?}");
-            assert!(waited < Duration::from_secs(4), "{waited:?}");
         });
         // It can be stopped all the same.
         let interrupt = Interrupt::new();
@@ -444,20 +462,21 @@ fn a_silent_listener_does_not_outlast_the_wait() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = Endpoint::Connect(silent.local_addr().unwrap().to_string());
     let me = identity();
+    let clock = ManualClock::new();
     let options = ConnectOptions {
-        ready: Readiness::new(),
-        ..within(0.2)
+        ready: Readiness::by(Clock::from(&clock)),
+        clock: Clock::from(&clock),
+        ..within(20.0)
     };
     thread::scope(|scope| {
         let waiting = scope.spawn(|| connect(&endpoint, &tls(&me, me.fingerprint()), &options));
         // Its first message shows that the handshake has begun.
         let (mut far, _) = silent.accept().unwrap();
         far.read_exact(&mut [0; 5]).unwrap();
-        let ready = Instant::now();
         options.ready.set();
+        clock.advance(options.wait);
         let error = waiting.join().unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Network, "{error}");
-        assert!(ready.elapsed() < Duration::from_secs(15));
     });
 }
 
@@ -511,11 +530,7 @@ fn an_alert_does_not_stop_the_connector() {
         }
     });
     let error = connect(&endpoint, &tls(&b, a.fingerprint()), &within(1.0)).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Network);
-    assert!(
-        error.to_string().contains("without proving its own"),
-        "{error}"
-    );
+    no_connection(&error, NoConnection::Unproved);
 }
 
 #[test]
@@ -527,8 +542,10 @@ fn who_was_turned_away_is_named_when_time_runs_out() {
         let accepting = scope.spawn(|| listener.accept(&tls(&me, me.fingerprint()), &within(1.0)));
         let mut http = TcpStream::connect(address).unwrap();
         http.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        let error = accepting.join().unwrap().unwrap_err().to_string();
-        assert!(error.contains("turned away: 127.0.0.1:"), "{error}");
+        let error = accepting.join().unwrap().unwrap_err();
+        no_connection(&error, NoConnection::NobodyConnects);
+        let address = http.local_addr().unwrap().to_string();
+        assert!(error.to_string().contains(&address), "{error}");
     });
 }
 
@@ -549,11 +566,7 @@ fn a_server_of_another_kind_is_recognised() {
             &within(10.0),
         )
         .unwrap_err();
-        assert!(
-            error.to_string().contains("not this program's TLS"),
-            "{error}"
-        );
-        assert_eq!(error.class(), ErrorClass::Network);
+        no_connection(&error, NoConnection::OtherProgram);
     });
 }
 
@@ -562,7 +575,6 @@ fn a_listener_that_never_answers_meets_the_deadline() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let me = identity();
-    let start = Instant::now();
     let error = connect(
         &Endpoint::Connect(address),
         &tls(&me, me.fingerprint()),
@@ -570,7 +582,6 @@ fn a_listener_that_never_answers_meets_the_deadline() {
     )
     .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Network);
-    assert!(start.elapsed() < Duration::from_secs(3));
 }
 
 #[test]
@@ -596,14 +607,12 @@ fn an_interrupt_ends_listening_and_connecting() {
                 )
             });
             thread::sleep(Duration::from_millis(300));
-            let raised = Instant::now();
             interrupt.raise();
             let error = waiting.join().unwrap().unwrap_err();
             assert!(
                 matches!(error, Error::Run(WireError::Interrupted)),
                 "{error:?}"
             );
-            assert!(raised.elapsed() < Duration::from_millis(1000));
         });
     }
 }
@@ -650,10 +659,8 @@ fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
             }
         });
         thread::sleep(Duration::from_millis(300));
-        let start = Instant::now();
         a.channel.abort(&WireError::limit(Limit::Size, "enough"));
         drop(a);
-        assert!(start.elapsed() < Duration::from_secs(3));
         let error = sender.join().unwrap();
         assert!(
             matches!(&error, WireError::PeerAborted { blame: Blame::Resource, reason } if reason == "enough"),

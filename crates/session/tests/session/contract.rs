@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{connected, job, silent_pair, within};
 use proptest::prelude::*;
@@ -809,7 +809,6 @@ fn a_peer_that_dies_or_stalls_over_tls() {
     });
     // Stalled.
     let (mut a, _b) = connected(&within(0.5));
-    let start = Instant::now();
     let error = agree(
         &mut a.channel,
         &job(Role::Receiver),
@@ -820,7 +819,6 @@ fn a_peer_that_dies_or_stalls_over_tls() {
     )
     .unwrap_err();
     assert!(matches!(error, Error::Run(WireError::TimedOut(_))));
-    assert!(start.elapsed() < Duration::from_secs(4));
 }
 
 fn hello() -> Hello {

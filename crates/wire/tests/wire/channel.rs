@@ -1,19 +1,16 @@
 //! Frames, deadlines, aborts and counts, over memory and TCP.
 
-use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Error, FrameReader, FramedChannel, HEADER_BYTES, Interrupt,
-    Kind, Limit, MAX_FRAME, MAX_REASON, Misbehaviour, WriteHalf, memory_halves, memory_pair,
-    memory_pair_with, recv_rows, send_rows, tcp_halves,
+    Kind, Limit, MAX_FRAME, MAX_REASON, ManualClock, Misbehaviour, WriteHalf, memory_halves,
+    memory_pair, memory_pair_with, recv_rows, send_rows,
 };
 
-const DATA: Kind = Kind {
-    code: 40,
-    name: "data",
-};
+use crate::common::{DATA, channel, tcp, until};
+
 const OTHER: Kind = Kind {
     code: 41,
     name: "other",
@@ -29,14 +26,11 @@ fn quick(timeout_ms: u64) -> ChannelOptions {
 }
 
 fn tcp_pair(first: ChannelOptions, second: ChannelOptions) -> (FramedChannel, FramedChannel) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (far, _) = listener.accept().unwrap();
-    let make = |stream, options| {
-        let (reader, writer) = tcp_halves(stream).unwrap();
-        FramedChannel::new(Box::new(reader), Box::new(writer), options)
-    };
-    (make(near, first), make(far, second))
+    let [near, far] = tcp();
+    (
+        FramedChannel::new(near.0, near.1, first),
+        FramedChannel::new(far.0, far.1, second),
+    )
 }
 
 /// Runs a test over memory and over TCP.
@@ -254,7 +248,6 @@ fn a_silent_peer_meets_the_deadline() {
             assert!(matches!(a.recv(DATA, 1), Err(Error::TimedOut(_))));
             let waited = start.elapsed();
             assert!(waited >= Duration::from_millis(300), "{waited:?}");
-            assert!(waited < Duration::from_secs(2), "{waited:?}");
         },
     );
 }
@@ -262,18 +255,21 @@ fn a_silent_peer_meets_the_deadline() {
 #[test]
 fn a_peer_that_drips_meets_the_deadline() {
     let ((reader, writer), (_far_reader, mut far_writer)) = memory_halves();
-    let mut channel = FramedChannel::new(Box::new(reader), Box::new(writer), quick(400));
-    let start = Instant::now();
+    let clock = ManualClock::new();
+    let halves = (Box::new(reader) as _, Box::new(writer) as _);
+    let (mut channel, reads) = channel(halves, &clock, quick(400));
     thread::scope(|scope| {
-        scope.spawn(move || {
-            let _ = far_writer.write(&[DATA.code, 100, 0, 0, 0]);
-            for _ in 0..20 {
-                thread::sleep(Duration::from_millis(50));
-                let _ = far_writer.write(&[0]);
-            }
-        });
-        assert!(matches!(channel.recv(DATA, 100), Err(Error::TimedOut(_))));
-        assert!(start.elapsed() < Duration::from_millis(900));
+        let received = scope.spawn(move || channel.recv(DATA, 100));
+        far_writer.write(&[DATA.code, 100, 0, 0, 0]).unwrap();
+        for dripped in 0..8 {
+            until(|| reads.bytes() == HEADER_BYTES + dripped);
+            assert!(!received.is_finished());
+            far_writer.write(&[0]).unwrap();
+            clock.advance(Duration::from_millis(50));
+        }
+        // The peer has not gone away, and would drip on.
+        let error = received.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::TimedOut(_)), "{error:?}");
     });
 }
 
@@ -333,10 +329,8 @@ fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
                     }
                 });
                 thread::sleep(Duration::from_millis(200));
-                let start = Instant::now();
                 a.abort(&Error::Interrupted);
                 drop(a);
-                assert!(start.elapsed() < Duration::from_secs(3));
                 let error = sender.join().unwrap();
                 assert!(
                     matches!(&error, Error::PeerAborted { blame: Blame::Network, reason } if reason == "interrupted by the user"),
@@ -350,12 +344,10 @@ fn an_abort_reaches_a_peer_that_is_blocked_in_a_send() {
 #[test]
 fn both_may_abort_at_once() {
     both(ChannelOptions::default, |mut a, mut b| {
-        let start = Instant::now();
         thread::scope(|scope| {
             scope.spawn(move || a.abort(&Error::Interrupted));
             scope.spawn(move || b.abort(&Error::Interrupted));
         });
-        assert!(start.elapsed() < Duration::from_secs(4));
     });
 }
 
@@ -426,12 +418,10 @@ fn an_interrupt_ends_a_blocked_receive_and_a_blocked_send() {
                         break error;
                     }
                 };
-                let ended = Instant::now();
                 a.abort(&error);
-                (error, ended)
+                error
             });
             thread::sleep(Duration::from_millis(300));
-            let raised = Instant::now();
             interrupt.raise();
             if !send {
                 let error = b.recv(DATA, 1).unwrap_err();
@@ -443,10 +433,9 @@ fn an_interrupt_ends_a_blocked_receive_and_a_blocked_send() {
                     }
                 ));
             }
-            let (error, ended) = blocked.join().unwrap();
+            let error = blocked.join().unwrap();
             drop(b);
             assert!(matches!(error, Error::Interrupted), "{error:?}");
-            assert!(ended - raised < Duration::from_millis(400));
         });
     }
 }
@@ -461,13 +450,12 @@ fn an_interrupt_reaches_the_peer_while_this_side_computes() {
     let (mut a, mut b) = tcp_pair(options, ChannelOptions::default());
     a.send(DATA, vec![1]).unwrap();
     assert_eq!(b.recv(DATA, 1).unwrap(), [1]);
-    let raised = Instant::now();
     interrupt.raise();
+    // This side does nothing.
     match b.recv(DATA, 1).unwrap_err() {
         Error::PeerAborted { reason, .. } => assert_eq!(reason, "interrupted by the user"),
         other => panic!("{other:?}"),
     }
-    assert!(raised.elapsed() < Duration::from_millis(80));
     // Whatever this side does next, it learns why; and the peer was told once.
     assert!(matches!(a.send(DATA, vec![2]), Err(Error::Interrupted)));
     assert!(matches!(a.flush(), Err(Error::Interrupted)));
@@ -482,9 +470,8 @@ fn dropping_with_a_peer_that_does_not_read_does_not_hang() {
         for _ in 0..4 {
             a.send(DATA, vec![0; MAX_FRAME - HEADER_BYTES]).unwrap();
         }
-        let start = Instant::now();
+        // While the other side is still there.
         drop(a);
-        assert!(start.elapsed() < Duration::from_secs(3));
         drop(b);
     });
 }
@@ -508,10 +495,9 @@ fn a_peer_that_takes_a_byte_at_a_time_does_not_hold_up_a_drop() {
     let ((reader, _), _far) = memory_halves();
     let mut a = FramedChannel::new(Box::new(reader), Box::new(Dripping), quick(300));
     a.send(DATA, vec![0; MAX_FRAME]).unwrap();
-    let start = Instant::now();
     assert!(matches!(a.flush(), Err(Error::TimedOut(_))));
+    // A mebibyte would take it a quarter of an hour and more.
     drop(a);
-    assert!(start.elapsed() < Duration::from_secs(3));
 }
 
 proptest::proptest! {
@@ -555,9 +541,8 @@ fn a_flood_of_heartbeats_is_no_progress() {
     let flood = thread::spawn(move || {
         // A heartbeat has code 2 and no payload. Twice what counts as progress, ten times per second.
         let beats = [2, 0, 0, 0, 0].repeat(26_000);
-        let until = Instant::now() + Duration::from_secs(10);
         let mut rest: &[u8] = &[];
-        while Instant::now() < until {
+        loop {
             if rest.is_empty() {
                 rest = &beats;
             }
@@ -568,9 +553,7 @@ fn a_flood_of_heartbeats_is_no_progress() {
             }
         }
     });
-    let began = Instant::now();
     assert!(matches!(frames.recv(DATA, 1), Err(Error::Stalled(_))));
-    assert!(began.elapsed() < Duration::from_secs(5));
     drop(frames);
     flood.join().unwrap();
 }

@@ -2,64 +2,95 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vesica_wire::{
-    Channel, ChannelOptions, Error, FrameReader, FramedChannel, HEADER_BYTES, Kind, Link,
-    MAX_FRAME, Misbehaviour, ReadHalf, WriteHalf, memory_halves, memory_pair_with, tcp_halves,
+    Channel, ChannelOptions, Error, FrameReader, FramedChannel, HEADER_BYTES, Link, MAX_FRAME,
+    ManualClock, Misbehaviour, ReadHalf, WriteHalf, memory_halves,
 };
 
-const DATA: Kind = Kind {
-    code: 40,
-    name: "data",
-};
+use crate::common::{DATA, Halves, Reads, channel, memory, millis, tcp, until};
+
 const BEAT: [u8; HEADER_BYTES] = [2, 0, 0, 0, 0];
-
-fn millis(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+/// Between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(50);
 
 /// 600 ms of silence, a heartbeat every 50 ms.
 fn lively() -> ChannelOptions {
     ChannelOptions {
         timeout: millis(600),
-        heartbeat: millis(50),
+        heartbeat: HEARTBEAT,
         ..ChannelOptions::default()
     }
 }
 
-fn tcp_pair(options: &ChannelOptions) -> (FramedChannel, FramedChannel) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (far, _) = listener.accept().unwrap();
-    let make = |stream| {
-        let (reader, writer) = tcp_halves(stream).unwrap();
-        FramedChannel::new(Box::new(reader), Box::new(writer), options.clone())
-    };
-    (make(near), make(far))
+/// Two lively channels with one clock, of which the first has `options`; and the hands of the clock.
+fn clocked(halves: [Halves; 2], options: ChannelOptions) -> (FramedChannel, FramedChannel, Hands) {
+    let clock = ManualClock::new();
+    let [near, far] = halves;
+    let (a, reads) = channel(near, &clock, options);
+    let (b, _) = channel(far, &clock, lively());
+    (a, b, Hands { clock, reads })
 }
 
-fn pairs(options: &ChannelOptions) -> [(FramedChannel, FramedChannel); 2] {
-    [
-        memory_pair_with(options.clone(), options.clone()),
-        tcp_pair(options),
-    ]
+/// Moves the clock of two sides no faster than the first hears the second.
+struct Hands {
+    clock: ManualClock,
+    reads: Reads,
+}
+
+impl Hands {
+    /// Lets time pass until the first side hears something, but less than the timeout; returns how much.
+    fn beat(&self, done: impl Fn() -> bool) -> Duration {
+        let (heard, mut passed) = (self.reads.bytes(), Duration::ZERO);
+        let moved = || self.reads.bytes() > heard || done();
+        while !moved() {
+            if passed < millis(550) {
+                self.clock.advance(HEARTBEAT);
+                passed += HEARTBEAT;
+            }
+            // Whoever has begun to wait late listens late.
+            let patience = if passed < millis(300) { 1 } else { 1000 };
+            for _ in 0..patience {
+                if !moved() {
+                    thread::sleep(millis(1));
+                }
+            }
+        }
+        passed
+    }
+
+    /// Lets at least so much time pass.
+    fn pass(&self, time: Duration) {
+        let mut passed = Duration::ZERO;
+        while passed < time {
+            passed += self.beat(|| false);
+        }
+    }
+
+    /// Lets time pass until this is so; returns how much.
+    fn until(&self, done: impl Fn() -> bool) -> Duration {
+        let mut passed = Duration::ZERO;
+        while !done() {
+            passed += self.beat(&done);
+        }
+        passed
+    }
 }
 
 #[test]
 fn a_peer_may_compute_for_longer_than_the_timeout() {
-    for (mut a, mut b) in pairs(&lively()) {
+    for halves in [memory(), tcp()] {
+        let (mut a, mut b, hands) = clocked(halves, lively());
         thread::scope(|scope| {
-            scope.spawn(|| {
-                thread::sleep(millis(1500));
-                b.send(DATA, vec![7; 10]).unwrap();
-                b.flush().unwrap();
-            });
-            assert_eq!(a.recv(DATA, 10).unwrap(), [7; 10]);
+            let received = scope.spawn(|| a.recv(DATA, 10));
+            hands.pass(millis(1500));
+            b.send(DATA, vec![7; 10]).unwrap();
+            b.flush().unwrap();
+            assert_eq!(received.join().unwrap().unwrap(), [7; 10]);
         });
         // Nothing of it is counted.
         let bytes = (10 + HEADER_BYTES) as u64;
@@ -70,25 +101,27 @@ fn a_peer_may_compute_for_longer_than_the_timeout() {
 
 #[test]
 fn a_peer_may_compute_while_this_side_waits_for_room() {
-    let options = ChannelOptions {
-        queue_bytes: MAX_FRAME,
-        ..lively()
-    };
-    for (mut a, mut b) in pairs(&options) {
+    for halves in [memory(), tcp()] {
+        let options = ChannelOptions {
+            queue_bytes: MAX_FRAME,
+            ..lively()
+        };
+        let (mut a, mut b, hands) = clocked(halves, options);
+        // What the peer said before it began to compute is in front of its heartbeats.
+        b.send(DATA, vec![1; 200_000]).unwrap();
+        b.flush().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                // What the peer said before it began to compute is in front of its heartbeats.
-                b.send(DATA, vec![1; 200_000]).unwrap();
-                thread::sleep(millis(1500));
                 for _ in 0..16 {
-                    assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), MAX_FRAME);
+                    a.send(DATA, vec![0; MAX_FRAME]).unwrap();
                 }
+                a.flush().unwrap();
+                assert_eq!(a.recv(DATA, MAX_FRAME).unwrap(), vec![1; 200_000]);
             });
+            hands.pass(millis(1500));
             for _ in 0..16 {
-                a.send(DATA, vec![0; MAX_FRAME]).unwrap();
+                assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), MAX_FRAME);
             }
-            a.flush().unwrap();
-            assert_eq!(a.recv(DATA, MAX_FRAME).unwrap(), vec![1; 200_000]);
         });
     }
 }
@@ -96,38 +129,53 @@ fn a_peer_may_compute_while_this_side_waits_for_room() {
 #[test]
 fn both_may_compute_with_frames_on_their_way() {
     // Neither waits for the other, so that neither may run out of patience.
-    let (mut a, mut b) = memory_pair_with(lively(), lively());
+    let (mut a, mut b, hands) = clocked(memory(), lively());
     a.send(DATA, vec![1; MAX_FRAME]).unwrap();
     b.send(DATA, vec![2; MAX_FRAME]).unwrap();
-    thread::sleep(millis(1500));
+    hands.clock.advance(millis(1500));
     assert_eq!(a.recv(DATA, MAX_FRAME).unwrap(), vec![2; MAX_FRAME]);
     assert_eq!(b.recv(DATA, MAX_FRAME).unwrap(), vec![1; MAX_FRAME]);
+}
+
+/// Receives, or sends until there is no more room.
+fn wait_in_vain(channel: &mut FramedChannel, send: bool) -> Error {
+    loop {
+        let outcome = match send {
+            true => channel.send(DATA, vec![0; MAX_FRAME]),
+            false => channel.recv(DATA, 1).map(drop),
+        };
+        if let Err(error) = outcome {
+            return error;
+        }
+    }
 }
 
 #[test]
 fn a_silent_peer_meets_the_timeout_in_receiving_and_in_sending() {
     for send in [false, true] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         // Its kernel takes bytes for it, as that of a stopped process does.
-        let _stopped = listener.accept().unwrap();
-        let (reader, writer) = tcp_halves(near).unwrap();
-        let mut a = FramedChannel::new(Box::new(reader), Box::new(writer), lively());
-        let start = Instant::now();
-        let error = loop {
-            let outcome = match send {
-                true => a.send(DATA, vec![0; MAX_FRAME]),
-                false => a.recv(DATA, 1).map(drop),
-            };
-            if let Err(error) = outcome {
-                break error;
+        let [near, _stopped] = tcp();
+        let clock = ManualClock::new();
+        let (mut a, reads) = channel(near, &clock, lively());
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait_in_vain(&mut a, send));
+            if !send {
+                until(|| reads.calls() > 0);
+                clock.advance(millis(599));
+                let calls = reads.calls();
+                until(|| reads.calls() > calls + 2);
+                assert!(!waiting.is_finished());
             }
-        };
-        assert!(
-            matches!(error, Error::TimedOut(after) if after == millis(600)),
-            "{error:?}"
-        );
-        assert!(start.elapsed() >= millis(600) && start.elapsed() < millis(5000));
+            while !waiting.is_finished() {
+                clock.advance(HEARTBEAT);
+                thread::sleep(millis(1));
+            }
+            let error = waiting.join().unwrap();
+            assert!(
+                matches!(error, Error::TimedOut(after) if after == millis(600)),
+                "{error:?}"
+            );
+        });
     }
 }
 
@@ -138,42 +186,40 @@ fn a_peer_that_only_says_that_it_is_alive_meets_the_overall_deadline() {
             patience: millis(1200),
             ..lively()
         };
-        let (mut a, _b) = memory_pair_with(options, lively());
-        let start = Instant::now();
-        let error = loop {
-            let outcome = match send {
-                true => a.send(DATA, vec![0; MAX_FRAME]),
-                false => a.recv(DATA, 1).map(drop),
-            };
-            if let Err(error) = outcome {
-                break error;
-            }
-        };
-        assert!(
-            matches!(error, Error::Stalled(after) if after == millis(1200)),
-            "{error:?}"
-        );
-        assert!(start.elapsed() >= millis(1200) && start.elapsed() < millis(5000));
+        let (mut a, _b, hands) = clocked(memory(), options);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait_in_vain(&mut a, send));
+            let passed = hands.until(|| waiting.is_finished());
+            let error = waiting.join().unwrap();
+            assert!(
+                matches!(error, Error::Stalled(after) if after == millis(1200)),
+                "{error:?}"
+            );
+            assert!(passed >= millis(1200), "{passed:?}");
+        });
     }
 }
 
 #[test]
 fn real_frames_move_the_overall_deadline() {
     let options = ChannelOptions {
-        patience: millis(800),
+        patience: millis(1200),
         ..lively()
     };
-    let (mut a, mut b) = memory_pair_with(options, lively());
+    let (mut a, mut b, hands) = clocked(memory(), options);
+    let received = AtomicUsize::new(0);
     thread::scope(|scope| {
-        scope.spawn(move || {
+        scope.spawn(|| {
             for _ in 0..4 {
-                thread::sleep(millis(400));
-                b.send(DATA, vec![3]).unwrap();
+                assert_eq!(a.recv(DATA, 1).unwrap(), [3]);
+                received.fetch_add(1, Ordering::SeqCst);
             }
-            b.flush().unwrap();
         });
-        for _ in 0..4 {
-            assert_eq!(a.recv(DATA, 1).unwrap(), [3]);
+        for frame in 1..=4 {
+            hands.pass(millis(600));
+            b.send(DATA, vec![3]).unwrap();
+            b.flush().unwrap();
+            until(|| received.load(Ordering::SeqCst) == frame);
         }
     });
 }
@@ -186,29 +232,27 @@ fn an_answer_may_take_as_long_as_what_it_answers() {
         patience: millis(800),
         ..lively()
     };
-    let (mut a, mut b) = memory_pair_with(options, lively());
+    let (mut a, mut b, hands) = clocked(memory(), options);
+    for _ in 0..3 {
+        a.send(DATA, vec![7; 64 << 10]).unwrap();
+    }
+    a.flush().unwrap();
     thread::scope(|scope| {
-        scope.spawn(move || {
-            for _ in 0..3 {
-                thread::sleep(millis(500));
-                b.recv(DATA, MAX_FRAME).unwrap();
-            }
-            b.send(DATA, vec![3]).unwrap();
-            b.flush().unwrap();
-            // Until the other side has given up.
-            assert!(b.recv(DATA, 1).is_err());
-        });
+        let answer = scope.spawn(|| (a.recv(DATA, 1), a.recv(DATA, 1)));
         for _ in 0..3 {
-            a.send(DATA, vec![7; 64 << 10]).unwrap();
+            hands.pass(millis(500));
+            b.recv(DATA, MAX_FRAME).unwrap();
         }
-        a.flush().unwrap();
-        assert_eq!(a.recv(DATA, 1).unwrap(), [3]);
-        let error = a.recv(DATA, 1).unwrap_err();
+        b.send(DATA, vec![3]).unwrap();
+        b.flush().unwrap();
+        hands.until(|| answer.is_finished());
+        let (answer, after) = answer.join().unwrap();
+        assert_eq!(answer.unwrap(), [3]);
+        let error = after.unwrap_err();
         assert!(
             matches!(error, Error::Stalled(after) if after == millis(800)),
             "{error:?}"
         );
-        drop(a);
     });
 }
 
@@ -243,11 +287,14 @@ struct Recorder {
     bytes: Arc<Mutex<VecDeque<u8>>>,
     /// Most bytes taken at once.
     most: usize,
+    /// How often it was asked to take something.
+    asked: Arc<AtomicUsize>,
     gone: Arc<AtomicBool>,
 }
 
 impl WriteHalf for Recorder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         if self.most == 0 {
             thread::sleep(millis(20));
             return Err(io::ErrorKind::WouldBlock.into());
@@ -280,18 +327,38 @@ impl ReadHalf for Mute {
     }
 }
 
-fn recorded(
-    most: usize,
-    options: ChannelOptions,
-) -> (FramedChannel, Arc<Mutex<VecDeque<u8>>>, Arc<AtomicBool>) {
-    let (bytes, gone) = (Arc::default(), Arc::default());
-    let recorder = Recorder {
-        bytes: Arc::clone(&bytes),
-        most,
-        gone: Arc::clone(&gone),
-    };
-    let channel = FramedChannel::new(Box::new(Mute), Box::new(recorder), options);
-    (channel, bytes, gone)
+/// A channel that writes to a [`Recorder`].
+struct Recorded {
+    channel: FramedChannel,
+    clock: ManualClock,
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+    asked: Arc<AtomicUsize>,
+    gone: Arc<AtomicBool>,
+}
+
+impl Recorded {
+    fn new(most: usize, options: ChannelOptions) -> Recorded {
+        let (bytes, asked, gone) = (Arc::default(), Arc::default(), Arc::default());
+        let recorder = Recorder {
+            bytes: Arc::clone(&bytes),
+            most,
+            asked: Arc::clone(&asked),
+            gone: Arc::clone(&gone),
+        };
+        let clock = ManualClock::new();
+        let (channel, _) = channel((Box::new(Mute), Box::new(recorder)), &clock, options);
+        Recorded {
+            channel,
+            clock,
+            bytes,
+            asked,
+            gone,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.lock().unwrap().len()
+    }
 }
 
 #[test]
@@ -301,20 +368,22 @@ fn heartbeats_stand_between_frames_whatever_the_link_takes() {
         (1000, Link::LAN),
         (1000, Link::new(Some(80_000_000), 2)),
     ] {
-        let options = ChannelOptions {
-            heartbeat: millis(1),
-            link,
-            ..lively()
-        };
-        let (mut channel, bytes, _) = recorded(most, options);
+        let options = ChannelOptions { link, ..lively() };
+        let mut recorded = Recorded::new(most, options);
         let sizes = [0, 1, 17_000, 5, 40_000, 3];
+        let frames: usize = sizes.iter().map(|size| HEADER_BYTES + size).sum();
         for round in 0..8u8 {
+            let before = recorded.len();
             for size in sizes {
-                channel.send(DATA, vec![round; size]).unwrap();
+                recorded.channel.send(DATA, vec![round; size]).unwrap();
             }
-            channel.flush().unwrap();
-            thread::sleep(millis(15));
+            // All that is sent, and one heartbeat at least.
+            until(|| {
+                recorded.clock.advance(HEARTBEAT);
+                recorded.len() >= before + frames + BEAT.len()
+            });
         }
+        let Recorded { channel, bytes, .. } = recorded;
         drop(channel);
         let stream: Vec<u8> = bytes.lock().unwrap().iter().copied().collect();
         let (mut rest, mut beats, mut frames) = (&stream[..], 0, Vec::new());
@@ -342,24 +411,25 @@ fn heartbeats_stand_between_frames_whatever_the_link_takes() {
 #[test]
 fn an_ended_channel_says_nothing_more_and_leaves_no_thread() {
     for abort in [false, true] {
-        let options = ChannelOptions {
-            heartbeat: millis(10),
-            ..lively()
-        };
-        let (mut channel, bytes, gone) = recorded(1000, options);
-        thread::sleep(millis(100));
-        assert!(bytes.lock().unwrap().len() >= BEAT.len());
-        assert!(!gone.load(Ordering::SeqCst));
-        if abort {
-            channel.abort(&Error::Interrupted);
-        } else {
-            let start = Instant::now();
-            drop(channel);
-            assert!(start.elapsed() < millis(500));
+        let recorded = Recorded::new(1000, lively());
+        recorded.clock.advance(HEARTBEAT);
+        until(|| recorded.len() == BEAT.len());
+        assert!(!recorded.gone.load(Ordering::SeqCst));
+        let Recorded {
+            mut channel,
+            clock,
+            bytes,
+            gone,
+            ..
+        } = recorded;
+        match abort {
+            true => channel.abort(&Error::Interrupted),
+            false => drop(channel),
         }
         // The thread owned the half.
         assert!(gone.load(Ordering::SeqCst));
         let after = bytes.lock().unwrap().len();
+        clock.advance(10 * HEARTBEAT);
         thread::sleep(millis(50));
         assert_eq!(bytes.lock().unwrap().len(), after);
     }
@@ -367,16 +437,15 @@ fn an_ended_channel_says_nothing_more_and_leaves_no_thread() {
 
 #[test]
 fn a_heartbeat_that_finds_no_room_holds_nobody_up() {
-    let options = ChannelOptions {
-        heartbeat: millis(5),
-        ..lively()
-    };
-    let (mut channel, ..) = recorded(0, options);
-    thread::sleep(millis(100));
-    let start = Instant::now();
-    channel.flush().unwrap();
-    drop(channel);
-    assert!(start.elapsed() < millis(500));
+    let mut recorded = Recorded::new(0, lively());
+    for beats in 1..=3 {
+        recorded.clock.advance(HEARTBEAT);
+        until(|| recorded.asked.load(Ordering::SeqCst) == beats);
+        // It is not tried again.
+        thread::sleep(millis(50));
+        assert_eq!(recorded.asked.load(Ordering::SeqCst), beats);
+        recorded.channel.flush().unwrap();
+    }
 }
 
 #[test]
@@ -386,7 +455,8 @@ fn the_last_message_is_not_lost_under_unread_heartbeats() {
         ..lively()
     };
     for _ in 0..20 {
-        let (mut a, mut b) = tcp_pair(&options);
+        let [mut a, mut b] =
+            tcp().map(|(reader, writer)| FramedChannel::new(reader, writer, options.clone()));
         thread::scope(|scope| {
             scope.spawn(move || {
                 a.send(DATA, vec![1; 100_000]).unwrap();

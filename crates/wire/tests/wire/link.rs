@@ -1,61 +1,97 @@
-//! Emulated links: lower bounds, since a busy machine only ever adds time.
+//! Emulated links, by a clock of the test.
 
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use vesica_wire::{Channel, ChannelOptions, HEADER_BYTES, Kind, Link, MAX_FRAME, memory_pair_with};
-
-const DATA: Kind = Kind {
-    code: 40,
-    name: "data",
+use vesica_wire::{
+    Channel, ChannelOptions, FramedChannel, HEADER_BYTES, Link, MAX_FRAME, ManualClock,
 };
 
-fn quick(timeout_ms: u64) -> ChannelOptions {
+use crate::common::{DATA, Reads, channel, memory, millis, until};
+
+/// A sender behind this link, its receiver and what that reads, and the clock of both.
+fn shaped(
+    link: Link,
+    options: ChannelOptions,
+) -> (FramedChannel, FramedChannel, Reads, ManualClock) {
+    let clock = ManualClock::new();
+    let [near, far] = memory();
+    let slow = ChannelOptions {
+        link,
+        ..options.clone()
+    };
+    let (a, _) = channel(near, &clock, slow);
+    let (b, reads) = channel(far, &clock, options);
+    (a, b, reads, clock)
+}
+
+/// A timeout in milliseconds, and no heartbeat within any test.
+fn quick(timeout: u64) -> ChannelOptions {
     ChannelOptions {
-        timeout: Duration::from_millis(timeout_ms),
+        timeout: millis(timeout),
         heartbeat: Duration::from_secs(3600),
         ..ChannelOptions::default()
     }
 }
 
 #[test]
-fn a_shaped_link_is_slow_but_pipelined() {
-    let shaped = |bits, rtt_ms| ChannelOptions {
-        link: Link::new(bits, rtt_ms),
-        ..ChannelOptions::default()
-    };
-    // 8 Mbit/s: 200 frames of 1,000 bytes take 0.2 s.
-    let (mut a, mut b) = memory_pair_with(shaped(Some(8_000_000), 0), ChannelOptions::default());
-    let start = Instant::now();
+fn a_link_has_a_bandwidth() {
+    // 8 Mbit/s: a frame of 1,000 bytes every millisecond.
+    let (mut a, mut b, reads, clock) = shaped(Link::new(Some(8_000_000), 0), quick(60_000));
     for _ in 0..200 {
         a.send(DATA, vec![0; 1000 - HEADER_BYTES]).unwrap();
     }
-    for _ in 0..200 {
-        b.recv(DATA, 1000).unwrap();
-    }
-    assert!(start.elapsed() >= Duration::from_millis(199));
-    // 100 ms there and back: 50 frames at once cost half of that once, not 50 times.
-    let (mut a, mut b) = memory_pair_with(shaped(None, 100), ChannelOptions::default());
-    let start = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                b.recv(DATA, 1000).unwrap();
+            }
+        });
+        for sent in [50, 199, 200] {
+            clock.advance(millis(sent) - millis(reads.bytes() as u64 / 1000));
+            until(|| reads.bytes() == sent as usize * 1000);
+            thread::sleep(millis(50));
+            assert_eq!(reads.bytes(), sent as usize * 1000);
+        }
+    });
+}
+
+#[test]
+fn the_latency_of_a_link_is_paid_once() {
+    // 100 ms there and back: 50 frames at once come after half of that.
+    let (mut a, mut b, reads, clock) = shaped(Link::new(None, 100), quick(60_000));
     for _ in 0..50 {
         a.send(DATA, vec![0; 10]).unwrap();
     }
-    for _ in 0..50 {
-        b.recv(DATA, 10).unwrap();
-    }
-    assert!(start.elapsed() >= Duration::from_millis(50));
-    assert!(start.elapsed() < Duration::from_millis(1500));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..50 {
+                b.recv(DATA, 10).unwrap();
+            }
+        });
+        clock.advance(millis(49));
+        thread::sleep(millis(50));
+        assert_eq!(reads.bytes(), 0);
+        clock.advance(millis(1));
+    });
 }
 
 #[test]
 fn a_slow_transfer_outlives_the_timeout() {
     // 1 MiB at 8 Mbit/s takes a second, twice the timeout, yet bytes keep moving.
-    let slow = ChannelOptions {
-        link: Link::new(Some(8_000_000), 0),
-        ..quick(500)
-    };
-    let (mut a, mut b) = memory_pair_with(slow, quick(500));
+    let (mut a, mut b, reads, clock) = shaped(Link::new(Some(8_000_000), 0), quick(500));
     a.send(DATA, vec![0; MAX_FRAME]).unwrap();
-    assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), MAX_FRAME);
+    thread::scope(|scope| {
+        let received = scope.spawn(|| b.recv(DATA, MAX_FRAME));
+        let mut heard = 0;
+        while heard < MAX_FRAME + HEADER_BYTES {
+            // A piece of 20 ms at most.
+            clock.advance(millis(25));
+            until(|| reads.bytes() > heard || received.is_finished());
+            heard = reads.bytes();
+        }
+        assert_eq!(received.join().unwrap().unwrap().len(), MAX_FRAME);
+    });
 }
 
 #[test]
