@@ -586,7 +586,7 @@ fn bench_for_people() {
         ended.expect_success();
         let result: Value = serde_json::from_str(ended.text()).unwrap();
         let kernels = result["kernels"].as_object().unwrap();
-        assert_eq!(kernels.len(), 9);
+        assert_eq!(kernels.len(), 10);
         for name in kernels.values().map(|name| name.as_str().unwrap()) {
             assert!(name.starts_with(version), "{name}");
             assert!(!name.contains("512") && !name.starts_with("vp"), "{name}");
