@@ -378,7 +378,11 @@ impl<R: Recipe> CircuitPsi<R> {
 
     /// With a table of the caller's choice, of three functions. If it has a stash, of at most [`MAX_PLACES`] places,
     /// the items that it has no bin for go through a second execution, which both parties run whether there are any or
-    /// not. The limits and the memory of [`Recipe::spec`] are those without one.
+    /// not. The limits and the memory of [`Recipe::spec`] are those without one: within a few bits of its maximum, λ may be
+    /// too large for the second execution.
+    ///
+    /// # Panics
+    /// A run does, if λ is too large for the second execution.
     pub const fn with_table(recipe: R, table: Sizing) -> Self {
         CircuitPsi { recipe, table }
     }

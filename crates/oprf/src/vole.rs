@@ -100,10 +100,10 @@ impl Events {
     /// n_s·2^-128, and an eighth each for the encoding and for equal halves.
     pub(crate) fn of_batch(params: &Params) -> Self {
         assert_eq!(params.security, Security::SemiHonest);
-        let values = (params.sender_size.max(1) as u128) << params.lambda;
+        let values = 4 * params.sender_size.max(1) as u128;
         Events {
             encoding: params.lambda + 3,
-            is_narrow: 4 * values <= 3 << 64,
+            is_narrow: params.lambda <= 64 && values <= 3 << (64 - params.lambda),
         }
     }
 

@@ -8,8 +8,9 @@ pub(crate) const ARROW_FILE_START: &[u8] = b"ARROW1\0\0";
 pub(crate) const ARROW_STREAM_START: &[u8] = &[0xff; 4];
 
 /// The list of formats, which is handed to the macro `$each`. For each format its variant, its kind and module in
-/// [`formats`](crate::formats), and the feature without which a build leaves it out; the extensions of its files, of which the first is its name; and first bytes. Those of a
-/// columnar format leave no doubt. Text that nothing else tells is guessed by them, after white space.
+/// [`formats`](crate::formats), and the feature without which a build leaves it out; the extensions of its files, of
+/// which the first is its name; and first bytes. Those of a columnar format leave no doubt. Text that nothing else tells
+/// is guessed by them, after white space.
 macro_rules! for_formats {
     ($each:ident) => {
         $each! {
