@@ -162,7 +162,7 @@ static CASES: &[Case] = &[
     case("a slice of a polynomial cut short", Receiver, SPOT_LOW, Changes("polynomial", 2, shorter), 5, "polynomial has a length of"),
     case("a ciphertext cut short", Receiver, OLE, Changes("lattice ciphertext", 0, shorter), 5, "lattice ciphertext has a length of"),
     case("answers above the modulus", Sender, OLE, Changes("comparison answers", 0, |answers| answers.fill(0xff)), 5, "comparison answers: not below the modulus"),
-    case("digits beyond the last one", Sender, CIRCUIT, Changes("digit corrections", 0, |bits| bits.fill(0xff)), 5, "digit corrections"),
+    case("corrections of digits cut short", Sender, CIRCUIT, Changes("digit corrections", 0, shorter), 5, "digit corrections has a length of"),
     case("tables of digits cut short", Receiver, CIRCUIT, Changes("digit tables", 0, shorter), 5, "digit tables has a length of"),
 ];
 

@@ -332,7 +332,7 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
     let weak = |words: &str| format!("--security semi-honest {words}");
     usage(
         &weak("--reveal nothing"),
-        "matches, size, sum, inner-product, threshold:N, threshold-matches:N, shares",
+        "matches, size, threshold:N, sum, inner-product, threshold-matches:N, shares",
     );
     usage(&weak("--reveal threshold:x"), "a size is a number");
     usage(

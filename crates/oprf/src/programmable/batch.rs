@@ -178,7 +178,7 @@ pub trait BatchOprf: Send + Sync {
 }
 
 /// One run on all keys: they name their bins, so a multi-point OPRF serves. No masks are compared, so the event that
-/// two of them collide has no share ([`Events::of_batch`]).
+/// two of them collide has no share (`Events::of_batch`).
 impl BatchOprf for Vole {
     fn max_lambda(&self, queries: u64, points: u64) -> u32 {
         // Where each event of a run of items has a fourth of 2^-λ, two of a batch have an eighth.
