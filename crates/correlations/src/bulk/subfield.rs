@@ -2,7 +2,7 @@
 //! under the same Δ.
 //!
 //! **Paper.** C. Weng, K. Yang, J. Katz, X. Wang, *Wolverine*, S&P 2021, for the extension of a subfield VOLE by LPN, with
-//! the trees of *Half-Tree* (EUROCRYPT 2023) whose leaves are hashed ([`super::tree`]), and regular noise. Parameters are
+//! the trees of *Half-Tree* (EUROCRYPT 2023) whose leaves are hashed (`bulk/tree.rs`), and regular noise. Parameters are
 //! ours ([`crate::lpn::primal`]).
 //!
 //! **How.** As for COTs ([`super`]): k entries are the base vector, and t trees of depth d give t·2^d new ones. What is
