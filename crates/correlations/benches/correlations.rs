@@ -15,6 +15,7 @@ use vesica_correlations::ot_extension::{self, Security};
 use vesica_correlations::silent::{self, Bit, Noise};
 use vesica_correlations::subfield::{Receiver as _, Sender as _};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
+use vesica_kernels::{Backend, limit};
 use vesica_primitives::block::{Block, Prg};
 use vesica_testing::{Tape, rng};
 use vesica_wire::{Channel, memory_pair};
@@ -257,15 +258,24 @@ fn parties(
     }
 }
 
-fn bulk_transfers(c: &mut Criterion) {
-    let mut group = c.benchmark_group("bulk transfers");
-    group.sample_size(10);
+/// A group for each of two versions of the kernels: the best, and the one of most processors.
+fn on_backends(c: &mut Criterion, name: &str, run: impl Fn(&mut BenchmarkGroup<'_, WallTime>)) {
+    for backend in [Backend::Best, Backend::Avx2] {
+        limit(backend);
+        let mut group = c.benchmark_group(format!("{name}, {backend:?}"));
+        run(group.sample_size(10));
+        group.finish();
+    }
+    limit(Backend::Best);
+}
+
+fn bulk_transfers(group: &mut BenchmarkGroup<'_, WallTime>) {
     let pool = one_thread();
     for (log, optimize) in BULK {
         let (mut sender, mut receiver) = bulk_ends(1 << log, optimize);
         parties(
-            &mut group,
-            &format!("{log}, {optimize:?}"),
+            group,
+            &format!("transfers, {log}, {optimize:?}"),
             log.min(22),
             [
                 &mut |tape, q| {
@@ -279,7 +289,6 @@ fn bulk_transfers(c: &mut Criterion) {
             ],
         );
     }
-    group.finish();
 }
 
 /// Entries over GF(2^W) in bulk, on top of ideal transfers.
@@ -299,7 +308,7 @@ fn entries_in_bulk<const W: u32>(group: &mut BenchmarkGroup<'_, WallTime>) {
         let (mut sender, mut receiver) = (sender.unwrap(), receiver.unwrap());
         parties(
             group,
-            &format!("GF({}), {optimize:?}", 1 << W),
+            &format!("entries over GF({}), {optimize:?}", 1 << W),
             22,
             [
                 &mut |tape, y| {
@@ -316,12 +325,13 @@ fn entries_in_bulk<const W: u32>(group: &mut BenchmarkGroup<'_, WallTime>) {
     }
 }
 
-fn bulk_entries(c: &mut Criterion) {
-    let mut group = c.benchmark_group("bulk entries");
-    group.sample_size(10);
-    entries_in_bulk::<3>(&mut group);
-    entries_in_bulk::<4>(&mut group);
-    group.finish();
+/// Both, in turns: what an entry costs in transfers.
+fn in_bulk(c: &mut Criterion) {
+    on_backends(c, "bulk", |group| {
+        bulk_transfers(group);
+        entries_in_bulk::<3>(group);
+        entries_in_bulk::<4>(group);
+    });
 }
 
 /// What a ciphertext of OLE tuples takes of each party, at the number of tuples for 2^20 items.
@@ -367,8 +377,7 @@ criterion_group!(
     benches,
     ole_lattice,
     bulk_setup,
-    bulk_transfers,
-    bulk_entries,
+    in_bulk,
     base_transfers,
     extension,
     from_nothing,

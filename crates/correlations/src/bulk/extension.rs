@@ -10,8 +10,8 @@ use super::Size;
 use super::tree::Trees;
 use crate::lpn::primal::ROW_WEIGHT;
 
-/// Rows of the matrix made at a time: their 80 blocks fill the widest AES pipeline and stay in the L1 cache.
-const ROWS: usize = 64;
+/// Rows of the matrix made at a time: their blocks, 320, fill the widest AES pipeline and stay in the L1 cache.
+const ROWS: usize = 256;
 
 /// Rows whose indices fill whole AES blocks.
 const GROUP: usize = 4;
@@ -128,12 +128,13 @@ impl Extension {
     fn add_multiples<const W: u32>(&self, tree: u64, leaves: &mut [Block]) {
         self.each_rows(tree, leaves, |base, places, first, leaves| {
             let mut random = [0; BLOCKS * ROWS / GROUP / 2];
+            let random = &mut random[..leaves.len() / GROUP * BLOCKS / 2];
             for (block, number) in random.iter_mut().zip(COEFFICIENTS + first / 2..) {
                 *block = number;
             }
-            self.matrix.encrypt(&mut random);
+            self.matrix.encrypt(random);
             let mut coefficients = [0; ROW_WEIGHT * ROWS];
-            let bytes: &[u8] = bytemuck::must_cast_slice(&random);
+            let bytes: &[u8] = bytemuck::must_cast_slice(random);
             for (coefficient, byte) in coefficients.iter_mut().zip(bytes) {
                 let factor = u16::from(*byte) * ((1 << W) - 1);
                 *coefficient = 1 + (factor >> 8) as u8;
@@ -157,12 +158,13 @@ impl Extension {
         let mut counter = Block::from(tree) * (leaves.len() / GROUP * BLOCKS) as Block;
         for leaves in leaves.chunks_mut(ROWS) {
             let first = counter;
-            for block in &mut random {
+            let random = &mut random[..leaves.len() / GROUP * BLOCKS];
+            for block in random.iter_mut() {
                 *block = counter;
                 counter += 1;
             }
-            self.matrix.encrypt(&mut random);
-            let (rows, _) = bytemuck::must_cast_slice(&random).as_chunks();
+            self.matrix.encrypt(random);
+            let (rows, _) = bytemuck::must_cast_slice(random).as_chunks();
             add(base, rows, first, leaves);
         }
     }

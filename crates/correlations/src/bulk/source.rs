@@ -89,8 +89,12 @@ impl<P: Party> Source<P> {
         &self.party
     }
 
-    pub(super) fn party_mut(&mut self) -> &mut P {
-        &mut self.party
+    /// The party, for uses of its own; after an error, that error.
+    pub(super) fn party_mut(&mut self) -> Result<&mut P, Error> {
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(&mut self.party),
+        }
     }
 
     /// What the next trees and the next extensions are made of.

@@ -145,7 +145,7 @@ impl<const W: u32, C: cot::Sender> cot::Sender for Sender<W, C> {
         rng: &mut dyn CryptoRng,
         q: &mut [Block],
     ) -> Result<(), Error> {
-        cot::Sender::extend(&mut self.0.party_mut().0, channel, rng, q)
+        cot::Sender::extend(&mut self.0.party_mut()?.0, channel, rng, q)
     }
 }
 
@@ -240,7 +240,7 @@ impl<const W: u32, C: cot::Receiver> cot::Receiver for Receiver<W, C> {
         rng: &mut dyn CryptoRng,
         t: &mut [Block],
     ) -> Result<(), Error> {
-        cot::Receiver::extend(&mut self.0.party_mut().0, channel, rng, t)
+        cot::Receiver::extend(&mut self.0.party_mut()?.0, channel, rng, t)
     }
 }
 

@@ -28,7 +28,7 @@ pub fn backend_name(backend: Backend) -> &'static str {
 /// Places and coefficients, elements of GF(2^W), must be public; W is at most 4.
 ///
 /// # Panics
-/// If the lengths differ, or n is no power of two.
+/// If the lengths differ, or n is no power of two, or `base` has 2^32 blocks or more.
 pub fn add_products<const W: u32, const N: usize>(
     backend: Backend,
     base: &[u128],
@@ -38,6 +38,7 @@ pub fn add_products<const W: u32, const N: usize>(
 ) {
     const { assert!(W <= 4 && N > 0) };
     assert!(base.len().is_multiple_of(N) && (base.len() / N).is_power_of_two());
+    assert!(u32::try_from(base.len()).is_ok());
     assert_eq!((places.len(), coefficients.len()), (out.len(), out.len()));
     first_version!(backend:
         "x86_64" if x86::wide_available(backend) =>

@@ -12,11 +12,41 @@ pub(super) fn available(backend: Backend) -> bool {
 
 /// Whether [`wide`] may run.
 pub(super) fn wide_available(backend: Backend) -> bool {
-    backend.allows(Backend::Best) && available(backend) && is_x86_feature_detected!("avx512f")
+    backend.allows(Backend::Best)
+        && available(backend)
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
 }
 
-/// Rows whose masks are made together.
+/// Rows for which addresses and masks are made together, so that the loop that adds blocks has little else to do.
 const ROWS: usize = 64;
+
+/// The segment that each block of some rows is from.
+struct Segments<const N: usize>;
+
+impl<const N: usize> Segments<N> {
+    const OF: [[u32; N]; ROWS] = {
+        let mut segments = [[0; N]; ROWS];
+        let mut i = 0;
+        while i < N * ROWS {
+            segments[i / N][i % N] = (i % N) as u32;
+            i += 1;
+        }
+        segments
+    };
+}
+
+/// Where in a base vector of N segments the blocks of some rows are.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn indices<const N: usize>(length: usize, places: &[[u16; N]], indices: &mut [[u32; N]; ROWS]) {
+    let log = length.trailing_zeros();
+    let segments = Segments::<N>::OF.as_flattened().iter();
+    let places = places.as_flattened().iter().zip(segments);
+    for (index, (place, segment)) in indices.as_flattened_mut().iter_mut().zip(places) {
+        *index = segment << log | u32::from(*place) & (length as u32 - 1);
+    }
+}
 
 /// α times every element. For W = 4, bits beyond the planes leave the words by themselves.
 #[target_feature(enable = "avx2")]
@@ -79,23 +109,26 @@ pub(super) mod narrow {
         coefficients: &[[u8; N]],
         out: &mut [u128],
     ) {
-        let length = base.len() / N;
-        for ((out, places), coefficients) in out.iter_mut().zip(places).zip(coefficients) {
-            let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-            for j in 0..N {
-                let at = j * length + (usize::from(places[j]) & (length - 1));
-                let masks = &MASKS.0[usize::from(coefficients[j]) % 16];
-                // SAFETY: `length` is a power of two, so place j is in segment j; masks are aligned.
-                unsafe {
-                    let block = _mm_loadu_si128(base.as_ptr().add(at).cast());
-                    let block = _mm256_broadcastsi128_si256(block);
-                    let [first, second] =
-                        [0, 1].map(|i| _mm256_load_si256(masks[i].as_ptr().cast()));
-                    low = _mm256_xor_si256(low, _mm256_and_si256(block, first));
-                    high = _mm256_xor_si256(high, _mm256_and_si256(block, second));
+        let mut at = [[0; N]; ROWS];
+        let rows = places.chunks(ROWS).zip(coefficients.chunks(ROWS));
+        for (out, (places, coefficients)) in out.chunks_mut(ROWS).zip(rows) {
+            indices(base.len() / N, places, &mut at);
+            for ((out, at), coefficients) in out.iter_mut().zip(&at).zip(coefficients) {
+                let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+                for j in 0..N {
+                    let masks = &MASKS.0[usize::from(coefficients[j]) % 16];
+                    // SAFETY: the length of a segment is a power of two, so index j is in segment j; masks are aligned.
+                    unsafe {
+                        let block = _mm_loadu_si128(base.as_ptr().add(at[j] as usize).cast());
+                        let block = _mm256_broadcastsi128_si256(block);
+                        let [first, second] =
+                            [0, 1].map(|i| _mm256_load_si256(masks[i].as_ptr().cast()));
+                        low = _mm256_xor_si256(low, _mm256_and_si256(block, first));
+                        high = _mm256_xor_si256(high, _mm256_and_si256(block, second));
+                    }
                 }
+                add_combined::<W>(low, high, out);
             }
-            add_combined::<W>(low, high, out);
         }
     }
 }
@@ -107,28 +140,29 @@ pub(super) mod wide {
     /// See [`super::super::add_products`].
     ///
     /// # Safety
-    /// The CPU must have AVX-512 F and AVX2.
-    #[target_feature(enable = "avx512f,avx2")]
+    /// The CPU must have AVX-512 F and DQ, and AVX2.
+    #[target_feature(enable = "avx512f,avx512dq,avx2")]
     pub(in super::super) unsafe fn add_products<const W: u32, const N: usize>(
         base: &[u128],
         places: &[[u16; N]],
         coefficients: &[[u8; N]],
         out: &mut [u128],
     ) {
-        let length = base.len() / N;
+        let mut at = [[0; N]; ROWS];
         let mut masks = [[0; N]; ROWS];
         let rows = places.chunks(ROWS).zip(coefficients.chunks(ROWS));
         for (out, (places, coefficients)) in out.chunks_mut(ROWS).zip(rows) {
-            let all = masks.as_flattened_mut().iter_mut();
-            for (mask, coefficient) in all.zip(coefficients.as_flattened()) {
+            let flat = masks.as_flattened_mut().iter_mut();
+            for (mask, coefficient) in flat.zip(coefficients.as_flattened()) {
                 *mask = words(*coefficient);
             }
-            for ((out, places), masks) in out.iter_mut().zip(places).zip(&masks) {
+            indices(base.len() / N, places, &mut at);
+            for ((out, at), masks) in out.iter_mut().zip(&at).zip(&masks) {
                 let mut sums = _mm512_setzero_si512();
                 for j in 0..N {
-                    let at = j * length + (usize::from(places[j]) & (length - 1));
-                    // SAFETY: `length` is a power of two, so place j is in segment j.
-                    let block = unsafe { _mm_loadu_si128(base.as_ptr().add(at).cast()) };
+                    // SAFETY: the length of a segment is a power of two, so index j is in segment j.
+                    let block =
+                        unsafe { _mm_loadu_si128(base.as_ptr().add(at[j] as usize).cast()) };
                     let block = _mm512_broadcast_i32x4(block);
                     sums = _mm512_mask_xor_epi64(sums, masks[j], sums, block);
                 }

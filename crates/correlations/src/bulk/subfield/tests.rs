@@ -208,6 +208,9 @@ fn wrong_messages_end_a_source_for_good() {
         // Nothing is read any more.
         let again = receiver.extend_entries(&mut Tape::default(), &mut rng(4), &mut [0; 1]);
         assert_eq!(misbehaviour(again), expected);
+        let cots =
+            cot::Receiver::extend(&mut receiver, &mut Tape::default(), &mut rng(4), &mut [0]);
+        assert_eq!(misbehaviour(cots), expected);
     }
     let (_, got) = receiver_after(Spoil::Close);
     assert!(got.is_err());
