@@ -292,8 +292,13 @@ const MAX_LAMBDA: u32 = 120;
 /// The OPRF takes up to 2^28 points, and an item has three of them; so has a bin in [`Psm2`].
 const MAX_ITEMS: u64 = 1 << 26;
 
-/// The shape of the first OPPRF for these sizes and λ with payloads, which need more, or nothing if λ is too large.
-fn any_shape<R: Recipe>(lambda: u32, receiver_size: u64, sender_size: u64) -> Option<Shape> {
+/// The shape of the first OPPRF for these sizes and λ, or nothing if λ is too large.
+fn any_shape<R: Recipe>(
+    lambda: u32,
+    receiver_size: u64,
+    sender_size: u64,
+    payload_bits: u32,
+) -> Option<Shape> {
     let size = |items: u64| items.min(MAX_ITEMS) as usize;
     let params = Params {
         security: Security::SemiHonest,
@@ -302,18 +307,22 @@ fn any_shape<R: Recipe>(lambda: u32, receiver_size: u64, sender_size: u64) -> Op
         sender_size: size(sender_size),
         session: [0; 32],
     };
-    R::plan(&params, VALUE_BITS, bins::table).map(|(_, shape)| shape)
+    R::plan(&params, payload_bits, bins::table).map(|(_, shape)| shape)
 }
 
 fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32> {
-    let holds = |lambda: &u32| any_shape::<R>(*lambda, receiver_size, sender_size).is_some();
+    let holds = |lambda: &u32| {
+        let shape = |bits| any_shape::<R>(*lambda, receiver_size, sender_size, bits);
+        [0, VALUE_BITS].map(shape).iter().all(Option::is_some)
+    };
     let all: Vec<u32> = (1..=MAX_LAMBDA).collect();
     Some(all.partition_point(holds) as u32)
 }
 
 /// The OPPRFs, or the shares of all candidates: tags, values, masks and pads; and the items that count towards a minimum.
 fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
-    let shape = any_shape::<R>(40, receiver_size, sender_size).expect("less than the maximum");
+    let shape =
+        any_shape::<R>(40, receiver_size, sender_size, VALUE_BITS).expect("less than the maximum");
     let shares = 128 * (R::CANDIDATES * shape.bins) as u64;
     let counted = (size_of::<Item>() as u64).saturating_mul(receiver_size.max(sender_size));
     R::opprf_bytes(&shape)

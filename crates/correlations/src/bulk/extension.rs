@@ -69,6 +69,8 @@ impl Extension {
         cots: Zeroizing<Vec<Block>>,
     ) -> Self {
         assert_eq!(cots.len(), size.consumed());
+        // Otherwise neighbouring trees would share a block of coefficients.
+        assert!(size.field_bits == 1 || size.depth >= 3);
         Extension {
             size,
             trees: Trees::new(session, size.depth),
@@ -113,7 +115,8 @@ impl Extension {
     /// Adds the base vector, multiplied by the rows of the matrix that belong to tree number `tree`, to its leaves.
     ///
     /// Rows 4i to 4i + 3 of the matrix come from the encryptions of 5i to 5i + 4, and the coefficients of rows 8i to
-    /// 8i + 7 from those of as many numbers from 2^127 + 5i on. Row numbers go on through all extensions.
+    /// 8i + 7 from those of as many numbers from 2^127 + 5i on: of 256 bytes, 17 or 18 stand for each element of GF(16)
+    /// other than 0, and 36 or 37 for one of GF(8). Row numbers go on through all extensions.
     pub(super) fn add_product(&self, tree: u64, leaves: &mut [Block]) {
         match self.size.field_bits {
             1 => self.each_rows(tree, leaves, |base, random, _, leaves| {

@@ -38,7 +38,7 @@
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, recv_exact};
+use vesica_wire::{Channel, Error, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 use super::extension::Batch;
@@ -218,12 +218,23 @@ impl<const W: u32, C: cot::Receiver> Party for ReceivingParty<W, C> {
         let mut cots = batch.room_for_choices();
         cot::Receiver::extend(&mut self.0, channel, rng, &mut cots)?;
         let message = recv_exact(channel, TREES, batch.message())?;
+        let sum = |message: &[u8]| message.last_chunk().map(|sum| Block::from_le_bytes(*sum));
+        let mut sums = message
+            .chunks(batch.extension.size.message())
+            .filter_map(sum);
+        if sums.any(|sum| sum != Subfield::<W>::without_first(sum)) {
+            return Err(Misbehaviour::BadValue {
+                what: TREES.name,
+                problem: "a sum of leaves is none",
+            }
+            .into());
+        }
         let finish = |tree: Tree, point: usize, leaves: &mut [Block], masked: &[u8]| {
             let trees = &batch.extension.trees;
             let sum = trees.hash_leaves::<W>(tree.number, leaves);
             let masked = Block::from_le_bytes(masked.try_into().expect("a block"));
             // What the leaf at the point lacks of all that the others and z leave of the sender's sum.
-            let missing = (masked ^ batch.cots[tree.index] ^ sum) & Subfield::<W>::MASK;
+            let missing = masked ^ batch.cots[tree.index] ^ sum;
             for (i, leaf) in leaves.iter_mut().enumerate() {
                 *leaf ^= mask(i, point) & missing;
             }

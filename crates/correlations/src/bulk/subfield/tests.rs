@@ -198,7 +198,13 @@ fn wrong_messages_end_a_source_for_good() {
         bytes: bytes as u64 + 1,
         max: bytes as u64,
     };
+    let stray = Misbehaviour::BadValue {
+        what: TREES.name,
+        problem: "a sum of leaves is none",
+    };
+    let sum = 8 * 16 * small(4)[1].depth;
     for (spoil, expected) in [
+        (Spoil::FlipBit(sum), stray),
         (Spoil::Truncate(1), wrong(bytes - 1)),
         (Spoil::Replace(Vec::new()), wrong(0)),
         (Spoil::Extend(vec![0]), long),
