@@ -73,6 +73,15 @@ def test_both_sides_learn_the_matches(tmp_path: Path) -> None:
     assert sent.size == 20
 
 
+def test_both_sides_learn_a_number() -> None:
+    for minimum, learned in ((20, (20, 20, None)), (21, (None, None, 21))):
+        terms = {"reveal": "size", "min_size": minimum, "both": True, **SEMI_HONEST}
+        for result in vesica.rehearse(OURS, THEIRS, **terms):
+            assert (result.value, result.size, result.below) == learned
+    with pytest.raises(vesica.UsageError, match="cannot learn the threshold-matches too"):
+        vesica.rehearse(OURS, THEIRS, reveal="threshold-matches:1", both=True, **SEMI_HONEST)
+
+
 def test_both_sides_get_one_order(tmp_path: Path) -> None:
     theirs = THEIRS | {"output": tmp_path / "theirs.parquet"}
     received, sent = vesica.rehearse(OURS, theirs, both=True, align=True)

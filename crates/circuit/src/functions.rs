@@ -1,4 +1,4 @@
-//! Functions over the intersection, from XOR shares b_i of which bins match. The receiver alone learns the result.
+//! Functions over the intersection, from XOR shares b_i of which bins match. The receiver learns the result.
 //!
 //! **Functions.** CGS22, sections 5 and 6, computed as follows, with payloads as integers modulo 2^64.
 //! - *Size.* Σ b_i in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
@@ -20,12 +20,17 @@
 //! are too few matches. Bits of matches are opened in the same way. The receiver never sends its share of either: the sender learns nothing, and not whether
 //! the minimum was met.
 //!
+//! **Telling.** Where both want the result, the receiver then [tells](Answer::tell) the sender, in one frame whose length
+//! is always the same. It speaks last: it can lie, or leave, once it knows the result.
+//!
 //! **Adversary.** Semi-honest. Results beyond 2^63 wrap around: the contract has to bound the payloads. A size is a
 //! number of bins, so each matching item has to be in one bin only.
 
+use std::ops::RangeInclusive;
+
 use rand_core::CryptoRng;
 use vesica_correlations::ole::lattice::inner_product;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Misbehaviour};
 use zeroize::Zeroizing;
 
 use crate::arithmetic::{Ring, Shares, by_lattice, sum};
@@ -33,8 +38,11 @@ use crate::bits::BitShares;
 use crate::compare::at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
-use crate::messages::{BitReader, BitWriter, SHARES, receive_bits};
+use crate::messages::{BitReader, BitWriter, OUTCOME, SHARES, receive_bits};
 use crate::triples::{Party, and};
+
+/// Bits of what the receiver tells the sender.
+const OUTCOME_BITS: usize = 1 + 64;
 
 /// Opened bits in one frame.
 pub(crate) const PIECE: usize = 1 << 20;
@@ -46,6 +54,49 @@ pub enum Answer {
     Value(i64),
     /// Only that there are fewer matches than the minimum.
     TooFew,
+}
+
+impl Answer {
+    /// Tells it to the sender: a bit, 1 for a value, and the value in 64 bits, 0 if there is none.
+    ///
+    /// # Errors
+    /// The channel's.
+    pub fn tell(self, channel: &mut dyn Channel) -> Result<(), Error> {
+        let (is_value, value) = match self {
+            Answer::Value(value) => (1, value as u64),
+            Answer::TooFew => (0, 0),
+        };
+        let mut writer = BitWriter::with_capacity(OUTCOME_BITS);
+        writer.push(is_value, 1);
+        writer.push(value, 64);
+        channel.send(OUTCOME, writer.finish())
+    }
+
+    /// What the receiver [tells](Answer::tell): a value in `range`, or, if there is a minimum, that too few match. Nothing
+    /// makes it tell the truth.
+    ///
+    /// # Errors
+    /// The channel's; `PeerMisbehaved` for a frame of another length, bits beyond the last, and an answer that no run of
+    /// this kind has.
+    pub fn told(
+        channel: &mut dyn Channel,
+        range: RangeInclusive<i64>,
+        has_minimum: bool,
+    ) -> Result<Answer, Error> {
+        channel.flush()?;
+        let frame = receive_bits(channel, OUTCOME, OUTCOME_BITS)?;
+        let mut reader = BitReader::new(&frame);
+        let (is_value, value) = (reader.next(1) == 1, reader.next(64) as i64);
+        let problem = match is_value {
+            true if range.contains(&value) => return Ok(Answer::Value(value)),
+            true => "out of range",
+            false if !has_minimum => "withheld without a minimum",
+            false if value != 0 => "a value that is withheld",
+            false => return Ok(Answer::TooFew),
+        };
+        let what = OUTCOME.name;
+        Err(Misbehaviour::BadValue { what, problem }.into())
+    }
 }
 
 /// The ring of a size that is opened.

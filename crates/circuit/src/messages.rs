@@ -51,6 +51,12 @@ pub const SHARES: Kind = Kind {
     name: "opened shares",
 };
 
+/// A frame with what the receiver has learnt, for a sender that learns it too.
+pub const OUTCOME: Kind = Kind {
+    code: 88,
+    name: "outcome",
+};
+
 /// Writes a stream of bits, lowest first.
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,

@@ -117,6 +117,8 @@ pub struct Plan {
     /// The second execution, if the table has a stash.
     second: Option<Second>,
     task: Task,
+    /// Items of the smaller set.
+    most_matches: usize,
 }
 
 impl Plan {
@@ -144,6 +146,7 @@ impl Plan {
             shape: first.1,
             second,
             task: *task,
+            most_matches: params.receiver_size.min(params.sender_size),
         }
     }
 

@@ -130,7 +130,8 @@ fn run_over(
     match sent.unwrap() {
         Output::Shares(theirs) => opened(output, theirs, task),
         sent => {
-            assert_eq!(sent, Output::Nothing);
+            let told = if task.both { &output } else { &Output::Nothing };
+            assert_eq!(&sent, told);
             output
         }
     }
@@ -309,8 +310,12 @@ fn minimums_just_met_and_just_missed() {
         .filter(|of| of.0 != Reveal::Shares)
         .enumerate()
     {
-        for min_size in [1, 10, 11, u64::MAX] {
-            check_one(RECIPES[i % 3], &least(of, min_size), &ours, &theirs);
+        for (j, min_size) in [1, 10, 11, u64::MAX].into_iter().enumerate() {
+            let task = Task {
+                both: of.0.is_value() && (i + j) % 2 == 0,
+                ..least(of, min_size)
+            };
+            check_one(RECIPES[i % 3], &task, &ours, &theirs);
         }
     }
 }
@@ -401,10 +406,46 @@ proptest! {
         of in prop::sample::select(TASKS.into_iter().filter(|of| of.0.is_value()).collect::<Vec<_>>()),
         recipe in 0usize..3,
         min_size in 0u64..25,
+        both: bool,
     ) {
         let ours = Side::new(0..ours.len() as u64, |i| ours[i as usize]);
         let theirs = Side::new(apart..apart + theirs.len() as u64, |i| theirs[(i - apart) as usize]);
-        check_one(RECIPES[recipe], &least(of, min_size), &ours, &theirs);
+        let task = Task { both, ..least(of, min_size) };
+        check_one(RECIPES[recipe], &task, &ours, &theirs);
+    }
+}
+
+/// A sender that learns the number too sees frames whose lengths do not tell whether the minimum is met.
+#[test]
+fn lengths_do_not_depend_on_what_is_told() {
+    let ours = Side::new(0..50, VALUES[0]);
+    let theirs = Side::new(40..140, VALUES[1]);
+    for of in TASKS.into_iter().filter(|of| of.0.is_value()) {
+        let lengths = |min_size| {
+            let task = Task {
+                both: true,
+                ..least(of, min_size)
+            };
+            let (near, far) = memory_pair();
+            let mut far = Recorder::new(far);
+            let output = run_over(
+                RECIPES[0],
+                &task,
+                40,
+                [&ours, &theirs],
+                [1, 2],
+                (near, &mut far),
+            );
+            let lengths = far
+                .received
+                .iter()
+                .map(|(kind, frame)| (*kind, frame.len()));
+            (output, lengths.collect::<Vec<_>>())
+        };
+        let ((met, of_met), (missed, of_missed)) = (lengths(9), lengths(11));
+        assert!(matches!(met, Output::Value(_)), "{met:?}");
+        assert_eq!(missed, Output::Below(11));
+        assert_eq!(of_met, of_missed);
     }
 }
 

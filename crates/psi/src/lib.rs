@@ -2,7 +2,7 @@
 //! (OPRF) followed by a comparison of masks.
 //!
 //! A [`Protocol`] runs between two parties whose contract is agreed. The receiver learns what the [`Task`]
-//! says; the sender learns nothing but sizes, unless both learn the matches. [`MaskExchange`] turns every
+//! says; the sender learns nothing but sizes, unless both learn the result. [`MaskExchange`] turns every
 //! [`Oprf`] into a protocol.
 #![forbid(unsafe_code)]
 
@@ -78,6 +78,11 @@ macro_rules! reveals {
             /// Whether the result is a number.
             pub fn is_value(self) -> bool {
                 self.answer() == Answer::Value
+            }
+
+            /// Whether the receiver can tell the sender the result.
+            pub fn can_be_told(self) -> bool {
+                self.is_value() || self == Reveal::Matches
             }
 
             /// Whether the receiver learns which of its items match.

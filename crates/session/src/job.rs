@@ -10,7 +10,7 @@ use crate::terms::{
     KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
     NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms,
 };
-use crate::{Error, Fingerprint, LabelExchange, ProtocolRequest, Role, ValueTerms};
+use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug)]
@@ -189,8 +189,12 @@ impl Job {
     fn check_values(&self) -> Result<(), Error> {
         let (reveal, min_size) = (self.get(&REVEAL), self.get(&MIN_SIZE));
         let usage = |problem: String| Err(Error::Usage(problem));
-        if reveal != Reveal::Matches && self.get(&LEARNS).is_both() {
+        let learns = self.get(&LEARNS);
+        if learns.is_both() && !reveal.can_be_told() {
             return usage(format!("the sender cannot learn the {reveal} too"));
+        }
+        if learns == Learns::Aligned && reveal != Reveal::Matches {
+            return usage(format!("one order on both sides does not go with {reveal}"));
         }
         if !reveal.takes_minimum(min_size) {
             return usage(match min_size {

@@ -34,7 +34,7 @@ impl fmt::Display for Role {
 pub enum Learns {
     /// The receiver alone.
     Receiver,
-    /// Both: the receiver tells the sender which items matched. It can lie about them.
+    /// Both: the receiver tells the sender which items matched, or the number. It can lie.
     Both,
     /// Both, in one order, once the receiver has proved that it has what it told of.
     Aligned,
@@ -50,7 +50,7 @@ impl Learns {
         }
     }
 
-    /// Whether the sender learns the matches too.
+    /// Whether the sender learns the result too.
     pub fn is_both(self) -> bool {
         self != Learns::Receiver
     }

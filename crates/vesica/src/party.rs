@@ -199,13 +199,13 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// Whether a sender relies on a minimum and lets the receiver choose values of any size.
+    /// Whether a side that tells relies on a minimum and lets the peer choose values of any size.
     fn leaves_weights_free(&self) -> bool {
-        let receiver_has_values = match self.terms.get(&REVEAL) {
+        let peer_has_values = match self.terms.get(&REVEAL) {
             Reveal::Sum => self.value.is_none(),
             reveal => reveal == Reveal::InnerProduct,
         };
-        self.terms.get(&MIN_SIZE) > 1 && receiver_has_values && self.max_peer_value_bound.is_none()
+        self.terms.get(&MIN_SIZE) > 1 && peer_has_values && self.max_peer_value_bound.is_none()
     }
 
     /// The job but for what the table and the store determine.
@@ -583,9 +583,10 @@ impl<'a> Party<'a> {
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
             source.check_added_texts()?;
         }
-        if job.role == Role::Sender && self.leaves_weights_free() {
+        let peer_learns = job.role == Role::Sender || self.terms.get(&LEARNS).is_both();
+        if peer_learns && self.leaves_weights_free() {
             observer.warning(&advice![
-                "the receiver chooses its values, and one result over large ones can tell which of its keys match, \
+                "the peer chooses its values, and one result over large ones can tell which of its keys match, \
                  however large ",
                 Argument::MinSize,
                 " is; ",

@@ -322,6 +322,78 @@ fn frames_of_wrong_length_are_refused() {
     assert_eq!(misbehaviour(spoilt(0, Spoil::FlipBit(70))), stray);
 }
 
+/// What a sender with sizes from 3 to 70 makes of an answer, spoilt on its way.
+fn told(answer: Answer, has_minimum: bool, spoil: Spoil) -> Result<Answer, Error> {
+    let (near, far) = memory_pair();
+    let outcomes = try_both(
+        (Tamper::new(near, 0, spoil), far),
+        |channel| {
+            answer.tell(channel)?;
+            channel.flush()
+        },
+        |channel| Answer::told(channel, 3..=70, has_minimum),
+    );
+    outcomes.1
+}
+
+#[test]
+fn answers_that_a_run_can_have_are_told() {
+    let honest = || Spoil::Truncate(0);
+    for (answer, has_minimum) in [
+        (Answer::Value(3), true),
+        (Answer::Value(70), false),
+        (Answer::TooFew, true),
+    ] {
+        assert_eq!(told(answer, has_minimum, honest()).unwrap(), answer);
+    }
+    for value in [i64::MIN, -1, 0, i64::MAX] {
+        let (near, far) = memory_pair();
+        let outcomes = try_both(
+            (near, far),
+            |channel| {
+                Answer::Value(value).tell(channel)?;
+                channel.flush()
+            },
+            |channel| Answer::told(channel, i64::MIN..=i64::MAX, false),
+        );
+        assert_eq!(outcomes.1.unwrap(), Answer::Value(value));
+    }
+}
+
+#[test]
+fn answers_that_no_run_has_are_refused() {
+    let problem = |answer, has_minimum, spoil| misbehaviour(told(answer, has_minimum, spoil));
+    let bad = |problem| Misbehaviour::BadValue {
+        what: OUTCOME.name,
+        problem,
+    };
+    let value = Answer::Value(5);
+    let as_it_is = || Spoil::Truncate(0);
+    let short = Misbehaviour::WrongLength {
+        what: OUTCOME.name,
+        bytes: 8,
+    };
+    assert_eq!(problem(value, true, Spoil::Truncate(1)), short);
+    let long = Misbehaviour::TooLong {
+        what: OUTCOME.name,
+        bytes: 10,
+        max: 9,
+    };
+    assert_eq!(problem(value, true, Spoil::Extend(vec![0])), long);
+    for bit in 65..72 {
+        let stray = bad("bits are set beyond the last one");
+        assert_eq!(problem(value, true, Spoil::FlipBit(bit)), stray);
+    }
+    for out in [2, 71, -1] {
+        let answer = Answer::Value(out);
+        assert_eq!(problem(answer, true, as_it_is()), bad("out of range"));
+    }
+    let withheld = bad("withheld without a minimum");
+    assert_eq!(problem(Answer::TooFew, false, as_it_is()), withheld);
+    let both = bad("a value that is withheld");
+    assert_eq!(problem(Answer::TooFew, true, Spoil::FlipBit(64)), both);
+}
+
 #[test]
 fn wrong_values_make_wrong_results_and_nothing_else() {
     let right = spoilt(9, Spoil::Truncate(0)).unwrap();

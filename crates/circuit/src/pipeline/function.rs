@@ -1,5 +1,7 @@
 //! The last stage: from shares of which bins match to what a run reveals.
 
+use std::ops::RangeInclusive;
+
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
@@ -142,10 +144,27 @@ impl Plan {
                 }));
             }
         };
-        Ok(match answer {
+        if self.task.both {
+            answer.tell(channel)?;
+        }
+        Ok(self.output(answer))
+    }
+
+    fn output(&self, answer: Answer) -> Output {
+        match answer {
             Answer::Value(value) => Output::Value(value.into()),
-            Answer::TooFew => Output::Below(minimum),
-        })
+            Answer::TooFew => Output::Below(self.task.min_size),
+        }
+    }
+
+    /// The values that a run can have.
+    fn range(&self) -> RangeInclusive<i64> {
+        match self.task.reveal {
+            Reveal::Size => {
+                i64::try_from(self.task.min_size).unwrap_or(i64::MAX)..=self.most_matches as i64
+            }
+            _ => i64::MIN..=i64::MAX,
+        }
     }
 
     /// The sender's part of the function.
@@ -195,7 +214,11 @@ impl Plan {
                 }));
             }
         }
-        Ok(Output::Nothing)
+        if !self.task.both {
+            return Ok(Output::Nothing);
+        }
+        let told = Answer::told(channel, self.range(), minimum > 0)?;
+        Ok(self.output(told))
     }
 
     /// Adds COTs of the reverse direction.

@@ -92,6 +92,7 @@ const KKRT: &str = "--security semi-honest --protocol kkrt";
 const SPOT_LOW: &str = "--security semi-honest --protocol spot-low";
 const OLE: &str = "--security semi-honest --protocol ole --offline lattice";
 const CIRCUIT: &str = "--security semi-honest --protocol circuit-okvs --reveal size";
+const CIRCUIT_BOTH: &str = "--protocol circuit-okvs --security semi-honest --reveal size --both";
 
 use Role::{Receiver, Sender};
 
@@ -164,6 +165,10 @@ static CASES: &[Case] = &[
     case("answers above the modulus", Sender, OLE, Changes("comparison answers", 0, |answers| answers.fill(0xff)), 5, "comparison answers: not below the modulus"),
     case("corrections of digits cut short", Sender, CIRCUIT, Changes("digit corrections", 0, shorter), 5, "digit corrections has a length of"),
     case("tables of digits cut short", Receiver, CIRCUIT, Changes("digit tables", 0, shorter), 5, "digit tables has a length of"),
+    case("a size that there cannot be", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome[7] = 1), 5, "outcome: out of range"),
+    case("an outcome cut short", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, shorter), 5, "outcome has a length of 8 bytes"),
+    case("an outcome with bits beyond the last one", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome[8] |= 0x80), 5, "outcome: bits are set beyond the last one"),
+    case("a number withheld without a minimum", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome.fill(0)), 5, "outcome: withheld without a minimum"),
 ];
 
 fn shorter(payload: &mut Vec<u8>) {
@@ -424,7 +429,9 @@ fn run(case: &Case) {
     let binary = match case.role {
         Sender if reveals_rows => place.receiver(&words.output("out.csv"), LISTEN),
         Sender => place.receiver(&words, LISTEN),
-        Receiver if case.terms.contains("--both") => place.sender(&words.output("out.csv"), LISTEN),
+        Receiver if reveals_rows && case.terms.contains("--both") => {
+            place.sender(&words.output("out.csv"), LISTEN)
+        }
         Receiver => place.sender(&words, LISTEN),
     };
     let (cheated, ended, used) = meet(case, &place, binary);

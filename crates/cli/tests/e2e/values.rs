@@ -130,6 +130,54 @@ fn every_function_prints_its_value_alone() {
 }
 
 #[test]
+fn both_sides_print_the_value_that_both_learn() {
+    let place = place();
+    let (ours, theirs) = (OURS_OF, THEIRS_OF);
+    for (both, ours, theirs, value, below) in [
+        ("--reveal size", "", "", "3", None),
+        (
+            "--reveal size --min-size 4",
+            "",
+            "",
+            "fewer than 4",
+            Some(4),
+        ),
+        ("--reveal threshold:2", "", "", "3", None),
+        ("--reveal threshold:3", "", "", "fewer than 4", Some(4)),
+        ("--reveal sum", ours, "", "14.85", None),
+        ("--reveal sum --min-size 3", "", theirs, "6", None),
+        ("--reveal inner-product", ours, theirs, "3.05", None),
+        (
+            "--reveal inner-product --min-size 4",
+            ours,
+            theirs,
+            "fewer than 4",
+            Some(4),
+        ),
+    ] {
+        let [ours, theirs] = sides(&format!("{both} --both"), ours, theirs);
+        let reported = [
+            ours.with("--report ours.json"),
+            theirs.with("--report theirs.json"),
+        ];
+        let ended = run(&place, &reported);
+        for (ended, report) in ended.into_iter().zip(["ours.json", "theirs.json"]) {
+            ended.expect_success();
+            assert_eq!(ended.text(), format!("{value}\n"), "{both}");
+            let report: Value = serde_json::from_str(&place.read(report)).unwrap();
+            assert_eq!(report["contract"]["learns"], "both");
+            assert_eq!(report["below"], below.map_or(Value::Null, Value::from));
+            assert_eq!(report["value"].is_null(), below.is_some(), "{both}");
+        }
+    }
+    // The contract says who learns, and each side has to want it.
+    let [ours, theirs] = sides("--reveal size", "--both", "");
+    for ended in run(&place, &[ours, theirs]) {
+        ended.expect_failure(6, "who learns");
+    }
+}
+
+#[test]
 fn every_recipe_says_in_its_report_what_it_computed() {
     let place = place();
     for protocol in RECIPES {
@@ -336,8 +384,8 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
     );
     usage(&weak("--reveal threshold:x"), "a size is a number");
     usage(
-        &weak("--reveal size --both"),
-        "the sender cannot learn the size too",
+        &weak("--reveal threshold-matches:1 --both"),
+        "the sender cannot learn the threshold-matches too",
     );
     usage(&weak("--reveal size --output x.csv"), "standard output");
     usage(

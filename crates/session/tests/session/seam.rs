@@ -348,8 +348,16 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
         "the inner-product needs values on both sides"
     );
     assert!(alone(Reveal::Sum, terms(0, 0)).starts_with("values: a bound"));
-    let both = job(Role::Receiver, Reveal::Size).with(&LEARNS, Learns::Both);
-    assert_eq!(usage(&both), "the sender cannot learn the size too");
+    let told = |reveal, learns| job(Role::Receiver, reveal).with(&LEARNS, learns);
+    assert!(told(Reveal::Size, Learns::Both).check().is_ok());
+    for reveal in [Reveal::ThresholdMatches, Reveal::Shares] {
+        let expected = format!("the sender cannot learn the {reveal} too");
+        assert_eq!(usage(&told(reveal, Learns::Both)), expected);
+    }
+    assert_eq!(
+        usage(&told(Reveal::Size, Learns::Aligned)),
+        "one order on both sides does not go with size"
+    );
     let least = job(Role::Receiver, Reveal::Matches).with(&MIN_SIZE, 2);
     assert_eq!(usage(&least), "a minimum size does not go with matches");
 }
