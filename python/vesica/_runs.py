@@ -54,7 +54,7 @@ class Result:
 
     @property
     def value(self) -> int | Decimal | None:
-        """The number that the receiver learned, if it asked for one and enough keys match."""
+        """The number that this side learned, if there is one for it and enough keys match."""
         value: int | str | None = self.report["value"]
         return Decimal(value) if isinstance(value, str) else value
 
@@ -229,8 +229,8 @@ def send(
 ) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
-    The arguments are those of `receive`. With `both`, on both sides, this side gets its matching rows too; a
-    dishonest receiver can lie about them. With `align`, on both sides, equal keys have equal numbers:
+    The arguments are those of `receive`. With `both`, on both sides, this side gets its matching rows, or the number,
+    too; a dishonest receiver can lie about them. With `align`, on both sides, equal keys have equal numbers:
 
     >>> left = {"table": polars.DataFrame({"id": [5, 7, 7, 9]}), "on": "id"}
     >>> right = {"table": polars.DataFrame({"number": [9, 8, 7]}), "on": "number"}

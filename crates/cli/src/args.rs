@@ -295,8 +295,8 @@ pub(crate) struct Meeting {
     /// about single keys; any if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_peer_value_bound: Option<u64>,
-    /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to
-    /// the sender about them
+    /// The sender learns the matches or the number too, on both sides or neither; a dishonest receiver can lie to the
+    /// sender about them. Not with threshold-matches and shares
     #[arg(long)]
     pub(crate) both: bool,
     /// Approximate memory for the run, such as 512M or 4G: larger sets are processed in buckets, and their

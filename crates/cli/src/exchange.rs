@@ -87,7 +87,7 @@ fn destination<'a>(
 ) -> Result<Option<&'a Path>, Failure> {
     let writes = Gets::of(role, &link.terms()) != Gets::Nothing;
     match (output, role) {
-        (Some(_), Role::Receiver) if !writes => Err(Failure::usage(
+        (Some(_), _) if !writes && (role == Role::Receiver || link.both) => Err(Failure::usage(
             "a value goes to standard output, not to --output",
         )),
         (Some(_), Role::Sender) if !writes => Err(Failure::usage(
