@@ -1,16 +1,53 @@
 //! Directories for what only this user may change.
 
-use std::path::Path;
-use std::{fs, io};
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use crate::sync_name;
+
+/// Why a directory is unsafe for files that only this user may write. Displayed behind its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnsafeDirectory {
+    /// It is a link.
+    SymbolicLink,
+    /// It is something else.
+    NoDirectory,
+    /// Its owner is neither this user nor the system.
+    OfAnotherUser,
+    /// Other users can write to it.
+    Writable,
+    /// Other users can put another one in its place.
+    Movable {
+        /// To which they can write.
+        above: PathBuf,
+    },
+}
+
+impl fmt::Display for UnsafeDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SymbolicLink => "is a symbolic link; name the directory itself",
+            Self::NoDirectory => "is not a directory",
+            Self::OfAnotherUser => "belongs to another user",
+            Self::Writable => "can be changed by other users; run: chmod go-w on it",
+            Self::Movable { above } => {
+                let above = above.display();
+                return write!(
+                    f,
+                    "can be moved by other users, who can write to {above}; name another place"
+                );
+            }
+        })
+    }
+}
 
 /// Makes a directory for this user only, unless there is one. Returns why it is unsafe for files that only this user may
 /// write, if it is.
 ///
 /// # Errors
 /// The operating system's.
-pub fn private_directory(path: &Path) -> io::Result<Option<String>> {
+pub fn private_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     make(path)?;
     unsafe_directory(path)
 }
@@ -39,43 +76,40 @@ fn make(path: &Path) -> io::Result<()> {
 /// belong to the user or to the system, and others can write to them only where they cannot move the files of
 /// others (the sticky bit).
 #[cfg(unix)]
-fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
+fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     use std::os::unix::fs::MetadataExt;
     let there = path.symlink_metadata()?;
     let user = nix::unistd::geteuid().as_raw();
-    let why = if there.is_symlink() {
-        "is a symbolic link; name the directory itself"
+    Ok(Some(if there.is_symlink() {
+        UnsafeDirectory::SymbolicLink
     } else if !there.is_dir() {
-        "is not a directory"
+        UnsafeDirectory::NoDirectory
     } else if there.uid() != user {
-        "belongs to another user"
+        UnsafeDirectory::OfAnotherUser
     } else if there.mode() & 0o022 != 0 {
-        "can be changed by other users; run: chmod go-w on it"
+        UnsafeDirectory::Writable
     } else {
         for above in path.canonicalize()?.ancestors().skip(1) {
             let there = above.metadata()?;
             let others = there.mode() & 0o022 != 0 && there.mode() & 0o1000 == 0;
             if others || ![0, user].contains(&there.uid()) {
-                let above = above.display();
-                return Ok(Some(format!(
-                    "can be moved by other users, who can write to {above}; name another place"
-                )));
+                let above = above.to_owned();
+                return Ok(Some(UnsafeDirectory::Movable { above }));
             }
         }
         return Ok(None);
-    };
-    Ok(Some(why.to_owned()))
+    }))
 }
 
 /// Why this directory is unsafe for files that only this user may write, if it is; who else may write to it
 /// is not known on this system.
 #[cfg(not(unix))]
-fn unsafe_directory(path: &Path) -> io::Result<Option<String>> {
+fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     let there = path.symlink_metadata()?;
     Ok(if there.is_symlink() {
-        Some("is a symbolic link; name the directory itself".to_owned())
+        Some(UnsafeDirectory::SymbolicLink)
     } else if !there.is_dir() {
-        Some("is not a directory".to_owned())
+        Some(UnsafeDirectory::NoDirectory)
     } else {
         None
     })

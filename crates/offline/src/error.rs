@@ -4,11 +4,52 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_correlations::store::StoreError;
-use vesica_files::{Advice, Argument, Command, advice, is_exhausted};
-use vesica_session::{Error as SessionError, ErrorClass, more_halves};
+use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted};
+use vesica_session::{Error as SessionError, ErrorClass, Fingerprint, Name, Role, more_halves};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::claims::Untrusted;
+
+/// Why a stored half does not serve a run. Displayed behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// It is of another identity.
+    #[error("is of another identity")]
+    OtherIdentity,
+    /// A run has used it.
+    #[error("was used before")]
+    Used,
+    /// It is the half for this role.
+    #[error("is the {0}'s half")]
+    Role(Role),
+    /// It is for runs with this peer.
+    #[error("is for runs with {0}")]
+    Peer(Fingerprint),
+    /// It is for this protocol.
+    #[error("is for {0}")]
+    Protocol(String),
+    /// It is for this statistical security, in bits.
+    #[error("is for lambda {0}")]
+    Lambda(u32),
+    /// It is for keys of so many bits, or for any.
+    #[error("is for {}", .0.map_or("any keys".into(), |bits| format!("keys of {bits} bits")))]
+    KeyBits(Option<u32>),
+    /// There are more items than it is for.
+    #[error("is for {most} items at most, and these are {items}")]
+    Size {
+        /// For how many it is.
+        most: u64,
+        /// How many there are.
+        items: u64,
+    },
+    /// Its tuples are laid out as another version of this program does.
+    #[error("is of another version")]
+    Version,
+    /// Its dealer has shown this, which is not what is wanted.
+    #[error("is of a dealer that has shown {}", .0.as_deref().unwrap_or("nothing"))]
+    Attested(Option<String>),
+}
 
 /// Why a half was not made, stored or found.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -20,6 +61,25 @@ pub enum Error {
     /// Stored correlations that cannot be used.
     #[error("stored correlations: {0}")]
     Store(String),
+    /// A store that other users can change.
+    #[error("stored correlations: {} {problem}", directory.display())]
+    UnsafeStore {
+        /// The directory.
+        directory: PathBuf,
+        /// What is wrong with it.
+        problem: UnsafeDirectory,
+    },
+    /// A store has no half for a run.
+    #[error(
+        "stored correlations: {} has nothing for this run: {}", directory.display(),
+        misfit.as_ref().map_or("it is empty".into(), |(name, why)| format!("{name} {why}"))
+    )]
+    NoHalf {
+        /// The directory of the store.
+        directory: PathBuf,
+        /// Why the first half in it does not fit; `None` if there is no half.
+        misfit: Option<(Name, Misfit)>,
+    },
     /// A stored half that is not in the file that it was stored in, so that it may have served a run elsewhere.
     #[error(
         "stored correlations: {0} was copied, restored or moved to another file system after it was stored"
@@ -41,7 +101,10 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Usage(_) => ErrorClass::Usage,
-            Error::Store(_) | Error::CopiedHalf(_) => ErrorClass::Data,
+            Error::Store(_)
+            | Error::UnsafeStore { .. }
+            | Error::NoHalf { .. }
+            | Error::CopiedHalf(_) => ErrorClass::Data,
             Error::Attestation(_) => ErrorClass::Resource,
             Error::Untrusted(_) => ErrorClass::Peer,
             Error::Session(error) => error.class(),
@@ -51,7 +114,7 @@ impl Error {
     /// What the user can do, where something helps.
     pub fn remedy(&self) -> Option<Advice> {
         Some(match self {
-            Error::Store(_) => more_halves(),
+            Error::Store(_) | Error::UnsafeStore { .. } | Error::NoHalf { .. } => more_halves(),
             Error::CopiedHalf(_) => advice![
                 "another copy may have served a run: ",
                 Command::RemoveStored,

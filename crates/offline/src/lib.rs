@@ -24,7 +24,7 @@ pub use attestation::{
 #[cfg(feature = "tee")]
 pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
-pub use error::Error;
+pub use error::{Error, Misfit};
 pub use pairs::{HalfRequest, deal, fetch_half, make_half};
 pub use request::DealerRequest;
 pub use store::{Listing, OfflineStore, OfflineTerms, StoredHalf};

@@ -20,9 +20,9 @@ use vesica_session::{
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::claims::Platform;
 use crate::random::fresh_rng;
+use crate::{Error, Misfit};
 
 /// What a half is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,13 +182,15 @@ impl OfflineStore {
     /// Opens a directory, which is created for this user alone if it does not exist. Other identities may use it too, but
     /// not both parties of a pair.
     ///
-    /// Fails with [`Error::Store`] if it cannot be created or read, or if other users may write to it, and with
-    /// [`Error::Session`] if there is no room for it.
+    /// Fails with [`Error::Store`] if it cannot be created or read, with [`Error::UnsafeStore`] if other users may write to
+    /// it, and with [`Error::Session`] if there is no room for it.
     pub fn open(directory: &Path, identity: &Identity) -> Result<OfflineStore, Error> {
-        let refused = |why: String| Error::Store(format!("{} {why}", directory.display()));
         match private_directory(directory) {
             Ok(None) => {}
-            Ok(Some(why)) => return Err(refused(why)),
+            Ok(Some(problem)) => {
+                let directory = directory.to_owned();
+                return Err(Error::UnsafeStore { directory, problem });
+            }
             Err(e) => {
                 let line = format!("{} cannot be used: {e}", directory.display());
                 return Err(match is_exhausted(&e) {
@@ -315,10 +317,10 @@ impl OfflineStore {
 impl HalfSource for OfflineStore {
     /// Says why the last half does not fit if none does.
     fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, SessionError> {
-        let (mut offers, mut copied, mut problem) = (Vec::new(), None, None);
+        let (mut offers, mut copied, mut misfit) = (Vec::new(), None, None);
         for half in self.list()?.halves {
             match half.misfit(purpose, self.attested.as_deref()) {
-                Some(why) => problem = problem.or(Some(format!("{} {why}", half.name))),
+                Some(why) => misfit = misfit.or(Some((half.name, why))),
                 None if half.is_copy => copied = copied.or(Some(half.name)),
                 None => offers.push(half.offer()),
             }
@@ -327,10 +329,8 @@ impl HalfSource for OfflineStore {
             if let Some(name) = copied {
                 return Err(Error::CopiedHalf(self.store.path_of(name)).into());
             }
-            let why = problem.map_or("it is empty".into(), |problem| problem);
-            let directory = self.store.directory().display();
-            let problem = format!("{directory} has nothing for this run: {why}");
-            return Err(Error::Store(problem).into());
+            let directory = self.store.directory().to_owned();
+            return Err(Error::NoHalf { directory, misfit }.into());
         }
         Ok(offers)
     }
@@ -385,39 +385,36 @@ impl StoredHalf {
     }
 
     /// Why it does not fit a purpose, for which a dealer must have shown this.
-    fn misfit(&self, purpose: &Purpose<'_>, attested: Option<&str>) -> Option<String> {
+    fn misfit(&self, purpose: &Purpose<'_>, attested: Option<&str>) -> Option<Misfit> {
         let items = purpose.items;
         let terms = &self.terms;
         let own_size = match purpose.role {
             Role::Receiver => terms.receiver_size,
             Role::Sender => terms.sender_size,
         };
-        let bits = |bits: Option<u32>| {
-            bits.map_or("any keys".into(), |bits| format!("keys of {bits} bits"))
-        };
         if !self.is_own {
-            Some("is of another identity".into())
+            Some(Misfit::OtherIdentity)
         } else if self.is_used {
-            Some("was used before".into())
+            Some(Misfit::Used)
         } else if self.role != purpose.role {
-            Some(format!("is the {}'s half", self.role))
+            Some(Misfit::Role(self.role))
         } else if purpose.peer != Some(self.peer) {
-            Some(format!("is for runs with {}", self.peer))
+            Some(Misfit::Peer(self.peer))
         } else if *purpose.protocol != ProtocolRequest::named(&terms.protocol) {
-            Some(format!("is for {}", terms.protocol))
+            Some(Misfit::Protocol(terms.protocol.clone()))
         } else if purpose.lambda != terms.lambda {
-            Some(format!("is for lambda {}", terms.lambda))
+            Some(Misfit::Lambda(terms.lambda))
         } else if purpose.key_bits != terms.key_bits {
-            Some(format!("is for {}", bits(terms.key_bits)))
+            Some(Misfit::KeyBits(terms.key_bits))
         } else if items > own_size {
-            Some(format!(
-                "is for {own_size} items at most, and these are {items}"
-            ))
+            Some(Misfit::Size {
+                most: own_size,
+                items,
+            })
         } else if terms.layout(purpose.registry).as_ref() != Some(&self.layout) {
-            Some("is of another version".into())
+            Some(Misfit::Version)
         } else if !self.was_shown(attested) {
-            let shown = self.attested.as_deref().unwrap_or("nothing");
-            Some(format!("is of a dealer that has shown {shown}"))
+            Some(Misfit::Attested(self.attested.clone()))
         } else {
             None
         }

@@ -15,14 +15,14 @@ use vesica_session::{
     Registry, Report, Role, Security, Transport, connect, run_set, run_set_over,
 };
 use vesica_testing::digests;
-use vesica_wire::{Channel, Error as WireError};
+use vesica_wire::{Blame, Channel, Error as WireError, Limit, Misbehaviour};
 
 use crate::random::fresh_rng;
 use crate::request::REQUEST;
 use crate::store::Pair;
 use crate::{
-    Attester, DealerRequest, Error, Evidence, Expected, HalfRequest, OfflineStore, OfflineTerms,
-    Platform, ReportData, Simulated, Untrusted, deal, fetch_half, make_half,
+    Attester, DealerRequest, Error, Evidence, Expected, HalfRequest, Misfit, OfflineStore,
+    OfflineTerms, Platform, ReportData, Simulated, Untrusted, deal, fetch_half, make_half,
 };
 
 /// A party with its store.
@@ -186,11 +186,55 @@ fn is_right(ran: (Ran, Ran), name: Name) {
 
 /// Our error, of this class, and what the peer says.
 #[track_caller]
-fn fails(ran: (Ran, Ran), class: ErrorClass, ours: &str, theirs: &str) {
+fn fails(ran: (Ran, Ran), expected: Option<Misfit>) {
     let (own, peer) = (ran.0.unwrap_err(), ran.1.unwrap_err());
-    assert!(own.to_string().contains(ours), "{own}");
-    assert_eq!(own.class(), class);
-    assert!(peer.to_string().contains(theirs), "{peer}");
+    assert_eq!(misfit(&own), expected);
+    assert_eq!(own.class(), ErrorClass::Data);
+    // Either its own store has none, or it was told so.
+    let told = matches!(peer, SessionError::Run(WireError::PeerAborted { .. }));
+    assert!(told || peer.class() == ErrorClass::Data, "{peer}");
+}
+
+/// On what the two sides disagree, and what each of them says.
+#[track_caller]
+fn disagreed(error: &SessionError) -> (&str, &str, &str) {
+    match error {
+        SessionError::Run(WireError::ContractDiffers {
+            field,
+            ours,
+            theirs,
+        }) => (field, ours, theirs),
+        _ => panic!("{error:?}"),
+    }
+}
+
+#[track_caller]
+fn of_session(error: &Error) -> &SessionError {
+    match error {
+        Error::Session(error) => error,
+        _ => panic!("{error:?}"),
+    }
+}
+
+/// The limit that a run has met.
+#[track_caller]
+fn limit(error: &SessionError) -> Limit {
+    match error {
+        SessionError::Run(WireError::Resource { limit, .. }) => *limit,
+        _ => panic!("{error:?}"),
+    }
+}
+
+/// Why no half serves the run that ended with this.
+#[track_caller]
+fn misfit(error: &SessionError) -> Option<Misfit> {
+    let SessionError::Halves { cause, .. } = error else {
+        panic!("{error:?}");
+    };
+    match cause.downcast_ref() {
+        Some(Error::NoHalf { misfit, .. }) => misfit.as_ref().map(|(_, why)| why.clone()),
+        _ => panic!("{error:?}"),
+    }
 }
 
 #[test]
@@ -209,12 +253,7 @@ fn made_halves_serve_one_run() {
         is_right(runs(sides, protocol), name);
         assert!(receiver.files().is_empty() && sender.files().is_empty());
     }
-    fails(
-        runs(sides, "ole-ot"),
-        ErrorClass::Data,
-        "has nothing for this run: it is empty",
-        "has nothing for this run",
-    );
+    fails(runs(sides, "ole-ot"), None);
 }
 
 #[test]
@@ -227,20 +266,14 @@ fn halves_fit_one_job() {
     let ours = job(Role::Receiver, "ole-ot", Some(receiver.store()));
     let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
     let lambda = |job: &Job| job.clone().with(&LAMBDA, 50);
-    let why = "is for lambda 40";
     fails(
         run(sides, [&lambda(&ours), &lambda(&theirs)]),
-        ErrorClass::Data,
-        why,
-        "has nothing for this run",
+        Some(Misfit::Lambda(40)),
     );
     let wide = |job: &Job| job.clone().with(&KEY_BITS, Some(25));
-    let why = "is for keys of 24 bits";
     fails(
         run(sides, [&wide(&ours), &wide(&theirs)]),
-        ErrorClass::Data,
-        why,
-        "has nothing for this run",
+        Some(Misfit::KeyBits(Some(24))),
     );
     let other = |job: &Job| Job {
         protocol: ProtocolRequest::named("ole-lattice"),
@@ -248,49 +281,37 @@ fn halves_fit_one_job() {
     };
     fails(
         run(sides, [&other(&ours), &other(&theirs)]),
-        ErrorClass::Data,
-        "is for ole-ot",
-        "has nothing for this run",
+        Some(Misfit::Protocol("ole-ot".into())),
     );
     // Another peer, another identity, the other half.
     let foreign = job(Role::Sender, "ole-ot", Some(stranger.store()));
-    let why = format!("is for runs with {}", sender.fingerprint());
     fails(
         run([&receiver, &stranger], [&ours, &foreign]),
-        ErrorClass::Data,
-        &why,
-        "has nothing for this run",
+        Some(Misfit::Peer(sender.fingerprint())),
     );
     let directory = receiver.directory.path().join("store");
     let borrowed = OfflineStore::open(&directory, &stranger.identity).unwrap();
     let thief = job(Role::Receiver, "ole-ot", Some(borrowed));
-    let why = "is of another identity";
     fails(
         run([&stranger, &sender], [&thief, &theirs]),
-        ErrorClass::Data,
-        why,
-        "",
+        Some(Misfit::OtherIdentity),
     );
     let swapped = job(Role::Sender, "ole-ot", Some(receiver.store()));
     let asking = job(Role::Receiver, "ole-ot", Some(sender.store()));
-    let (own, peer) = run([&sender, &receiver], [&asking, &swapped]);
-    assert!(
-        own.unwrap_err()
-            .to_string()
-            .contains("is the sender's half")
-    );
-    assert!(peer.is_err());
+    let swapped = run([&sender, &receiver], [&asking, &swapped]);
+    fails(swapped, Some(Misfit::Role(Role::Sender)));
     // One side alone.
     let without = Job {
         offline: None,
         ..theirs.clone()
     };
-    fails(
-        run(sides, [&ours, &without]),
-        ErrorClass::Contract,
-        "stored correlations",
-        "from a store",
-    );
+    let (own, peer) = run(sides, [&ours, &without]);
+    for (error, here, there) in [
+        (own.unwrap_err(), "from a store", "none"),
+        (peer.unwrap_err(), "none", "from a store"),
+    ] {
+        assert_eq!(disagreed(&error), ("stored correlations", here, there));
+    }
     // None of that used it up.
     is_right(run(sides, [&ours, &theirs]), name);
 }
@@ -309,8 +330,11 @@ fn a_set_of_more_items_is_refused() {
     let (own, peer) = runs([&receiver, &sender], "ole-ot");
     // Each side has one half that fits its own set, and they are of different pairs.
     for error in [own.unwrap_err(), peer.unwrap_err()] {
-        assert_eq!(error.class(), ErrorClass::Contract);
-        assert!(error.to_string().contains("1 other halves"), "{error}");
+        let (field, here, there) = disagreed(&error);
+        assert_eq!(field, "stored correlations");
+        for said in [here, there] {
+            assert!(said.contains("1 other"), "{said}");
+        }
     }
     // A peer that may bring fewer items than the padded set is told so.
     let terms = terms("ole-ot");
@@ -320,12 +344,9 @@ fn a_set_of_more_items_is_refused() {
         ..job(Role::Receiver, "ole-ot", Some(receiver.store()))
     };
     let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
-    fails(
-        run([&receiver, &sender], [&ours, &theirs]),
-        ErrorClass::Resource,
-        "the sender's 70 items, padded to 80, are more than the 79",
-        "",
-    );
+    let (own, peer) = run([&receiver, &sender], [&ours, &theirs]);
+    assert_eq!(limit(&own.unwrap_err()), Limit::Size);
+    assert_eq!(peer.unwrap_err().class(), ErrorClass::Resource);
 }
 
 #[test]
@@ -343,12 +364,7 @@ fn copies_and_damaged_files_are_refused() {
         fs::write(file, content).unwrap();
     }
     assert!(receiver.store().list().unwrap().halves[0].is_used);
-    fails(
-        runs(sides, "ole-ot"),
-        ErrorClass::Data,
-        "was used before",
-        "",
-    );
+    fails(runs(sides, "ole-ot"), Some(Misfit::Used));
     for (file, _) in &copies {
         fs::remove_file(file).unwrap();
     }
@@ -396,8 +412,18 @@ fn parties_that_differ_make_nothing() {
     ] {
         let (own, peer) = make(&receiver, &sender, &ours, &theirs);
         for error in [own.unwrap_err(), peer.unwrap_err()] {
-            assert!(error.to_string().contains(field), "{error}");
-            assert_eq!(error.class(), ErrorClass::Contract);
+            let SessionError::Run(error) = of_session(&error) else {
+                panic!("{error:?}");
+            };
+            // One of them may have heard from the other before it could compare.
+            match error {
+                WireError::ContractDiffers { field: on, .. } => assert_eq!(*on, field),
+                WireError::PeerAborted { blame, reason } => {
+                    assert_eq!(*blame, Blame::Contract);
+                    assert!(reason.contains(field), "{reason}");
+                }
+                _ => panic!("{error:?}"),
+            }
         }
     }
     assert!(receiver.files().is_empty() && sender.files().is_empty());
@@ -513,13 +539,8 @@ fn dealt_halves_serve_one_run() {
     assert_eq!(ours, theirs);
     is_right(runs(parties, "ole-dealer"), ours);
     let without = [Role::Receiver, Role::Sender].map(|role| job(role, "ole-dealer", None));
-    assert!(
-        without[0]
-            .check_offline()
-            .unwrap_err()
-            .to_string()
-            .contains("from a store")
-    );
+    let without = without[0].check_offline().unwrap_err();
+    assert!(matches!(&without, SessionError::Usage(why) if why.contains("ole-dealer")));
 }
 
 #[test]
@@ -539,7 +560,7 @@ fn a_dealer_serves_parties_that_agree() {
         (&terms, [stranger, peers[1]], "other party"),
     ] {
         let (agreed, fetched) = dealt(&dealer, parties, [&terms, theirs], peers);
-        assert!(agreed.unwrap_err().to_string().contains(field));
+        assert_eq!(disagreed(of_session(&agreed.unwrap_err())).0, field);
         for made in fetched {
             assert_eq!(made.unwrap_err().class(), ErrorClass::Contract);
         }
@@ -559,10 +580,8 @@ fn a_dealer_keeps_to_its_memory() {
     let (agreed, fetched) = dealt(&dealer, [&receiver, &sender], [&terms; 2], peers);
     let error = agreed.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Resource);
-    assert!(
-        error.to_string().contains("the dealer may use 1048576"),
-        "{error}"
-    );
+    assert_eq!(limit(of_session(&error)), Limit::Memory { enough: None });
+    assert!(error.to_string().contains(&MEMORY.to_string()), "{error}");
     for made in fetched {
         assert_eq!(made.unwrap_err().class(), ErrorClass::Resource);
     }
@@ -594,7 +613,8 @@ fn a_dealer_shows_what_it_runs() {
     assert_eq!(listed.attested, Some(shown));
     // What nobody has shown is not for such runs, and the other way round.
     let (own, _) = runs(parties, "ole-dealer");
-    assert!(own.unwrap_err().to_string().contains("is for ole-tee"));
+    let other = Misfit::Protocol("ole-tee".into());
+    assert_eq!(misfit(&own.unwrap_err()), Some(other));
     is_right(runs(parties, "ole-tee"), ours);
 }
 
@@ -691,15 +711,19 @@ fn dealers_with_and_without_a_tee_are_told_apart() {
     ] {
         let (agreed, fetched) = attested(&dealer, parties, [terms; 2], peers, attester, expected);
         let error = agreed.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Contract);
-        assert!(error.to_string().contains("without attestation"), "{error}");
+        let ways = ["with attestation", "without attestation"];
+        let [here, there] = match attester {
+            Some(_) => ways,
+            None => [ways[1], ways[0]],
+        };
+        assert_eq!(disagreed(of_session(&error)), ("dealer", here, there));
         for made in fetched {
             assert_eq!(made.unwrap_err().class(), ErrorClass::Contract);
         }
     }
     for (terms, expected, problem) in [
-        (&trusted, Some(&expected), "show nothing"),
-        (&shown, None, "whose measurement is known"),
+        (&trusted, Some(&expected), "the dealers of ole-dealer"),
+        (&shown, None, "ole-tee"),
     ] {
         let wanted = HalfRequest {
             role: Role::Receiver,
@@ -768,10 +792,16 @@ fn a_dealer_with_another_layout_says_so() {
         ];
         let error = dealing.join().unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Contract);
-        let words = format!("layout of the halves: here {layout}, there 2 1 1 1");
-        assert!(error.to_string().contains(&words), "{error}");
+        let differs = ("layout of the halves", layout.as_str(), "2 1 1 1");
+        assert_eq!(disagreed(of_session(&error)), differs);
         for told in told {
-            assert!(told.to_string().contains("layout of the halves"), "{told}");
+            assert!(matches!(
+                told,
+                WireError::PeerAborted {
+                    blame: Blame::Contract,
+                    ..
+                }
+            ));
         }
     });
 }
@@ -813,7 +843,11 @@ fn a_dealer_has_a_deadline() {
     );
     assert_eq!(error.class(), ErrorClass::Network);
     for told in told {
-        assert!(told.to_string().contains("not done within 0.4 s"), "{told}");
+        let seconds = time.as_secs_f32().to_string();
+        assert!(
+            matches!(&told, WireError::PeerAborted { reason, .. } if reason.contains(&seconds)),
+            "{told}"
+        );
     }
 }
 
@@ -875,15 +909,24 @@ fn deal_with_one_party(dies: bool) {
             liar.channel.send(request, vec![9; 7]).unwrap();
             liar.channel.flush().unwrap();
             let told = liar.channel.recv(request, 0).unwrap_err();
-            assert!(told.to_string().contains("request"), "{told}");
+            assert!(
+                matches!(
+                    told,
+                    WireError::PeerAborted {
+                        blame: Blame::Peer,
+                        ..
+                    }
+                ),
+                "{told}"
+            );
         }
         drop(liar);
         let error = honest.join().unwrap().unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Network, "{error}");
-        assert!(
-            error.to_string().contains("the other party gave up"),
-            "{error}"
-        );
+        let SessionError::Run(WireError::PeerAborted { blame, reason }) = of_session(&error) else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*blame, Blame::Network);
+        assert!(reason.contains("the other party"), "{reason}");
         let error = dealing.join().unwrap().unwrap_err();
         let class = match dies {
             true => ErrorClass::Network,
@@ -917,11 +960,15 @@ fn halves_that_do_not_fit_are_noticed() {
     put(name, Role::Sender, &deal()[1]);
     let (own, peer) = runs([&receiver, &sender], "ole-dealer");
     let own = own.unwrap_err();
-    assert_eq!(own.class(), ErrorClass::Peer);
     assert!(
-        own.to_string()
-            .contains("checked tuples: do not fit this side's: the dealer erred, or the peer"),
-        "{own}"
+        matches!(
+            own,
+            SessionError::Run(WireError::PeerMisbehaved(Misbehaviour::BadValue {
+                what: "checked tuples",
+                ..
+            }))
+        ),
+        "{own:?}"
     );
     assert!(peer.is_err());
     // A half of another length.
@@ -929,7 +976,7 @@ fn halves_that_do_not_fit_are_noticed() {
     put(name, Role::Receiver, &deal()[0][1..]);
     put(name, Role::Sender, &deal()[1]);
     let (own, _) = runs([&receiver, &sender], "ole-dealer");
-    assert!(own.unwrap_err().to_string().contains("of another version"));
+    assert_eq!(limit(&own.unwrap_err()), Limit::Offline);
 }
 
 fn pair<'a>(role: Role, peer: &Side, terms: &'a OfflineTerms) -> Pair<'a> {
@@ -974,17 +1021,18 @@ fn headers_are_checked() {
         let (own, _) = runs([&receiver, &sender], "ole-ot");
         let own = own.unwrap_err();
         assert_eq!(own.class(), ErrorClass::Data);
-        own.to_string()
+        own
     };
     let file = put(&stranger);
-    assert!(problem().contains("is for runs with"));
+    let other = Misfit::Peer(stranger.fingerprint());
+    assert_eq!(misfit(&problem()), Some(other));
     let [from, to] = [&stranger, &sender].map(|side| side.fingerprint().to_string());
     forge(&file, &from, &to);
-    assert!(problem().contains("damaged"));
+    assert!(problem().to_string().contains("damaged"));
     let layout = terms.layout(registry()).unwrap();
     // Of the version before, whose seeds mean other tuples.
     forge(&file, &layout, &format!("1{}", &layout[1..]));
-    assert!(problem().contains("is of another version"));
+    assert_eq!(misfit(&problem()), Some(Misfit::Version));
     // Terms for which there is no plan.
     let fine = fs::read(&file).unwrap();
     for absurd in [
@@ -995,7 +1043,7 @@ fn headers_are_checked() {
         forge(&file, "40,\"key_bits\":24", absurd);
         let half = store.list().unwrap().halves.remove(0);
         assert_eq!(half.terms.layout(registry()), None);
-        assert!(problem().contains("is for lambda"));
+        assert!(matches!(misfit(&problem()), Some(Misfit::Lambda(_))));
         fs::write(&file, &fine).unwrap();
     }
     forge(&file, "\"made\":1", "\"made\":-");

@@ -1,6 +1,8 @@
 //! Why a job failed.
 
-use vesica_files::{Advice, Argument, Command, advice};
+use std::path::PathBuf;
+
+use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice};
 use vesica_session::{Error as SessionError, Problem};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -23,6 +25,36 @@ pub enum ErrorClass {
     Resource,
 }
 
+/// Why a run may not use a work directory. Displayed behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkDirProblem {
+    /// Other users can change what is in it, or it is none.
+    #[error("{0}")]
+    Unsafe(UnsafeDirectory),
+    /// It holds what no run left.
+    #[error("holds other files; name a directory of its own")]
+    OtherFiles,
+    /// Another run goes on in it.
+    #[error("is in use by another run")]
+    InUse,
+    /// Its journal is not sealed.
+    #[error(
+        "holds a journal that an earlier version wrote, in clear; finish that run with the version that began it, \
+         or remove the directory"
+    )]
+    JournalInClear,
+    /// Its journal cannot be opened.
+    #[error("holds a journal that is damaged, or of another identity or version")]
+    Unreadable,
+    /// An earlier run had another peer.
+    #[error("is of a run with another peer")]
+    OtherPeer,
+    /// An earlier run had other terms.
+    #[error("is of a run with other options")]
+    OtherOptions,
+}
+
 /// Why a job failed: because of this side's table, or because of the session with the peer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -34,6 +66,14 @@ pub enum Error {
         problem: String,
         /// What to do instead.
         remedy: Option<Advice>,
+    },
+    /// A work directory that is not this run's.
+    #[error("the work directory {} {problem}", path.display())]
+    WorkDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: WorkDirProblem,
     },
     /// The table could not be read, or the result could not be written.
     #[error(transparent)]
@@ -81,7 +121,7 @@ impl Error {
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Usage { .. } => ErrorClass::Usage,
+            Error::Usage { .. } | Error::WorkDir { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
                 vesica_tables::ErrorClass::Data => ErrorClass::Data,
@@ -118,6 +158,7 @@ impl Error {
     pub fn remedy(&self) -> Option<Advice> {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
+            Error::WorkDir { .. } => return None,
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![
                 Command::Check,

@@ -63,7 +63,7 @@ mod shares;
 mod stored;
 mod work_dir;
 
-pub use error::{Error, ErrorClass};
+pub use error::{Error, ErrorClass, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use observer::Observer;
 pub use options::{

@@ -27,7 +27,7 @@ use vesica_tables::RowSet;
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::{Error, WorkDirProblem};
 
 const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
@@ -167,10 +167,7 @@ impl WorkDir {
             if text.starts_with(".vesica-") && text.ends_with(".part") {
                 parts.push(name);
             } else if name != JOURNAL && name != LOCK {
-                return Err(refused(
-                    path,
-                    "holds other files; name a directory of its own",
-                ));
+                return Err(refused(path, WorkDirProblem::OtherFiles));
             }
         }
         let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
@@ -178,12 +175,12 @@ impl WorkDir {
             .map_err(problem)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(refused(path, "is in use by another run")),
+            Err(TryLockError::WouldBlock) => return Err(refused(path, WorkDirProblem::InUse)),
             Err(TryLockError::Error(e)) => return Err(problem(e)),
         }
         if !is_at(&lock, &path.join(LOCK)) {
             // A run that has just ended took the lock and its file with it.
-            return Err(refused(path, "is in use by another run"));
+            return Err(refused(path, WorkDirProblem::InUse));
         }
         for part in parts {
             // Of a run that was killed; as well as it can.
@@ -223,22 +220,15 @@ impl WorkDir {
             Err(e) => return Err(failed(&self.path, &e)),
         }
         if IN_CLEAR.iter().any(|magic| bytes.starts_with(*magic)) {
-            return Err(refused(
-                &self.path,
-                "holds a journal that an earlier version wrote, in clear; finish that run with the version that began it, \
-                 or remove the directory",
-            ));
+            return Err(refused(&self.path, WorkDirProblem::JournalInClear));
         }
         let Some(journal) = Journal::decode(&bytes, &self.keys) else {
-            return Err(refused(
-                &self.path,
-                "holds a journal that is damaged, or of another identity or version",
-            ));
+            return Err(refused(&self.path, WorkDirProblem::Unreadable));
         };
         let other = if journal.head.owner.peer != self.owner.peer {
-            "is of a run with another peer"
+            WorkDirProblem::OtherPeer
         } else if journal.head.owner.terms != self.owner.terms {
-            "is of a run with other options"
+            WorkDirProblem::OtherOptions
         } else {
             return Ok(Some(journal));
         };
@@ -319,7 +309,7 @@ impl Drop for WorkDir {
 pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
     match private_directory(path) {
         Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(refused(path, &why)),
+        Ok(Some(why)) => Err(refused(path, WorkDirProblem::Unsafe(why))),
         Err(e) => Err(failed(path, &e)),
     }
 }
@@ -353,9 +343,11 @@ fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-fn refused(path: &Path, why: &str) -> Error {
-    let line = format!("the work directory {} {why}", path.display());
-    SessionError::Usage(line).into()
+fn refused(path: &Path, problem: WorkDirProblem) -> Error {
+    Error::WorkDir {
+        path: path.to_owned(),
+        problem,
+    }
 }
 
 fn failed(path: &Path, e: &io::Error) -> Error {

@@ -3,6 +3,7 @@ use crate::ErrorClass;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use vesica_files::UnsafeDirectory;
 use vesica_session::terms::NORMALIZATION;
 use vesica_session::{Checkpoint, Fingerprint, Job, ProtocolRequest, Role, agree};
 use vesica_wire::memory_pair;
@@ -71,6 +72,16 @@ fn keys(identity: &Identity) -> Keys {
 fn failed<T>(result: Result<T, Error>) -> (ErrorClass, String) {
     let error = result.err().expect("a failure");
     (error.class(), error.to_string())
+}
+
+#[track_caller]
+fn refuses<T>(result: Result<T, Error>, expected: &WorkDirProblem) {
+    let error = result.err().expect("a failure");
+    assert!(
+        matches!(&error, Error::WorkDir { problem, .. } if problem == expected),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), ErrorClass::Usage);
 }
 
 #[test]
@@ -197,9 +208,7 @@ fn a_work_directory_is_kept_for_its_run_alone() {
 
     let (mut work, earlier) = open(owner()).unwrap();
     assert_eq!(earlier, None);
-    let (class, line) = failed(open(owner()));
-    assert_eq!(class, ErrorClass::Usage);
-    assert!(line.contains("in use"), "{line}");
+    refuses(open(owner()), &WorkDirProblem::InUse);
     write(&mut work);
     drop(work);
 
@@ -210,21 +219,20 @@ fn a_work_directory_is_kept_for_its_run_alone() {
     assert!(!path.join(".vesica-x.part").exists());
     drop(work);
     type Change = fn(&mut Owner);
-    let changes: [(Change, &str); 2] = [
-        (|o| o.peer.push('x'), "peer"),
-        (|o| o.terms.push('x'), "options"),
+    let changes: [(Change, WorkDirProblem); 2] = [
+        (|o| o.peer.push('x'), WorkDirProblem::OtherPeer),
+        (|o| o.terms.push('x'), WorkDirProblem::OtherOptions),
     ];
-    for (change, word) in changes {
+    for (change, problem) in changes {
         let mut other = owner();
         change(&mut other);
-        let (class, line) = failed(open(other));
-        assert_eq!(class, ErrorClass::Usage);
-        assert!(line.contains(word), "{line}");
+        refuses(open(other), &problem);
     }
     let stranger = Identity::generate().unwrap();
-    let (class, line) = failed(WorkDir::open(&path, keys(&stranger), owner()));
-    assert_eq!(class, ErrorClass::Usage);
-    assert!(line.contains("another identity"), "{line}");
+    refuses(
+        WorkDir::open(&path, keys(&stranger), owner()),
+        &WorkDirProblem::Unreadable,
+    );
     // Nobody's failure has cost anything.
     let (work, earlier) = open(owner()).unwrap();
     assert_eq!(earlier, Some(journal()));
@@ -233,9 +241,7 @@ fn a_work_directory_is_kept_for_its_run_alone() {
 
     fs::create_dir(&path).unwrap();
     fs::write(path.join("thesis.tex"), "").unwrap();
-    let (class, line) = failed(open(owner()));
-    assert_eq!(class, ErrorClass::Usage);
-    assert!(line.contains("other files"), "{line}");
+    refuses(open(owner()), &WorkDirProblem::OtherFiles);
     assert!(path.join("thesis.tex").exists());
     let nowhere = place.path().join("no/where");
     assert_eq!(
@@ -276,9 +282,10 @@ mod unix {
         fs::create_dir(&path).unwrap();
         for mode in [0o777, 0o770, 0o702, 0o1777] {
             set_mode(&path, mode);
-            let (class, line) = failed(open(&path));
-            assert_eq!(class, ErrorClass::Usage);
-            assert!(line.contains("other users"), "{mode:o} {line}");
+            refuses(
+                open(&path),
+                &WorkDirProblem::Unsafe(UnsafeDirectory::Writable),
+            );
         }
         for mode in [0o700, 0o755] {
             set_mode(&path, mode);
@@ -288,9 +295,10 @@ mod unix {
         }
         let link = place.path().join("link");
         symlink(&path, &link).unwrap();
-        let (class, line) = failed(open(&link));
-        assert_eq!(class, ErrorClass::Usage);
-        assert!(line.contains("symbolic link"), "{line}");
+        refuses(
+            open(&link),
+            &WorkDirProblem::Unsafe(UnsafeDirectory::SymbolicLink),
+        );
         assert!(link.is_symlink() && path.is_dir());
     }
 
@@ -305,9 +313,12 @@ mod unix {
         fs::create_dir(&above).unwrap();
         for mode in [0o777, 0o775, 0o2775] {
             set_mode(&above, mode);
-            let (class, line) = failed(open());
-            assert_eq!(class, ErrorClass::Usage);
-            assert!(line.contains("can be moved by other users"), "{line}");
+            refuses(
+                open(),
+                &WorkDirProblem::Unsafe(UnsafeDirectory::Movable {
+                    above: above.canonicalize().unwrap(),
+                }),
+            );
         }
         // As in /tmp, where nobody moves what is not theirs.
         set_mode(&above, 0o1777);
