@@ -36,7 +36,7 @@ use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
 use terms::{TermOptions, typed};
-use values::{Quote, network, quote};
+use values::{Network, Quote, quote};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -403,8 +403,8 @@ impl Bench {
 /// A command under the conditions of a benchmark.
 #[derive(Debug, Args)]
 pub(crate) struct BenchParty {
-    #[arg(long, value_parser = network)]
-    pub(crate) network: String,
+    #[command(flatten)]
+    pub(crate) network: Network,
     #[arg(long, value_enum)]
     pub(crate) transport: Carrier,
     #[arg(long, value_enum)]
@@ -568,9 +568,8 @@ pub(crate) struct Bench {
     /// Items of the sender; as many as the receiver has if not given
     #[arg(long, value_name = "N", value_parser = parse_size)]
     sender_size: Option<u64>,
-    /// Emulated link: lan, 100mbps, 10mbps, 50mbps-80ms or 1mbps-80ms
-    #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network)]
-    pub(crate) network: String,
+    #[command(flatten)]
+    pub(crate) network: Network,
     /// Threads of each party
     #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
     pub(crate) threads: NonZeroUsize,

@@ -162,11 +162,12 @@ impl Writer {
         payload: Vec<u8>,
         listen: impl FnMut() -> Option<bool>,
     ) -> Result<(), Error> {
-        let frame = Frame::new(kind, payload, &self.options.clock);
-        let len = frame.len();
+        let len = HEADER_BYTES + payload.len();
         let most = self.options.queue_bytes;
         let fits = |state: &State| state.pending == 0 || state.pending + len <= most;
-        self.wait_until(fits, listen)?.push(frame);
+        let mut state = self.wait_until(fits, listen)?;
+        state.push(Frame::new(kind, payload, &self.options.clock));
+        drop(state);
         self.shared.changed.notify_all();
         Ok(())
     }

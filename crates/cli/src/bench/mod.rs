@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use vesica::Registry;
 use vesica::terms::KEY_BITS;
-use vesica::{Link, Registry};
 use vesica_kernels::Backend;
 use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::Origin;
@@ -105,7 +105,7 @@ pub(crate) fn party(options: &BenchParty) -> Result<(), Failure> {
     end_with_parent();
     vesica_kernels::limit(options.backend.backend());
     let conditions = Conditions {
-        link: Link::from_name(&options.network).unwrap_or(Link::LAN),
+        link: options.network.link(),
         is_plaintext: options.transport == Carrier::Tcp,
     };
     match &options.command {

@@ -264,7 +264,7 @@ impl<'a> Parties<'a> {
     fn start(&self, name: &'static str, command: &[String]) -> Result<Process, Failure> {
         let options = self.job.options;
         let mut arguments = words(&["--log-format", "json", "bench-party"]);
-        arguments.extend(words(&["--network", &options.network]));
+        arguments.extend(options.network.words());
         arguments.extend(words(&["--transport", &word(self.job.carrier)]));
         arguments.extend(words(&["--backend", &word(options.backend)]));
         arguments.extend_from_slice(command);

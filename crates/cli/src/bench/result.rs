@@ -142,7 +142,7 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
         receiver_size: job.inputs.receiver_size,
         sender_size: job.inputs.sender_size,
         matches: job.inputs.shared(),
-        network: options.network.clone(),
+        network: options.network.link().to_string(),
         threads: options.threads,
         backend: options.backend,
         runs: options.runs,

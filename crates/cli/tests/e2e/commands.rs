@@ -39,6 +39,22 @@ fn help_and_bad_command_lines() {
             "bench --protocol dh --receiver-size 1 --sender-size 1 --network dialup",
             "dialup",
         ),
+        (
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --bandwidth 10",
+            "200mbps",
+        ),
+        (
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --bandwidth 0mbps",
+            "1kbps",
+        ),
+        (
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --rtt=-5ms",
+            "60s",
+        ),
+        (
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --rtt 61s",
+            "60s",
+        ),
     ] {
         place.run(words).expect_failure(2, text);
     }
@@ -379,11 +395,11 @@ fn bench_prints_what_it_promises() {
     let place = Place::new();
     for (protocol, security, extra) in [
         ("compact-dh", "malicious", ""),
-        ("compact-dh-sh2", "semi-honest", "--network 10mbps"),
+        ("compact-dh-sh2", "semi-honest", "--network 10mbps-80ms"),
         ("dh", "semi-honest", "--transport tls --seed 5"),
         ("vole", "malicious", "--transport tls"),
         ("vole", "semi-honest", "--security semi-honest"),
-        ("kkrt", "semi-honest", ""),
+        ("kkrt", "semi-honest", "--bandwidth 1.5gbps --rtt 0.5ms"),
         ("spot-low", "semi-honest", ""),
         ("spot-fast", "semi-honest", ""),
         ("sparse-okvs", "semi-honest", ""),
@@ -428,6 +444,12 @@ fn bench_prints_what_it_promises() {
         assert_eq!(result["security"], security);
         assert_eq!(result["reveal"], "matches");
         assert_eq!(result["optimize"], "time");
+        let network = match protocol {
+            "compact-dh-sh2" => "10mbps-80ms",
+            "kkrt" => "1500mbps-0.5ms",
+            _ => "lan",
+        };
+        assert_eq!(result["network"], network);
         assert_eq!(result["receiver_size"], 100);
         assert_eq!(result["sender_size"], 128);
         assert_eq!(result["matches"], 50);

@@ -55,7 +55,7 @@ fn the_right_peers_talk_both_ways() {
 #[test]
 fn an_emulated_link_delays_what_both_sides_send() {
     let options = ConnectOptions {
-        link: Link::new(None, 120),
+        link: Link::new(None, Duration::from_millis(120)),
         ..within(10.0)
     };
     let (mut a, mut b) = connected(&options);

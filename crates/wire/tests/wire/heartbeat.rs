@@ -366,7 +366,7 @@ fn heartbeats_stand_between_frames_whatever_the_link_takes() {
     for (most, link) in [
         (3, Link::LAN),
         (1000, Link::LAN),
-        (1000, Link::new(Some(80_000_000), 2)),
+        (1000, Link::new(Some(80_000_000), millis(2))),
     ] {
         let options = ChannelOptions { link, ..lively() };
         let mut recorded = Recorded::new(most, options);
