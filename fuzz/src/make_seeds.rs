@@ -93,7 +93,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         terms: Job::new(role, vec!["email/1".into()]).terms,
         local: LocalFacts {
             protocol,
-            values: None,
+            values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
             labels: LabelExchange::Nothing,
             items: 3,

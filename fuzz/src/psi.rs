@@ -6,7 +6,8 @@ use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Task, Values,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Task,
+    Values,
 };
 use vesica_wire::{Channel, Error};
 
@@ -19,12 +20,13 @@ pub const WEAK: u8 = 0x80;
 /// Set in the first byte: both sides learn the matches. Circuit PSI has none of it.
 pub const BOTH: u8 = 0x40;
 
-/// What circuit PSI reveals, the minimum, and who has values; the bits of the second byte from the fifth on choose one.
-pub const CIRCUITS: [(Reveal, u64, Values); 4] = [
-    (Reveal::Size, 2, Values::None),
-    (Reveal::InnerProduct, 0, Values::Both),
-    (Reveal::ThresholdMatches, 2, Values::None),
-    (Reveal::Shares, 0, Values::Both),
+/// What circuit PSI reveals, the minimum, and how many values receiver and sender have; the bits of the second byte from
+/// the fifth on choose one.
+pub const CIRCUITS: [(&[Reveal], u64, [u8; 2]); 4] = [
+    (&[Reveal::Size, Reveal::Sum], 2, [0, 3]),
+    (&[Reveal::InnerProduct], 0, [1, 1]),
+    (&[Reveal::ThresholdMatches], 2, [0, 0]),
+    (&[Reveal::Shares], 0, [1, 1]),
 ];
 
 /// Set in the second byte: a protocol that compares numbers as they are gets hashes all the same.
@@ -80,11 +82,11 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
                 ..Task::new(Reveal::Matches)
             },
             false => {
-                let (reveal, min_size, values) = CIRCUITS[usize::from(sizes >> 4 & 3)];
+                let (reveals, min_size, [receiver, sender]) = CIRCUITS[usize::from(sizes >> 4 & 3)];
                 Task {
                     min_size,
-                    values,
-                    ..Task::new(reveal)
+                    values: Values { receiver, sender },
+                    ..Task::new(Reveals::of(reveals).expect("they go together"))
                 }
             }
         },
@@ -102,15 +104,17 @@ fn labels(items: usize) -> Vec<u8> {
     (1..=items * LABEL_BYTES).map(|i| i as u8).collect()
 }
 
-/// Each side's value of item number i.
-fn value(i: usize) -> i64 {
-    3 * i as i64 - 10
+/// A value of item number i, the same on both sides; none is 0.
+fn value(i: usize, column: usize) -> i64 {
+    (3 * i as i64 - 10) * (column as i64 + 1)
 }
 
 impl Run {
     /// A side's items, which are the first so many of the same sequence, and values if there are any.
-    fn set(&self, size: usize) -> (Vec<Item>, Option<Vec<i64>>) {
-        let values = (self.task.values == Values::Both).then(|| (0..size).map(value).collect());
+    fn set(&self, size: usize, columns: u8) -> (Vec<Item>, Option<Vec<i64>>) {
+        let columns = usize::from(columns);
+        let values = |i| (0..columns).map(move |column| value(i, column));
+        let values = (columns > 0).then(|| (0..size).flat_map(values).collect());
         (items(size), values)
     }
 
@@ -145,7 +149,15 @@ impl Run {
     fn is_right(&self, output: &Output, own: usize) -> bool {
         let common = self.params.receiver_size.min(self.params.sender_size);
         let enough = common as u64 >= self.task.min_size;
-        let expected = match self.task.reveal {
+        let number = |(reveal, column)| {
+            let term = |i| match reveal {
+                Reveal::Size => 1,
+                Reveal::InnerProduct => i128::from(value(i, 0)).pow(2),
+                _ => i128::from(value(i, column)),
+            };
+            (0..common).map(term).sum()
+        };
+        let expected = match self.task.reveal.last() {
             // Of shares only the shape is known.
             Reveal::Shares => return true,
             Reveal::Matches | Reveal::ThresholdMatches => {
@@ -163,8 +175,10 @@ impl Run {
                 };
             }
             _ if !enough => Output::Below(self.task.min_size),
-            Reveal::Size => Output::Value(common as i128),
-            _ => Output::Value((0..common).map(|i| i128::from(value(i)).pow(2)).sum()),
+            _ => {
+                let numbers = self.task.reveal.numbers(self.task.values);
+                Output::Values(numbers.into_iter().map(number).collect())
+            }
         };
         *output == expected
     }
@@ -192,7 +206,7 @@ impl Run {
 
 fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let (items, values) = run.set(run.params.receiver_size);
+    let (items, values) = run.set(run.params.receiver_size, run.task.values.receiver);
     let dealt = run.dealt(Half::Receiver);
     let prepared = dealt.unwrap_or_else(|| run.protocol.prepare(items.len(), &mut rng));
     let (params, task) = (&run.params, &run.task);
@@ -204,7 +218,7 @@ fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
 
 fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
-    let (items, values) = run.set(run.params.sender_size);
+    let (items, values) = run.set(run.params.sender_size, run.task.values.sender);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
     let labels = labels(match run.task.label_bytes {
         0 => 0,

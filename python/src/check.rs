@@ -27,7 +27,7 @@ pub(crate) fn check(
         &Interrupt::new(),
         || Ok(()),
         move || {
-            let source = table.open(&key, None, options)?;
+            let source = table.open(&key, &[], options)?;
             let check = check_within(&source, &key, memory, &std::env::temp_dir())?;
             let json = serde_json::to_string(&check)
                 .map_err(|e| Failure::usage(format!("the result is not JSON: {e}")))?;

@@ -14,6 +14,7 @@ use vesica::{
     OnRefused, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
     Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in, label_exchange,
     parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
+    value_columns,
 };
 
 use crate::errors::Failure;
@@ -76,14 +77,14 @@ impl Table {
     pub(crate) fn open(
         self,
         key: &KeySpec,
-        value: Option<&ValueColumn>,
+        values: &[ValueColumn],
         options: SourceOptions,
     ) -> Result<Source, Failure> {
         Ok(match self {
             Table::Paths(paths) => Source::open_all(&paths, &options)?,
             Table::Query(query) => Source::query(&query, &options)?,
             Table::Stream(mut reader) => {
-                import_batches("the table", &mut reader, key, value, &options)?
+                import_batches("the table", &mut reader, key, values, &options)?
             }
         })
     }
@@ -223,8 +224,8 @@ pub(crate) struct Options {
     take_values: bool,
     value: Vec<String>,
     value_width: Option<u32>,
-    value_scale: u8,
-    value_bound: Option<u64>,
+    value_scale: Vec<u8>,
+    value_bound: Vec<u64>,
     value_repeated: String,
     protocol: String,
     offline: Option<String>,
@@ -280,30 +281,28 @@ impl Options {
         }
         let labels = label_exchange(role, reveal, columns, takes, width)?;
         let refuses_repeated = self.value_repeated == "refuse";
-        let computes = self.value_scale > 0 || self.value_bound.is_some() || refuses_repeated;
+        let is_scaled = self.value_scale.iter().any(|scale| *scale > 0);
+        let computes = is_scaled || !self.value_bound.is_empty() || refuses_repeated;
         if computes && (self.value.is_empty() || !labels.is_nothing()) {
             return Err(Failure::usage(
-                "value_scale, value_bound and value_repeated are for a value to compute with",
+                "value_scale, value_bound and value_repeated are for values to compute with",
             ));
         }
         Ok(labels)
     }
 
-    /// The column to compute with, if there is one.
-    pub(crate) fn value(&self, labels: &LabelExchange) -> Result<Option<ValueColumn>, Failure> {
+    /// The columns to compute with.
+    pub(crate) fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
         let sums_repeated = match self.value_repeated.as_str() {
             "sum" => true,
             "refuse" => false,
             _ => return Err(Failure::usage("value_repeated: there are sum, refuse")),
         };
-        let name = match &self.value[..] {
-            _ if !labels.is_nothing() => return Ok(None),
-            [] => return Ok(None),
-            [name] => name,
-            _ => return Err(Failure::usage("value: one column to compute with")),
-        };
-        let column = ValueColumn::new(name, self.value_scale, self.value_bound, sums_repeated);
-        Ok(Some(column?))
+        if !labels.is_nothing() {
+            return Ok(Vec::new());
+        }
+        let (scales, bounds) = (&self.value_scale, &self.value_bound);
+        Ok(value_columns(&self.value, scales, bounds, sums_repeated)?)
     }
 
     pub(crate) fn resources(&self, memory: Option<u64>) -> Result<Resources, Failure> {

@@ -116,7 +116,7 @@ struct Job {
     max_peer_items: u64,
     max_peer_value_bound: Option<u64>,
     resources: Resources,
-    value: Option<ValueColumn>,
+    values: Vec<ValueColumn>,
     labels: LabelExchange,
     allow_empty: bool,
 }
@@ -145,7 +145,7 @@ impl Job {
             max_peer_items: options.max_peer_items()?,
             max_peer_value_bound: options.max_peer_value_bound,
             resources: options.resources(reading.memory()?)?,
-            value: options.value(&labels)?,
+            values: options.values(&labels)?,
             labels,
             allow_empty: options.allow_empty,
         };
@@ -183,7 +183,7 @@ impl Job {
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
             resources: self.resources.clone(),
-            value: self.value.clone(),
+            values: self.values.clone(),
             labels: self.labels.clone(),
             allow_empty: self.allow_empty,
             ..Party::new(&self.identity.key, self.peer, endpoint)
@@ -201,7 +201,7 @@ impl Job {
             if let Some(work_dir) = &party.resources.work_dir {
                 prepare_work_dir(work_dir)?;
             }
-            table.open(&self.key, party.value.as_ref(), self.source.clone())
+            table.open(&self.key, &party.values, self.source.clone())
         };
         let source = open().inspect_err(|failure: &Failure| {
             if let Some(problem) = failure.problem() {

@@ -46,6 +46,18 @@ def test_numbers() -> None:
     assert total == sum(decimal.Decimal(f"{i}.25") for i in range(80, 100))
     assert isinstance(total, decimal.Decimal)
     assert value(prices, {"value": "count"}, reveal="inner-product") == 2 * total
+    received, sent = vesica.rehearse(
+        OURS
+        | prices
+        | {"value": ["price", "id"], "value_scale": [2, 0], "value_bound": [1000, 100]},
+        THEIRS,
+        reveal=["sum", "size"],
+        both=True,
+        **SEMI_HONEST,
+    )
+    ids = sum(range(80, 100))
+    assert received.values == sent.values == {"size": 20, "sum-1": total, "sum-2": ids}
+    assert (received.value, received.size) == (None, 20)
     limited = {"max_peer_value_bound": 100_000}
     assert value(prices, limited, reveal="sum") == total
     with pytest.raises(vesica.ContractError, match="value bound"):

@@ -59,8 +59,19 @@ class Result:
         return Decimal(value) if isinstance(value, str) else value
 
     @property
+    def values(self) -> dict[str, int | Decimal] | None:
+        """The numbers that this side learned, if there are several for it and enough keys match: `size`, and `sum`, or
+        `sum-1` and so on in the order of the columns."""
+        values: dict[str, int | str] | None = self.report["values"]
+        if values is None:
+            return None
+        return {name: Decimal(v) if isinstance(v, str) else v for name, v in values.items()}
+
+    @property
     def size(self) -> int | None:
         """How many distinct keys both sides have; `None` if this side does not learn it."""
+        if (self.report["values"] or {}).get("size") is not None:
+            return int(self.report["values"]["size"])
         size: int | None = self.report["value" if self.report["reveal"] == "size" else "matches"]
         return size
 
@@ -72,7 +83,12 @@ class Result:
 
     def __repr__(self) -> str:
         report = self.report
-        learned = {"size": self.size, "value": self.value, "below": self.below}
+        learned = {
+            "size": self.size,
+            "value": self.value,
+            "values": self.values,
+            "below": self.below,
+        }
         known = [f"{name}={value}" for name, value in learned.items() if value is not None]
         about = f"{report['protocol']}, {report['security']}, {report['seconds']:.3f} s"
         return f"<Result {', '.join([*known, about])}>"
@@ -84,13 +100,13 @@ def receive(
     on: Texts,
     link: Link,
     output: Path | None = None,
-    reveal: str = "matches",
+    reveal: Texts = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     take_values: bool = False,
     value: Texts | None = None,
     value_width: int | None = None,
-    value_scale: int = 0,
-    value_bound: int | None = None,
+    value_scale: int | Sequence[int] = 0,
+    value_bound: int | Sequence[int] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
@@ -136,10 +152,13 @@ def receive(
     link       how to reach the sender, and who it is: `listen` or `connect`
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A table of files is
                written in their format, a frame or a query in that of the name: .parquet, .arrow or .arrows
-    reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`
+    reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`; several of these
+               numbers at once as `["size", "sum"]`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
     take_values  take the columns that the sender hands over, each under its name with `peer_` before it
-    value      the column to compute with; of a sender whose receiver learns the matches, columns to hand over
+    value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
+               hand over
+    value_scale, value_bound   of all columns to compute with, or one for each
     align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
                `match_number` that both sides share
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
@@ -187,12 +206,12 @@ def send(
     on: Texts,
     link: Link,
     output: Path | None = None,
-    reveal: str = "matches",
+    reveal: Texts = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     value: Texts | None = None,
     value_width: int | None = None,
-    value_scale: int = 0,
-    value_bound: int | None = None,
+    value_scale: int | Sequence[int] = 0,
+    value_bound: int | Sequence[int] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
@@ -244,6 +263,10 @@ def send(
     >>> received, sent = vesica.rehearse(charity, shop | {"value": "spent"}, reveal="sum", security="semi-honest")
     >>> received.value, sent.value, sent.report["peer_items"]
     (50, None, 3)
+    >>> received, _ = vesica.rehearse(
+    ...     charity, shop | {"value": ["spent", "id"]}, reveal=["size", "sum"], security="semi-honest")
+    >>> received.values
+    {'size': 2, 'sum-1': 50, 'sum-2': 5}
     """
     return _run("sender", take_values=False, **locals())
 
@@ -251,10 +274,13 @@ def send(
 def _run(role: str, **arguments: Any) -> Result:
     reading = _reading(arguments)
     arguments["lambda"] = arguments.pop("lambda_")
+    arguments["reveal"] = ",".join(_texts(arguments["reveal"]))
     given = {name: arguments.pop(name) for name in _vesica.TERMS}
     arguments["terms"] = {name: str(value) for name, value in given.items() if value is not None}
     arguments["max_peer_items"] = str(arguments["max_peer_items"])
     arguments["value"] = _texts(arguments["value"])
+    for name in ("value_scale", "value_bound"):
+        arguments[name] = _numbers(arguments[name])
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
@@ -280,6 +306,11 @@ def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
 def _texts(given: Texts | None) -> list[str]:
     """One text, or several."""
     return [given] if isinstance(given, str) else list(given or [])
+
+
+def _numbers(given: int | Sequence[int] | None) -> list[int]:
+    """One number, or several, or none."""
+    return [given] if isinstance(given, int) else list(given or [])
 
 
 def _text(number: int | str | None) -> str | None:

@@ -81,10 +81,10 @@ fn second(log_items: u32) -> Sets {
 fn targets<O: BatchOprf, H: Hint>(
     opprf: &Opprf<O, H>,
     shape: &Shape,
-) -> impl Fn(usize, usize) -> Target + Sync + use<O, H> {
+) -> impl Fn(usize, usize, usize) -> Target + Sync + use<O, H> {
     let tags = opprf.random_tags(shape, &mut rng(5));
     let has_payload = shape.payload_bits > 0;
-    move |bin, point| Target {
+    move |bin, point, _| Target {
         tag: tags[bin],
         payload: if has_payload { point as Block } else { 0 },
     }
@@ -107,7 +107,7 @@ fn hint<H: Hint + Default>(c: &mut Criterion, name: &str, log_items: u32, sets: 
     };
     let tape = send();
     let bytes: usize = tape.0.iter().map(|(_, frame)| frame.len()).sum();
-    let layout = opprf.layout(shape);
+    let layout = opprf.layouts(shape)[0];
     let name = format!(
         "{name}, {} + {} bits",
         layout.tag_bits(),

@@ -61,7 +61,7 @@ fn matches<O: BatchOprf + Default, H: Hint + Default>(
     let tags = opprf.random_tags(&shape, &mut rng(5));
     let sender = SenderBins::new(params, table, theirs);
     let receiver = ReceiverBins::new(params, table, ours)?;
-    let target = |bin: usize, point: usize| Target {
+    let target = |bin: usize, point: usize, _: usize| Target {
         tag: tags[bin],
         payload: payload(payload_bits, &theirs[sender.table.entries()[point].item()]),
     };
@@ -160,7 +160,7 @@ fn one_remains<O: BatchOprf + Default, H: Hint + Default>(bins: usize) {
     };
     let first = of_size(&first);
     let tags = opprf.random_tags(&first, &mut rng(5));
-    let target = |bin: usize, _: usize| Target {
+    let target = |bin: usize, _: usize, _: usize| Target {
         tag: tags[bin] ^ Block::from(bin % 2 == 1),
         payload: 0,
     };
@@ -172,7 +172,7 @@ fn one_remains<O: BatchOprf + Default, H: Hint + Default>(bins: usize) {
     let new_tags = second.random_tags(&shape, &mut rng(11));
     let points = membership::points(&shape, &strings);
     let queries = membership::queries(&shape, &tags);
-    let target = |bin: usize, _: usize| Target {
+    let target = |bin: usize, _: usize, _: usize| Target {
         tag: new_tags[bin],
         payload: 0,
     };
@@ -196,7 +196,7 @@ fn one_string_remains_of_three_candidates() {
 /// The hint for these points, on an OPRF without messages.
 fn hint(shape: &Shape, points: &Points) -> Vec<Vec<u8>> {
     let mut tape = Tape::default();
-    let target = |bin: usize, _: usize| Target {
+    let target = |bin: usize, _: usize, _: usize| Target {
         tag: bin as Block & 0xff,
         payload: 0,
     };
@@ -214,7 +214,7 @@ fn polynomials_look_uniform_for_every_set() {
     for n in [0, 1, 10, 2000] {
         let (params, opprf) = (params(40, n, n), Opprf::<Free, PolynomialHint>::default());
         let (table, shape) = opprf.plan(&params, 1, bins::table).unwrap();
-        let bits = opprf.hint.bits(&shape, opprf.layout(&shape).bits());
+        let bits = opprf.hint.bits(&shape, opprf.layouts(&shape)[0].bits());
         let mut dense = vec![[0; 32]; n];
         for (i, item) in dense.iter_mut().enumerate() {
             item[..8].copy_from_slice(&(i as u64).to_le_bytes());
@@ -245,7 +245,7 @@ fn wrong_polynomials_are_refused() {
     };
     let opprf = Opprf::<Free, PolynomialHint>::default();
     let (_, shape) = opprf.plan(&params, 64, bins::table).unwrap();
-    let bits = opprf.layout(&shape).bits();
+    let bits = opprf.layouts(&shape)[0].bits();
     let bytes = PolynomialHint.bits(&shape, bits).div_ceil(8) as usize;
     for cut in [1, 8, bytes] {
         let short = Misbehaviour::WrongLength {

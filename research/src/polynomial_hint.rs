@@ -224,7 +224,7 @@ impl Hint for PolynomialHint {
     ) -> Result<(), Error> {
         let layout = Layout::new(shape, program.layout.bits());
         // Whatever is not a string's stays under its pad, so that it looks like the value at any other point.
-        let hidden = Zeroizing::new(Pads::new(shape).hide::<4>(program, |_| 0));
+        let hidden = Zeroizing::new(Pads::new(shape, program.part).hide::<4>(program, |_| 0));
         let (keys, field) = (program.points.keys(), Gf2k::new(layout.bits));
         let mut seeds = vec![0; layout.groups];
         Prg::random(rng).fill(&mut seeds);
@@ -280,7 +280,13 @@ impl Hint for PolynomialHint {
         for (number, value) in members.iter().flatten().zip(values.iter().flatten()) {
             decoded[*number as usize] = *value;
         }
-        Pads::new(shape).unhide(queries, outputs, 0, |query| &decoded[query], strings);
+        Pads::new(shape, strings.part()).unhide(
+            queries,
+            outputs,
+            0,
+            |query| &decoded[query],
+            strings,
+        );
         Ok(())
     }
 }

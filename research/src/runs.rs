@@ -156,7 +156,7 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
             .sum(),
         matches: match output {
             Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
-            Output::Value(size) => size as usize,
+            Output::Values(numbers) => numbers[0] as usize,
             _ => 0,
         },
     })

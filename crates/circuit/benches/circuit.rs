@@ -104,10 +104,16 @@ fn functions(c: &mut Criterion) {
             let (mut receiver, mut sender) = engines::<{ vesica_circuit::WIDTH }>();
             both(
                 |channel| {
-                    let size = receiver.size(channel, &mut rng(1), bits, 100);
-                    size.map(drop).unwrap();
+                    let size = receiver.size(channel, &mut rng(1), bits, 100).unwrap();
+                    let opened = receiver.open(channel, &mut rng(1), &[size], (100, BINS));
+                    opened.map(drop).unwrap();
                 },
-                |channel| sender.size(channel, &mut rng(2), bits, 100).unwrap(),
+                |channel| {
+                    let size = sender.size(channel, &mut rng(2), bits, 100).unwrap();
+                    sender
+                        .open(channel, &mut rng(2), &[size], (100, BINS))
+                        .unwrap();
+                },
             )
         });
     });

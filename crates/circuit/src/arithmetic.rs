@@ -11,8 +11,7 @@
 //! and multiplies (1 − 2a)·v by c. With v = 1 this turns XOR shares into additive ones.
 //!
 //! **A value by an integer.** 64 products by bits: bit j multiplies 2^j·v modulo 2^64, of which the lowest j bits
-//! are 0 and not sent. Only the sum over all pairs is wanted, so each side adds up what it has. Long vectors take a
-//! tenth of that by homomorphic encryption ([`inner_product`], from [`LATTICE`] entries on).
+//! are 0 and not sent. Where only the sum over all pairs is wanted, long vectors take a tenth of that by homomorphic encryption ([`inner_product`], from [`LATTICE`] entries on).
 //!
 //! **Adversary.** Semi-honest. The value end sees c ⊕ x, uniform; the choice end sees v under the pad that it
 //! lacks. Its share is uniform given the value end's input, and the other way round: −h₀ is a pad that the choice
@@ -162,15 +161,16 @@ impl ValueEnd {
         Ok(shares)
     }
 
-    /// A share of Σ `values[i]`·fᵢ modulo 2^64, where the fᵢ are those of [`ChoiceEnd::inner_product`].
-    pub(crate) fn inner_product(
+    /// Shares of `values[i]`·fᵢ modulo 2^64, where the fᵢ are those of [`ChoiceEnd::integer_products`].
+    pub(crate) fn integer_products(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         values: &[u64],
-    ) -> Result<u64, Error> {
-        let mut share = 0u64;
-        for values in values.chunks(LONG_WINDOW) {
+    ) -> Result<Shares, Error> {
+        let mut shares = Zeroizing::new(vec![0u64; values.len()]);
+        let windows = values.chunks(LONG_WINDOW);
+        for (values, shares) in windows.zip(shares.chunks_mut(LONG_WINDOW)) {
             let mut pads = Zeroizing::new(Vec::with_capacity(64 * values.len()));
             self.pads(
                 channel,
@@ -180,7 +180,8 @@ impl ValueEnd {
                 |start, zero, one| {
                     for (i, (zero, one)) in zero.iter().zip(one).enumerate() {
                         let (zero, one) = (*zero as u64, *one as u64);
-                        share = share.wrapping_sub(zero << ((start + i) % 64));
+                        let (k, j) = ((start + i) / 64, (start + i) % 64);
+                        shares[k] = shares[k].wrapping_sub(zero << j);
                         pads.push(zero.wrapping_sub(one));
                     }
                 },
@@ -190,13 +191,13 @@ impl ValueEnd {
                 frames.push(receive_bits(channel, FACTORS, 64 * piece.len())?);
             }
             let pieces = values.chunks(LONG_PIECE).zip(pads.chunks(64 * LONG_PIECE));
-            for ((values, pads), corrections) in pieces.zip(&frames) {
-                let (message, rest) = mask_multiples(values, pads, corrections);
+            let pieces = pieces.zip(shares.chunks_mut(LONG_PIECE));
+            for (((values, pads), shares), corrections) in pieces.zip(&frames) {
+                let message = mask_multiples(values, pads, corrections, shares);
                 channel.send(MULTIPLES, message)?;
-                share = share.wrapping_add(rest);
             }
         }
-        Ok(share)
+        Ok(shares)
     }
 }
 
@@ -220,23 +221,22 @@ fn mask_values(
     writer.finish()
 }
 
-/// The messages of a piece of products by integers, from the differences h₀ − h₁ of their pads; and what exchanged
-/// pads add to the share −Σ 2^j·h₀.
-fn mask_multiples(values: &[u64], pads: &[u64], corrections: &[u8]) -> (Vec<u8>, u64) {
+/// The messages of a piece of products by integers, from the differences h₀ − h₁ of their pads. Adds what exchanged
+/// pads change to the shares −Σ 2^j·h₀.
+fn mask_multiples(values: &[u64], pads: &[u64], corrections: &[u8], shares: &mut [u64]) -> Vec<u8> {
     let mut writer = BitWriter::with_capacity(values.len() * LONG_BITS);
     let mut corrections = BitReader::new(corrections);
-    let mut share = 0u64;
-    for (value, pads) in values.iter().zip(pads.chunks_exact(64)) {
+    for ((value, pads), share) in values.iter().zip(pads.chunks_exact(64)).zip(shares) {
         let exchanged = corrections.next(64);
         for (j, difference) in pads.iter().enumerate() {
             let sign = mask(exchanged >> j & 1);
-            share = share.wrapping_add((difference & sign) << j);
+            *share = share.wrapping_add((difference & sign) << j);
             let message = (difference ^ sign).wrapping_sub(sign).wrapping_add(*value);
             let width = 64 - j as u32;
             writer.push(Ring::new(width).reduce(message), width);
         }
     }
-    (writer.finish(), share)
+    writer.finish()
 }
 
 impl ChoiceEnd {
@@ -277,15 +277,16 @@ impl ChoiceEnd {
         Ok(shares)
     }
 
-    /// The other side of [`ValueEnd::inner_product`].
-    pub(crate) fn inner_product(
+    /// The other side of [`ValueEnd::integer_products`].
+    pub(crate) fn integer_products(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         factors: &[u64],
-    ) -> Result<u64, Error> {
-        let mut share = 0u64;
-        for factors in factors.chunks(LONG_WINDOW) {
+    ) -> Result<Shares, Error> {
+        let mut shares = Zeroizing::new(vec![0u64; factors.len()]);
+        let windows = factors.chunks(LONG_WINDOW);
+        for (factors, shares) in windows.zip(shares.chunks_mut(LONG_WINDOW)) {
             let mut corrections = Zeroizing::new(factors.to_vec());
             self.pads(
                 channel,
@@ -296,7 +297,7 @@ impl ChoiceEnd {
                     for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
                         let (k, j) = ((start + i) / 64, (start + i) % 64);
                         corrections[k] ^= (*t as u64 & 1) << j;
-                        share = share.wrapping_add((*pad as u64) << j);
+                        shares[k] = shares[k].wrapping_add((*pad as u64) << j);
                     }
                 },
             )?;
@@ -305,18 +306,19 @@ impl ChoiceEnd {
                 BitShares::write(words, 64 * words.len(), &mut message);
                 channel.send(FACTORS, message)?;
             }
-            for factors in factors.chunks(LONG_PIECE) {
+            let pieces = factors.chunks(LONG_PIECE);
+            for (factors, shares) in pieces.zip(shares.chunks_mut(LONG_PIECE)) {
                 let message = receive_bits(channel, MULTIPLES, factors.len() * LONG_BITS)?;
                 let mut multiples = BitReader::new(&message);
-                for factor in factors {
+                for (factor, share) in factors.iter().zip(shares) {
                     for j in 0..64 {
                         let multiple = multiples.next(64 - j) & mask(factor >> j & 1);
-                        share = share.wrapping_add(multiple << j);
+                        *share = share.wrapping_add(multiple << j);
                     }
                 }
             }
         }
-        Ok(share)
+        Ok(shares)
     }
 }
 
@@ -374,37 +376,38 @@ mod tests {
         }
     }
 
-    fn product(values: &[u64], factors: &[u64]) -> u64 {
+    fn products(values: &[u64], factors: &[u64]) -> Vec<u64> {
         let (one, two) = run(
             11,
-            |engine, channel| engine.main.inner_product(channel, &mut rng(1), values),
-            |engine, channel| engine.main.inner_product(channel, &mut rng(2), factors),
+            |engine, channel| engine.main.integer_products(channel, &mut rng(1), values),
+            |engine, channel| engine.main.integer_products(channel, &mut rng(2), factors),
         );
-        one.wrapping_add(two)
+        let opened = one.iter().zip(&*two).map(|(a, b)| a.wrapping_add(*b));
+        opened.collect()
     }
 
-    fn plain(values: &[u64], factors: &[u64]) -> u64 {
+    fn plain(values: &[u64], factors: &[u64]) -> Vec<u64> {
         let products = values.iter().zip(factors).map(|(a, b)| a.wrapping_mul(*b));
-        products.fold(0, u64::wrapping_add)
+        products.collect()
     }
 
     #[test]
-    fn vectors_are_multiplied() {
+    fn integers_are_multiplied() {
         for count in [0, 1, 2, 63, 64, 65, 500, LONG_WINDOW + 3] {
             let (a, mut b) = (values(count), values(count));
             b.rotate_left(count.min(4));
-            assert_eq!(product(&a, &b), plain(&a, &b), "{count}");
+            assert_eq!(products(&a, &b), plain(&a, &b), "{count}");
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20))]
         #[test]
-        fn any_vectors_are_multiplied(
+        fn any_integers_are_multiplied(
             pairs in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20),
         ) {
             let (a, b): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
-            prop_assert_eq!(product(&a, &b), plain(&a, &b));
+            prop_assert_eq!(products(&a, &b), plain(&a, &b));
         }
     }
 }

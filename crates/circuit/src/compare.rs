@@ -1,104 +1,158 @@
-//! One comparison of an additively shared integer with a public one, and what it guards.
+//! Comparisons of additively shared integers with a public one, and what they guard.
 //!
 //! **Comparison.** Let A be shared modulo 2^k, and A and the threshold K between 0 and 2^(k−1). Then A ≥ K iff the
 //! top bit of A − K modulo 2^k is 0. That bit is the sum of the top bits of both shares and the carry into them.
 //! Each side knows its share, so every bit has g = AND and p = XOR of one bit from each; a tree joins neighbours by
-//! (g, p)∘(g′, p′) = (g ⊕ p·g′, p·p′).
+//! (g, p)∘(g′, p′) = (g ⊕ p·g′, p·p′). Several integers are compared side by side, and a tree of ANDs says whether all of
+//! them reach K.
 //!
 //! **Guard.** v = v_R + v_S is multiplied by a shared bit c: c·v_R is a product of a value by a shared bit, and
 //! c·v_S = c_S·v_S + c_R·(1 − 2c_S)·v_S one of two integers. Both use the main direction.
 //!
 //! **Adversary.** Semi-honest; ANDs and products are simulated as in [`crate::triples`] and [`crate::arithmetic`].
 //! **Cost** of a comparison modulo 2^k with l = ⌈log₂(k − 1)⌉: 1 + l message flows, 128·(1 + 2l) COTs, and at most
-//! 60 bytes from each party. The guard: 65 COTs, at most 278 bytes, four message flows.
+//! 60 bytes from each party. The guard of a value: 65 COTs, at most 285 bytes, four message flows, however many there are.
 
 use rand_core::CryptoRng;
 use vesica_wire::{Channel, Error};
+use zeroize::Zeroizing;
 
-use crate::arithmetic::Ring;
+use crate::arithmetic::{Ring, Shares};
 use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::triples::{Party, Triples, and};
 
-/// Generated and propagated carries of neighbouring groups of bits, lowest group first.
+/// Generated and propagated carries of neighbouring groups of bits, lowest group first; one integer's after the other's.
 struct Carries {
+    integers: usize,
     g: BitShares,
     p: BitShares,
 }
 
 impl Carries {
-    /// Joins groups 2i and 2i + 1; an odd last one stays.
+    /// Groups of each integer.
+    fn groups(&self) -> usize {
+        self.g.len() / self.integers
+    }
+
+    /// Joins groups 2i and 2i + 1 of each integer; an odd last one stays.
     fn join(self, channel: &mut dyn Channel, triples: &mut Triples) -> Result<Self, Error> {
-        let pairs = self.g.len() / 2;
-        let low = |bits: &BitShares| BitShares::from_fn(pairs, |i| bits.get(2 * i));
-        let high = |bits: &BitShares| BitShares::from_fn(pairs, |i| bits.get(2 * i + 1));
-        let p = high(&self.p);
-        let rows = and(channel, triples, &[&p, &p], &[&low(&self.g), &low(&self.p)])?;
-        let mut g = high(&self.g);
+        let groups = self.groups();
+        let pairs = groups / 2;
+        let of = |bits: &BitShares, odd: usize| {
+            let place = |i: usize| i / pairs * groups + 2 * (i % pairs) + odd;
+            BitShares::from_fn(self.integers * pairs, |i| bits.get(place(i)))
+        };
+        let p = of(&self.p, 1);
+        let rows = and(
+            channel,
+            triples,
+            &[&p, &p],
+            &[&of(&self.g, 0), &of(&self.p, 0)],
+        )?;
+        let mut g = of(&self.g, 1);
         g.add(&rows[0]);
         let with_last = |joined: &BitShares, all: &BitShares| {
-            BitShares::from_fn(all.len().div_ceil(2), |i| match i < pairs {
-                true => joined.get(i),
-                false => all.get(2 * i),
+            let left = groups.div_ceil(2);
+            BitShares::from_fn(self.integers * left, |i| match i % left {
+                group if group < pairs => joined.get(i / left * pairs + group),
+                _ => all.get((i / left + 1) * groups - 1),
             })
         };
         Ok(Carries {
+            integers: self.integers,
             g: with_last(&g, &self.g),
             p: with_last(&rows[1], &self.p),
         })
     }
 }
 
-/// Message flows of a tree over `leaves` leaves.
-pub(crate) fn levels(leaves: u32) -> usize {
-    leaves.next_power_of_two().ilog2() as usize
+/// The numbers of ANDs of [`all_at_least`], flow by flow, for so many integers of a ring; each with how many rows of them
+/// there are.
+pub(crate) fn gates(ring: Ring, integers: usize) -> Vec<(usize, usize)> {
+    let mut gates = vec![(1, integers * (ring.bits() as usize - 1))];
+    let mut groups = ring.bits() as usize - 1;
+    while groups > 1 {
+        gates.push((2, integers * (groups / 2)));
+        groups = groups.div_ceil(2);
+    }
+    let mut bits = integers;
+    while bits > 1 {
+        gates.push((1, bits / 2));
+        bits = bits.div_ceil(2);
+    }
+    gates
 }
 
-/// A share of the bit A ≥ `threshold`, from a share of A.
+/// Words of triples of [`all_at_least`].
+pub(crate) fn gate_words(ring: Ring, integers: usize) -> usize {
+    let words = |(rows, bits): (usize, usize)| rows * bits.div_ceil(64);
+    gates(ring, integers).into_iter().map(words).sum()
+}
+
+/// A share of the bit that every Aᵢ ≥ `threshold`, from shares of the Aᵢ, of which there is at least one.
 ///
 /// # Panics
 /// If the ring has one bit only, or `threshold` is not below 2^(k−1).
-pub(crate) fn at_least<P: Party>(
+pub(crate) fn all_at_least<P: Party>(
     party: &mut P,
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     ring: Ring,
-    share: u64,
+    shares: &[u64],
     threshold: u64,
 ) -> Result<BitShares, Error> {
-    let low = ring.bits() - 1;
+    let low = ring.bits() as usize - 1;
     assert!(low > 0 && threshold >> low == 0);
-    let share = ring.reduce(share.wrapping_sub(party.public(threshold)));
-    let mut triples = party.triples(channel, rng, 1 + 2 * levels(low))?;
-    let own = BitShares::from_fn(low as usize, |i| share >> i);
-    let none = BitShares::zeros(low as usize);
+    let less = |share: &u64| ring.reduce(share.wrapping_sub(party.public(threshold)));
+    let shares: Vec<u64> = shares.iter().map(less).collect();
+    let integers = shares.len();
+    let mut triples = party.triples(channel, rng, gate_words(ring, integers))?;
+    let own = BitShares::from_fn(integers * low, |i| shares[i / low] >> (i % low));
+    let none = BitShares::zeros(own.len());
     // x·y with x known to one party and y to the other: their shares of the peer's bits are 0.
     let (x, y) = match party.public(1) == 1 {
         true => (&own, &none),
         false => (&none, &own),
     };
     let g = and(channel, &mut triples, &[x], &[y])?.remove(0);
-    let mut carries = Carries { g, p: own };
-    while carries.g.len() > 1 {
+    let mut carries = Carries {
+        integers,
+        g,
+        p: own,
+    };
+    while carries.groups() > 1 {
         carries = carries.join(channel, &mut triples)?;
     }
-    let negative = carries.g.get(0) ^ share >> low;
-    Ok(BitShares::from_fn(1, |_| negative ^ party.public(1)))
+    let not_negative = |i: usize| carries.g.get(i) ^ shares[i] >> low ^ party.public(1);
+    let mut all = BitShares::from_fn(integers, not_negative);
+    while all.len() > 1 {
+        let pairs = all.len() / 2;
+        let of = |odd| BitShares::from_fn(pairs, |i| all.get(2 * i + odd));
+        let mut joined = and(channel, &mut triples, &[&of(0)], &[&of(1)])?.remove(0);
+        if all.len() % 2 == 1 {
+            joined.append(&BitShares::from_fn(1, |_| all.get(2 * pairs)));
+        }
+        all = joined;
+    }
+    Ok(all)
 }
 
 impl ValueEnd {
-    /// A share of the shared value if the shared bit is 1, of 0 otherwise.
+    /// Shares modulo 2^64 of the shared values if the shared bit is 1, of 0 otherwise.
     pub(crate) fn guard(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        ring: Ring,
-        share: u64,
+        shares: &[u64],
         condition: &BitShares,
-    ) -> Result<u64, Error> {
-        let own = self.select(channel, rng, ring, &[share], condition)?;
-        let other = self.inner_product(channel, rng, &[condition.get(0)])?;
-        Ok(ring.reduce(own[0].wrapping_add(other)))
+    ) -> Result<Shares, Error> {
+        let (count, bit) = (shares.len(), condition.get(0));
+        let conditions = BitShares::from_fn(count, |_| bit);
+        let mut own = self.select(channel, rng, Ring::FULL, shares, &conditions)?;
+        let other = self.integer_products(channel, rng, &vec![bit; count])?;
+        add(&mut own, &other);
+        Ok(own)
     }
 }
 
@@ -108,17 +162,27 @@ impl ChoiceEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        ring: Ring,
-        share: u64,
+        shares: &[u64],
         condition: &BitShares,
-    ) -> Result<u64, Error> {
-        let other = self.multiply(channel, rng, ring, condition)?;
-        let mask = condition.get(0).wrapping_neg();
-        let negated = (share ^ mask).wrapping_sub(mask);
-        let own = self.inner_product(channel, rng, &[negated])?;
-        let sum = other[0].wrapping_add(own).wrapping_add(share & mask);
-        Ok(ring.reduce(sum))
+    ) -> Result<Shares, Error> {
+        let bit = condition.get(0);
+        let conditions = BitShares::from_fn(shares.len(), |_| bit);
+        let mut all = self.multiply(channel, rng, Ring::FULL, &conditions)?;
+        let mask = bit.wrapping_neg();
+        let negated = shares.iter().map(|share| (share ^ mask).wrapping_sub(mask));
+        let negated: Shares = Zeroizing::new(negated.collect());
+        let own = self.integer_products(channel, rng, &negated)?;
+        add(&mut all, &own);
+        let shares: Shares = Zeroizing::new(shares.iter().map(|share| share & mask).collect());
+        add(&mut all, &shares);
+        Ok(all)
     }
+}
+
+/// Sums modulo 2^64.
+fn add(to: &mut [u64], more: &[u64]) {
+    let pairs = to.iter_mut().zip(more);
+    pairs.for_each(|(to, more)| *to = to.wrapping_add(*more));
 }
 
 #[cfg(test)]
@@ -127,33 +191,44 @@ mod tests {
     use crate::harness::{opened, run};
     use vesica_testing::rng;
 
-    /// Whether `value`, shared as `mask` and the rest, is at least `threshold`.
-    fn compare(ring: Ring, value: u64, mask: u64, threshold: u64) -> bool {
-        let rest = ring.reduce(value.wrapping_sub(mask));
+    /// Whether all values, shared as `mask` and the rest, are at least `threshold`.
+    fn compare_all(ring: Ring, values: &[u64], mask: u64, threshold: u64) -> bool {
+        let rest = |value: &u64| ring.reduce(value.wrapping_sub(mask));
+        let rest: Vec<u64> = values.iter().map(rest).collect();
+        let mask = vec![mask; values.len()];
         let (one, two) = run(
             12,
             |engine, channel| {
-                at_least(
-                    &mut engine.main,
-                    channel,
-                    &mut rng(1),
-                    ring,
-                    mask,
-                    threshold,
-                )
+                let main = &mut engine.main;
+                all_at_least(main, channel, &mut rng(1), ring, &mask, threshold)
             },
             |engine, channel| {
-                at_least(
-                    &mut engine.main,
-                    channel,
-                    &mut rng(2),
-                    ring,
-                    rest,
-                    threshold,
-                )
+                let main = &mut engine.main;
+                all_at_least(main, channel, &mut rng(2), ring, &rest, threshold)
             },
         );
         opened(&one, &two) == [true]
+    }
+
+    fn compare(ring: Ring, value: u64, mask: u64, threshold: u64) -> bool {
+        compare_all(ring, &[value], mask, threshold)
+    }
+
+    #[test]
+    fn several_integers_have_to_reach_the_threshold() {
+        for bits in [2, 3, 9, 22, 64] {
+            let ring = Ring::new(bits);
+            let max = (1u64 << (bits - 1)) - 1;
+            for count in 1..10 {
+                for below in 0..=count {
+                    let value = |i| if i == below { max - 1 } else { max };
+                    let values: Vec<u64> = (0..count).map(value).collect();
+                    let mask = ring.reduce(0x5bd1_e995_9d1b_a741);
+                    let found = compare_all(ring, &values, mask, max);
+                    assert_eq!(found, below == count, "{bits} bits, {below} of {count}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -195,30 +270,29 @@ mod tests {
 
     #[test]
     fn guarded_values_are_0_or_themselves() {
-        for ring in [1, 22, 64].map(Ring::new) {
-            for (value, mask) in [(0, 7), (5, 0), (u64::MAX, 9), (1 << 63, u64::MAX)] {
-                for bits in 0..4u64 {
-                    let condition = [bits & 1, bits >> 1].map(|bit| BitShares::from_fn(1, |_| bit));
-                    let shares =
-                        [mask, u64::wrapping_sub(value, mask)].map(|share| ring.reduce(share));
-                    let (one, two) = run(
-                        13,
-                        |engine, channel| {
-                            let condition = &condition[0];
-                            engine
-                                .main
-                                .guard(channel, &mut rng(1), ring, shares[0], condition)
-                        },
-                        |engine, channel| {
-                            let condition = &condition[1];
-                            engine
-                                .main
-                                .guard(channel, &mut rng(2), ring, shares[1], condition)
-                        },
-                    );
-                    let expected = if bits.count_ones() == 1 { value } else { 0 };
-                    assert_eq!(ring.reduce(one.wrapping_add(two)), ring.reduce(expected));
-                }
+        let values = [0, 5, u64::MAX, 1 << 63];
+        let masks = [7, 0, 9, u64::MAX];
+        for count in 0..=values.len() {
+            for bits in 0..4u64 {
+                let condition = [bits & 1, bits >> 1].map(|bit| BitShares::from_fn(1, |_| bit));
+                let rest: Vec<u64> = (0..count)
+                    .map(|i| values[i].wrapping_sub(masks[i]))
+                    .collect();
+                let (one, two) = run(
+                    13,
+                    |engine, channel| {
+                        let main = &mut engine.main;
+                        main.guard(channel, &mut rng(1), &masks[..count], &condition[0])
+                    },
+                    |engine, channel| {
+                        let main = &mut engine.main;
+                        main.guard(channel, &mut rng(2), &rest, &condition[1])
+                    },
+                );
+                let opened = one.iter().zip(&*two).map(|(a, b)| a.wrapping_add(*b));
+                let shown = if bits.count_ones() == 1 { count } else { 0 };
+                let expected = (0..count).map(|i| if i < shown { values[i] } else { 0 });
+                assert!(opened.eq(expected), "{count} {bits}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Add;
 use vesica_correlations::ole::lattice::inner_product;
 
 use crate::arithmetic::{self, LONG_BITS, LONG_WINDOW, Ring, WINDOW};
-use crate::compare::levels;
+use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
 use crate::functions::{self, signed_size_ring, size_ring};
@@ -119,62 +119,59 @@ fn inner(bins: usize) -> Cost {
     }
 }
 
-/// A comparison of a size.
-fn comparison(bins: usize) -> Cost {
-    let leaves = signed_size_ring(bins).bits() - 1;
-    let mut bytes = 2 * (leaves as usize).div_ceil(8);
-    let mut left = leaves as usize;
-    while left > 1 {
-        bytes += 4 * (left / 2).div_ceil(8);
-        left = left.div_ceil(2);
-    }
+/// A comparison of so many counts of bins.
+fn comparison(bins: usize, counts: usize) -> Cost {
+    let ring = signed_size_ring(bins);
+    let gates = gates(ring, counts);
+    let bytes = gates.iter().map(|(rows, bits)| 2 * rows * bits.div_ceil(8));
+    let bytes = bytes.sum();
     Cost {
-        cots: 128 * (1 + 2 * levels(leaves)),
+        cots: 128 * gate_words(ring, counts),
         receiver_bytes: bytes,
         sender_bytes: bytes,
-        flows: 1 + levels(leaves),
+        flows: gates.len(),
         ..Cost::default()
     }
 }
 
-/// The shares of a stash's places from those of bins, and of the sender's values there.
-pub(crate) fn fold(bins: usize, places: usize, has_values: bool) -> Cost {
+/// The shares of a stash's places from those of bins, and of the fields of the sender's payloads there.
+pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Ring>) -> Cost {
     let of = |ring| products(places * bins, ring);
-    let values = match has_values {
-        true => reversed(of(Ring::FULL)),
-        false => Cost::default(),
-    };
-    of(Ring::new(1)) + reversed(of(Ring::new(1))) + values
+    let bits = of(Ring::new(1)) + reversed(of(Ring::new(1)));
+    fields.map(|ring| reversed(of(ring))).fold(bits, Cost::add)
 }
 
-/// The sender's last message.
-fn opening(bits: u32) -> Cost {
-    Cost {
-        sender_bytes: bits.div_ceil(8) as usize,
+/// [`crate::Receiver::open`] of a size, if there is one, and of so many other numbers.
+pub fn open(bins: usize, has_size: bool, others: usize, minimum: u64) -> Cost {
+    let size = match (has_size, minimum) {
+        (false, _) => 0,
+        (true, 0) => size_ring(bins).bits(),
+        (true, _) => signed_size_ring(bins).bits(),
+    };
+    let bits = size as usize + 64 * others + usize::from(minimum > 0);
+    let opening = Cost {
+        sender_bytes: bits.div_ceil(8),
         flows: 1,
         ..Cost::default()
-    }
-}
-
-/// The guard of a value, and its opening.
-fn guarded(bins: usize, ring: Ring) -> Cost {
-    comparison(bins) + products(1, ring) + inner(1) + opening(1 + ring.bits())
-}
-
-/// The opening of a value modulo 2^64.
-fn answer(bins: usize, minimum: u64) -> Cost {
+    };
+    let numbers = usize::from(has_size) + others;
     match minimum {
-        0 => opening(64),
-        _ => products(bins, signed_size_ring(bins)) + guarded(bins, Ring::FULL),
+        0 => opening,
+        // A size is counted where there is nothing else.
+        _ => {
+            comparison(bins, others.max(1))
+                + products(numbers, Ring::FULL)
+                + inner(numbers)
+                + opening
+        }
     }
 }
 
 /// [`crate::Receiver::size`].
 pub fn size(bins: usize, minimum: u64) -> Cost {
-    let ring = signed_size_ring(bins);
     match minimum {
-        0 => products(bins, size_ring(bins)) + opening(size_ring(bins).bits()),
-        _ => products(bins, ring) + guarded(bins, ring),
+        0 => products(bins, size_ring(bins)),
+        _ => products(bins, signed_size_ring(bins)),
     }
 }
 
@@ -192,27 +189,42 @@ pub fn matches(bins: usize) -> Cost {
         flows: bins.min(1),
         ..Cost::default()
     };
-    products(bins, signed_size_ring(bins)) + comparison(bins) + gates + opened
+    products(bins, signed_size_ring(bins)) + comparison(bins, 1) + gates + opened
 }
 
 /// [`crate::Receiver::shares_of_receiver`].
-pub fn shares_of_receiver(bins: usize) -> Cost {
-    products(bins, Ring::FULL)
+pub fn shares_of_receiver(bins: usize, columns: usize) -> Cost {
+    products(columns * bins, Ring::FULL)
 }
 
 /// [`crate::Receiver::shares_of_sender`].
-pub fn shares_of_sender(bins: usize) -> Cost {
-    products(bins, Ring::FULL) + reversed(products(bins, Ring::FULL))
+pub fn shares_of_sender(bins: usize, columns: usize) -> Cost {
+    let of = products(columns * bins, Ring::FULL);
+    of + reversed(of)
 }
 
-/// [`crate::Receiver::sum_of_receiver`].
-pub fn sum_of_receiver(bins: usize, minimum: u64) -> Cost {
-    shares_of_receiver(bins) + answer(bins, minimum)
+/// The counts of bins that match and add to each of the sender's payloads.
+fn counts_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
+    let of = |ring| products(columns * bins, ring);
+    let bit = of(Ring::new(1));
+    match minimum {
+        0 => Cost::default(),
+        _ => bit + reversed(bit) + of(signed_size_ring(bins)),
+    }
 }
 
-/// [`crate::Receiver::sum_of_sender`].
-pub fn sum_of_sender(bins: usize, minimum: u64) -> Cost {
-    shares_of_sender(bins) + answer(bins, minimum)
+/// [`crate::Receiver::sums_of_receiver`].
+pub fn sums_of_receiver(bins: usize, columns: usize, minimum: u64) -> Cost {
+    let counts = match minimum {
+        0 => Cost::default(),
+        _ => products(columns * bins, signed_size_ring(bins)),
+    };
+    shares_of_receiver(bins, columns) + counts
+}
+
+/// [`crate::Receiver::sums_of_sender`].
+pub fn sums_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
+    shares_of_sender(bins, columns) + counts_of_sender(bins, columns, minimum)
 }
 
 /// [`crate::Receiver::inner_product`].
@@ -221,15 +233,16 @@ pub fn inner_product(bins: usize, minimum: u64, lambda: u32) -> Cost {
         true => encrypted(bins),
         false => inner(bins),
     };
-    shares_of_sender(bins) + product + answer(bins, minimum)
+    shares_of_sender(bins, 1) + product + counts_of_sender(bins, 1, minimum)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::BitShares;
     use crate::harness::{blocks, measured};
+    use crate::{BitShares, Payloads};
     use vesica_testing::rng;
+    use zeroize::Zeroizing;
 
     const SIZES: [usize; 6] = [0, 1, 63, 64, 65, 4200];
 
@@ -250,16 +263,20 @@ mod tests {
         // One window of every operation in tests.
         let bins = 1 << 11;
         let k = 12;
+        let number = open(bins, false, 1, 0);
         for (cost, [entries, cots, reverse, receiver, sender, flows]) in [
             (equality(bins, 61), [20, 0, 0, 300, 80, 6]),
             (equality(bins, 63), [21, 0, 0, 307, 84, 6]),
             (equality(bins, 64), [21, 0, 0, 315, 84, 6]),
             (membership(bins, 61), [30, 0, 0, 900, 120, 6]),
             (membership(bins, 64), [31, 0, 0, 945, 124, 6]),
-            (size(bins, 0), [0, 1, 0, k, 1, 3]),
-            (sum_of_receiver(bins, 0), [0, 1, 0, 64, 1, 3]),
-            (sum_of_sender(bins, 0), [0, 1, 1, 65, 65, 3]),
-            (super::inner_product(bins, 0, 40), [0, 65, 1, 2145, 129, 5]),
+            (size(bins, 0) + open(bins, true, 0, 0), [0, 1, 0, k, 1, 3]),
+            (sums_of_receiver(bins, 1, 0) + number, [0, 1, 0, 64, 1, 3]),
+            (sums_of_sender(bins, 1, 0) + number, [0, 1, 1, 65, 65, 3]),
+            (
+                super::inner_product(bins, 0, 40) + number,
+                [0, 65, 1, 2145, 129, 5],
+            ),
         ] {
             let per_bin = |count: usize| count / bins;
             let found = [
@@ -315,39 +332,70 @@ mod tests {
         // The last one crosses the edge of a window of products.
         for bins in SIZES.into_iter().chain([33_000]) {
             let bits = &BitShares::from_fn(bins, |i| i as u64);
-            let (words, values) = (&vec![7; bins], &vec![7; bins]);
-            for minimum in [0, 9] {
-                let found = measured(
-                    |engine, channel| engine.size(channel, &mut rng(1), bits, minimum),
-                    |engine, channel| engine.size(channel, &mut rng(2), bits, minimum),
+            let values = vec![7; bins];
+            let words = Zeroizing::new(vec![7; bins]);
+            for (minimum, columns) in [(0, 1), (9, 1), (0, 2), (9, 3)] {
+                let own = &vec![&values[..]; columns];
+                let of = |columns| Payloads {
+                    values: vec![words.clone(); columns],
+                    adding: vec![words.clone(); columns],
+                };
+                let (payloads, payload) = (&of(columns), &of(1));
+                let of = (minimum, bins);
+                // A number at the end of a run, which is opened.
+                macro_rules! opened {
+                    (|$engine:ident, $rng:ident, $channel:ident| $ours:expr, $theirs:expr) => {
+                        measured(
+                            |$engine, $channel| {
+                                let $rng = &mut rng(1);
+                                let numbers = $ours?;
+                                $engine.open($channel, $rng, &numbers, of)
+                            },
+                            |$engine, $channel| {
+                                let $rng = &mut rng(2);
+                                let numbers = $theirs?;
+                                $engine.open($channel, $rng, &numbers, of)
+                            },
+                        )
+                    };
+                }
+                let open = |others| open(bins, false, others, minimum);
+                let found = opened!(
+                    |engine, rng, channel| engine.size(channel, rng, bits, minimum).map(|n| [n]),
+                    engine.size(channel, rng, bits, minimum).map(|n| [n])
                 );
-                check(found.2, size(bins, minimum));
-                let found = measured(
-                    |engine, channel| {
-                        engine.sum_of_receiver(channel, &mut rng(1), bits, values, minimum)
-                    },
-                    |engine, channel| engine.sum_of_receiver(channel, &mut rng(2), bits, minimum),
+                check(
+                    found.2,
+                    size(bins, minimum) + super::open(bins, true, 0, minimum),
                 );
-                check(found.2, sum_of_receiver(bins, minimum));
-                let found = measured(
-                    |engine, channel| {
-                        engine.sum_of_sender(channel, &mut rng(1), bits, words, minimum)
-                    },
-                    |engine, channel| {
-                        engine.sum_of_sender(channel, &mut rng(2), bits, words, minimum)
-                    },
+                let found = opened!(
+                    |engine, rng, channel| engine
+                        .sums_of_receiver(channel, rng, bits, own, minimum),
+                    engine.sums_of_receiver(channel, rng, bits, columns, minimum)
                 );
-                check(found.2, sum_of_sender(bins, minimum));
-                let vectors = (&values[..], &words[..]);
-                let found = measured(
-                    |engine, channel| {
-                        engine.inner_product(channel, &mut rng(1), bits, vectors, (minimum, 40))
-                    },
-                    |engine, channel| {
-                        engine.inner_product(channel, &mut rng(2), bits, words, (minimum, 40))
-                    },
+                check(
+                    found.2,
+                    sums_of_receiver(bins, columns, minimum) + open(columns),
                 );
-                check(found.2, super::inner_product(bins, minimum, 40));
+                let found = opened!(
+                    |engine, rng, channel| engine
+                        .sums_of_sender(channel, rng, bits, payloads, minimum),
+                    engine.sums_of_sender(channel, rng, bits, payloads, minimum)
+                );
+                check(
+                    found.2,
+                    sums_of_sender(bins, columns, minimum) + open(columns),
+                );
+                let (vectors, least) = ((&values[..], payload), (minimum, 40));
+                let found = opened!(
+                    |engine, rng, channel| engine
+                        .inner_product(channel, rng, bits, vectors, least)
+                        .map(|n| [n]),
+                    engine
+                        .inner_product(channel, rng, bits, payload, least)
+                        .map(|n| [n])
+                );
+                check(found.2, super::inner_product(bins, minimum, 40) + open(1));
             }
             let found = measured(
                 |engine, channel| engine.matches(channel, &mut rng(1), bits, 5),

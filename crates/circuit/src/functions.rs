@@ -2,13 +2,16 @@
 //!
 //! **Functions.** CGS22, sections 5 and 6, computed as follows, with payloads as integers modulo 2^64.
 //! - *Size.* Σ b_i in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
-//! - *Sum of the receiver's payloads.* Σ b_i·v_i: one product per bin.
-//! - *Sum of the sender's payloads.* The receiver has z_i = v_i + τ_i modulo 2^64 where b_i = 1, and anything
+//! - *Sums of the receiver's payloads.* Σ b_i·v_i: one product per bin and payload.
+//! - *Sums of the sender's payloads.* The receiver has z_i = v_i + τ_i modulo 2^64 where b_i = 1, and anything
 //!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product per bin in each direction.
 //! - *Inner product.* Σ b_i·w_i·v_i with w_i the receiver's: b_i·(w_i·z_i) by a product, b_i·τ_i by one in the
 //!   reverse direction, which leaves shares ρ_i + ρ′_i, and Σ w_i·ρ′_i by one inner product of the receiver's
 //!   vector and the sender's, homomorphically if they are long.
-//! - *Minimum.* The size in a ring with one bit more, a comparison, and a guard (see [`crate::compare`]).
+//! - *Minimum.* For each number, how many bins match and add to it, in a ring with one bit more than a size takes; a
+//!   comparison of all of these counts; and a guard of each number (see [`crate::compare`]). A payload of 0 adds nothing.
+//!   With the sender's payload comes a bit that says whether it is 0, masked by another one; a product of bits in each
+//!   direction leaves shares of which bins match and add. A size is counted by itself, where no other number is.
 //! - *Matches under a minimum.* Each b_i AND the comparison's bit.
 //!
 //! The products of either party's payloads can also stay shared: the shares of both parties are uniform but for their
@@ -16,7 +19,7 @@
 //!
 //! **Opening.** The sender sends its share of the result, and the receiver adds its own. Modulo the ring that share
 //! is the result minus the receiver's share, so it tells the receiver nothing that the result does not: it needs no
-//! fresh mask. Under a minimum it also sends its share of the comparison's bit, and the guarded value is 0 if there
+//! fresh mask. Under a minimum it also sends its share of the comparison's bit, and the guarded values are 0 if there
 //! are too few matches. Bits of matches are opened in the same way. The receiver never sends its share of either: the sender learns nothing, and not whether
 //! the minimum was met.
 //!
@@ -35,68 +38,84 @@ use zeroize::Zeroizing;
 
 use crate::arithmetic::{Ring, Shares, by_lattice, sum};
 use crate::bits::BitShares;
-use crate::compare::at_least;
+use crate::compare::all_at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
 use crate::messages::{BitReader, BitWriter, OUTCOME, SHARES, receive_bits};
 use crate::triples::{Party, and};
 
-/// Bits of what the receiver tells the sender.
-const OUTCOME_BITS: usize = 1 + 64;
-
 /// Opened bits in one frame.
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// What the receiver learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The value, signed.
-    Value(i64),
-    /// Only that there are fewer matches than the minimum.
+    /// The values, signed, in the order in which they were opened.
+    Values(Vec<i64>),
+    /// Only that for one of them there are fewer matches than the minimum.
     TooFew,
 }
 
 impl Answer {
-    /// Tells it to the sender: a bit, 1 for a value, and the value in 64 bits, 0 if there is none.
+    /// Tells it to the sender: a bit, 1 for values, and `count` values in 64 bits each, 0 if they are withheld.
     ///
     /// # Errors
     /// The channel's.
-    pub fn tell(self, channel: &mut dyn Channel) -> Result<(), Error> {
-        let (is_value, value) = match self {
-            Answer::Value(value) => (1, value as u64),
-            Answer::TooFew => (0, 0),
+    ///
+    /// # Panics
+    /// If there are more or fewer values.
+    pub fn tell(&self, channel: &mut dyn Channel, count: usize) -> Result<(), Error> {
+        let withheld = vec![0; count];
+        let (is_told, values) = match self {
+            Answer::Values(values) => (1, values),
+            Answer::TooFew => (0, &withheld),
         };
-        let mut writer = BitWriter::with_capacity(OUTCOME_BITS);
-        writer.push(is_value, 1);
-        writer.push(value, 64);
+        assert_eq!(values.len(), count);
+        let mut writer = BitWriter::with_capacity(outcome_bits(count));
+        writer.push(is_told, 1);
+        values
+            .iter()
+            .for_each(|value| writer.push(*value as u64, 64));
         channel.send(OUTCOME, writer.finish())
     }
 
-    /// What the receiver [tells](Answer::tell): a value in `range`, or, if there is a minimum, that too few match. Nothing
-    /// makes it tell the truth.
+    /// What the receiver [tells](Answer::tell): values in these ranges, or, if there is a minimum, that too few match.
+    /// Nothing makes it tell the truth.
     ///
     /// # Errors
     /// The channel's; `PeerMisbehaved` for a frame of another length, bits beyond the last, and an answer that no run of
     /// this kind has.
     pub fn told(
         channel: &mut dyn Channel,
-        range: RangeInclusive<i64>,
+        ranges: &[RangeInclusive<i64>],
         has_minimum: bool,
     ) -> Result<Answer, Error> {
         channel.flush()?;
-        let frame = receive_bits(channel, OUTCOME, OUTCOME_BITS)?;
+        let frame = receive_bits(channel, OUTCOME, outcome_bits(ranges.len()))?;
         let mut reader = BitReader::new(&frame);
-        let (is_value, value) = (reader.next(1) == 1, reader.next(64) as i64);
-        let problem = match is_value {
-            true if range.contains(&value) => return Ok(Answer::Value(value)),
+        let is_told = reader.next(1) == 1;
+        let values: Vec<i64> = ranges.iter().map(|_| reader.next(64) as i64).collect();
+        let are_in_range = || {
+            ranges
+                .iter()
+                .zip(&values)
+                .all(|(of, value)| of.contains(value))
+        };
+        let problem = match is_told {
+            true if are_in_range() => return Ok(Answer::Values(values)),
             true => "out of range",
             false if !has_minimum => "withheld without a minimum",
-            false if value != 0 => "a value that is withheld",
+            false if values.iter().any(|value| *value != 0) => "a value that is withheld",
             false => return Ok(Answer::TooFew),
         };
         let what = OUTCOME.name;
         Err(Misbehaviour::BadValue { what, problem }.into())
     }
+}
+
+/// Bits of what the receiver tells the sender.
+fn outcome_bits(count: usize) -> usize {
+    1 + 64 * count
 }
 
 /// The ring of a size that is opened.
@@ -114,15 +133,146 @@ fn clamp(minimum: u64, bins: usize) -> u64 {
     minimum.min(bins as u64 + 1)
 }
 
-/// What is opened: a value in a ring, and perhaps first the bit that guards it.
+/// A party's share of a number that is opened.
 #[derive(Clone, Copy)]
-struct Opened {
+pub struct Number {
     ring: Ring,
     share: u64,
+    /// Under a minimum, the share of how many bins add to it; a size counts by itself.
+    count: Option<u64>,
+}
+
+/// A party's shares of numbers that are opened together.
+struct Opened<'a> {
+    numbers: &'a [Number],
+    bins: usize,
+}
+
+impl Opened<'_> {
+    /// What is compared with a minimum. No number has more bins than the size.
+    fn counts(&self) -> Vec<u64> {
+        let counts: Vec<u64> = self.numbers.iter().filter_map(|n| n.count).collect();
+        match counts.is_empty() {
+            true => self.shares().to_vec(),
+            false => counts,
+        }
+    }
+
+    fn shares(&self) -> Shares {
+        Zeroizing::new(self.numbers.iter().map(|number| number.share).collect())
+    }
+
+    fn rings(&self) -> impl Iterator<Item = Ring> {
+        self.numbers.iter().map(|number| number.ring)
+    }
+
+    /// What the shares of both parties add up to.
+    fn values(&self, own: &[u64], theirs: &[u64]) -> Vec<i64> {
+        let shares = own.iter().zip(theirs);
+        let sums = shares.map(|(own, theirs)| own.wrapping_add(*theirs));
+        let values = self
+            .rings()
+            .zip(sums)
+            .map(|(ring, sum)| ring.reduce(sum) as i64);
+        values.collect()
+    }
+
+    /// A share of whether every count is at least `minimum`.
+    fn enough(
+        &self,
+        party: &mut impl Party,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        minimum: u64,
+    ) -> Result<BitShares, Error> {
+        let (ring, minimum) = (signed_size_ring(self.bins), clamp(minimum, self.bins));
+        all_at_least(party, channel, rng, ring, &self.counts(), minimum)
+    }
+}
+
+/// Sums modulo 2^64, with the counts that go with them.
+fn sums(shares: &[Shares], counts: Option<&[Shares]>) -> Vec<Number> {
+    let number = |(i, shares): (usize, &Shares)| Number {
+        ring: Ring::FULL,
+        share: sum(shares),
+        count: counts.map(|counts| sum(&counts[i])),
+    };
+    shares.iter().enumerate().map(number).collect()
+}
+
+/// What a party has of the sender's payloads, for each bin.
+#[derive(Clone, Default)]
+pub struct Payloads {
+    /// For each payload modulo 2^64: the receiver has it plus the sender's mask where the bin matches, and anything
+    /// elsewhere; the sender has the mask.
+    pub values: Vec<Zeroizing<Vec<u64>>>,
+    /// The same of a bit for each payload, modulo 2, under a minimum: 1 if it is not 0.
+    pub adding: Vec<Zeroizing<Vec<u64>>>,
+}
+
+/// 1 for each value that is not 0, in a time that does not depend on them.
+fn adding(values: &[i64]) -> Shares {
+    let bit = |value: &i64| ((value | value.wrapping_neg()) as u64) >> 63;
+    Zeroizing::new(values.iter().map(bit).collect())
+}
+
+/// Equally long columns one after the other.
+fn joined<'a>(columns: impl IntoIterator<Item = &'a Shares>) -> Shares {
+    let mut all = Zeroizing::new(Vec::new());
+    columns
+        .into_iter()
+        .for_each(|column| all.extend_from_slice(column));
+    all
+}
+
+fn joined_bits(columns: &[&BitShares]) -> BitShares {
+    let mut all = BitShares::zeros(0);
+    columns.iter().for_each(|column| all.append(column));
+    all
+}
+
+/// The reverse of [`joined`].
+fn split(all: Shares, columns: usize) -> Vec<Shares> {
+    let each = all.len().checked_div(columns).unwrap_or(0);
+    let column = |i: usize| Zeroizing::new(all[i * each..(i + 1) * each].to_vec());
+    (0..columns).map(column).collect()
+}
+
+/// Shares of the products of columns of values by columns of shared bits.
+fn select(
+    end: &mut ValueEnd,
+    channel: &mut dyn Channel,
+    rng: &mut dyn CryptoRng,
+    ring: Ring,
+    values: &[Shares],
+    bits: &[&BitShares],
+) -> Result<Vec<Shares>, Error> {
+    let (all, bits) = (joined(values), joined_bits(bits));
+    let shares = end.select(channel, rng, ring, &all, &bits)?;
+    Ok(split(shares, values.len()))
+}
+
+/// The other side of [`select`].
+fn multiply(
+    end: &mut ChoiceEnd,
+    channel: &mut dyn Channel,
+    rng: &mut dyn CryptoRng,
+    ring: Ring,
+    bits: &[&BitShares],
+) -> Result<Vec<Shares>, Error> {
+    let shares = end.multiply(channel, rng, ring, &joined_bits(bits))?;
+    Ok(split(shares, bits.len()))
+}
+
+/// The sums of shares of bits.
+fn added(one: &[Shares], other: &[Shares]) -> Vec<BitShares> {
+    let column =
+        |(one, other): (&Shares, &Shares)| BitShares::from_fn(one.len(), |i| one[i] ^ other[i]);
+    one.iter().zip(other).map(column).collect()
 }
 
 impl<R> Receiver<R> {
-    /// The number of matches, if it is at least `minimum`; 0 asks for no comparison.
+    /// The number of matches, to be [opened](Receiver::open) under `minimum`; 0 asks for no comparison.
     ///
     /// # Errors
     /// The channel's and the source's; `PeerMisbehaved` for a frame of another length, or bits beyond the last.
@@ -132,16 +282,14 @@ impl<R> Receiver<R> {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
         minimum: u64,
-    ) -> Result<Answer, Error> {
-        let bins = matches.len();
-        if minimum == 0 {
-            let ring = size_ring(bins);
-            let share = self.size_share(channel, rng, ring, matches)?;
-            return self.open(channel, Opened { ring, share });
-        }
-        let ring = signed_size_ring(bins);
+    ) -> Result<Number, Error> {
+        let ring = ring_of_size(matches.len(), minimum);
         let share = self.size_share(channel, rng, ring, matches)?;
-        self.guarded(channel, rng, Opened { ring, share }, share, (minimum, bins))
+        Ok(Number {
+            ring,
+            share,
+            count: None,
+        })
     }
 
     /// Which bins match if at least `minimum` do, and none otherwise.
@@ -159,7 +307,7 @@ impl<R> Receiver<R> {
         let ring = signed_size_ring(bins);
         let size = self.size_share(channel, rng, ring, matches)?;
         let minimum = clamp(minimum, bins);
-        let enough = at_least(&mut self.main, channel, rng, ring, size, minimum)?;
+        let enough = all_at_least(&mut self.main, channel, rng, ring, &[size], minimum)?;
         let bits = guarded_bits(&mut self.main, channel, rng, matches, &enough)?;
         let mut opened = Vec::with_capacity(bins);
         while opened.len() < bins {
@@ -172,7 +320,7 @@ impl<R> Receiver<R> {
         Ok(opened)
     }
 
-    /// Shares of `values[i]` modulo 2^64 where bin i matches, and of 0 elsewhere.
+    /// For each column of values, shares of `values[i]` modulo 2^64 where bin i matches, and of 0 elsewhere.
     ///
     /// # Errors
     /// As [`Receiver::size`].
@@ -184,29 +332,38 @@ impl<R> Receiver<R> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        values: &[i64],
-    ) -> Result<Shares, Error> {
-        let values: Shares = Zeroizing::new(values.iter().map(|value| *value as u64).collect());
-        self.main.select(channel, rng, Ring::FULL, &values, matches)
+        values: &[&[i64]],
+    ) -> Result<Vec<Shares>, Error> {
+        let values: Vec<Shares> = values.iter().map(|values| unsigned(values)).collect();
+        let matches = vec![matches; values.len()];
+        select(&mut self.main, channel, rng, Ring::FULL, &values, &matches)
     }
 
-    /// The sum of `values[i]` over the matching bins, if there are at least `minimum`; 0 asks for no comparison.
+    /// For each column the sum of `values[i]` over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
+    /// asks for no comparison.
     ///
     /// # Errors
     /// As [`Receiver::size`].
     ///
     /// # Panics
     /// If there are not as many values as bins.
-    pub fn sum_of_receiver(
+    pub fn sums_of_receiver(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        values: &[i64],
+        values: &[&[i64]],
         minimum: u64,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Vec<Number>, Error> {
         let shares = self.shares_of_receiver(channel, rng, matches, values)?;
-        self.answer(channel, rng, sum(&shares), matches, minimum)
+        if minimum == 0 {
+            return Ok(sums(&shares, None));
+        }
+        let ring = signed_size_ring(matches.len());
+        let adding: Vec<Shares> = values.iter().map(|values| adding(values)).collect();
+        let matches = vec![matches; values.len()];
+        let counts = select(&mut self.main, channel, rng, ring, &adding, &matches)?;
+        Ok(sums(&shares, Some(&counts)))
     }
 
     /// A share of the number of matches.
@@ -222,57 +379,36 @@ impl<R> Receiver<R> {
         Ok(ring.reduce(sum(&shares)))
     }
 
-    /// Opens a value modulo 2^64, under a minimum if there is one.
-    fn answer(
+    /// Opens numbers over `bins` bins, of which there is at least one, if for each at least `minimum` bins match and add
+    /// to it; 0 asks for no comparison.
+    ///
+    /// # Errors
+    /// As [`Receiver::size`].
+    pub fn open(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        share: u64,
-        matches: &BitShares,
-        minimum: u64,
-    ) -> Result<Answer, Error> {
-        let ring = Ring::FULL;
-        if minimum == 0 {
-            return self.open(channel, Opened { ring, share });
-        }
-        let bins = matches.len();
-        let size = self.size_share(channel, rng, signed_size_ring(bins), matches)?;
-        self.guarded(channel, rng, Opened { ring, share }, size, (minimum, bins))
-    }
-
-    /// Opens a value.
-    fn open(&mut self, channel: &mut dyn Channel, value: Opened) -> Result<Answer, Error> {
-        let [theirs] = receive_shares(channel, [value.ring])?;
-        let value = value.ring.reduce(value.share.wrapping_add(theirs));
-        Ok(Answer::Value(value as i64))
-    }
-
-    /// Opens a value if the size, of which this is a share, is at least `minimum`.
-    fn guarded(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        value: Opened,
-        size: u64,
+        numbers: &[Number],
         (minimum, bins): (u64, usize),
     ) -> Result<Answer, Error> {
-        let (ring, minimum) = (signed_size_ring(bins), clamp(minimum, bins));
-        let enough = at_least(&mut self.main, channel, rng, ring, size, minimum)?;
-        let share = self
-            .main
-            .guard(channel, rng, value.ring, value.share, &enough)?;
-        let [bit, theirs] = receive_shares(channel, [Ring::new(1), value.ring])?;
-        let value = value.ring.reduce(share.wrapping_add(theirs));
-        Ok(match enough.get(0) ^ bit {
-            1 => Answer::Value(value as i64),
+        let opened = Opened { numbers, bins };
+        if minimum == 0 {
+            let theirs = receive_shares(channel, opened.rings())?;
+            return Ok(Answer::Values(opened.values(&opened.shares(), &theirs)));
+        }
+        let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
+        let own = self.main.guard(channel, rng, &opened.shares(), &enough)?;
+        let rings = std::iter::once(Ring::new(1)).chain(opened.rings());
+        let theirs = receive_shares(channel, rings)?;
+        Ok(match enough.get(0) ^ theirs[0] {
+            1 => Answer::Values(opened.values(&own, &theirs[1..])),
             _ => Answer::TooFew,
         })
     }
 }
 
 impl Receiver<ChoiceEnd> {
-    /// Shares of the sender's payload modulo 2^64 where bin i matches, and of 0 elsewhere. `masked[i]` is the payload
-    /// plus the sender's mask if bin i matches, and anything otherwise.
+    /// For each of the sender's payloads, shares of it modulo 2^64 where bin i matches, and of 0 elsewhere.
     ///
     /// # Errors
     /// As [`Receiver::size`].
@@ -284,66 +420,100 @@ impl Receiver<ChoiceEnd> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        masked: &[u64],
-    ) -> Result<Shares, Error> {
-        let ring = Ring::FULL;
-        let values = self.main.select(channel, rng, ring, masked, matches)?;
-        let masks = self.reverse.multiply(channel, rng, ring, matches)?;
+        masked: &Payloads,
+    ) -> Result<Vec<Shares>, Error> {
+        let matches = vec![matches; masked.values.len()];
+        let (values, ring) = (&masked.values, Ring::FULL);
+        let values = select(&mut self.main, channel, rng, ring, values, &matches)?;
+        let masks = multiply(&mut self.reverse, channel, rng, ring, &matches)?;
         Ok(differences(values, &masks))
     }
 
-    /// The sum of the sender's payloads over the matching bins, if there are at least `minimum`; 0 asks for no
-    /// comparison. `masked` is as in [`Receiver::shares_of_sender`].
+    /// The sum of each of the sender's payloads over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
+    /// asks for no comparison.
     ///
     /// # Errors
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many values as bins.
-    pub fn sum_of_sender(
+    /// If there are not as many values as bins, or, under a minimum, not as many bits.
+    pub fn sums_of_sender(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        masked: &[u64],
+        masked: &Payloads,
         minimum: u64,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Vec<Number>, Error> {
         let shares = self.shares_of_sender(channel, rng, matches, masked)?;
-        self.answer(channel, rng, sum(&shares), matches, minimum)
+        if minimum == 0 {
+            return Ok(sums(&shares, None));
+        }
+        let ones = vec![Zeroizing::new(vec![1; matches.len()]); shares.len()];
+        let counts = self.counts(channel, rng, matches, masked, &ones)?;
+        Ok(sums(&shares, Some(&counts)))
     }
 
-    /// The sum of `weights[i]` times the sender's payload over the matching bins, with `masked` and `minimum` as in
-    /// [`Receiver::sum_of_sender`]. What homomorphic encryption shows is within 2^-(`lambda` + 8) of nothing.
+    /// For each of the sender's payloads, shares of `own[i]` where bin i matches and the payload is not 0.
+    fn counts(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        masked: &Payloads,
+        own: &[Shares],
+    ) -> Result<Vec<Shares>, Error> {
+        let all = vec![matches; masked.adding.len()];
+        let (bits, bit) = (&masked.adding, Ring::new(1));
+        let bits = select(&mut self.main, channel, rng, bit, bits, &all)?;
+        let masks = multiply(&mut self.reverse, channel, rng, bit, &all)?;
+        let adding = added(&bits, &masks);
+        let adding: Vec<&BitShares> = adding.iter().collect();
+        let ring = signed_size_ring(matches.len());
+        select(&mut self.main, channel, rng, ring, own, &adding)
+    }
+
+    /// The sum of `weights[i]` times the sender's one payload over the matching bins, to be [opened](Receiver::open) under
+    /// `minimum`; 0 asks for no comparison. What homomorphic encryption shows is within 2^-(`lambda` + 8) of nothing.
     ///
     /// # Errors
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many weights and values as bins.
+    /// If there are not as many weights and values as bins, or, under a minimum, not as many bits.
     pub fn inner_product(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        (weights, masked): (&[i64], &[u64]),
+        (weights, masked): (&[i64], &Payloads),
         (minimum, lambda): (u64, u32),
-    ) -> Result<Answer, Error> {
-        assert_eq!(weights.len(), masked.len());
+    ) -> Result<Number, Error> {
+        let [masked_values] = &masked.values[..] else {
+            panic!("one payload for one weight");
+        };
+        assert_eq!(weights.len(), masked_values.len());
         let ring = Ring::FULL;
-        let weights: Shares = Zeroizing::new(weights.iter().map(|w| *w as u64).collect());
-        let products = weights.iter().zip(masked).map(|(w, z)| w.wrapping_mul(*z));
+        let own = adding(weights);
+        let weights = unsigned(weights);
+        let products = weights.iter().zip(&**masked_values);
+        let products = products.map(|(w, z)| w.wrapping_mul(*z));
         let products: Shares = Zeroizing::new(products.collect());
         let values = self.main.select(channel, rng, ring, &products, matches)?;
         let masks = self.reverse.multiply(channel, rng, ring, matches)?;
         let theirs = match by_lattice(weights.len(), lambda) {
             true => inner_product::hold(channel, &self.session, &weights, rng)?,
-            false => self.main.inner_product(channel, rng, &weights)?,
+            false => sum(&self.main.integer_products(channel, rng, &weights)?),
         };
-        let own = weights.iter().zip(&*masks).fold(0u64, |sum, (w, mask)| {
+        let of_masks = weights.iter().zip(&*masks).fold(0u64, |sum, (w, mask)| {
             sum.wrapping_add(w.wrapping_mul(*mask))
         });
-        let share = sum(&values).wrapping_sub(own).wrapping_sub(theirs);
-        self.answer(channel, rng, share, matches, minimum)
+        let share = sum(&values).wrapping_sub(of_masks).wrapping_sub(theirs);
+        let count = match minimum {
+            0 => None,
+            _ => Some(sum(&self.counts(channel, rng, matches, masked, &[own])?[0])),
+        };
+        Ok(Number { ring, share, count })
     }
 }
 
@@ -358,16 +528,14 @@ impl<R> Sender<R> {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
         minimum: u64,
-    ) -> Result<(), Error> {
-        let bins = matches.len();
-        if minimum == 0 {
-            let ring = size_ring(bins);
-            let share = self.size_share(channel, rng, ring, matches)?;
-            return send_shares(channel, &[(ring, share)]);
-        }
-        let ring = signed_size_ring(bins);
+    ) -> Result<Number, Error> {
+        let ring = ring_of_size(matches.len(), minimum);
         let share = self.size_share(channel, rng, ring, matches)?;
-        self.guarded(channel, rng, Opened { ring, share }, share, (minimum, bins))
+        Ok(Number {
+            ring,
+            share,
+            count: None,
+        })
     }
 
     /// The other side of [`Receiver::matches`].
@@ -385,7 +553,7 @@ impl<R> Sender<R> {
         let ring = signed_size_ring(bins);
         let size = self.size_share(channel, rng, ring, matches)?;
         let minimum = clamp(minimum, bins);
-        let enough = at_least(&mut self.main, channel, rng, ring, size, minimum)?;
+        let enough = all_at_least(&mut self.main, channel, rng, ring, &[size], minimum)?;
         let bits = guarded_bits(&mut self.main, channel, rng, matches, &enough)?;
         for from in (0..bins).step_by(PIECE) {
             let mut writer = BitWriter::with_capacity(PIECE);
@@ -395,7 +563,7 @@ impl<R> Sender<R> {
         Ok(())
     }
 
-    /// The other side of [`Receiver::shares_of_receiver`].
+    /// The other side of [`Receiver::shares_of_receiver`], of so many columns.
     ///
     /// # Errors
     /// As there.
@@ -404,23 +572,31 @@ impl<R> Sender<R> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-    ) -> Result<Shares, Error> {
-        self.main.multiply(channel, rng, Ring::FULL, matches)
+        columns: usize,
+    ) -> Result<Vec<Shares>, Error> {
+        let matches = vec![matches; columns];
+        multiply(&mut self.main, channel, rng, Ring::FULL, &matches)
     }
 
-    /// The other side of [`Receiver::sum_of_receiver`].
+    /// The other side of [`Receiver::sums_of_receiver`], of so many columns.
     ///
     /// # Errors
     /// As there.
-    pub fn sum_of_receiver(
+    pub fn sums_of_receiver(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
+        columns: usize,
         minimum: u64,
-    ) -> Result<(), Error> {
-        let shares = self.shares_of_receiver(channel, rng, matches)?;
-        self.answer(channel, rng, sum(&shares), matches, minimum)
+    ) -> Result<Vec<Number>, Error> {
+        let shares = self.shares_of_receiver(channel, rng, matches, columns)?;
+        if minimum == 0 {
+            return Ok(sums(&shares, None));
+        }
+        let ring = signed_size_ring(matches.len());
+        let counts = multiply(&mut self.main, channel, rng, ring, &vec![matches; columns])?;
+        Ok(sums(&shares, Some(&counts)))
     }
 
     /// A share of the number of matches.
@@ -435,47 +611,31 @@ impl<R> Sender<R> {
         Ok(ring.reduce(sum(&shares)))
     }
 
-    /// The other side of [`Receiver::answer`].
-    fn answer(
+    /// The other side of [`Receiver::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        share: u64,
-        matches: &BitShares,
-        minimum: u64,
-    ) -> Result<(), Error> {
-        let ring = Ring::FULL;
-        if minimum == 0 {
-            return send_shares(channel, &[(ring, share)]);
-        }
-        let bins = matches.len();
-        let size = self.size_share(channel, rng, signed_size_ring(bins), matches)?;
-        self.guarded(channel, rng, Opened { ring, share }, size, (minimum, bins))
-    }
-
-    /// The other side of [`Receiver::guarded`].
-    fn guarded(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        value: Opened,
-        size: u64,
+        numbers: &[Number],
         (minimum, bins): (u64, usize),
     ) -> Result<(), Error> {
-        let (ring, minimum) = (signed_size_ring(bins), clamp(minimum, bins));
-        let enough = at_least(&mut self.main, channel, rng, ring, size, minimum)?;
-        let share = self
-            .main
-            .guard(channel, rng, value.ring, value.share, &enough)?;
-        send_shares(
-            channel,
-            &[(Ring::new(1), enough.get(0)), (value.ring, share)],
-        )
+        let opened = Opened { numbers, bins };
+        if minimum == 0 {
+            return send_shares(channel, opened.rings().zip(opened.shares().iter().copied()));
+        }
+        let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
+        let shares = self.main.guard(channel, rng, &opened.shares(), &enough)?;
+        let bit = (Ring::new(1), enough.get(0));
+        let shares = opened.rings().zip(shares.iter().copied());
+        send_shares(channel, std::iter::once(bit).chain(shares))
     }
 }
 
 impl Sender<ValueEnd> {
-    /// The other side of [`Receiver::shares_of_sender`]: `masks[i]` is what was added to the payload of bin i.
+    /// The other side of [`Receiver::shares_of_sender`].
     ///
     /// # Errors
     /// As there.
@@ -487,34 +647,57 @@ impl Sender<ValueEnd> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        masks: &[u64],
-    ) -> Result<Shares, Error> {
-        let ring = Ring::FULL;
-        let values = self.main.multiply(channel, rng, ring, matches)?;
-        let masks = self.reverse.select(channel, rng, ring, masks, matches)?;
+        masks: &Payloads,
+    ) -> Result<Vec<Shares>, Error> {
+        let matches = vec![matches; masks.values.len()];
+        let (masks, ring) = (&masks.values, Ring::FULL);
+        let values = multiply(&mut self.main, channel, rng, ring, &matches)?;
+        let masks = select(&mut self.reverse, channel, rng, ring, masks, &matches)?;
         Ok(differences(values, &masks))
     }
 
-    /// The other side of [`Receiver::sum_of_sender`], with `masks` as in [`Sender::shares_of_sender`].
+    /// The other side of [`Receiver::sums_of_sender`].
     ///
     /// # Errors
     /// As there.
     ///
     /// # Panics
     /// If there are not as many masks as bins.
-    pub fn sum_of_sender(
+    pub fn sums_of_sender(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        masks: &[u64],
+        masks: &Payloads,
         minimum: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Number>, Error> {
         let shares = self.shares_of_sender(channel, rng, matches, masks)?;
-        self.answer(channel, rng, sum(&shares), matches, minimum)
+        if minimum == 0 {
+            return Ok(sums(&shares, None));
+        }
+        let counts = self.counts(channel, rng, matches, masks)?;
+        Ok(sums(&shares, Some(&counts)))
     }
 
-    /// The other side of [`Receiver::inner_product`], with `masks` as in [`Sender::shares_of_sender`].
+    /// The other side of [`Receiver::counts`].
+    fn counts(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        masks: &Payloads,
+    ) -> Result<Vec<Shares>, Error> {
+        let all = vec![matches; masks.adding.len()];
+        let (bits, bit) = (&masks.adding, Ring::new(1));
+        let own = multiply(&mut self.main, channel, rng, bit, &all)?;
+        let masks = select(&mut self.reverse, channel, rng, bit, bits, &all)?;
+        let adding = added(&own, &masks);
+        let adding: Vec<&BitShares> = adding.iter().collect();
+        let ring = signed_size_ring(matches.len());
+        multiply(&mut self.main, channel, rng, ring, &adding)
+    }
+
+    /// The other side of [`Receiver::inner_product`].
     ///
     /// # Errors
     /// As there.
@@ -526,18 +709,25 @@ impl Sender<ValueEnd> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        masks: &[u64],
+        masks: &Payloads,
         (minimum, lambda): (u64, u32),
-    ) -> Result<(), Error> {
+    ) -> Result<Number, Error> {
+        let [own] = &masks.values[..] else {
+            panic!("one payload for one weight");
+        };
         let ring = Ring::FULL;
         let values = self.main.multiply(channel, rng, ring, matches)?;
-        let masks = self.reverse.select(channel, rng, ring, masks, matches)?;
-        let theirs = match by_lattice(masks.len(), lambda) {
-            true => inner_product::help(channel, &self.session, &masks, rng)?,
-            false => self.main.inner_product(channel, rng, &masks)?,
+        let shares = self.reverse.select(channel, rng, ring, own, matches)?;
+        let theirs = match by_lattice(shares.len(), lambda) {
+            true => inner_product::help(channel, &self.session, &shares, rng)?,
+            false => sum(&self.main.integer_products(channel, rng, &shares)?),
         };
         let share = sum(&values).wrapping_sub(theirs);
-        self.answer(channel, rng, share, matches, minimum)
+        let count = match minimum {
+            0 => None,
+            _ => Some(sum(&self.counts(channel, rng, matches, masks)?[0])),
+        };
+        Ok(Number { ring, share, count })
     }
 }
 
@@ -555,30 +745,49 @@ fn guarded_bits(
 }
 
 /// Differences modulo 2^64.
-fn differences(mut from: Shares, less: &[u64]) -> Shares {
-    let pairs = from.iter_mut().zip(less);
-    pairs.for_each(|(from, less)| *from = from.wrapping_sub(*less));
+fn differences(mut from: Vec<Shares>, less: &[Shares]) -> Vec<Shares> {
+    for (from, less) in from.iter_mut().zip(less) {
+        let pairs = from.iter_mut().zip(&**less);
+        pairs.for_each(|(from, less)| *from = from.wrapping_sub(*less));
+    }
     from
 }
 
-/// The sender's last message of a number.
-fn send_shares(channel: &mut dyn Channel, shares: &[(Ring, u64)]) -> Result<(), Error> {
+/// Values as integers modulo 2^64.
+fn unsigned(values: &[i64]) -> Shares {
+    Zeroizing::new(values.iter().map(|value| *value as u64).collect())
+}
+
+/// The ring of a size that is opened under a minimum, if there is one.
+fn ring_of_size(bins: usize, minimum: u64) -> Ring {
+    match minimum {
+        0 => size_ring(bins),
+        _ => signed_size_ring(bins),
+    }
+}
+
+/// The sender's last message of numbers.
+fn send_shares(
+    channel: &mut dyn Channel,
+    shares: impl Iterator<Item = (Ring, u64)>,
+) -> Result<(), Error> {
     let mut writer = BitWriter::with_capacity(128);
     for (ring, share) in shares {
-        writer.push(ring.reduce(*share), ring.bits());
+        writer.push(ring.reduce(share), ring.bits());
     }
     channel.send(SHARES, writer.finish())
 }
 
 /// The sender's shares modulo these rings.
-fn receive_shares<const N: usize>(
+fn receive_shares(
     channel: &mut dyn Channel,
-    rings: [Ring; N],
-) -> Result<[u64; N], Error> {
+    rings: impl Iterator<Item = Ring>,
+) -> Result<Vec<u64>, Error> {
+    let rings: Vec<Ring> = rings.collect();
     let bits = rings.iter().map(|ring| ring.bits() as usize).sum();
     let frame = receive_bits(channel, SHARES, bits)?;
     let mut reader = BitReader::new(&frame);
-    Ok(rings.map(|ring| reader.next(ring.bits())))
+    Ok(rings.iter().map(|ring| reader.next(ring.bits())).collect())
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 //!
 //! **Roles.** The PSI [`Receiver`] did the cuckoo hashing: it has one string per bin, or three candidates, and is
 //! the COT sender of the main direction. The PSI [`Sender`] has the programmed string of each bin. Some functions
-//! need a second source of COTs in the reverse direction. The receiver alone learns the result of a function.
+//! need a second source of COTs in the reverse direction. The receiver alone learns the result of a function, unless it
+//! [tells](Answer::tell) the sender.
 //!
 //! **What is revealed.** The numbers of bins and of bits, and the function's result to the receiver. Which frames
 //! are sent, and their lengths, depend on these numbers and on the minimum alone; so do time and addresses.
@@ -28,8 +29,9 @@
 //! | sum of the sender's payloads | 0 | 1 | 1 | 65 | 65 | 3 |
 //! | inner product | 0 | 65 | 1 | 2145 | 129 | 5 |
 //!
-//! A minimum adds one or two bits per bin to a size, and a size to any other function; besides some twelve flows
-//! and costs that hardly depend on the number of bins. Flows are one-way delays of the network. Each operation
+//! Sizes, sums and products of one run add up, and are opened together. A minimum adds one or two bits per bin to a size,
+//! and a size to any other number, with two more COTs and four bits for each of the sender's payloads; besides some fourteen
+//! flows and costs that hardly depend on the number of bins. Flows are one-way delays of the network. Each operation
 //! works on windows of bins, whose pads take 32 MiB at most (2^20 bins of 64-bit strings, some 350,000 of three
 //! candidates, 2^20 products, 2^16 terms of an inner product), and takes two flows for each window; the table has
 //! them for one.
@@ -56,5 +58,5 @@ pub use bits::BitShares;
 pub use cots::{ChoiceEnd, ENTRY_DELTA_BITS, ValueEnd, WIDTH};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
-pub use functions::Answer;
+pub use functions::{Answer, Number, Payloads};
 pub use pipeline::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2, Recipe};

@@ -9,19 +9,19 @@
 //! 1. The receiver puts its items into a cuckoo table, the sender puts each of its items into all bins where it could
 //!    be ([`bins`]).
 //! 2. A programmable OPRF gives the receiver one or three candidates per bin; the sender has a random tag per bin. If
-//!    the sender has values, a candidate comes with the value of its item, plus a mask of the bin.
+//!    the sender has values, a candidate comes with those of its item, plus masks of the bin (`pipeline/payload.rs`).
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
 //! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
 //!
-//! **Minimum.** What is compared with a minimum is the number of matches that add to the result: an item whose value is
-//! 0 is replaced by a random string before step 1, on either side and at no cost. Otherwise a receiver could bring a few
-//! keys with values and any number without. See *What one answer can carry* in `docs/protocols/circuit.md`.
+//! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose value
+//! is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one answer
+//! can carry* in `docs/protocols/circuit.md`.
 //!
 //! The receiver's table has room for all items, or a stash of a fixed number of places and a second execution for the
 //! items in it (`pipeline/stash.rs`; CGS22, appendix E). The latter costs more than it saves, so it runs only if it is
 //! asked for ([`CircuitPsi::with_table`]).
 //!
-//! **What is revealed.** To the receiver the value, or that fewer matches count than the minimum; to the sender nothing.
+//! **What is revealed.** To the receiver the numbers, or that for one of them fewer matches count than the minimum; to the sender nothing.
 //! Sizes of sets are public. Neither the length nor the time of a message depends on values or matches.
 //!
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
@@ -30,6 +30,7 @@
 //! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, and COTs and entries come from [`bulk`].
 
 mod function;
+mod payload;
 mod recipes;
 mod stash;
 
@@ -37,20 +38,20 @@ use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
-use vesica_oprf::programmable::{Hint, Opprf, Shape, Target};
+use vesica_oprf::programmable::{Hint, Opprf, Shape};
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Reveal, Spec, Task, Values};
+use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
-use crate::cost::{self, Cost};
+use crate::cost::Cost;
 use crate::cots::WIDTH;
-use crate::{Receiver, Sender};
+use crate::{Payloads, Receiver, Sender};
 
-use function::Function;
+use payload::Form;
 use stash::Second;
 
 pub use recipes::{Okvs, Psm1, Psm2};
@@ -58,9 +59,6 @@ pub use stash::MAX_PLACES;
 
 /// Values that are overwritten once they are not needed.
 type Secret<T> = Zeroizing<Vec<T>>;
-
-/// Bits of a value in an OPPRF.
-const VALUE_BITS: u32 = 64;
 
 /// The second and third stage: from bins to shares of which of them match.
 pub trait Recipe: Send + Sync {
@@ -95,16 +93,11 @@ pub trait Recipe: Send + Sync {
     /// The channel's and those of its parts.
     fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error>;
 
-    /// Runs the sender. `value` is that of an item, or 0.
+    /// Runs the sender, with the values of its items.
     ///
     /// # Errors
     /// As [`Recipe::receive`].
-    fn send(
-        &self,
-        run: Run<'_>,
-        bins: &SenderBins,
-        value: &(impl Fn(usize) -> u64 + Sync),
-    ) -> Result<Sent, Error>;
+    fn send(&self, run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error>;
 }
 
 /// What both parties know of a run.
@@ -117,22 +110,22 @@ pub struct Plan {
     /// The second execution, if the table has a stash.
     second: Option<Second>,
     task: Task,
+    /// What comes with a candidate.
+    form: Form,
     /// Items of the smaller set.
     most_matches: usize,
 }
 
 impl Plan {
     fn new<R: Recipe>(params: &Params, table: Sizing, task: &Task) -> Plan {
-        let payload_bits = match task.values {
-            Values::Sender | Values::Both => VALUE_BITS,
-            Values::None | Values::Receiver => 0,
-        };
+        assert!(task.reveal.takes_values(task.values), "{task:?}");
+        let form = Form::of(task);
         let plan = |opprfs| {
             let each = Params {
                 lambda: params.lambda_each(opprfs),
                 ..params.clone()
             };
-            R::plan(&each, payload_bits, table).expect("λ that the protocol allows")
+            R::plan(&each, form.bits(), table).expect("λ that the protocol allows")
         };
         let (mut first, mut second) = (plan(R::OPPRFS), None);
         if first.0.stash > 0 {
@@ -146,6 +139,7 @@ impl Plan {
             shape: first.1,
             second,
             task: *task,
+            form,
             most_matches: params.receiver_size.min(params.sender_size),
         }
     }
@@ -169,20 +163,6 @@ impl Plan {
         self.table.stash
     }
 
-    /// The items that count towards a minimum, if there is one, in place of the input's: an item whose value is 0 adds nothing to the result, and
-    /// a random string takes its place, which is nobody's item. The time does not depend on values.
-    fn counted_items(&self, rng: &mut dyn CryptoRng, input: Input<'_>) -> Option<Secret<Item>> {
-        let values = input.values.filter(|_| self.task.min_size > 0)?;
-        let mut items = Zeroizing::new(vec![[0; 32]; input.items.len()]);
-        rng.fill_bytes(items.as_flattened_mut());
-        for ((to, item), value) in items.iter_mut().zip(input.items).zip(values) {
-            let counts = ((value | value.wrapping_neg()) >> 63) as u8;
-            let bytes = to.iter_mut().zip(item);
-            bytes.for_each(|(to, item)| *to ^= (*to ^ item) & counts);
-        }
-        Some(items)
-    }
-
     /// The session of a part of the run.
     fn derived(&self, part: &'static str) -> [u8; 32] {
         Oracle::new("vesica/1 circuit", &self.session).hash(&[part.as_bytes()])
@@ -190,25 +170,11 @@ impl Plan {
 
     /// Cost of the membership test and of the function.
     fn cost<R: Recipe>(&self, recipe: &R) -> Cost {
-        let shares = recipe.shares(self) + self.places();
-        let minimum = self.task.min_size;
-        let function = match Function::of(&self.task) {
-            Function::Size => cost::size(shares, minimum),
-            Function::SumOfReceiver => cost::sum_of_receiver(shares, minimum),
-            Function::SumOfSender => cost::sum_of_sender(shares, minimum),
-            Function::InnerProduct => cost::inner_product(shares, minimum, self.lambda()),
-            Function::Matches => cost::matches(shares),
-            Function::Shares => match self.task.values {
-                Values::None => Cost::default(),
-                Values::Receiver => cost::shares_of_receiver(shares),
-                Values::Sender => cost::shares_of_sender(shares),
-                Values::Both => cost::shares_of_receiver(shares) + cost::shares_of_sender(shares),
-            },
-        };
+        let function = self.function_cost(recipe.shares(self) + self.places());
         let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
             // From a source of their own.
             reverse_cots: 0,
-            ..second.cost(self.has_payloads())
+            ..second.cost(&self.form)
         });
         recipe.cost(self) + second + function
     }
@@ -234,16 +200,16 @@ impl Cost {
 pub struct Received {
     engine: Receiver,
     matches: BitShares,
-    /// For each shared bit the sender's value plus its mask, if it matches and the sender has values.
-    masked: Secret<u64>,
+    /// For each shared bit the sender's payloads under their masks, if it matches.
+    masked: Payloads,
 }
 
 /// What the sender has after the membership test.
 pub struct Sent {
     engine: Sender,
     matches: BitShares,
-    /// The mask of each shared bit, if the sender has values.
-    masks: Secret<u64>,
+    /// The masks of each shared bit.
+    masks: Payloads,
 }
 
 impl Run<'_> {
@@ -300,7 +266,7 @@ impl Run<'_> {
         mut self,
         bits: u32,
         tags: &[Block],
-        masked: Secret<u64>,
+        masked: Payloads,
     ) -> Result<Received, Error> {
         let mut engine = self.receiving_engine()?;
         self.channel.begin_phase("membership");
@@ -316,7 +282,7 @@ impl Run<'_> {
         mut self,
         bits: u32,
         tags: &[Block],
-        masks: Secret<u64>,
+        masks: Payloads,
     ) -> Result<Sent, Error> {
         let mut engine = self.sending_engine()?;
         self.channel.begin_phase("membership");
@@ -328,33 +294,39 @@ impl Run<'_> {
         })
     }
 
-    /// A uniform mask per bin, if the sender has values.
-    fn masks(&mut self) -> Secret<u64> {
-        let bins = match self.plan.has_payloads() {
-            true => self.plan.bins(),
-            false => 0,
-        };
-        let mut blocks = Zeroizing::new(vec![0; bins.div_ceil(2)]);
-        Prg::random(self.rng).fill(&mut blocks);
-        Zeroizing::new(bytemuck::cast_slice::<Block, u64>(&blocks)[..bins].to_vec())
+    /// Uniform masks for each bin.
+    fn masks(&mut self) -> Payloads {
+        let bins = self.plan.bins();
+        self.plan.form.payloads(|_, ring, _| {
+            let mut blocks = Zeroizing::new(vec![0; bins.div_ceil(2)]);
+            Prg::random(self.rng).fill(&mut blocks);
+            let words = bytemuck::cast_slice::<Block, u64>(&blocks);
+            Zeroizing::new(
+                words[..bins]
+                    .iter()
+                    .map(|word| ring.reduce(*word))
+                    .collect(),
+            )
+        })
     }
 
-    /// Runs the first OPPRF as its sender: returns the tag and the mask of each bin.
+    /// Runs the first OPPRF as its sender, with the values of its items: returns the tag and the masks of each bin.
     fn program<H: Hint>(
         &mut self,
         opprf: &Opprf<Vole, H>,
         bins: &SenderBins,
-        value: &(impl Fn(usize) -> u64 + Sync),
-    ) -> Result<(Secret<Block>, Secret<u64>), Error> {
-        let shape = &self.plan.shape;
+        values: &[i64],
+    ) -> Result<(Secret<Block>, Payloads), Error> {
+        let (shape, form) = (&self.plan.shape, &self.plan.form);
         let tags = opprf.random_tags(shape, self.rng);
         let masks = self.masks();
         let entries = bins.table.entries();
-        let target = |bin: usize, point: usize| Target {
-            tag: tags[bin],
-            payload: masks.get(bin).map_or(0, |mask| {
-                value(entries[point].item()).wrapping_add(*mask).into()
-            }),
+        let target = |bin: usize, point: usize, part: usize| {
+            let item = entries[point].item();
+            let field = |number| form.of_item(values, item, number);
+            form.target(tags[bin], part, |number| {
+                field(number).wrapping_add(masks.field(number)[bin])
+            })
         };
         opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;
         Ok((tags, masks))
@@ -400,9 +372,7 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<(ReceiverBins, Received), Error> {
         channel.begin_phase("bins");
-        let counted = plan.counted_items(rng, input);
-        let items = counted.as_ref().map_or(input.items, |items| items);
-        let bins = ReceiverBins::new(params, plan.table, items)?;
+        let bins = ReceiverBins::new(params, plan.table, input.items)?;
         let run = Run {
             channel,
             rng,
@@ -412,7 +382,7 @@ impl<R: Recipe> CircuitPsi<R> {
         let mut received = self.recipe.receive(run, &bins)?;
         if let Some(second) = &plan.second {
             let stash = bins.table.stash().iter();
-            let stashed = stash.map(|item| items[*item as usize]).collect();
+            let stashed = stash.map(|item| input.items[*item as usize]).collect();
             second.receive(channel, rng, plan, stashed, &mut received)?;
         }
         Ok((bins, received))
@@ -428,20 +398,18 @@ impl<R: Recipe> CircuitPsi<R> {
         input: Input<'_>,
     ) -> Result<Sent, Error> {
         channel.begin_phase("bins");
-        let counted = plan.counted_items(rng, input);
-        let items = counted.as_ref().map_or(input.items, |items| items);
-        let bins = SenderBins::new(params, plan.table, items);
-        let value = |item: usize| input.values.map_or(0, |values| values[item] as u64);
+        let bins = SenderBins::new(params, plan.table, input.items);
+        let values = input.values.unwrap_or_default();
         let run = Run {
             channel,
             rng,
             plan,
             cost: plan.cost(&self.recipe),
         };
-        let mut sent = self.recipe.send(run, &bins, &value)?;
+        let mut sent = self.recipe.send(run, &bins, values)?;
         drop(bins);
         if let Some(second) = &plan.second {
-            second.send(channel, rng, plan, items, &value, &mut sent)?;
+            second.send(channel, rng, plan, input.items, values, &mut sent)?;
         }
         Ok(sent)
     }
@@ -460,6 +428,10 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
             Reveal::ThresholdMatches,
             Reveal::Shares,
         ]
+    }
+
+    fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
+        recipes::bytes_per_column::<R>(receiver_size, sender_size)
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {

@@ -10,11 +10,12 @@ use vesica_correlations::subfield::FromCots;
 use vesica_primitives::block::{Block, Prg};
 use vesica_testing::{Recorder, chi_squared, rng, try_both};
 use vesica_wire::{Channel, Error, memory_pair};
+use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
-use crate::functions::Answer;
+use crate::functions::{Answer, Payloads};
 use crate::harness::blocks;
 
 /// Runs per input.
@@ -268,8 +269,8 @@ fn matching(viewer: Viewer, bits: u64) -> [BitShares; 2] {
 #[test]
 fn sizes_show_nothing_else() {
     for (minimum, expected) in [
-        (0, Answer::Value(3)),
-        (3, Answer::Value(3)),
+        (0, Answer::Values(vec![3])),
+        (3, Answer::Values(vec![3])),
         (4, Answer::TooFew),
     ] {
         for viewer in VIEWERS {
@@ -278,8 +279,16 @@ fn sizes_show_nothing_else() {
                 let (seen, answer, ()) = view(
                     viewer,
                     seed,
-                    |engine, channel| engine.size(channel, &mut rng(1), &shares[0], minimum),
-                    |engine, channel| engine.size(channel, &mut rng(1), &shares[1], minimum),
+                    |engine, channel| {
+                        let rng = &mut rng(1);
+                        let size = engine.size(channel, rng, &shares[0], minimum)?;
+                        engine.open(channel, rng, &[size], (minimum, BINS))
+                    },
+                    |engine, channel| {
+                        let rng = &mut rng(1);
+                        let size = engine.size(channel, rng, &shares[1], minimum)?;
+                        engine.open(channel, rng, &[size], (minimum, BINS))
+                    },
                 );
                 assert_eq!(answer, expected);
                 seen
@@ -295,8 +304,16 @@ fn withheld_sizes_look_alike() {
         let (seen, answer, ()) = view(
             Viewer::Receiver,
             seed,
-            |engine, channel| engine.size(channel, &mut rng(1), &shares[0], 8),
-            |engine, channel| engine.size(channel, &mut rng(1), &shares[1], 8),
+            |engine, channel| {
+                let rng = &mut rng(1);
+                let size = engine.size(channel, rng, &shares[0], 8)?;
+                engine.open(channel, rng, &[size], (8, BINS))
+            },
+            |engine, channel| {
+                let rng = &mut rng(1);
+                let size = engine.size(channel, rng, &shares[1], 8)?;
+                engine.open(channel, rng, &[size], (8, BINS))
+            },
         );
         assert_eq!(answer, Answer::TooFew);
         seen
@@ -325,8 +342,16 @@ fn the_sender_does_not_see_whether_the_minimum_is_met() {
         let (seen, answer, ()) = view(
             Viewer::Sender,
             seed,
-            |engine, channel| engine.size(channel, &mut rng(1), &shares[0], 4),
-            |engine, channel| engine.size(channel, &mut rng(1), &shares[1], 4),
+            |engine, channel| {
+                let rng = &mut rng(1);
+                let size = engine.size(channel, rng, &shares[0], 4)?;
+                engine.open(channel, rng, &[size], (4, BINS))
+            },
+            |engine, channel| {
+                let rng = &mut rng(1);
+                let size = engine.size(channel, rng, &shares[1], 4)?;
+                engine.open(channel, rng, &[size], (4, BINS))
+            },
         );
         assert_eq!(answer == Answer::TooFew, !met);
         seen
@@ -341,43 +366,56 @@ fn sums_and_products_show_nothing_else() {
         for product in [false, true] {
             same_distribution(|other, seed| {
                 let shares = matching(Viewer::Receiver, if other { 0b1000_0001 } else { 0b11 });
-                let masked: Vec<u64> = blocks(6, BINS).iter().map(|block| *block as u64).collect();
+                let random = |seed| -> Vec<u64> {
+                    blocks(seed, BINS)
+                        .iter()
+                        .map(|block| *block as u64)
+                        .collect()
+                };
+                let (masked, bits) = (random(6), random(7));
                 // The payload of each bin is what is left of the receiver's value: fixed by the sender's mask.
                 let payload = |i: usize| match (other, i) {
                     (false, 0) | (true, 7) => 40,
                     (false, 1) | (true, 0) => 2,
                     _ => 77u64,
                 };
-                let masks: Vec<u64> = (0..BINS)
-                    .map(|i| masked[i].wrapping_sub(payload(i)))
-                    .collect();
+                let of = |values: &dyn Fn(usize) -> u64, bits: &dyn Fn(usize) -> u64| Payloads {
+                    values: vec![Zeroizing::new((0..BINS).map(values).collect())],
+                    adding: vec![Zeroizing::new((0..BINS).map(bits).collect())],
+                };
+                let masks = of(&|i| masked[i].wrapping_sub(payload(i)), &|i| !bits[i] & 1);
+                let masked = of(&|i| masked[i], &|i| bits[i] & 1);
                 let (seen, answer, ()) = view(
                     Viewer::Receiver,
                     seed,
                     |engine, channel| {
                         let (rng, matches) = (&mut rng(1), &shares[0]);
-                        match product {
-                            true => engine.inner_product(
-                                channel,
-                                rng,
-                                matches,
-                                (&weights, &masked),
-                                (minimum, 40),
-                            ),
-                            false => engine.sum_of_sender(channel, rng, matches, &masked, minimum),
-                        }
+                        let (vectors, least) = ((&weights[..], &masked), (minimum, 40));
+                        let numbers = match product {
+                            true => {
+                                vec![engine.inner_product(channel, rng, matches, vectors, least)?]
+                            }
+                            false => {
+                                engine.sums_of_sender(channel, rng, matches, &masked, minimum)?
+                            }
+                        };
+                        engine.open(channel, rng, &numbers, (minimum, BINS))
                     },
                     |engine, channel| {
                         let (rng, matches) = (&mut rng(1), &shares[1]);
-                        match product {
+                        let least = (minimum, 40);
+                        let numbers = match product {
                             true => {
-                                engine.inner_product(channel, rng, matches, &masks, (minimum, 40))
+                                vec![engine.inner_product(channel, rng, matches, &masks, least)?]
                             }
-                            false => engine.sum_of_sender(channel, rng, matches, &masks, minimum),
-                        }
+                            false => {
+                                engine.sums_of_sender(channel, rng, matches, &masks, minimum)?
+                            }
+                        };
+                        engine.open(channel, rng, &numbers, (minimum, BINS))
                     },
                 );
-                let expected = Answer::Value(if product { -126 } else { 42 });
+                let expected = Answer::Values(vec![if product { -126 } else { 42 }]);
                 assert_eq!(
                     answer,
                     if minimum == 0 {

@@ -8,7 +8,8 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Shares, Task, Values,
+    Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Shares, Task,
+    Values,
 };
 use vesica_testing::{Recorder, digests, rng, try_both};
 use vesica_wire::{Channel, memory_pair};
@@ -40,18 +41,31 @@ fn in_stash(params: &Params, items: &[Item]) -> usize {
     bins.table.stash().len()
 }
 
-/// Everything that a run can reveal.
-const TASKS: [(Reveal, Values); 9] = [
-    (Reveal::Size, Values::None),
-    (Reveal::Sum, Values::Receiver),
-    (Reveal::Sum, Values::Sender),
-    (Reveal::InnerProduct, Values::Both),
-    (Reveal::ThresholdMatches, Values::None),
-    (Reveal::Shares, Values::None),
-    (Reveal::Shares, Values::Receiver),
-    (Reveal::Shares, Values::Sender),
-    (Reveal::Shares, Values::Both),
+/// Everything that a run can reveal, and the values that the receiver and the sender have for an item.
+const TASKS: [(&str, [u8; 2]); 16] = [
+    ("size", [0, 0]),
+    ("sum", [1, 0]),
+    ("sum", [0, 1]),
+    ("inner-product", [1, 1]),
+    ("threshold-matches", [0, 0]),
+    ("shares", [0, 0]),
+    ("shares", [1, 0]),
+    ("shares", [0, 1]),
+    ("shares", [1, 1]),
+    ("size,sum", [1, 0]),
+    ("size,sum", [0, 2]),
+    ("sum", [3, 0]),
+    ("sum", [0, 8]),
+    ("size,sum", [8, 0]),
+    ("size,inner-product", [1, 1]),
+    ("shares", [2, 3]),
 ];
+
+/// Those of which both parties can learn the result.
+fn numbers() -> Vec<(&'static str, [u8; 2])> {
+    let all = TASKS.into_iter();
+    all.filter(|of| least(*of, 0).reveal.is_value()).collect()
+}
 
 type Secret = Zeroizing<Vec<u64>>;
 
@@ -69,8 +83,26 @@ impl Side {
         }
     }
 
-    fn input(&self, has_values: bool) -> Input<'_> {
-        Input::with_values(&self.items, has_values.then_some(&*self.values))
+    /// So many values of each item.
+    fn rows(&self, columns: u8) -> Vec<i64> {
+        let row = |value: &i64| {
+            let value = *value;
+            (0..columns).map(move |column| in_column(value, column))
+        };
+        self.values.iter().flat_map(row).collect()
+    }
+
+    fn input<'a>(&'a self, rows: &'a [i64], columns: u8) -> Input<'a> {
+        Input::with_values(&self.items, (columns > 0).then_some(rows))
+    }
+}
+
+/// Another value of an item with this one; now and then 0 where that is not.
+fn in_column(value: i64, column: u8) -> i64 {
+    match i64::from(column) {
+        0 => value,
+        column if value % (column + 2) == 0 => 0,
+        column => value.wrapping_mul(column + 1),
     }
 }
 
@@ -111,11 +143,13 @@ fn run_over(
         |channel| {
             let mut rng = rng(our_seed);
             let prepared = protocol.prepare(ours.items.len(), &mut rng);
-            let input = ours.input(matches!(task.values, Values::Receiver | Values::Both));
+            let rows = ours.rows(task.values.receiver);
+            let input = ours.input(&rows, task.values.receiver);
             protocol.receive(channel, &params, task, input, prepared, &mut rng)
         },
         |channel| {
-            let input = theirs.input(matches!(task.values, Values::Sender | Values::Both));
+            let rows = theirs.rows(task.values.sender);
+            let input = theirs.input(&rows, task.values.sender);
             protocol.send(
                 channel,
                 &params,
@@ -143,27 +177,24 @@ fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
         panic!("{ours:?}");
     };
     let items = ours.items.unwrap();
-    let has = |side| [side, Values::Both].contains(&task.values);
-    let open = |ours: &Option<Secret>, theirs: &Option<Secret>, side| {
-        assert_eq!((ours.is_some(), theirs.is_some()), (has(side), has(side)));
-        let pairs = ours.as_ref()?.iter().zip(theirs.as_ref()?.iter());
-        Some(pairs.map(|(a, b)| a.wrapping_add(*b)).collect::<Vec<u64>>())
+    let open = |ours: &[Secret], theirs: &[Secret], columns: u8| -> Vec<Secret> {
+        assert_eq!([ours.len(), theirs.len()], [usize::from(columns); 2]);
+        let open = |(ours, theirs): (&Secret, &Secret)| {
+            let pairs = ours.iter().zip(theirs.iter());
+            Zeroizing::new(pairs.map(|(a, b)| a.wrapping_add(*b)).collect())
+        };
+        ours.iter().zip(theirs).map(open).collect()
     };
-    let values = [
-        open(
-            &ours.receiver_values,
-            &theirs.receiver_values,
-            Values::Receiver,
-        ),
-        open(&ours.sender_values, &theirs.sender_values, Values::Sender),
-    ];
+    let Values { receiver, sender } = task.values;
+    let mut values = open(&ours.receiver_values, &theirs.receiver_values, receiver);
+    values.extend(open(&ours.sender_values, &theirs.sender_values, sender));
     let mut found = BTreeMap::new();
     for (cell, item) in items.iter().enumerate() {
         let matches = ours.matches[cell] != theirs.matches[cell];
-        let values = values.each_ref().map(|v| v.as_ref().map_or(0, |v| v[cell]));
+        let values: Vec<u64> = values.iter().map(|values| values[cell]).collect();
         match (item, matches) {
             (Some(item), true) => assert_eq!(found.insert(*item, values), None),
-            _ => assert!(!matches && values == [0; 2]),
+            _ => assert!(!matches && values.iter().all(|value| *value == 0)),
         }
     }
     let all: BTreeSet<u32> = items.into_iter().flatten().collect();
@@ -171,18 +202,14 @@ fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
         all.iter().copied().eq(0..all.len() as u32),
         "an item is in no cell"
     );
-    let mut opened = values.map(|values| values.map(|_| Vec::new()));
-    for (cell, values) in &found {
-        assert!(all.contains(cell));
-        for (to, value) in opened.iter_mut().zip(values) {
-            to.iter_mut().for_each(|to| to.push(*value));
-        }
-    }
-    let [receiver_values, sender_values] = opened.map(|values| values.map(Zeroizing::new));
+    assert!(found.keys().all(|cell| all.contains(cell)));
+    let column = |i: usize| Zeroizing::new(found.values().map(|values| values[i]).collect());
+    let mut opened: Vec<Secret> = (0..values.len()).map(column).collect();
+    let sender_values = opened.split_off(receiver.into());
     Output::Shares(Shares {
         items: Some(found.into_keys().map(Some).collect()),
         matches: Zeroizing::default(),
-        receiver_values,
+        receiver_values: opened,
         sender_values,
     })
 }
@@ -198,41 +225,52 @@ fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
     let pairs: Vec<(i64, i64)> = pairs
         .filter_map(|(own, found)| Some((*own, (*found)?)))
         .collect();
-    let counts = |(own, their): &&(i64, i64)| match task.values {
-        Values::None => true,
-        Values::Receiver => *own != 0,
-        Values::Sender => *their != 0,
-        Values::Both => *own != 0 && *their != 0,
+    let Values { receiver, sender } = task.values;
+    let terms = |(reveal, column): (Reveal, usize)| -> Vec<i64> {
+        let column = column as u8;
+        let term = |(own, their): &(i64, i64)| match reveal {
+            Reveal::Sum if receiver > 0 => in_column(*own, column),
+            Reveal::Sum => in_column(*their, column),
+            Reveal::InnerProduct => own * their,
+            _ => 1,
+        };
+        pairs.iter().map(term).collect()
     };
-    let enough = pairs.iter().filter(counts).count() as u64 >= task.min_size;
-    match task.reveal {
+    let numbers: Vec<_> = task
+        .reveal
+        .numbers(task.values)
+        .into_iter()
+        .map(terms)
+        .collect();
+    let adding = |terms: &Vec<i64>| terms.iter().filter(|term| **term != 0).count();
+    let least = numbers.iter().map(adding).min().unwrap_or(pairs.len());
+    let enough = least as u64 >= task.min_size;
+    match task.reveal.last() {
         Reveal::ThresholdMatches => {
             Output::Matches(found.iter().map(|f| f.is_some() && enough).collect())
         }
         _ if !enough => Output::Below(task.min_size),
         Reveal::Shares => {
             let cells = (0..).zip(&found).filter(|(_, found)| found.is_some());
-            let of = |side, value: fn(&(i64, i64)) -> i64| {
-                let has = [side, Values::Both].contains(&task.values);
-                has.then(|| Zeroizing::new(pairs.iter().map(|pair| value(pair) as u64).collect()))
+            let of = |columns: u8, value: fn(&(i64, i64)) -> i64| -> Vec<Secret> {
+                let column = |column| {
+                    let values = pairs
+                        .iter()
+                        .map(|pair| in_column(value(pair), column) as u64);
+                    Zeroizing::new(values.collect())
+                };
+                (0..columns).map(column).collect()
             };
             Output::Shares(Shares {
                 items: Some(cells.map(|(item, _)| Some(item)).collect()),
                 matches: Zeroizing::default(),
-                receiver_values: of(Values::Receiver, |pair| pair.0),
-                sender_values: of(Values::Sender, |pair| pair.1),
+                receiver_values: of(receiver, |pair| pair.0),
+                sender_values: of(sender, |pair| pair.1),
             })
         }
-        reveal => {
-            let terms = pairs
-                .iter()
-                .map(|(own, their)| match (reveal, task.values) {
-                    (Reveal::Sum, Values::Receiver) => *own,
-                    (Reveal::Sum, _) => *their,
-                    (Reveal::InnerProduct, _) => own * their,
-                    _ => 1,
-                });
-            Output::Value(terms.map(i128::from).sum())
+        _ => {
+            let sum = |terms: Vec<i64>| terms.into_iter().map(i128::from).sum();
+            Output::Values(numbers.into_iter().map(sum).collect())
         }
     }
 }
@@ -247,14 +285,15 @@ fn check_one(protocol: &'static dyn Protocol, task: &Task, ours: &Side, theirs: 
 }
 
 /// A task with this minimum, or the one that it needs.
-fn least((reveal, values): (Reveal, Values), min_size: u64) -> Task {
+fn least((reveal, [receiver, sender]): (&str, [u8; 2]), min_size: u64) -> Task {
+    let reveal: Reveals = reveal.parse().unwrap();
     Task {
-        min_size: match reveal {
+        min_size: match reveal.last() {
             Reveal::Shares => 0,
             Reveal::ThresholdMatches => min_size.max(1),
             _ => min_size,
         },
-        values,
+        values: Values { receiver, sender },
         ..Task::new(reveal)
     }
 }
@@ -305,14 +344,10 @@ fn sets_of_no_item_or_one_and_with_all_or_none_in_common() {
 fn minimums_just_met_and_just_missed() {
     let ours = Side::new(0..50, |i| -(i as i64));
     let theirs = Side::new(40..140, |i| i as i64);
-    for (i, of) in TASKS
-        .into_iter()
-        .filter(|of| of.0 != Reveal::Shares)
-        .enumerate()
-    {
+    for (i, of) in TASKS.into_iter().filter(|of| of.0 != "shares").enumerate() {
         for (j, min_size) in [1, 10, 11, u64::MAX].into_iter().enumerate() {
             let task = Task {
-                both: of.0.is_value() && (i + j) % 2 == 0,
+                both: least(of, 0).reveal.is_value() && (i + j) % 2 == 0,
                 ..least(of, min_size)
             };
             check_one(RECIPES[i % 3], &task, &ours, &theirs);
@@ -323,14 +358,16 @@ fn minimums_just_met_and_just_missed() {
 /// Values of 0 add nothing, and their keys do not count towards a minimum.
 #[test]
 fn a_minimum_counts_matches_that_add_to_the_result() {
-    let ours = Side::new(0..60, |i| i as i64 % 3);
-    let theirs = Side::new(10..90, |i| i as i64 % 2);
-    for (i, of) in TASKS.into_iter().filter(|of| of.0.is_value()).enumerate() {
-        let counted = match of.1 {
-            Values::None => 50,
-            Values::Receiver => 34,
-            Values::Sender => 25,
-            Values::Both => 17,
+    let ours = Side::new(0..60, |i| i as i64 % 6);
+    let theirs = Side::new(10..90, |i| i as i64 % 5);
+    for (i, of) in numbers().into_iter().enumerate() {
+        // Of several columns the one with the fewest counts.
+        let counted = match of {
+            ("size", _) => 50,
+            (_, [1, 0]) => 42,
+            (_, [0, 1]) => 40,
+            (_, [0, _]) => 30,
+            _ => 33,
         };
         for (recipes, min_size) in [(&RECIPES, counted), (&STASHED, counted + 1)] {
             let task = least(of, min_size);
@@ -358,7 +395,7 @@ fn a_few_weighted_keys_do_not_meet_a_minimum() {
         values: (0..1000).map(|i| 1000 + 37 * i).collect(),
     };
     let fifty = Side::new(0..1000, |i| if i < 50 { 1 << i } else { 0 });
-    let sum = least((Reveal::Sum, Values::Receiver), 100);
+    let sum = least(("sum", [1, 0]), 100);
     assert_eq!(
         run(RECIPES[0], &sum, 40, &fifty, &theirs),
         Output::Below(100)
@@ -369,7 +406,7 @@ fn a_few_weighted_keys_do_not_meet_a_minimum() {
         2 => 1 << 18,
         _ => 0,
     });
-    let product = least((Reveal::InnerProduct, Values::Both), 100);
+    let product = least(("inner-product", [1, 1]), 100);
     assert_eq!(
         run(RECIPES[0], &product, 40, &two, &theirs),
         Output::Below(100)
@@ -387,9 +424,12 @@ fn large_weights_beside_small_ones_still_carry_memberships() {
         values: vec![0; 1000],
     };
     let ours = Side::new(0..1000, |i| if i < 50 { 1 << (i + 10) } else { 1 });
-    let sum = least((Reveal::Sum, Values::Receiver), 100);
-    let Output::Value(sum) = run(RECIPES[0], &sum, 40, &ours, &theirs) else {
+    let sum = least(("sum", [1, 0]), 100);
+    let Output::Values(sums) = run(RECIPES[0], &sum, 40, &ours, &theirs) else {
         panic!("withheld");
+    };
+    let [sum] = sums[..] else {
+        panic!("{sums:?}");
     };
     for i in 0..50 {
         assert_eq!(sum >> (i + 10) & 1 == 1, third_missing(i) == i);
@@ -403,7 +443,7 @@ proptest! {
         ours in prop::collection::vec(-2i64..3, 0..40),
         theirs in prop::collection::vec(-2i64..3, 0..40),
         apart in 0u64..20,
-        of in prop::sample::select(TASKS.into_iter().filter(|of| of.0.is_value()).collect::<Vec<_>>()),
+        of in prop::sample::select(numbers()),
         recipe in 0usize..3,
         min_size in 0u64..25,
         both: bool,
@@ -420,7 +460,7 @@ proptest! {
 fn lengths_do_not_depend_on_what_is_told() {
     let ours = Side::new(0..50, VALUES[0]);
     let theirs = Side::new(40..140, VALUES[1]);
-    for of in TASKS.into_iter().filter(|of| of.0.is_value()) {
+    for of in numbers() {
         let lengths = |min_size| {
             let task = Task {
                 both: true,
@@ -442,8 +482,8 @@ fn lengths_do_not_depend_on_what_is_told() {
                 .map(|(kind, frame)| (*kind, frame.len()));
             (output, lengths.collect::<Vec<_>>())
         };
-        let ((met, of_met), (missed, of_missed)) = (lengths(9), lengths(11));
-        assert!(matches!(met, Output::Value(_)), "{met:?}");
+        let ((met, of_met), (missed, of_missed)) = (lengths(3), lengths(11));
+        assert!(matches!(met, Output::Values(_)), "{met:?}");
         assert_eq!(missed, Output::Below(11));
         assert_eq!(of_met, of_missed);
     }
@@ -499,7 +539,7 @@ fn stashes_of_all_sizes() {
         Parameters::with_stash(items, lambda, 1)
     });
     let (ours, theirs) = (Side::new(0..800, |_| 1), Side::new(0..500, |i| i as i64));
-    let sum = least((Reveal::Sum, Values::Sender), 0);
+    let sum = least(("sum", [0, 1]), 0);
     check_one(&MOST, &sum, &ours, &theirs);
     check_one(&USUAL, &sum, &ours, &theirs);
 }
@@ -523,7 +563,7 @@ fn the_most_statistical_security_of_any_size() {
         let most = (protocol.spec().max_lambda)(20, 30).unwrap();
         for lambda in [64, most] {
             let output = run(protocol, &task, lambda, &ours, &theirs);
-            assert_eq!(output, Output::Value(10), "{protocol:?} {lambda}");
+            assert_eq!(output, Output::Values(vec![10]), "{protocol:?} {lambda}");
         }
     }
 }
@@ -598,7 +638,7 @@ fn does_not_depend_on_the_peers_set(
         };
         let output = run_over(protocol, task, 40, sides, seeds, (&mut near, &mut far));
         if receiver_views {
-            assert_eq!(output, Output::Value(30));
+            assert_eq!(output, Output::Values(vec![30]));
         }
         let seen = match receiver_views {
             true => near.received,
@@ -625,8 +665,8 @@ fn ten_or_one(case: bool) -> Side {
 #[test]
 fn frames_do_not_depend_on_the_peers_set() {
     let fixed = Side::new(0..40, |i| i as i64 % 2);
-    let sum = least((Reveal::Sum, Values::Sender), 0);
-    let size = least((Reveal::Size, Values::None), 9);
+    let sum = least(("sum", [0, 1]), 0);
+    let size = least(("size", [0, 0]), 9);
     does_not_depend_on_the_peers_set(RECIPES[0], true, &sum, &fixed, ten_or_one);
     does_not_depend_on_the_peers_set(RECIPES[2], false, &size, &fixed, ten_or_one);
 }
@@ -643,6 +683,6 @@ fn frames_do_not_depend_on_the_stash() {
         };
         sets.into_iter().find(fits).unwrap()
     };
-    let size = least((Reveal::Size, Values::None), 9);
+    let size = least(("size", [0, 0]), 9);
     does_not_depend_on_the_peers_set(STASHED[0], false, &size, &fixed, receiver);
 }

@@ -21,7 +21,7 @@ use vesica::{
     MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
     ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
     label_exchange, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
-    parse_size, query,
+    parse_size, query, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -255,21 +255,22 @@ pub(crate) struct Meeting {
     pub(crate) peer: Fingerprint,
     #[command(flatten)]
     agreed: TermOptions,
-    /// Column of numbers to sum or multiply, on the side that has it. Where the receiver learns the matches: columns
-    /// that the sender hands over with the rows that match, separated by commas as in --key
+    /// Columns of numbers to sum, at most eight, or one to multiply, on the side that has them. Where the receiver learns
+    /// the matches: columns that the sender hands over with the rows that match. Separated by commas as in --key
     #[arg(long, value_name = "COL[,COL…]")]
     value: Option<String>,
     /// Bytes that the columns handed over take together for each key, told to the peer: their texts, and two more for
     /// each column. On a receiver with --take-values the most that it accepts; 64 if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
-    /// Digits after the decimal point of the values, 0 to 18
-    #[arg(long, value_name = "DIGITS", default_value_t = 0, requires = "value",
+    /// Digits after the decimal point of the values, 0 to 18; 0 if not given. For all columns, or one for each
+    #[arg(long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
-    value_scale: u8,
-    /// Largest absolute value of a key, told to the peer; 2^31 - 1 units of the last digit if not given
-    #[arg(long, value_name = "N", requires = "value")]
-    value_bound: Option<u64>,
+    value_scale: Vec<u8>,
+    /// Largest absolute value of a key, told to the peer; 2^31 - 1 units of the last digit if not given. For all columns,
+    /// or one for each
+    #[arg(long, value_name = "N[,N…]", value_delimiter = ',', requires = "value")]
+    value_bound: Vec<u64>,
     /// What counts for a key that several rows have
     #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
@@ -383,7 +384,7 @@ impl Bench {
             let able = Registry::standard().get(protocol.name);
             let able = able.and_then(|protocol| protocol.reveals().first());
             if let Some(first) = able.filter(|_| !self.agreed.is_given("reveal")) {
-                terms.set(&REVEAL, *first);
+                terms.set(&REVEAL, (*first).into());
             }
         }
         terms.set(&KEY_BITS, self.key_bits()?);
@@ -392,8 +393,8 @@ impl Bench {
 
     /// The options of a side that agrees on these terms.
     pub(crate) fn agreed(&self, terms: &Terms) -> Vec<String> {
-        let security = ("security", terms.get(&SECURITY).name());
-        let usual = [security, ("reveal", terms.get(&REVEAL).name())].into_iter();
+        let (security, reveal) = (terms.get(&SECURITY).name(), terms.get(&REVEAL).to_string());
+        let usual = [("security", security), ("reveal", &reveal)].into_iter();
         let usual = usual.filter(|(name, _)| !self.agreed.is_given(name));
         let usual = usual.flat_map(|(name, value)| typed(name, value));
         self.agreed.typed().chain(usual).collect()
@@ -443,14 +444,11 @@ impl Meeting {
 
     /// What a side does about columns that are handed over; `takes` says that a receiver wants some.
     pub(crate) fn labels(&self, role: Role, takes: bool) -> Result<LabelExchange, Failure> {
-        let columns = match &self.value {
-            Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
-            None => Vec::new(),
-        };
+        let columns = self.columns()?;
         let reveal = self.agreed.terms.get(&REVEAL);
         let labels = label_exchange(role, reveal, columns, takes, self.value_width)?;
-        let computes = self.value_scale > 0
-            || self.value_bound.is_some()
+        let computes = !self.value_scale.is_empty()
+            || !self.value_bound.is_empty()
             || self.value_repeated == Repeated::Refuse;
         if !labels.is_nothing() && computes {
             let problem =
@@ -460,17 +458,27 @@ impl Meeting {
         Ok(labels)
     }
 
-    /// The column of values to compute with, if there is one.
-    pub(crate) fn value(&self, labels: &LabelExchange) -> Result<Option<ValueColumn>, Failure> {
-        let Some(name) = self.value.as_ref().filter(|_| labels.is_nothing()) else {
-            return Ok(None);
-        };
-        Ok(Some(ValueColumn::new(
-            name,
-            self.value_scale,
-            self.value_bound,
-            self.value_repeated == Repeated::Sum,
-        )?))
+    /// The names of the columns of values.
+    fn columns(&self) -> Result<Vec<String>, Failure> {
+        Ok(match &self.value {
+            Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
+            None => Vec::new(),
+        })
+    }
+
+    /// The columns of values to compute with.
+    pub(crate) fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
+        if !labels.is_nothing() {
+            return Ok(Vec::new());
+        }
+        let sums_repeated = self.value_repeated == Repeated::Sum;
+        let (scales, bounds) = (&self.value_scale, &self.value_bound);
+        Ok(value_columns(
+            &self.columns()?,
+            scales,
+            bounds,
+            sums_repeated,
+        )?)
     }
 
     /// What both sides must agree on.
@@ -568,6 +576,9 @@ pub(crate) struct Bench {
     /// Items of the sender; as many as the receiver has if not given
     #[arg(long, value_name = "N", value_parser = parse_size)]
     sender_size: Option<u64>,
+    /// With --reveal sum or size,sum: columns of the sender's values, at most eight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) value_columns: u8,
     #[command(flatten)]
     pub(crate) network: Network,
     /// Threads of each party

@@ -73,9 +73,11 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     let said = record.done(&report);
     tell(&report);
     said?;
-    match value_line(&report).filter(|_| prints_value) {
-        Some(line) => print_line(&line),
-        None => Ok(()),
+    match prints_value {
+        true => value_lines(&report)
+            .iter()
+            .try_for_each(|line| print_line(line)),
+        false => Ok(()),
     }
 }
 
@@ -171,7 +173,7 @@ fn complete(
     party.terms = link.terms();
     party.max_peer_items = link.max_peer_items;
     party.max_peer_value_bound = link.max_peer_value_bound;
-    party.value = link.value(&labels)?;
+    party.values = link.values(&labels)?;
     party.labels = labels;
     party.check(side.role)?;
     party.resources = link.resources();
@@ -213,9 +215,11 @@ fn tell(report: &Report) {
     }
 }
 
-/// The value that this side has learnt, or that there is none because too few keys match.
-fn value_line(report: &Report) -> Option<String> {
-    let below = |least: u64| format!("fewer than {least}");
-    let value = report.value.map(|value| value.to_string());
-    value.or_else(|| report.below.map(below))
+/// The number that this side has learnt, or several with their names, or that there is none because too few keys match.
+fn value_lines(report: &Report) -> Vec<String> {
+    let below = report.below.map(|least| format!("fewer than {least}"));
+    let value = report.value.map(|value| value.to_string()).or(below);
+    let values = report.values.iter().flatten();
+    let values = values.map(|(name, value)| format!("{name}\t{value}"));
+    value.into_iter().chain(values).collect()
 }

@@ -28,7 +28,10 @@ pub(crate) fn summary(report: &Report) -> String {
         line("matches", matches.to_string());
     }
     if let Some(value) = report.value {
-        line(report.reveal.name(), value.to_string());
+        line(&report.reveal.to_string(), value.to_string());
+    }
+    for (name, value) in report.values.iter().flatten() {
+        line(name, value.to_string());
     }
     if let Some(least) = report.below {
         line("matches", format!("fewer than {least}"));

@@ -17,6 +17,9 @@
 //! 3. The receiver finds one or three *candidates* for each bin in the hint ([`Hint::CANDIDATES`]). If its query is a
 //!    point of that bin, exactly one candidate is that point's target; other candidates are random.
 //!
+//! What does not fit into a string of 256 bits is sent in further *parts*: hints of the same points under pads of their
+//! own, whose strings hold two blocks of the payload instead of a tag and one.
+//!
 //! | hint | candidates | bits | source |
 //! |---|---|---|---|
 //! | [`OkvsHint`] | 1 | slots of a random-band oblivious key-value store (OKVS) | LTSXQ26, figure 16, steps 6 and 7 |
@@ -110,7 +113,7 @@ pub struct Shape {
     pub params: Params,
     /// Number of bins.
     pub bins: usize,
-    /// Bits of a payload, at most 128.
+    /// Bits of a payload.
     pub payload_bits: u32,
     /// How the events share 2^-λ.
     pub split: Split,
@@ -232,26 +235,29 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         best.map(|(_, shape)| shape)
     }
 
-    /// How strings are laid out.
-    ///
-    /// # Panics
-    /// If payloads have more than 128 bits.
-    pub fn layout(&self, shape: &Shape) -> Layout {
-        Layout::new(shape.split.tag_bits, shape.payload_bits)
+    /// How the strings of each part are laid out.
+    pub fn layouts(&self, shape: &Shape) -> Vec<Layout> {
+        let first = shape.payload_bits.min(Block::BITS);
+        let mut layouts = vec![Layout::new(shape.split.tag_bits, first)];
+        let mut left = shape.payload_bits - first;
+        while left > 0 {
+            let [low, high] = [left.min(Block::BITS), left.saturating_sub(Block::BITS)];
+            layouts.push(Layout::new(low, high.min(Block::BITS)));
+            left = high.saturating_sub(Block::BITS);
+        }
+        layouts
     }
 
-    /// Approximate memory use of a run in bytes, on the side that needs more: that of the OPRF or that of the hint,
-    /// which come one after the other.
-    ///
-    /// # Panics
-    /// As [`Opprf::layout`].
+    /// Approximate memory use of a run in bytes, on the side that needs more: that of the OPRF or that of the hint with
+    /// the widest strings, which come one after the other.
     pub fn working_bytes(&self, shape: &Shape) -> u64 {
         let queries = shape.params.receiver_size as u64;
         let oprf = self
             .oprf
             .working_bytes(queries, shape.params.sender_size as u64);
-        let hint = self.hint.working_bytes(shape, self.layout(shape).bits());
-        oprf.max(hint)
+        let layouts = self.layouts(shape).into_iter();
+        let hints = layouts.map(|layout| self.hint.working_bytes(shape, layout.bits()));
+        hints.fold(oprf, u64::max)
     }
 
     /// A uniform tag for each bin.
@@ -279,7 +285,10 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
     ) -> Result<Strings, Error> {
         assert_eq!(queries.len(), shape.params.receiver_size);
         assert_eq!(queries.bins(), shape.bins);
-        let mut strings = Strings::random(H::CANDIDATES, shape.bins, self.layout(shape), rng);
+        let layouts = self.layouts(shape).into_iter().enumerate();
+        let random =
+            |(part, layout)| Strings::random(H::CANDIDATES, shape.bins, layout, part, &mut *rng);
+        let mut parts: Vec<Strings> = layouts.map(random).collect();
         // Step 1.
         let outputs = self
             .oprf
@@ -287,16 +296,19 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         // Step 3.
         channel.begin_phase("hint");
         let hint = &self.hint;
-        match strings.layout().words() {
-            1 => hint.receive::<1>(channel, shape, queries, &outputs, &mut strings)?,
-            2 => hint.receive::<2>(channel, shape, queries, &outputs, &mut strings)?,
-            3 => hint.receive::<3>(channel, shape, queries, &outputs, &mut strings)?,
-            _ => hint.receive::<4>(channel, shape, queries, &outputs, &mut strings)?,
+        for strings in &mut parts {
+            match strings.layout().words() {
+                1 => hint.receive::<1>(channel, shape, queries, &outputs, strings)?,
+                2 => hint.receive::<2>(channel, shape, queries, &outputs, strings)?,
+                3 => hint.receive::<3>(channel, shape, queries, &outputs, strings)?,
+                _ => hint.receive::<4>(channel, shape, queries, &outputs, strings)?,
+            }
         }
-        Ok(strings)
+        let further = parts.split_off(1);
+        Ok(parts.remove(0).with_further(further))
     }
 
-    /// Runs the sender: `target` says what each point of `points` has.
+    /// Runs the sender: `target` says what each point of `points` has in each part.
     ///
     /// # Errors
     /// The channel's and the OPRF's; `Resource` if the points cannot be encoded, which has a probability of at most
@@ -309,7 +321,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         channel: &mut dyn Channel,
         shape: &Shape,
         points: &Points,
-        target: &TargetOf<'_>,
+        target: &(dyn Fn(usize, usize, usize) -> Target + Sync),
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         assert_eq!(points.len(), shape.params.sender_size);
@@ -320,19 +332,23 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
             .send_batch(channel, &shape.oprf_params(), points, rng)?;
         // Step 2.
         channel.begin_phase("hint");
-        let (hint, layout) = (&self.hint, self.layout(shape));
-        let program = Program {
-            layout,
-            points,
-            outputs: &outputs,
-            target,
-        };
-        match layout.words() {
-            1 => hint.send::<1>(channel, shape, &program, rng),
-            2 => hint.send::<2>(channel, shape, &program, rng),
-            3 => hint.send::<3>(channel, shape, &program, rng),
-            _ => hint.send::<4>(channel, shape, &program, rng),
+        let hint = &self.hint;
+        for (part, layout) in self.layouts(shape).into_iter().enumerate() {
+            let program = Program {
+                part,
+                layout,
+                points,
+                outputs: &outputs,
+                target: &|bin, point| target(bin, point, part),
+            };
+            match layout.words() {
+                1 => hint.send::<1>(channel, shape, &program, rng)?,
+                2 => hint.send::<2>(channel, shape, &program, rng)?,
+                3 => hint.send::<3>(channel, shape, &program, rng)?,
+                _ => hint.send::<4>(channel, shape, &program, rng)?,
+            }
         }
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
 use vesica_oprf::vole::Vole;
 use vesica_psi::ole::{Dealer, Lattice, Ot, Tee};
-use vesica_psi::{MaskExchange, Ole, Protocol, Reveal};
+use vesica_psi::{MaskExchange, Ole, Protocol, Reveals};
 
 /// The protocols of this version.
 static PROTOCOLS: [&dyn Protocol; 16] = [
@@ -77,9 +77,12 @@ impl Registry {
     }
 
     /// The protocols with which a receiver can learn this.
-    pub fn revealing(&self, reveal: Reveal) -> impl Iterator<Item = &'static dyn Protocol> {
-        let all = self.protocols.iter().copied();
-        all.filter(move |protocol| protocol.reveals().contains(&reveal))
+    pub fn revealing(
+        &self,
+        reveal: impl Into<Reveals>,
+    ) -> impl Iterator<Item = &'static dyn Protocol> {
+        let (all, reveal) = (self.protocols.iter().copied(), reveal.into());
+        all.filter(move |protocol| protocol.can_reveal(reveal))
     }
 
     /// The protocol of that name.
@@ -93,7 +96,7 @@ impl Registry {
     /// what is asked for, the first protocol that does.
     pub fn auto(
         &self,
-        reveal: Reveal,
+        reveal: impl Into<Reveals>,
         receiver_size: u64,
         sender_size: u64,
     ) -> Option<&'static dyn Protocol> {
@@ -101,6 +104,7 @@ impl Registry {
             true => "compact-dh",
             false => "vole",
         };
+        let reveal = reveal.into();
         let usual = self.revealing(reveal).find(|p| p.spec().name == usual);
         usual.or_else(|| self.revealing(reveal).next())
     }
@@ -135,6 +139,7 @@ const MAX_COMPACT_DH: u64 = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vesica_psi::Reveal;
     use vesica_psi::Security;
 
     #[test]

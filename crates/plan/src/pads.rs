@@ -18,7 +18,7 @@ use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, PADS_PER_KEY, WIDTH, cost};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
-use vesica_psi::{Ole, Params};
+use vesica_psi::{MAX_VALUE_COLUMNS, Ole, Params};
 
 /// How hashes and permutations belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +73,21 @@ fn correlations(params: &Params) -> [u64; 3] {
     // No table has more bins than with the smallest share.
     let bins = bins::table(params.receiver_size, each + LEAST_SHARE).bins;
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
-    // take fewer. No function multiplies more than an inner product under a minimum.
-    let products = [bins, 3 * bins].map(|shares| cost::inner_product(shares, 1, each).cots);
+    // take fewer. Nothing takes more than under a minimum and with a size.
+    let products = |shares| {
+        let size = cost::size(shares, 1) + cost::open(shares, true, MAX_VALUE_COLUMNS, 1);
+        let numbers = [
+            cost::inner_product(shares, 1, each),
+            cost::sums_of_receiver(shares, MAX_VALUE_COLUMNS, 1),
+            cost::sums_of_sender(shares, MAX_VALUE_COLUMNS, 1),
+        ];
+        let cots = numbers.map(|number| (size + number).cots);
+        cots.into_iter().max()
+    };
+    let products = products(bins).max(products(3 * bins)).unwrap_or(0);
     let entries = cost::equality(3 * bins, MAX_BITS).entries;
-    let ands = cost::matches(3 * bins).cots;
-    [products[0].max(products[1]), entries, ands].map(|count| count as u64)
+    let ands = cost::matches(3 * bins) + cost::open(3 * bins, true, MAX_VALUE_COLUMNS, 1);
+    [products, entries, ands.cots].map(|count| count as u64)
 }
 
 /// The uses of hashes in runs of these sizes and λ, where `exact` is the number of bits of an item in `ole-ot`. `None` if
@@ -185,7 +195,7 @@ mod tests {
                 Use { hash, ..used }.kappa()
             })
         });
-        assert_eq!(left, [[104, 108], [100, 104], [96, 104], [96, 98]]);
+        assert_eq!(left, [[104, 104], [100, 100], [96, 100], [96, 94]]);
     }
     /// Of the streams of 2^24 halves of the largest shapes no two have a block's number in common, but with probability
     /// below 2^-40. Two have one if their starts differ by a difference of two rows, in units of 2^64, and of two blocks in

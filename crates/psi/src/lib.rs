@@ -8,6 +8,7 @@
 
 pub mod masks;
 pub mod ole;
+mod reveal;
 
 use std::any::Any;
 
@@ -21,18 +22,20 @@ use zeroize::Zeroizing;
 
 pub use masks::MaskExchange;
 pub use ole::Ole;
+pub use reveal::{MAX_VALUE_COLUMNS, Reveal, Reveals, Values};
 
 /// What the parties of a run want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     /// What the receiver learns.
-    pub reveal: Reveal,
+    pub reveal: Reveals,
     /// Whether the receiver tells the sender the result.
     pub both: bool,
     /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do. Where
-    /// values are added up, items whose value is 0 do not count.
+    /// values are added up, items whose value is 0 do not count. Several numbers are told together, or none of them: as
+    /// many items have to count for each.
     pub min_size: u64,
-    /// Who has a value for each of its items.
+    /// How many values each party has for each of its items.
     pub values: Values,
     /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
     pub label_bytes: usize,
@@ -42,123 +45,15 @@ pub struct Task {
 
 impl Task {
     /// What needs nothing but items, for the receiver alone.
-    pub fn new(reveal: Reveal) -> Task {
+    pub fn new(reveal: impl Into<Reveals>) -> Task {
         Task {
-            reveal,
+            reveal: reveal.into(),
             both: false,
             min_size: 0,
-            values: Values::None,
+            values: Values::NONE,
             label_bytes: 0,
             optimize: Optimize::Time,
         }
-    }
-}
-
-/// Declares what can be revealed: name in commands, contracts and reports; what the receiver gets; least numbers of
-/// matches that a run may have; and who can have values.
-macro_rules! reveals {
-    ($($(#[$doc:meta])* $reveal:ident = $name:literal, $answer:ident, $minimum:pat, [$($values:ident),+];)+) => {
-        /// What the receiver learns. In contracts its code is its place, counted from 1.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        #[non_exhaustive]
-        pub enum Reveal {
-            $($(#[$doc])* $reveal,)+
-        }
-
-        impl Reveal {
-            /// All of them.
-            pub const ALL: &[Reveal] = &[$(Reveal::$reveal),+];
-
-            /// The name in commands, contracts and reports.
-            pub fn name(self) -> &'static str {
-                match self { $(Reveal::$reveal => $name,)+ }
-            }
-
-            /// Whether the result is a number.
-            pub fn is_value(self) -> bool {
-                self.answer() == Answer::Value
-            }
-
-            /// Whether the receiver can tell the sender the result.
-            pub fn can_be_told(self) -> bool {
-                self.is_value() || self == Reveal::Matches
-            }
-
-            /// Whether the receiver learns which of its items match.
-            pub fn is_matches(self) -> bool {
-                self.answer() == Answer::Matches
-            }
-
-            /// Whether the result can depend on a minimum of this size.
-            pub fn takes_minimum(self, min_size: u64) -> bool {
-                match self { $(Reveal::$reveal => matches!(min_size, $minimum),)+ }
-            }
-
-            /// Who can have values for the result to be computed.
-            pub fn values(self) -> &'static [Values] {
-                match self { $(Reveal::$reveal => &[$(Values::$values),+],)+ }
-            }
-
-            fn answer(self) -> Answer {
-                match self { $(Reveal::$reveal => Answer::$answer,)+ }
-            }
-        }
-    };
-}
-
-/// What the receiver gets of a run.
-#[derive(PartialEq)]
-enum Answer {
-    Matches,
-    Value,
-    Shares,
-}
-
-reveals! {
-    /// Which of its own items the sender also holds.
-    Matches = "matches", Matches, 0, [None];
-    /// How many of its items the sender also holds.
-    Size = "size", Value, _, [None];
-    /// The sum of the values that one of the parties has for the items in common.
-    Sum = "sum", Value, _, [Receiver, Sender];
-    /// The sum, over the items in common, of the product of both parties' values.
-    InnerProduct = "inner-product", Value, _, [Both];
-    /// Which of its own items the sender also holds, if those are at least [`Task::min_size`]; otherwise none
-    /// matches, whose number is then below the minimum, which is at least 1.
-    ThresholdMatches = "threshold-matches", Matches, 1.., [None];
-    /// Nothing: both parties get shares of which items match, and of the values of those.
-    Shares = "shares", Shares, 0, [None, Receiver, Sender, Both];
-}
-
-/// Who has a value for each of its items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// Neither party.
-    None,
-    /// The receiver.
-    Receiver,
-    /// The sender.
-    Sender,
-    /// Both.
-    Both,
-}
-
-impl Values {
-    /// Whether the receiver and the sender have some.
-    pub fn of(receiver: bool, sender: bool) -> Values {
-        match (receiver, sender) {
-            (false, false) => Values::None,
-            (true, false) => Values::Receiver,
-            (false, true) => Values::Sender,
-            (true, true) => Values::Both,
-        }
-    }
-}
-
-impl std::fmt::Display for Reveal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -171,8 +66,8 @@ pub struct Input<'a> {
     /// The items as numbers, in the same order, if the contract says that they are and the protocol makes use of it.
     /// Padding is no number, and comes last among the items.
     pub exact: Option<Exact<'a>>,
-    /// The value of each item, if this party has values. The contract bounds them so that no result exceeds 63
-    /// bits and a sign.
+    /// The values of each item, one item's after the other's, if this party has values: as many as [`Task::values`] says.
+    /// The contract bounds them so that no result exceeds 63 bits and a sign.
     pub values: Option<&'a [i64]>,
     /// The label of each item, one after the other, on a sender that hands over labels.
     pub labels: Option<&'a [u8]>,
@@ -189,12 +84,18 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Items, with a value for each if this party has values.
+    /// Items, with values for each if this party has values.
     ///
     /// # Panics
-    /// If the numbers of items and of values differ.
+    /// If the items do not have equally many values.
     pub fn with_values(items: &'a [Item], values: Option<&'a [i64]>) -> Input<'a> {
-        assert!(values.is_none_or(|values| values.len() == items.len()));
+        let each = |values: &[i64]| {
+            values
+                .len()
+                .checked_rem(items.len())
+                .unwrap_or(values.len())
+        };
+        assert!(values.is_none_or(|values| each(values) == 0));
         Input {
             values,
             ..Input::new(items)
@@ -245,8 +146,8 @@ pub enum Output {
         /// Bytes of a label.
         bytes: usize,
     },
-    /// A number, such as the size of the intersection.
-    Value(i128),
+    /// Numbers, such as the size of the intersection, in the order of [`Reveals::numbers`].
+    Values(Vec<i128>),
     /// Fewer items match than this number, those of value 0 not counted; nothing else is learnt.
     Below(u64),
     /// This party's shares, of which it learns nothing.
@@ -262,11 +163,11 @@ pub struct Shares {
     pub items: Option<Vec<Option<u32>>>,
     /// For each cell a bit; the two parties' differ where the cell matches.
     pub matches: Zeroizing<Vec<bool>>,
-    /// For each cell a number; the two parties' sum modulo 2^64 is the receiver's value where the cell matches, and 0
-    /// elsewhere. `None` if the receiver has no values.
-    pub receiver_values: Option<Zeroizing<Vec<u64>>>,
+    /// For each of the values that the receiver has for its items, a number for each cell; the two parties' sum modulo
+    /// 2^64 is the receiver's value where the cell matches, and 0 elsewhere.
+    pub receiver_values: Vec<Zeroizing<Vec<u64>>>,
     /// The same of the sender's values.
-    pub sender_values: Option<Zeroizing<Vec<u64>>>,
+    pub sender_values: Vec<Zeroizing<Vec<u64>>>,
 }
 
 /// What a party has computed before it knows its items. Consumed by one run.
@@ -308,6 +209,13 @@ pub trait Protocol: Send + Sync {
     /// How many copies of the label of each item of the sender cross the wire; `None` if the protocol hands over none.
     fn labels_per_item(&self) -> Option<u64> {
         None
+    }
+
+    /// Approximate memory in bytes that each value of an item beyond the first adds to that of the [`Spec`], for these
+    /// numbers of items.
+    fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
+        let _ = (receiver_size, sender_size);
+        0
     }
 
     /// The receiver's offline phase for `items` items. Needs no peer.
@@ -415,6 +323,14 @@ pub trait Offline: Send + Sync {
         bits: Option<u32>,
         bytes: Zeroizing<Vec<u8>>,
     ) -> Option<Prepared>;
+}
+
+impl dyn Protocol + '_ {
+    /// Whether a receiver can learn all of these in one run.
+    pub fn can_reveal(&self, reveals: Reveals) -> bool {
+        let known = self.reveals();
+        reveals.each().iter().all(|reveal| known.contains(reveal))
+    }
 }
 
 impl std::fmt::Debug for dyn Protocol {

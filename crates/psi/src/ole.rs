@@ -591,7 +591,10 @@ impl<S: Source> Protocol for Ole<S> {
         prepared: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
+        assert!(
+            task.reveal == Reveal::Matches && task.min_size == 0,
+            "{task:?}"
+        );
         let plan = Plan::of::<S>(params, input.exact.map(|exact| exact.bits))?;
         let shape = plan.shape;
         channel.begin_phase("offline");
@@ -642,7 +645,10 @@ impl<S: Source> Protocol for Ole<S> {
         prepared: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
+        assert!(
+            task.reveal == Reveal::Matches && task.min_size == 0,
+            "{task:?}"
+        );
         let plan = Plan::of::<S>(params, input.exact.map(|exact| exact.bits))?;
         let shape = plan.shape;
         channel.begin_phase("offline");

@@ -108,7 +108,7 @@ fn exchange(
         terms: job.terms.clone(),
         local: LocalFacts {
             protocol: job.protocol.clone(),
-            values: job.values,
+            values: job.values.clone(),
             max_peer_value_bound: job.max_peer_value_bound.unwrap_or(NO_LIMIT),
             labels: job.labels.clone(),
             items,
@@ -227,7 +227,7 @@ fn exchange(
             reveal: contract.get(&REVEAL),
             both: contract.get(&LEARNS).is_both(),
             min_size: contract.get(&MIN_SIZE),
-            values: value::owners(contract.values()),
+            values: value::values(contract.values()),
             label_bytes: contract.label_bytes(),
             optimize: contract.get(&OPTIMIZE),
         },

@@ -80,8 +80,8 @@ pub struct Hello {
 pub struct LocalFacts {
     /// The protocol that it wants.
     pub protocol: ProtocolRequest,
-    /// The values that it has for its items, if it has some.
-    pub values: Option<ValueTerms>,
+    /// The columns of values that it has for its items.
+    pub values: Vec<ValueTerms>,
     /// The largest bound that it allows for the peer's values, in units; [`NO_LIMIT`] for any.
     pub max_peer_value_bound: u64,
     /// What it wants to do about labels.
@@ -167,10 +167,10 @@ pub struct Contract {
     /// The terms.
     #[serde(flatten)]
     pub terms: Terms,
-    /// The receiver's values, if it has some.
-    pub receiver_values: Option<ValueTerms>,
-    /// The sender's values, if it has some.
-    pub sender_values: Option<ValueTerms>,
+    /// The receiver's columns of values.
+    pub receiver_values: Vec<ValueTerms>,
+    /// The sender's columns of values.
+    pub sender_values: Vec<ValueTerms>,
     /// What the sender hands over with each match, if it does.
     pub labels: Option<LabelTerms>,
     /// Number of key columns.
@@ -207,7 +207,7 @@ impl Hello {
         self.terms.put(&mut out);
         let local = &self.local;
         put_name(&mut out, &local.protocol.to_string());
-        ValueTerms::put(local.values, &mut out);
+        ValueTerms::put(&local.values, &mut out);
         out.extend_from_slice(&local.max_peer_value_bound.to_le_bytes());
         local.labels.put(&mut out);
         out.extend_from_slice(&local.items.to_le_bytes());
@@ -287,14 +287,14 @@ impl Hello {
             Role::Sender => (&theirs.local, &self.local),
         };
         let reveal = terms.get(&REVEAL);
-        let values = [receiver.values, sender.values];
-        if !reveal.values().contains(&value::owners(values)) {
-            let in_words = |hello: &Hello| value::in_words(hello.local.values);
+        let values = [&receiver.values[..], &sender.values];
+        if !reveal.takes_values(value::values(values)) {
+            let in_words = |hello: &Hello| value::in_words(&hello.local.values);
             return Err(differ("values", in_words(self), in_words(theirs)));
         }
         for (owner, peer) in [(self, theirs), (theirs, self)] {
             let most = peer.local.max_peer_value_bound;
-            if let Some(terms) = owner.local.values.filter(|terms| terms.bound > most) {
+            if let Some(terms) = owner.local.values.iter().find(|terms| terms.bound > most) {
                 let (has, allows) = (terms.to_string(), format!("at most {most} units"));
                 return Err(match owner.role == self.role {
                     true => differ("value bound", has, allows),
@@ -315,8 +315,8 @@ impl Hello {
             version: VERSION,
             protocol: protocol.spec().name.to_owned(),
             runs: protocol.spec().runs(terms.get(&SECURITY)),
-            receiver_values: receiver.values,
-            sender_values: sender.values,
+            receiver_values: receiver.values.clone(),
+            sender_values: sender.values.clone(),
             labels,
             key_columns: terms.get(&NORMALIZATION).len() as u32,
             terms,
@@ -367,7 +367,7 @@ impl Hello {
         if protocol.spec().security < terms.get(&SECURITY) {
             return Err(bad("protocol", "weaker than the security asked for"));
         }
-        if !protocol.reveals().contains(&reveal) {
+        if !protocol.can_reveal(reveal) {
             return Err(bad("protocol", "not one for what is to be revealed"));
         }
         Ok(protocol)
@@ -381,21 +381,26 @@ impl Contract {
     }
 
     /// The values of the receiver and of the sender.
-    pub(crate) fn values(&self) -> [Option<ValueTerms>; 2] {
-        [self.receiver_values, self.sender_values]
+    pub(crate) fn values(&self) -> [&[ValueTerms]; 2] {
+        [&self.receiver_values, &self.sender_values]
     }
 
     /// The values of one side.
-    pub(crate) fn values_of(&self, role: Role) -> Option<ValueTerms> {
+    pub(crate) fn values_of(&self, role: Role) -> &[ValueTerms] {
         match role {
-            Role::Receiver => self.receiver_values,
-            Role::Sender => self.sender_values,
+            Role::Receiver => &self.receiver_values,
+            Role::Sender => &self.sender_values,
         }
     }
 
-    /// Digits after the decimal point of the value that the receiver learns.
-    pub fn value_scale(&self) -> u8 {
-        value::scale(self.get(&REVEAL), self.values())
+    /// The numbers that the receiver learns: the name of each, and its digits after the decimal point.
+    pub fn numbers(&self) -> Vec<(String, u8)> {
+        let (reveal, values) = (self.get(&REVEAL), self.values());
+        let names = reveal.names(value::values(values));
+        names
+            .into_iter()
+            .zip(value::scales(reveal, values))
+            .collect()
     }
 
     /// The hash of the canonical encoding: domain-separated BLAKE3, 32 bytes.
@@ -438,9 +443,13 @@ impl Contract {
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
     fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
+        let columns = self.receiver_values.len() + self.sender_values.len();
+        let further =
+            columns.saturating_sub(1) as u64 * protocol.bytes_per_column(sizes[0], sizes[1]);
         let bytes = protocol
             .spec()
-            .working_bytes_of(sizes, self.get(&KEY_BITS), lambda);
+            .working_bytes_of(sizes, self.get(&KEY_BITS), lambda)
+            .saturating_add(further);
         let Some(copies) = protocol.labels_per_item().filter(|_| self.labels.is_some()) else {
             return bytes;
         };
@@ -478,10 +487,10 @@ impl Contract {
         let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
         let split = buckets::split(sizes, lambda, memory, working_bytes);
         let split = split.ok_or_else(|| {
-            let enough = match self.get(&REVEAL) {
-                Reveal::Matches => buckets::least_memory(sizes, lambda, working_bytes),
+            let enough = match self.get(&REVEAL) == Reveal::Matches {
+                true => buckets::least_memory(sizes, lambda, working_bytes),
                 // Only matches are found bucket by bucket.
-                _ => Some(working_bytes(sizes, lambda)),
+                false => Some(working_bytes(sizes, lambda)),
             };
             WireError::limit(
                 Limit::Memory { enough },

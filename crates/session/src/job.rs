@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vesica_plan::Registry;
-use vesica_psi::{Reveal, Values};
+use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Values};
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
@@ -23,8 +23,8 @@ pub struct Job {
     pub protocol: ProtocolRequest,
     /// What both sides must agree on.
     pub terms: Terms,
-    /// The values that this side has for its items, if it has some.
-    pub values: Option<ValueTerms>,
+    /// The columns of values that this side has for its items.
+    pub values: Vec<ValueTerms>,
     /// Largest bound that the peer may declare for its values, in units of their last digit; `None` is any. A receiver
     /// that chooses its values can make one result tell more the larger they may be.
     pub max_peer_value_bound: Option<u64>,
@@ -49,7 +49,7 @@ impl Job {
             registry: *Registry::standard(),
             protocol: ProtocolRequest::Auto,
             terms: Terms::default(),
-            values: None,
+            values: Vec::new(),
             max_peer_value_bound: None,
             labels: LabelExchange::Nothing,
             max_peer_items: MAX_ITEMS,
@@ -99,7 +99,7 @@ impl Job {
                 Some(protocol)
             }
         };
-        let able = protocol.filter(|p| p.reveals().contains(&reveal));
+        let able = protocol.filter(|p| p.can_reveal(reveal));
         let Some(able) = able else {
             return usage(format!(
                 "protocol {} does not reveal {}",
@@ -202,18 +202,34 @@ impl Job {
                 _ => format!("a minimum size does not go with {reveal}"),
             });
         }
-        if let Some(problem) = self.values.and_then(ValueTerms::problem) {
+        if let Some(problem) = self.values.iter().find_map(|terms| terms.problem()) {
             return usage(format!("values: {problem}"));
         }
-        let can_be = reveal.values().iter();
-        match self.values {
-            Some(_) if can_be.clone().all(|values| *values == Values::None) => {
-                usage(format!("values do not go with {reveal}"))
-            }
-            None if can_be.clone().all(|values| *values == Values::Both) => {
-                usage(format!("the {reveal} needs values on both sides"))
-            }
-            _ => Ok(()),
+        if self.values.len() > MAX_VALUE_COLUMNS {
+            return usage(format!("at most {MAX_VALUE_COLUMNS} columns of values"));
+        }
+        let most = MAX_VALUE_COLUMNS as u8;
+        let goes = |own| {
+            (0..=most).any(|peer| {
+                reveal.takes_values(match self.role {
+                    Role::Receiver => Values {
+                        receiver: own,
+                        sender: peer,
+                    },
+                    Role::Sender => Values {
+                        receiver: peer,
+                        sender: own,
+                    },
+                })
+            })
+        };
+        match self.values.len() as u8 {
+            own if goes(own) => Ok(()),
+            0 => usage(format!("the {reveal} needs values on both sides")),
+            _ if goes(1) => usage(format!(
+                "the {reveal} takes one column of values on each side"
+            )),
+            _ => usage(format!("values do not go with {reveal}")),
         }
     }
 }

@@ -78,5 +78,5 @@ pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
 pub use vesica_plan::Registry;
-pub use vesica_psi::{Optimize, Reveal, Security};
+pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
 pub use vesica_wire::{Interrupt, Link};

@@ -22,7 +22,7 @@ use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURIT
 use crate::{
     Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange, LabelTerms, Labels,
     Learns, MemorySet, Name, NoProgress, Offer, Optimize, ProtocolRequest, Purpose, RepeatedKeys,
-    Report, Reveal, Role, Security, ValueTerms, agree, run_set_over, split,
+    Report, Reveal, Reveals, Role, Security, ValueTerms, agree, run_set_over, split,
 };
 
 /// A half in memory.
@@ -130,21 +130,22 @@ fn two_buckets(job: &Job) -> Option<u64> {
         .find(has_two)
 }
 
-/// Who can have values.
-fn owners(reveal: Reveal) -> &'static [&'static [Role]] {
-    match reveal {
-        Reveal::Sum => &[&[Role::Receiver], &[Role::Sender]],
-        Reveal::InnerProduct => &[&[Role::Receiver, Role::Sender]],
-        Reveal::Shares => &[&[], &[Role::Receiver, Role::Sender]],
-        _ => &[&[]],
+/// How many values the receiver and the sender can have for a key.
+fn columns(reveals: Reveals) -> &'static [[usize; 2]] {
+    match reveals.each() {
+        [Reveal::Sum] => &[[1, 0], [0, 1]],
+        [Reveal::Size, Reveal::Sum] => &[[2, 0], [0, 2]],
+        [.., Reveal::InnerProduct] => &[[1, 1]],
+        [Reveal::Shares] => &[[0, 0], [1, 1]],
+        _ => &[[0, 0]],
     }
 }
 
 fn job(
     role: Role,
     protocol: &dyn Protocol,
-    reveal: Reveal,
-    owners: &[Role],
+    reveal: Reveals,
+    columns: usize,
     change: Change,
 ) -> Job {
     let spec = protocol.spec();
@@ -155,7 +156,7 @@ fn job(
     };
     let mut job = Job {
         protocol: ProtocolRequest::named(spec.name),
-        values: owners.contains(&role).then_some(values),
+        values: vec![values; columns],
         ..Job::new(role, vec!["integer:24/1".into()])
     }
     .with(&SECURITY, spec.security)
@@ -185,11 +186,13 @@ fn run(
         key[24..].copy_from_slice(&number.to_le_bytes());
     }
     let numbers: Vec<u64> = numbers.collect();
-    let values: Vec<i64> = numbers
-        .iter()
-        .map(|number| (3 * *number as i64) % 201 - 100)
-        .collect();
-    let values = job.values.is_some().then_some(&values[..]);
+    let columns = job.values.len();
+    let values = |number: &u64| {
+        let first = (3 * *number as i64) % 201 - 100;
+        (0..columns).map(move |column| first + column as i64)
+    };
+    let values: Vec<i64> = numbers.iter().flat_map(values).collect();
+    let values = (columns > 0).then_some(&values[..]);
     let mut set = MemorySet::new(&keys, values).unwrap();
     set = set.with_numbers(&numbers).unwrap();
     let labels: Vec<u8> = (0..5 * SIZES[1]).map(|i| i as u8).collect();
@@ -228,10 +231,14 @@ fn in_words(report: Result<Report, Error>, is_usual: bool) -> String {
         report.value.map(|value| value.units),
         report.below,
     );
+    let several = report.values.iter().flatten();
+    let several: String = several
+        .map(|(name, value)| format!("{name} {} ", value.units))
+        .collect();
     match is_usual {
         true => all,
         false => format!(
-            "{found:?} {contract} {}",
+            "{found:?} {several}{contract} {}",
             &blake3::hash(all.as_bytes()).to_hex()[..8]
         ),
     }
@@ -349,20 +356,29 @@ fn runs(protocol: &dyn Protocol) -> String {
     let spec = protocol.spec();
     let is_dealt = origin(protocol).is_some_and(Origin::is_dealer);
     let mut lines = String::new();
-    for reveal in protocol.reveals().iter().copied() {
-        for (owners, (words, change)) in owners(reveal)
+    let reveals = Reveals::ALL.iter().copied();
+    for reveal in reveals.filter(|reveals| protocol.can_reveal(*reveals)) {
+        for (columns, (words, change)) in columns(reveal)
             .iter()
-            .flat_map(|owners| CHANGES.map(|change| (owners, change)))
+            .flat_map(|columns| CHANGES.map(|change| (columns, change)))
         {
-            let jobs = [Role::Receiver, Role::Sender]
-                .map(|role| job(role, protocol, reveal, owners, change));
+            let sides = [Role::Receiver, Role::Sender];
+            let jobs = [0, 1].map(|i| job(sides[i], protocol, reveal, columns[i], change));
             let has_no_such_form = words == "semi-honest" && !spec.has_semi_honest_form;
             let has_no_buckets = words == "buckets" && (is_dealt || jobs[0].memory.is_none());
             if has_no_such_form || has_no_buckets || jobs.iter().any(|job| job.check().is_err()) {
                 continue;
             }
-            let whose: Vec<_> = owners.iter().map(Role::to_string).collect();
-            let name = [spec.name, reveal.name(), &whose.join(" and "), words].join(", ");
+            let whose = sides
+                .iter()
+                .zip(columns)
+                .filter_map(|(side, columns)| match columns {
+                    0 => None,
+                    1 => Some(side.to_string()),
+                    _ => Some(format!("{columns} of {side}")),
+                });
+            let whose = whose.collect::<Vec<_>>().join(" and ");
+            let name = [spec.name, &reveal.to_string(), &whose, words].join(", ");
             lines += &both_sides(&name, protocol, jobs.clone(), is_dealt);
             if words.is_empty() && origin(protocol).is_some_and(|origin| !origin.is_dealer()) {
                 lines += &both_sides(&format!("{name}stored"), protocol, jobs, true);

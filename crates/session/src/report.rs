@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use vesica_psi::{Reveal, Security};
+use vesica_psi::{Reveals, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
@@ -21,7 +21,7 @@ pub struct Report {
     /// The adversary that the run withstood.
     pub security: Security,
     /// What the receiver learned.
-    pub reveal: Reveal,
+    pub reveal: Reveals,
     /// Rows read from this side's table.
     pub rows: u64,
     /// Distinct items of this side.
@@ -38,8 +38,12 @@ pub struct Report {
     pub peer_items: u64,
     /// Items in common; `None` on a side that does not learn it.
     pub matches: Option<u64>,
-    /// The value that was revealed to this side; `None` if none was.
+    /// The number that was revealed to this side; `None` if none was, or several.
     pub value: Option<Decimal>,
+    /// The numbers that were revealed to this side, if there are several, with their names: `size`, `sum`, or `sum-1` and
+    /// so on in the order of the columns of the side that has values. Written as an object.
+    #[serde(serialize_with = "by_name")]
+    pub values: Option<Vec<(String, Decimal)>>,
     /// Fewer items than this match, and nothing more is known; `None` if a value or the matches are known.
     pub below: Option<u64>,
     /// Bytes sent to the peer, including framing but not TLS.
@@ -80,6 +84,16 @@ fn optional_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::O
     time.map(rfc3339).serialize(to)
 }
 
+fn by_name<S: Serializer>(
+    values: &Option<Vec<(String, Decimal)>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match values {
+        None => to.serialize_none(),
+        Some(values) => to.collect_map(values.iter().map(|(name, value)| (name, value))),
+    }
+}
+
 impl Report {
     /// The report of a run that ended in this state, without the table's figures.
     pub(crate) fn of(state: &State, role: Role) -> Report {
@@ -107,6 +121,7 @@ impl Report {
             peer_items,
             matches: (learns_matches && enough).then_some(found),
             value: None,
+            values: None,
             below: (learns_matches && !enough).then_some(contract.get(&MIN_SIZE)),
             bytes_sent: 0,
             bytes_received: 0,
@@ -115,6 +130,14 @@ impl Report {
             phases: Vec::new(),
             peer: None,
             contract,
+        }
+    }
+
+    /// Adds the numbers that this side has learnt.
+    pub(crate) fn tell(&mut self, numbers: Vec<(String, Decimal)>) {
+        match &numbers[..] {
+            [(_, value)] => self.value = Some(*value),
+            _ => self.values = Some(numbers),
         }
     }
 

@@ -91,7 +91,7 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    if job.get(&REVEAL) == Reveal::Shares || job.values.is_some() || !job.labels.is_nothing() {
+    if job.get(&REVEAL) == Reveal::Shares || !job.values.is_empty() || !job.labels.is_nothing() {
         let problem = "values, labels and shares go with a set of keys, in `run_set`";
         return Err(Error::Usage(problem.into()));
     }
@@ -227,9 +227,10 @@ fn run_agreed(
         ..Report::of(&state, job.role)
     };
     match answer {
-        Some(Answer::Value(units)) => {
-            let scale = agreement.contract.value_scale();
-            report.value = Some(Decimal { units, scale });
+        Some(Answer::Values(all)) => {
+            let numbers = agreement.contract.numbers().into_iter().zip(all);
+            let named = |((name, scale), units)| (name, Decimal { units, scale });
+            report.tell(numbers.map(named).collect());
         }
         Some(Answer::Below(least)) => report.below = Some(least),
         None => {}
@@ -239,7 +240,7 @@ fn run_agreed(
 
 /// What a side learns instead of matches.
 enum Answer {
-    Value(i128),
+    Values(Vec<i128>),
     Below(u64),
 }
 
@@ -265,7 +266,7 @@ fn protocol(
         let mut found = 0;
         match &output {
             Output::Matches(matched) | Output::Labelled { matched, .. } => found = count(matched),
-            Output::Value(value) => answer = Some(Answer::Value(*value)),
+            Output::Values(values) => answer = Some(Answer::Values(values.clone())),
             Output::Below(least) => answer = Some(Answer::Below(*least)),
             _ => {}
         }
@@ -358,7 +359,8 @@ fn one_bucket(
         values,
         labels,
     } = keys;
-    check_values(agreement.contract.values_of(role), values.as_deref())?;
+    let columns = agreement.contract.values_of(role);
+    check_values(columns, digests.len(), values.as_deref())?;
     let label_bytes = match role {
         Role::Receiver => 0,
         Role::Sender => task.label_bytes,
@@ -381,7 +383,7 @@ fn one_bucket(
         ));
     }
     // Padding matches nothing: whatever its values are, they count for nothing.
-    let values = values.map(|values| padded(values, items.len()));
+    let values = values.map(|values| padded(values, items.len() * columns.len()));
     let labels =
         (label_bytes > 0).then(|| padded(labels.unwrap_or_default(), items.len() * label_bytes));
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
@@ -430,18 +432,20 @@ fn one_bucket(
 }
 
 /// Refuses values that are not what this side has declared.
-fn check_values(terms: Option<ValueTerms>, values: Option<&[i64]>) -> Result<(), WireError> {
+fn check_values(
+    columns: &[ValueTerms],
+    items: usize,
+    values: Option<&[i64]>,
+) -> Result<(), WireError> {
     let wrong = |reason: &str| Err(WireError::limit(Limit::Input, reason));
-    match (terms, values) {
-        (None, None) => Ok(()),
-        (Some(terms), Some(values)) => {
-            let above = |value: &i64| u64::from(value.unsigned_abs() > terms.bound);
-            match values.iter().map(above).sum() {
-                0u64 => Ok(()),
-                _ => wrong("a value exceeds the bound that was declared"),
-            }
-        }
-        _ => wrong("the items have values and the contract none, or the other way round"),
+    let values = values.unwrap_or_default();
+    if values.len() != items * columns.len() {
+        return wrong("the items do not have the values that the contract has");
+    }
+    let above = |(value, terms): (&i64, &ValueTerms)| u64::from(value.unsigned_abs() > terms.bound);
+    match values.iter().zip(columns.iter().cycle()).map(above).sum() {
+        0u64 => Ok(()),
+        _ => wrong("a value exceeds the bound that was declared"),
     }
 }
 

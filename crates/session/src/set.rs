@@ -64,7 +64,7 @@ pub struct BucketKeys<'a> {
     pub digests: Cow<'a, [[u8; 32]]>,
     /// The number that each key is, if keys are numbers of a declared width.
     pub numbers: Option<Cow<'a, [u64]>>,
-    /// A value for each, if this side has values.
+    /// The values of each, one key's after the other's, if this side has values.
     pub values: Option<Cow<'a, [i64]>>,
     /// A label for each, one after the other, on a side that hands over labels.
     pub labels: Option<Cow<'a, [u8]>>,
@@ -161,11 +161,13 @@ impl MemoryBuckets {
             Cow::Owned(picked)
         }
         self.current = bucket as usize;
+        let columns = |values: &[i64]| values.len().checked_div(all.digests.len()).unwrap_or(1);
+        let columns = all.values.as_deref().map_or(1, columns);
         let indices = self.current();
         BucketKeys {
             digests: pick(all.digests, 1, indices),
             numbers: all.numbers.map(|numbers| pick(numbers, 1, indices)),
-            values: all.values.map(|values| pick(values, 1, indices)),
+            values: all.values.map(|values| pick(values, columns, indices)),
             labels: all.labels.map(|labels| pick(labels, label_bytes, indices)),
         }
     }
@@ -209,10 +211,10 @@ pub struct MemorySet<'a> {
 }
 
 impl<'a> MemorySet<'a> {
-    /// At most 2³² − 1 digests, and a value for each if this side has values. A run needs less memory if the digests
-    /// are given to it.
+    /// At most 2³² − 1 digests, and the values of each, one digest's after the other's, if this side has values. A run needs
+    /// less memory if the digests are given to it.
     ///
-    /// Fails with [`Error::Usage`] for digests that repeat, or another number of values.
+    /// Fails with [`Error::Usage`] for digests that repeat, or do not have equally many values.
     pub fn new(
         digests: impl Into<Cow<'a, [[u8; 32]]>>,
         values: Option<&'a [i64]>,
@@ -222,8 +224,14 @@ impl<'a> MemorySet<'a> {
         if !all_distinct(&digests) {
             return usage("a set holds each item once, and this one holds some twice");
         }
-        if values.is_some_and(|values| values.len() != digests.len()) {
-            return usage("there is not one value for each item");
+        let left = |values: &[i64]| {
+            values
+                .len()
+                .checked_rem(digests.len())
+                .unwrap_or(values.len())
+        };
+        if values.is_some_and(|values| left(values) != 0) {
+            return usage("the items do not have equally many values");
         }
         Ok(MemorySet {
             items: digests.len(),

@@ -17,7 +17,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use vesica_files::{Argument, Part};
-use vesica_psi::{Optimize, Reveal, Security};
+use vesica_psi::{Optimize, Reveal, Reveals, Security};
 use vesica_wire::Error as WireError;
 
 use crate::codec::{Reader, bad, differ, put_name};
@@ -83,7 +83,7 @@ terms! {
     };
 
     /// What the receiver learns.
-    pub REVEAL: Term<Reveal> = Term {
+    pub REVEAL: Term<Reveals> = Term {
         option: Some(Setting {
             value_name: "NAME",
             former_names: &[],
@@ -92,21 +92,21 @@ terms! {
             help: &[
                 Part::Words(
                     "What the receiver learns, on both sides the same: matches (which of its rows the sender also \
-                     has), size (how many keys both have), sum (of ",
+                     has), size (how many keys both have), sum (of each ",
                 ),
                 Part::Argument(Argument::Value),
-                Part::Words(", over those keys), inner-product (of both sides' "),
+                Part::Words(" of one side, over those keys), inner-product (of both sides' "),
                 Part::Argument(Argument::Value),
                 Part::Words(
-                    "), threshold:N (the size, if it is more than N), threshold-matches:N (the matches, if they are \
-                     more than N), or shares (nothing: both sides write shares of the matches and of their values to ",
+                    "), several of these numbers as size,sum or size,inner-product, threshold:N (the size, if it is \
+                     more than N), threshold-matches:N (the matches, if they are more than N), or shares (nothing: both sides write shares of the matches and of their values to ",
                 ),
                 Part::Argument(Argument::Output),
                 Part::Words(")"),
             ],
             set: set_reveal,
         }),
-        ..Term::new("reveal", "reveal", || Reveal::Matches, same)
+        ..Term::new("reveal", "reveal", || Reveal::Matches.into(), same)
     };
 
     /// Who gets the result.
@@ -123,7 +123,7 @@ terms! {
                 Part::Words(
                     "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys \
                      match, and otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not \
-                     count. Of two thresholds the larger one counts. Values that the receiver chooses can still make \
+                     count. Of several numbers all or none are told: at least K keys have to count for each. Of two thresholds the larger one counts. Values that the receiver chooses can still make \
                      one result single out keys: see ",
                 ),
                 Part::Argument(Argument::MaxPeerValueBound),
@@ -266,16 +266,17 @@ fn names_problem(names: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Reads what is revealed: `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`.
+/// Reads what is revealed: `matches`, `size`, `sum`, `inner-product`, several of these numbers with commas between them,
+/// `threshold:N`, `threshold-matches:N` or `shares`.
 fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
     let (reveal, least) = match text.split_once(':') {
-        Some(("threshold", above)) => (Reveal::Size, parse_size(above)? + 1),
-        Some(("threshold-matches", above)) => (Reveal::ThresholdMatches, parse_size(above)? + 1),
+        Some(("threshold", above)) => (Reveal::Size.into(), parse_size(above)? + 1),
+        Some(("threshold-matches", above)) => {
+            let reveal = Reveal::ThresholdMatches.into();
+            (reveal, parse_size(above)? + 1)
+        }
         _ => {
-            let known = Reveal::ALL
-                .iter()
-                .copied()
-                .find(|reveal| reveal.name() == text);
+            let known: Option<Reveals> = text.parse().ok();
             let plain = known.filter(|reveal| *reveal != Reveal::ThresholdMatches);
             (plain.ok_or_else(reveal_names)?, 0)
         }
@@ -287,9 +288,9 @@ fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
 
 /// What [`set_reveal`] reads, in words.
 fn reveal_names() -> String {
-    let names = Reveal::ALL.iter().map(|reveal| match reveal {
+    let names = Reveals::ALL.iter().map(|reveal| match reveal {
         // A size that is told only above a number is a reveal of its own in options alone.
-        Reveal::Size => "size, threshold:N".to_owned(),
+        size if *size == Reveal::Size => "size, threshold:N".to_owned(),
         // What needs a minimum is given one.
         reveal if !reveal.takes_minimum(0) => format!("{reveal}:N"),
         reveal => reveal.to_string(),

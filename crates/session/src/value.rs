@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
-use vesica_psi::{Reveal, Values};
+use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Reveals, Values};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::codec::{Reader, bad};
@@ -11,7 +11,7 @@ use crate::codec::{Reader, bad};
 /// The most digits after the decimal point.
 pub const MAX_SCALE: u8 = 18;
 
-/// The values that a side has for its keys: whole numbers of units of 10^-`scale`.
+/// A column of values that a side has for its keys: whole numbers of units of 10^-`scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueTerms {
     /// The largest absolute value of a key, in units of 10^-`scale`; declared, since the largest one of the data
@@ -45,33 +45,41 @@ impl ValueTerms {
         }
     }
 
-    pub(crate) fn put(terms: Option<Self>, out: &mut Vec<u8>) {
-        let Some(terms) = terms else {
-            return out.push(0);
-        };
-        out.push(match terms.repeated {
-            RepeatedKeys::Sum => 1,
-            RepeatedKeys::Refuse => 2,
-        });
-        out.push(terms.scale);
-        out.extend_from_slice(&terms.bound.to_le_bytes());
+    /// Each column, and a zero.
+    pub(crate) fn put(columns: &[Self], out: &mut Vec<u8>) {
+        for terms in columns {
+            out.push(match terms.repeated {
+                RepeatedKeys::Sum => 1,
+                RepeatedKeys::Refuse => 2,
+            });
+            out.push(terms.scale);
+            out.extend_from_slice(&terms.bound.to_le_bytes());
+        }
+        out.push(0);
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, WireError> {
-        let repeated = match reader.u8()? {
-            0 => return Ok(None),
-            1 => RepeatedKeys::Sum,
-            2 => RepeatedKeys::Refuse,
-            _ => return Err(bad("values", "unknown code")),
-        };
-        let terms = ValueTerms {
-            repeated,
-            scale: reader.u8()?,
-            bound: reader.u64()?,
-        };
-        match terms.problem() {
-            None => Ok(Some(terms)),
-            Some(problem) => Err(bad("values", problem)),
+    /// What [`ValueTerms::put`] has written, of at most [`MAX_VALUE_COLUMNS`] columns.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Vec<Self>, WireError> {
+        let mut columns = Vec::new();
+        loop {
+            let repeated = match reader.u8()? {
+                0 => return Ok(columns),
+                _ if columns.len() == MAX_VALUE_COLUMNS => {
+                    return Err(bad("values", "too many columns"));
+                }
+                1 => RepeatedKeys::Sum,
+                2 => RepeatedKeys::Refuse,
+                _ => return Err(bad("values", "unknown code")),
+            };
+            let terms = ValueTerms {
+                repeated,
+                scale: reader.u8()?,
+                bound: reader.u64()?,
+            };
+            if let Some(problem) = terms.problem() {
+                return Err(bad("values", problem));
+            }
+            columns.push(terms);
         }
     }
 }
@@ -115,68 +123,101 @@ impl Serialize for Decimal {
 }
 
 /// In words, for errors about both sides' values.
-pub(crate) fn in_words(terms: Option<ValueTerms>) -> String {
-    terms.map_or("none".into(), |terms| terms.to_string())
-}
-
-/// Digits after the decimal point of a result.
-pub(crate) fn scale(reveal: Reveal, terms: [Option<ValueTerms>; 2]) -> u8 {
-    match reveal.is_value() {
-        true => terms.iter().flatten().map(|terms| terms.scale).sum(),
-        false => 0,
+pub(crate) fn in_words(columns: &[ValueTerms]) -> String {
+    let columns: Vec<_> = columns.iter().map(ValueTerms::to_string).collect();
+    match columns.is_empty() {
+        true => "none".into(),
+        false => columns.join(" and "),
     }
 }
 
-/// Who has values.
-pub(crate) fn owners([receiver, sender]: [Option<ValueTerms>; 2]) -> Values {
-    Values::of(receiver.is_some(), sender.is_some())
+/// The columns that go into a number, of those of both sides.
+fn columns_of(
+    (reveal, column): (Reveal, usize),
+    [receiver, sender]: [&[ValueTerms]; 2],
+) -> Vec<ValueTerms> {
+    let all: Vec<ValueTerms> = receiver.iter().chain(sender).copied().collect();
+    match reveal {
+        Reveal::Sum => vec![all[column]],
+        Reveal::InnerProduct => all,
+        _ => Vec::new(),
+    }
+}
+
+/// Digits after the decimal point of each number.
+pub(crate) fn scales(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> Vec<u8> {
+    let scale = |number| {
+        columns_of(number, columns)
+            .iter()
+            .map(|terms| terms.scale)
+            .sum()
+    };
+    let numbers = reveal.numbers(values(columns));
+    numbers.into_iter().map(scale).collect()
+}
+
+/// How many values each side has.
+pub(crate) fn values([receiver, sender]: [&[ValueTerms]; 2]) -> Values {
+    // At most `MAX_VALUE_COLUMNS`.
+    let count = |columns: &[ValueTerms]| columns.len().try_into().unwrap_or(u8::MAX);
+    Values {
+        receiver: count(receiver),
+        sender: count(sender),
+    }
 }
 
 /// Refuses what could exceed 63 bits and a sign for `most` items in common.
 pub(crate) fn check_size(
-    reveal: Reveal,
-    terms: [Option<ValueTerms>; 2],
+    reveal: Reveals,
+    columns: [&[ValueTerms]; 2],
     most: u64,
 ) -> Result<(), WireError> {
-    if reveal == Reveal::Shares {
-        // A share of each value: nothing is added up.
-        return Ok(());
+    for number in reveal.numbers(values(columns)) {
+        let columns = columns_of(number, columns);
+        let bounds = columns.iter().map(|terms| u128::from(terms.bound));
+        let product = bounds.fold(u128::from(most), u128::saturating_mul);
+        if product > i64::MAX as u128 {
+            let reason = format!(
+                "with {most} keys and the bounds that were declared, the {} could exceed 63 bits",
+                number.0
+            );
+            return Err(WireError::limit(Limit::Values, reason));
+        }
     }
-    let bounds = terms.iter().flatten().map(|terms| u128::from(terms.bound));
-    let product = bounds.fold(u128::from(most), u128::saturating_mul);
-    if product <= i64::MAX as u128 {
-        return Ok(());
-    }
-    let reason = format!(
-        "with {most} keys and the bounds that were declared, the {reveal} could exceed 63 bits"
-    );
-    Err(WireError::limit(Limit::Values, reason))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
-        Some(ValueTerms {
+    fn terms(bound: u64, scale: u8) -> Vec<ValueTerms> {
+        vec![ValueTerms {
             bound,
             scale,
             repeated: RepeatedKeys::Sum,
-        })
+        }]
     }
 
     #[test]
     fn terms_come_back_from_the_wire_and_nonsense_does_not() {
-        for case in [None, terms(1, 0), terms(i64::MAX as u64, 18)] {
+        let most = terms(7, 1).repeat(MAX_VALUE_COLUMNS);
+        for case in [
+            vec![],
+            terms(1, 0),
+            terms(i64::MAX as u64, 18),
+            most.clone(),
+        ] {
             let mut out = Vec::new();
-            ValueTerms::put(case, &mut out);
+            ValueTerms::put(&case, &mut out);
             let mut reader = Reader::new("values", &out);
             assert_eq!(ValueTerms::read(&mut reader).unwrap(), case);
             reader.end().unwrap();
         }
-        for case in [terms(0, 0), terms(1 << 63, 0), terms(1, 19)] {
+        let more = [most, terms(7, 1)].concat();
+        for case in [terms(0, 0), terms(1 << 63, 0), terms(1, 19), more] {
             let mut out = Vec::new();
-            ValueTerms::put(case, &mut out);
+            ValueTerms::put(&case, &mut out);
             assert!(ValueTerms::read(&mut Reader::new("values", &out)).is_err());
         }
         assert!(ValueTerms::read(&mut Reader::new("values", &[3; 10])).is_err());
@@ -198,14 +239,14 @@ mod tests {
 
     #[test]
     fn results_that_could_overflow_are_refused() {
-        let sum = |bound, most| check_size(Reveal::Sum, [terms(bound, 0), None], most);
+        let sum = |bound, most| check_size(Reveal::Sum.into(), [&terms(bound, 0), &[]], most);
         assert!(sum((1 << 31) - 1, 1 << 31).is_ok());
         assert!(sum(1 << 32, 1 << 31).is_err());
         let product = |a, b, most| {
-            let terms = [terms(a, 2), terms(b, 3)];
+            let (reveal, ours, theirs) = (Reveal::InnerProduct.into(), terms(a, 2), terms(b, 3));
             (
-                check_size(Reveal::InnerProduct, terms, most).is_ok(),
-                scale(Reveal::InnerProduct, terms),
+                check_size(reveal, [&ours, &theirs], most).is_ok(),
+                scales(reveal, [&ours, &theirs])[0],
             )
         };
         assert_eq!(product(1 << 31, 1 << 31, 1), (true, 5));
@@ -214,6 +255,15 @@ mod tests {
             product(i64::MAX as u64, i64::MAX as u64, u64::MAX),
             (false, 5)
         );
-        assert!(check_size(Reveal::Size, [None; 2], u64::MAX >> 1).is_ok());
+        assert!(check_size(Reveal::Size.into(), [&[]; 2], u64::MAX >> 1).is_ok());
+        // Each sum by its own bound.
+        let both: Reveals = "size,sum".parse().unwrap();
+        let columns = [terms(1 << 31, 2), terms(1 << 33, 4)].concat();
+        assert_eq!(scales(both, [&columns, &[]]), [0, 2, 4]);
+        assert_eq!(scales(both, [&[], &columns]), [0, 2, 4]);
+        assert!(check_size(both, [&[], &columns[..1]], 1 << 31).is_ok());
+        assert!(check_size(both, [&[], &columns], 1 << 31).is_err());
+        // Shares of values are not added up.
+        assert!(check_size(Reveal::Shares.into(), [&columns, &columns], u64::MAX).is_ok());
     }
 }

@@ -12,7 +12,7 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
 use crate::key::KeySpec;
-use crate::keys::{Counts, RowValue};
+use crate::keys::{Counts, RowValues};
 use crate::profile::is_nfc;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
@@ -149,7 +149,7 @@ pub fn check_within(
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory, key, None),
+        keys: StoreBuilder::new(memory, directory, key, &[]),
         columns: columns.collect(),
     };
     let facts = scan(source, ColumnsRead::key(key), &mut sink)?;
@@ -184,7 +184,7 @@ impl CheckSink<'_> {
         let CheckSink {
             canonical, keys, ..
         } = self;
-        canonical.drain(|item| keys.add(item, RowValue::default()))
+        canonical.drain(|item| keys.add(item, RowValues::default()))
     }
 }
 

@@ -4,11 +4,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::number::ValueColumn;
 
-/// The columns that a pass reads: those of the key, and after them the one of the values, if there is one.
+/// The columns that a pass reads: those of the key, and after them those of values.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnsRead<'a> {
     pub(crate) key: &'a KeySpec,
-    pub(crate) value: Option<&'a ValueColumn>,
+    pub(crate) values: &'a [ValueColumn],
     /// The column that a result will have besides those of the table.
     pub(crate) added: Option<&'static str>,
     /// Whether floating-point numbers are taken too, whatever the columns' profiles.
@@ -16,15 +16,15 @@ pub(crate) struct ColumnsRead<'a> {
 }
 
 impl<'a> ColumnsRead<'a> {
-    /// A key, and a column of values if there is one.
+    /// A key, and columns of values.
     pub(crate) fn new(
         key: &'a KeySpec,
-        value: Option<&'a ValueColumn>,
+        values: &'a [ValueColumn],
         added: Option<&'static str>,
     ) -> Self {
         ColumnsRead {
             key,
-            value,
+            values,
             added,
             floats: false,
         }
@@ -32,7 +32,7 @@ impl<'a> ColumnsRead<'a> {
 
     /// The key alone.
     pub(crate) fn key(key: &'a KeySpec) -> Self {
-        ColumnsRead::new(key, None, None)
+        ColumnsRead::new(key, &[], None)
     }
 
     /// Columns of whatever has a text.
@@ -46,7 +46,7 @@ impl<'a> ColumnsRead<'a> {
     /// The names, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
         let key = self.key.columns().iter().map(|column| &*column.name);
-        key.chain(self.value.map(|column| &*column.name))
+        key.chain(self.values.iter().map(|column| &*column.name))
     }
 
     /// Fails if a column has the name of the one that is to be added.
@@ -70,7 +70,7 @@ impl<'a> ColumnsRead<'a> {
 
     /// How many they are.
     pub(crate) fn len(self) -> usize {
-        self.value_index() + usize::from(self.value.is_some())
+        self.first_value() + self.values.len()
     }
 
     /// Whether a column of the key takes floating-point numbers.
@@ -79,8 +79,13 @@ impl<'a> ColumnsRead<'a> {
         column.is_some_and(|column| self.floats || column.profile.takes_floats())
     }
 
-    /// Where the values are.
-    pub(crate) fn value_index(self) -> usize {
+    /// Where the first column of values is.
+    pub(crate) fn first_value(self) -> usize {
         self.key.columns().len()
+    }
+
+    /// Whether a column is one of values.
+    pub(crate) fn is_value(self, index: usize) -> bool {
+        index >= self.first_value()
     }
 }

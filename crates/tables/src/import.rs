@@ -14,7 +14,7 @@ use crate::source::Source;
 /// A table of the record batches of a reader, which is read to its end and kept as it is. `name` is what errors call
 /// it.
 ///
-/// The columns of `key` and `value` are found before the first batch is read. Each column is validated: offsets,
+/// The columns of `key` and `values` are found before the first batch is read. Each column is validated: offsets,
 /// UTF-8, dictionary keys.
 ///
 /// # Errors
@@ -23,13 +23,13 @@ pub fn import_batches(
     name: &str,
     reader: &mut dyn RecordBatchReader,
     key: &KeySpec,
-    value: Option<&ValueColumn>,
+    values: &[ValueColumn],
     options: &SourceOptions,
 ) -> Result<Source> {
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
         let added = options.rows.added();
-        fields::find_fields(schema.fields(), ColumnsRead::new(key, value, added))?;
+        fields::find_fields(schema.fields(), ColumnsRead::new(key, values, added))?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;
@@ -82,7 +82,7 @@ mod tests {
         let mut reader = RecordBatchIterator::new(batches, batch(vec![]).schema());
         let key = KeySpec::parse::<&str>(key, &[])?;
         let options = SourceOptions::default();
-        import_batches("frame", &mut reader, &key, None, &options)
+        import_batches("frame", &mut reader, &key, &[], &options)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, Result};
-use crate::keys::RowValue;
+use crate::keys::RowValues;
 use crate::sink::At;
 use crate::value::{Canonical, Item, Row};
 
@@ -12,8 +12,8 @@ use crate::value::{Canonical, Item, Row};
 pub(crate) struct RowItems<'a> {
     wanted: ColumnsRead<'a>,
     canonical: Canonical<'a>,
-    /// Values of the rows that are pending in `canonical`, if there is a value column.
-    values: VecDeque<RowValue>,
+    /// Values of the rows that are pending in `canonical`, if there are columns of values.
+    values: VecDeque<RowValues>,
 }
 
 impl<'a> RowItems<'a> {
@@ -33,14 +33,16 @@ impl<'a> RowItems<'a> {
             .canonical
             .add(row, |_, _, verdict| has_key &= verdict.is_valid())
             .map_err(in_place)?;
-        if let Some(column) = self.wanted.value {
-            // The value of a row without a key is not looked at: the row never matches.
-            let units = match has_key {
-                true => column.units(row.value(self.wanted.value_index())),
+        if !self.wanted.values.is_empty() {
+            let columns = (self.wanted.first_value()..).zip(self.wanted.values);
+            // The values of a row without a key are not looked at: the row never matches.
+            let mut units = columns.map(|(index, column)| match has_key {
+                true => column.units(row.value(index)).map_err(in_place),
                 false => Ok(0),
-            };
-            self.values.push_back(RowValue {
-                units: units.map_err(in_place)?,
+            });
+            self.values.push_back(RowValues {
+                first: units.next().transpose()?.unwrap_or(0),
+                others: units.collect::<Result<_>>()?,
                 line: at.line,
             });
         }
@@ -50,7 +52,7 @@ impl<'a> RowItems<'a> {
     /// Passes on what came of all rows since the last call, in order.
     pub(crate) fn drain(
         &mut self,
-        mut take: impl FnMut(Item, RowValue) -> Result<()>,
+        mut take: impl FnMut(Item, RowValues) -> Result<()>,
     ) -> Result<()> {
         let RowItems {
             canonical, values, ..

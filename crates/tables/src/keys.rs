@@ -1,6 +1,8 @@
 //! The first pass: from rows to items.
 
+use std::iter;
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -31,16 +33,19 @@ pub struct Counts {
 impl Counts {
     /// Approximate memory for the keys in bytes.
     pub fn bytes_in_memory(&self) -> u64 {
-        bytes_in_memory(self.rows, self.items, false, false)
+        bytes_in_memory(self.rows, self.items, false, 0)
     }
 }
 
-/// A digest, what it takes to find its repetitions, a number and a value for each item, and its item's index for each
-/// row.
-fn bytes_in_memory(rows: u64, items: u64, numbers: bool, values: bool) -> u64 {
+/// A digest, what it takes to find its repetitions, a number and so many values for each item, and its item's index for
+/// each row.
+fn bytes_in_memory(rows: u64, items: u64, numbers: bool, columns: usize) -> u64 {
     let number = if numbers { 8 } else { 0 };
-    let value = if values { Sums::BYTES } else { 0 };
-    4 * rows + (32 + 18 + number + value) * items
+    let values = match columns {
+        0 => 0,
+        _ => Sums::LINE_BYTES + Sums::BYTES * columns as u64,
+    };
+    4 * rows + (32 + 18 + number + values) * items
 }
 
 /// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item, 8 more if keys
@@ -50,7 +55,10 @@ pub struct Keys {
     digests: Vec<[u8; 32]>,
     numbers: Option<Vec<u64>>,
     row_items: Vec<u32>,
+    /// Those of one item after the other's.
     values: Option<Vec<i64>>,
+    /// How many values an item has.
+    columns: usize,
     counts: Counts,
 }
 
@@ -74,12 +82,9 @@ impl Keys {
 
     /// Approximate memory use in bytes, while they are read.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes_with(self.values.is_some())
-    }
-
-    fn bytes_with(&self, values: bool) -> u64 {
         let (rows, items) = (self.row_items.len(), self.digests.len());
-        bytes_in_memory(rows as u64, items as u64, self.numbers.is_some(), values)
+        let has_numbers = self.numbers.is_some();
+        bytes_in_memory(rows as u64, items as u64, has_numbers, self.columns)
     }
 
     /// How many distinct keys there are.
@@ -93,8 +98,8 @@ impl Keys {
         self.numbers.as_deref()
     }
 
-    /// The value of each digest, if the pass read values: the sum of its rows' values in units of the
-    /// [`ValueColumn`].
+    /// The values of each digest, one digest's after the other's, if the pass read values: the sums of its rows' values in
+    /// units of each [`ValueColumn`].
     pub fn values(&self) -> Option<&[i64]> {
         self.values.as_deref()
     }
@@ -212,48 +217,70 @@ pub(crate) struct Collector<'a> {
     sums: Option<Sums<'a>>,
 }
 
-/// What a row adds to the value of its item; it counts for nothing without a value column.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RowValue {
-    pub(crate) units: i64,
+/// What a row adds to the values of its item; it counts for nothing without columns of values.
+#[derive(Clone, Default)]
+pub(crate) struct RowValues {
+    /// That of the first column, and those of the others.
+    pub(crate) first: i64,
+    pub(crate) others: Vec<i64>,
     /// Line on which the row starts, in text formats.
     pub(crate) line: Option<u64>,
 }
 
 /// The sums of values over the rows of each item.
 struct Sums<'a> {
-    column: &'a ValueColumn,
-    /// Fewer than 2^32 terms of 64 bits, so that no sum overflows, in whichever order its terms come.
+    columns: &'a [ValueColumn],
+    /// Those of one item after the other's. Fewer than 2^32 terms of 64 bits, so that no sum overflows, in whichever order
+    /// its terms come.
     sums: Vec<i128>,
     /// Line on which the first row of the item starts.
     lines: Vec<Option<NonZeroU64>>,
 }
 
 impl Sums<'_> {
-    /// Bytes for each item: a sum and a line, and at the end the value that comes of it.
-    const BYTES: u64 = 16 + 8 + 8;
+    /// Bytes for each value: a sum, and at the end the value that comes of it.
+    const BYTES: u64 = 16 + 8;
+    /// Bytes for the line of each item.
+    const LINE_BYTES: u64 = 8;
 
     /// A row with an item that may be new.
-    fn push(&mut self, value: &RowValue) {
-        self.sums.push(value.units.into());
-        self.lines.push(value.line.and_then(NonZeroU64::new));
+    fn push(&mut self, values: &RowValues) {
+        let units = iter::once(&values.first).chain(&values.others);
+        self.sums.extend(units.map(|units| i128::from(*units)));
+        self.lines.push(values.line.and_then(NonZeroU64::new));
+    }
+
+    /// Where the sums of an entry are.
+    fn of(&self, entry: usize) -> Range<usize> {
+        entry * self.columns.len()..(entry + 1) * self.columns.len()
     }
 
     /// Makes an entry that of an item: its first row.
     fn move_to(&mut self, item: usize, entry: usize) {
-        self.sums[item] = self.sums[entry];
+        let (to, from) = (self.of(item).start, self.of(entry));
+        self.sums.copy_within(from, to);
         self.lines[item] = self.lines[entry];
     }
 
+    /// Adds an entry, which is of a later row, to an item.
+    fn add_to(&mut self, item: usize, entry: usize) {
+        for (to, from) in self.of(item).zip(self.of(entry)) {
+            self.sums[to] += self.sums[from];
+        }
+    }
+
     fn truncate(&mut self, items: usize) {
-        self.sums.truncate(items);
+        let sums = self.of(items).start;
+        self.sums.truncate(sums);
         self.lines.truncate(items);
     }
 
     /// The values of the items. An error names the first row of its item.
     fn finish(self, row_items: &[u32]) -> Result<Vec<i64>> {
-        let value = |(item, sum): (usize, &i128)| {
-            self.column.within(*sum).ok_or_else(|| {
+        let value = |(number, sum): (usize, &i128)| {
+            let (item, column) = (number / self.columns.len(), number % self.columns.len());
+            let column = &self.columns[column];
+            column.within(*sum).ok_or_else(|| {
                 let mut rows = (0..).zip(row_items).filter(|(_, i)| **i as usize == item);
                 let first = rows.next().map_or(0, |(row, _): (u64, _)| row);
                 let reason = match rows.next() {
@@ -261,7 +288,7 @@ impl Sums<'_> {
                     Some(_) => "exceeds the declared bound in the sum over the rows of its key",
                 };
                 let line = self.lines[item].map(NonZeroU64::get);
-                self.column.wrong(reason).at_row(first + 1, line)
+                column.wrong(reason).at_row(first + 1, line)
             })
         };
         self.sums.iter().enumerate().map(value).collect()
@@ -298,15 +325,16 @@ fn first_of_each(entries: &[u64], digests: &[[u8; 32]]) -> Vec<u32> {
 }
 
 impl<'a> Collector<'a> {
-    /// Gathers the numbers that keys are too, if they are some, and the values of a column, if there is one.
-    pub(crate) fn new(has_numbers: bool, column: Option<&'a ValueColumn>) -> Self {
+    /// Gathers the numbers that keys are too, if they are some, and the values of columns.
+    pub(crate) fn new(has_numbers: bool, columns: &'a [ValueColumn]) -> Self {
         Collector {
             keys: Keys {
                 numbers: has_numbers.then(Vec::new),
+                columns: columns.len(),
                 ..Keys::default()
             },
-            sums: column.map(|column| Sums {
-                column,
+            sums: (!columns.is_empty()).then(|| Sums {
+                columns,
                 sums: Vec::new(),
                 lines: Vec::new(),
             }),
@@ -314,8 +342,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds the item of the next row, and its value.
-    pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
+    /// Adds the item of the next row, and its values.
+    pub(crate) fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
         let Keys {
             digests,
             numbers,
@@ -350,7 +378,7 @@ impl<'a> Collector<'a> {
                     numbers.push(number);
                 }
                 if let Some(sums) = &mut self.sums {
-                    sums.push(&value);
+                    sums.push(&values);
                 }
                 digests.push(digest);
                 // There are no more of them than rows, which fit.
@@ -391,14 +419,19 @@ impl<'a> Collector<'a> {
         self.sorted.sort();
         let mut numbers = first_of_each(&self.sorted, digests);
         let new_rows = &mut row_items[self.numbered..];
-        if let Some(sums) = self.sums.as_ref().filter(|sums| !sums.column.sums_repeated) {
+        let once = |sums: &Sums<'a>| sums.columns.iter().find(|column| !column.sums_repeated);
+        if let Some((sums, column)) = self
+            .sums
+            .as_ref()
+            .and_then(|sums| Some((sums, once(sums)?)))
+        {
             let repeated = (0..).zip(&numbers).find(|(index, first)| index != *first);
             if let Some((index, _)) = repeated {
                 let reason = "belongs to a key that an earlier row has";
                 let row = new_rows.iter().take_while(|item| **item != index).count();
                 let line = sums.lines[index as usize].map(NonZeroU64::get);
                 let row = (self.numbered + row) as u64 + 1;
-                return Err(sums.column.wrong(reason).at_row(row, line));
+                return Err(column.wrong(reason).at_row(row, line));
             }
         }
         if !numbers.is_empty() {
@@ -421,8 +454,8 @@ impl<'a> Collector<'a> {
                     // The first has its number already.
                     numbers[index] = numbers[first];
                     counts.duplicates += 1;
-                    if let Some(Sums { sums, .. }) = &mut self.sums {
-                        sums[numbers[index] as usize] += sums[index];
+                    if let Some(sums) = &mut self.sums {
+                        sums.add_to(numbers[index] as usize, index);
                     }
                 }
             }
@@ -456,12 +489,12 @@ impl<'a> Collector<'a> {
 
     /// Whether the keys so far take at most `memory` bytes, give or take a sixteenth of them that may be repetitions.
     pub(crate) fn fits(&mut self, memory: u64) -> Result<bool> {
-        if self.bytes() <= memory {
+        if self.keys.bytes() <= memory {
             return Ok(true);
         }
         let rows = self.keys.row_items.len() as u64;
         let has_numbers = self.keys.numbers.is_some();
-        if bytes_in_memory(rows, self.distinct as u64, has_numbers, self.has_values()) > memory {
+        if bytes_in_memory(rows, self.distinct as u64, has_numbers, self.keys.columns) > memory {
             return Ok(false);
         }
         // Not for every few rows, however little memory is left.
@@ -469,11 +502,7 @@ impl<'a> Collector<'a> {
             return Ok(true);
         }
         self.drop_repetitions()?;
-        Ok(self.bytes() <= memory)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.keys.bytes_with(self.has_values())
+        Ok(self.keys.bytes() <= memory)
     }
 
     pub(crate) fn finish(mut self) -> Result<Keys> {
@@ -504,8 +533,13 @@ mod tests {
             bound: 1000 * 1000,
             sums_repeated: true,
         };
-        let value = |units| RowValue { units, line: None };
-        let mut collector = Collector::new(true, Some(&column));
+        let columns = [column.clone(), column];
+        let value = |first: i64| RowValues {
+            first,
+            others: vec![-2 * first],
+            line: None,
+        };
+        let mut collector = Collector::new(true, &columns);
         let mut sums = Vec::new();
         let mut first: HashMap<[u8; 32], u32> = HashMap::new();
         let mut expected = Vec::new();
@@ -530,8 +564,9 @@ mod tests {
             let next = first.len() as u32;
             let item = *first.entry(digest).or_insert(next);
             expected.push(item);
-            sums.resize(first.len(), 0);
-            sums[item as usize] += i64::from(i);
+            sums.resize(2 * first.len(), 0);
+            sums[2 * item as usize] += i64::from(i);
+            sums[2 * item as usize + 1] -= 2 * i64::from(i);
             let digest = Item::Digest {
                 digest,
                 number: u64::from(digest[0]) << 8 | u64::from(digest[31]),
@@ -564,9 +599,16 @@ mod tests {
             bound: 9,
             sums_repeated: false,
         };
+        let columns = [
+            ValueColumn {
+                sums_repeated: true,
+                ..column.clone()
+            },
+            column,
+        ];
         // Before repetitions are dropped for the first time, later, and at the end.
         for repeated in [2, 63, 64, 300, 999] {
-            let mut collector = Collector::new(false, Some(&column));
+            let mut collector = Collector::new(false, &columns);
             let mut add = |row: u64| {
                 let digest = match row % 10 == 1 {
                     true => Item::Invalid,
@@ -577,7 +619,12 @@ mod tests {
                     },
                 };
                 let line = Some(row + 5);
-                collector.add(digest, RowValue { units: 1, line })
+                let values = RowValues {
+                    first: 1,
+                    others: vec![1],
+                    line,
+                };
+                collector.add(digest, values)
             };
             let added = (0..1000).try_for_each(&mut add);
             let error = added.and_then(|()| collector.finish().map(drop));
@@ -595,14 +642,14 @@ mod tests {
             digest[28..].copy_from_slice(&(i % 500).to_le_bytes());
             digest
         };
-        let mut collector = Collector::new(false, None);
+        let mut collector = Collector::new(false, &[]);
         for i in 0..3000 {
             let item = Item::Digest {
                 digest: digest(i),
                 number: 0,
                 changed: false,
             };
-            collector.add(item, RowValue::default()).unwrap();
+            collector.add(item, RowValues::default()).unwrap();
         }
         let keys = collector.finish().unwrap();
         assert_eq!(keys.digests(), (0..500).map(digest).collect::<Vec<_>>());
@@ -615,9 +662,9 @@ mod tests {
 
     #[test]
     fn rows_without_a_key_count_towards_the_memory() {
-        let mut collector = Collector::new(false, None);
+        let mut collector = Collector::new(false, &[]);
         let mut add = |item| {
-            collector.add(item, RowValue::default()).unwrap();
+            collector.add(item, RowValues::default()).unwrap();
             collector.fits(1000).unwrap()
         };
         assert!(add(Item::Digest {
@@ -636,6 +683,7 @@ mod tests {
             numbers: None,
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
             values: None,
+            columns: 0,
             counts: Counts {
                 items: 4,
                 ..Counts::default()

@@ -2,7 +2,7 @@
 
 use crate::columns::Columns;
 use crate::error::{Error, Result};
-use crate::keys::RowValue;
+use crate::keys::RowValues;
 use crate::value::{Item, Row};
 
 /// Where a row is, for messages.
@@ -21,8 +21,8 @@ pub(crate) trait Sink {
 
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()>;
 
-    /// Takes the item and the value of the next row, where these suffice.
-    fn item(&mut self, _: Item, _: RowValue) -> Result<()> {
+    /// Takes the item and the values of the next row, where these suffice.
+    fn item(&mut self, _: Item, _: RowValues) -> Result<()> {
         unreachable!("rows are wanted")
     }
 

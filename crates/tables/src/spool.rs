@@ -18,7 +18,7 @@ use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::items::RowItems;
 use crate::key::KeySpec;
-use crate::keys::{Collector, Counts, Keys, RowValue};
+use crate::keys::{Collector, Counts, Keys, RowValues};
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
@@ -187,8 +187,8 @@ impl RowKeys {
 }
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
-/// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If a value column is given, the values of all
-/// rows that have a key are read with them, and everything has to fit into memory.
+/// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If columns of values are given, the
+/// values of all rows that have a key are read with them, and everything has to fit into memory.
 ///
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can be
@@ -196,14 +196,14 @@ impl RowKeys {
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
-    value: Option<&ValueColumn>,
+    values: &[ValueColumn],
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
-    let wanted = ColumnsRead::new(key, value, source.rows().added());
+    let wanted = ColumnsRead::new(key, values, source.rows().added());
     let mut sink = KeySink {
         rows: RowItems::new(wanted),
-        store: StoreBuilder::new(memory, directory, key, value),
+        store: StoreBuilder::new(memory, directory, key, values),
     };
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
@@ -215,7 +215,7 @@ pub fn read_keys_within(
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
 pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
-    match read_keys_within(source, key, None, u64::MAX, Path::new(""))? {
+    match read_keys_within(source, key, &[], u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(keys),
         KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
     }
@@ -229,7 +229,7 @@ struct KeySink<'a> {
 impl KeySink<'_> {
     fn drain(&mut self) -> Result<()> {
         let KeySink { rows, store } = self;
-        rows.drain(|item, value| store.add(item, value))
+        rows.drain(|item, values| store.add(item, values))
     }
 }
 
@@ -243,8 +243,8 @@ impl Sink for KeySink<'_> {
         }
     }
 
-    fn item(&mut self, item: Item, value: RowValue) -> Result<()> {
-        self.store.add(item, value)
+    fn item(&mut self, item: Item, values: RowValues) -> Result<()> {
+        self.store.add(item, values)
     }
 
     fn fail(&mut self, error: Error) -> Error {
@@ -270,24 +270,24 @@ impl<'a> StoreBuilder<'a> {
         memory: u64,
         directory: &'a Path,
         key: &KeySpec,
-        value: Option<&'a ValueColumn>,
+        values: &'a [ValueColumn],
     ) -> StoreBuilder<'a> {
         let has_numbers = key.bits().is_some();
         StoreBuilder {
             memory,
             directory,
-            store: Building::Memory(Box::new(Collector::new(has_numbers, value))),
+            store: Building::Memory(Box::new(Collector::new(has_numbers, values))),
         }
     }
 
-    /// Adds the item of the next row, and its value.
-    pub(crate) fn add(&mut self, item: Item, value: RowValue) -> Result<()> {
+    /// Adds the item of the next row, and its values.
+    pub(crate) fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
         match &mut self.store {
             Building::Disk(writer) => writer
                 .add(item)
                 .map_err(|e| in_directory(e, self.directory)),
             Building::Memory(collector) => {
-                collector.add(item, value)?;
+                collector.add(item, values)?;
                 if !collector.fits(self.memory)? {
                     if collector.has_values() {
                         return Err(Error::new(ErrorKind::ValuesTooLarge));
@@ -593,7 +593,7 @@ mod tests {
 
     fn spooled(source: &Source, key: &KeySpec, memory: u64) -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
-        let store = read_keys_within(source, key, None, memory, directory.path()).unwrap();
+        let store = read_keys_within(source, key, &[], memory, directory.path()).unwrap();
         assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         match store {
             KeyStore::Disk(spool) => (directory, spool),
@@ -655,7 +655,7 @@ mod tests {
         let (source, key) = table(3000);
         let needed = read_keys(&source, &key).unwrap().counts().bytes_in_memory();
         let directory = tempfile::tempdir().unwrap();
-        let read = |memory| read_keys_within(&source, &key, None, memory, directory.path());
+        let read = |memory| read_keys_within(&source, &key, &[], memory, directory.path());
         assert!(matches!(read(needed).unwrap(), KeyStore::Memory(_)));
         assert!(matches!(read(needed - 1).unwrap(), KeyStore::Disk(_)));
     }
@@ -673,7 +673,15 @@ mod tests {
             bound: 10,
             sums_repeated: true,
         };
-        let read = |memory| read_keys_within(&source, &key, Some(&column), memory, Path::new(""));
+        let read = |memory| {
+            read_keys_within(
+                &source,
+                &key,
+                std::slice::from_ref(&column),
+                memory,
+                Path::new(""),
+            )
+        };
         for memory in [0, 20_000, 200_000] {
             let error = read(memory).unwrap_err();
             assert_eq!(error.class(), ErrorClass::Resource, "{memory}: {error}");
@@ -685,9 +693,9 @@ mod tests {
     fn keys_that_fit_stay_in_memory() {
         let (source, key) = table(100);
         let nowhere = Path::new("/nowhere");
-        let store = read_keys_within(&source, &key, None, 1 << 20, nowhere).unwrap();
+        let store = read_keys_within(&source, &key, &[], 1 << 20, nowhere).unwrap();
         assert!(matches!(store, KeyStore::Memory(_)));
-        let error = read_keys_within(&source, &key, None, 0, nowhere).unwrap_err();
+        let error = read_keys_within(&source, &key, &[], 0, nowhere).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
     }
 

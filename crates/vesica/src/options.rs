@@ -8,7 +8,10 @@ use vesica_files::Argument::{Database, DatabaseFile};
 use vesica_files::Argument::{Offline, Protocol};
 use vesica_files::{Advice, advice};
 use vesica_psi::Spec;
-use vesica_session::{LabelExchange, LabelTerms, ProtocolRequest, Registry, Reveal, Role};
+use vesica_session::{
+    LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
+};
+use vesica_tables::ValueColumn;
 
 use crate::Error;
 #[cfg(feature = "adbc")]
@@ -17,15 +20,15 @@ use crate::{Query, read_secret};
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
 
-/// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (a value
-/// column otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most
+/// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (columns of
+/// values otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most
 /// that the receiver accepts.
 ///
 /// # Errors
 /// Usage: arguments that do not go together.
 pub fn label_exchange(
     role: Role,
-    reveal: Reveal,
+    reveal: Reveals,
     columns: Vec<String>,
     takes: bool,
     bytes: Option<u32>,
@@ -45,6 +48,35 @@ pub fn label_exchange(
         )),
         _ => Ok(LabelExchange::Nothing),
     }
+}
+
+/// The columns of values with these names. Scales and bounds are those of all columns, if there is one, or one for each; a
+/// bound that is not given is as in [`ValueColumn::new`].
+///
+/// # Errors
+/// Usage: more columns than a run takes, another number of scales or bounds, or one that is out of range.
+pub fn value_columns(
+    names: &[String],
+    scales: &[u8],
+    bounds: &[u64],
+    sums_repeated: bool,
+) -> Result<Vec<ValueColumn>, Error> {
+    if names.len() > MAX_VALUE_COLUMNS {
+        return Err(usage("at most eight columns of values"));
+    }
+    if ![0, 1, names.len()].contains(&scales.len()) || ![0, 1, names.len()].contains(&bounds.len())
+    {
+        return Err(usage(
+            "one scale and one bound for all columns of values, or one for each",
+        ));
+    }
+    let of = |i: usize, len: usize| if len == 1 { 0 } else { i };
+    let column = |(i, name): (usize, &String)| {
+        let scale = scales.get(of(i, scales.len())).copied().unwrap_or(0);
+        let bound = bounds.get(of(i, bounds.len())).copied();
+        Ok(ValueColumn::new(name, scale, bound, sums_repeated)?)
+    };
+    names.iter().enumerate().map(column).collect()
 }
 
 /// A query of the database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in

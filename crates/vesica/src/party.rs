@@ -42,7 +42,7 @@ impl Gets {
     pub fn of(role: Role, terms: &Terms) -> Gets {
         let is_told = role == Role::Receiver || terms.get(&LEARNS).is_both();
         match terms.get(&REVEAL) {
-            Reveal::Shares => Gets::Shares,
+            reveal if reveal == Reveal::Shares => Gets::Shares,
             reveal if reveal.is_matches() && is_told => Gets::Rows,
             _ => Gets::Nothing,
         }
@@ -127,8 +127,8 @@ pub struct Party<'a> {
     pub max_peer_value_bound: Option<u64>,
     /// What the run may use of this machine.
     pub resources: Resources,
-    /// The column whose values are summed or multiplied, if this side has one.
-    pub value: Option<ValueColumn>,
+    /// The columns whose values are summed or multiplied, at most eight.
+    pub values: Vec<ValueColumn>,
     /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
     /// each under its name with `peer_` before it. The sender reads its table once more for them.
     pub labels: LabelExchange,
@@ -152,7 +152,7 @@ impl<'a> Party<'a> {
             max_peer_items: MAX_ITEMS,
             max_peer_value_bound: None,
             resources: Resources::default(),
-            value: None,
+            values: Vec::new(),
             labels: LabelExchange::Nothing,
             allow_empty: false,
             plaintext_for_benchmarks_only: false,
@@ -201,8 +201,8 @@ impl<'a> Party<'a> {
 
     /// Whether a side that tells relies on a minimum and lets the peer choose values of any size.
     fn leaves_weights_free(&self) -> bool {
-        let peer_has_values = match self.terms.get(&REVEAL) {
-            Reveal::Sum => self.value.is_none(),
+        let peer_has_values = match self.terms.get(&REVEAL).last() {
+            Reveal::Sum => self.values.is_empty(),
             reveal => reveal == Reveal::InnerProduct,
         };
         self.terms.get(&MIN_SIZE) > 1 && peer_has_values && self.max_peer_value_bound.is_none()
@@ -213,14 +213,7 @@ impl<'a> Party<'a> {
         Job {
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
-            values: self.value.as_ref().map(|column| ValueTerms {
-                bound: column.bound,
-                scale: column.scale,
-                repeated: match column.sums_repeated {
-                    true => RepeatedKeys::Sum,
-                    false => RepeatedKeys::Refuse,
-                },
-            }),
+            values: self.values.iter().map(value_terms).collect(),
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
             labels: self.labels.clone(),
@@ -298,8 +291,8 @@ impl<'a> Party<'a> {
         work: Option<(WorkDir, Option<Journal>)>,
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
-        let (value, memory) = (self.value.as_ref(), self.resources.for_keys());
-        let keys = read_keys_within(source, key, value, memory, directory)?;
+        let (values, memory) = (&self.values, self.resources.for_keys());
+        let keys = read_keys_within(source, key, values, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
         if self.terms.get(&REVEAL) == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
@@ -484,7 +477,7 @@ impl<'a> Party<'a> {
     /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none,
     /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
     /// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the key's value where the cell
-    /// matches, and 0 elsewhere). A key that both tables have is in one cell or in three, and matches in exactly one of
+    /// matches, and 0 elsewhere); of several, `receiver_value_1` and so on. A key that both tables have is in one cell or in three, and matches in exactly one of
     /// them.
     ///
     /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is
@@ -675,6 +668,18 @@ impl<'a> Party<'a> {
     fn check_interrupt(&self) -> Result<(), Error> {
         let checked = self.connect.interrupt.check();
         Ok(checked.map_err(vesica_session::Error::from)?)
+    }
+}
+
+/// What the contract says of a column of values.
+fn value_terms(column: &ValueColumn) -> ValueTerms {
+    ValueTerms {
+        bound: column.bound,
+        scale: column.scale,
+        repeated: match column.sums_repeated {
+            true => RepeatedKeys::Sum,
+            false => RepeatedKeys::Refuse,
+        },
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) struct RowShares {
 
 impl RowShares {
     /// Writes a CSV table with a line per cell: `row` (the receiver's only; counted from 1, empty where no key is in the
-    /// cell), `match` (0 or 1), and `receiver_value` and `sender_value` where those sides have values (0 to 2^64 − 1).
+    /// cell), `match` (0 or 1), and `receiver_value` and `sender_value` where those sides have values (0 to 2^64 − 1); of several, with their
+    /// numbers, as `sender_value_2`.
     pub(crate) fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let Shares {
             matches,
@@ -21,14 +22,18 @@ impl RowShares {
             sender_values,
             ..
         } = &self.shares;
-        let values = [receiver_values, sender_values];
+        let sides = [
+            ("receiver_value", receiver_values),
+            ("sender_value", sender_values),
+        ];
         if self.rows.is_some() {
             write!(out, "row,")?;
         }
         write!(out, "match")?;
-        for (name, values) in ["receiver_value", "sender_value"].iter().zip(values) {
-            if values.is_some() {
-                write!(out, ",{name}")?;
+        for (name, columns) in sides {
+            match columns.len() {
+                1 => write!(out, ",{name}")?,
+                count => (1..=count).try_for_each(|column| write!(out, ",{name}_{column}"))?,
             }
         }
         writeln!(out)?;
@@ -39,7 +44,7 @@ impl RowShares {
                 None => {}
             }
             write!(out, "{}", u8::from(*matches))?;
-            for values in values.into_iter().flatten() {
+            for values in receiver_values.iter().chain(sender_values) {
                 write!(out, ",{}", values[cell])?;
             }
             writeln!(out)?;

@@ -14,31 +14,58 @@ struct Case {
     matching: Vec<bool>,
     weights: Vec<i64>,
     payloads: Vec<i64>,
-    masks: Vec<u64>,
-    /// What the receiver has of the sender's payloads.
-    masked: Vec<u64>,
+    /// What the sender has of payloads and weights, as if it had two.
+    masks: Payloads,
+    /// What the receiver has of them.
+    masked: Payloads,
     shares: [BitShares; 2],
 }
 
 impl Case {
     fn new(matching: Vec<bool>, weights: Vec<i64>, payloads: Vec<i64>) -> Self {
         let count = matching.len();
-        let noise = blocks(20, count);
-        let masks: Vec<u64> = blocks(21, count)
-            .iter()
-            .map(|block| *block as u64)
-            .collect();
-        let masked = |i: usize| match matching[i] {
-            true => (payloads[i] as u64).wrapping_add(masks[i]),
-            false => noise[i] as u64,
+        let random = |seed: u64| -> Shares {
+            Zeroizing::new(
+                blocks(seed, count)
+                    .iter()
+                    .map(|block| *block as u64)
+                    .collect(),
+            )
+        };
+        let bits = |seed: u64| {
+            Zeroizing::new(random(seed).iter().map(|word| word & 1).collect::<Vec<_>>())
+        };
+        let masks = Payloads {
+            values: vec![random(21), random(27)],
+            adding: vec![bits(28), bits(29)],
+        };
+        let masked = |noise: Shares, mask: &Shares, value: &dyn Fn(usize) -> u64| -> Shares {
+            let of = |i: usize| match matching[i] {
+                true => value(i).wrapping_add(mask[i]),
+                false => noise[i],
+            };
+            Zeroizing::new((0..count).map(of).collect())
+        };
+        let columns = [&payloads, &weights];
+        let value = |c: usize| {
+            let value = |i: usize| columns[c][i] as u64;
+            masked(random(20 + 10 * c as u64), &masks.values[c], &value)
+        };
+        let bit = |c: usize| {
+            let adds = |i: usize| u64::from(columns[c][i] != 0);
+            let sums = masked(bits(40 + c as u64), &masks.adding[c], &adds);
+            Zeroizing::new(sums.iter().map(|sum| sum & 1).collect::<Vec<_>>())
         };
         Case {
-            masked: (0..count).map(masked).collect(),
+            masked: Payloads {
+                values: vec![value(0), value(1)],
+                adding: vec![bit(0), bit(1)],
+            },
             shares: share(22, |i| matching[i], count),
+            masks,
             matching,
             weights,
             payloads,
-            masks,
         }
     }
 
@@ -68,21 +95,49 @@ impl Case {
         bins.fold(0, |sum, i| sum.wrapping_add(value(i)))
     }
 
-    fn guarded(&self, value: i64, minimum: u64) -> Answer {
-        match self.count() >= minimum {
-            true => Answer::Value(value),
+    /// How many bins match and add to a number.
+    fn adding(&self, value: impl Fn(usize) -> i64) -> u64 {
+        let bins = (0..self.matching.len()).filter(|i| self.matching[*i] && value(*i) != 0);
+        bins.count() as u64
+    }
+
+    /// The values, if the least of the counts meets the minimum.
+    fn guarded(&self, values: &[i64], counts: &[u64], minimum: u64) -> Answer {
+        match counts.iter().all(|count| *count >= minimum) {
+            true => Answer::Values(values.to_vec()),
             false => Answer::TooFew,
         }
     }
 
-    fn size(&self, minimum: u64) -> Answer {
-        let [ours, theirs] = &self.shares;
+    /// Runs both sides of some functions, and opens what comes of them.
+    fn opened(
+        &self,
+        minimum: u64,
+        ours: impl Fn(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
+        theirs: impl Fn(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
+    ) -> Answer {
+        let of = (minimum, self.matching.len());
         let run = run(
             24,
-            |engine, channel| engine.size(channel, &mut rng(1), ours, minimum),
-            |engine, channel| engine.size(channel, &mut rng(2), theirs, minimum),
+            |engine, channel| {
+                let numbers = ours(engine, channel)?;
+                engine.open(channel, &mut rng(1), &numbers, of)
+            },
+            |engine, channel| {
+                let numbers = theirs(engine, channel)?;
+                engine.open(channel, &mut rng(2), &numbers, of)
+            },
         );
         run.0
+    }
+
+    fn size(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        self.opened(
+            minimum,
+            |engine, channel| Ok(vec![engine.size(channel, &mut rng(1), ours, minimum)?]),
+            |engine, channel| Ok(vec![engine.size(channel, &mut rng(2), theirs, minimum)?]),
+        )
     }
 
     fn matches(&self, minimum: u64) -> Vec<bool> {
@@ -96,23 +151,23 @@ impl Case {
     }
 
     /// What the shares of both parties' payloads add up to.
-    fn opened_shares(&self) -> [Vec<u64>; 2] {
+    fn opened_shares(&self) -> [Vec<u64>; 3] {
         let [ours, theirs] = &self.shares;
         let (weights, masked, masks) = (&self.weights, &self.masked, &self.masks);
         let run = run(
             24,
             |engine, channel| {
-                let own = engine.shares_of_receiver(channel, &mut rng(1), ours, weights)?;
+                let own = engine.shares_of_receiver(channel, &mut rng(1), ours, &[weights])?;
                 let other = engine.shares_of_sender(channel, &mut rng(1), ours, masked)?;
-                Ok([own, other])
+                Ok([&own[..], &other[..]].concat())
             },
             |engine, channel| {
-                let other = engine.shares_of_receiver(channel, &mut rng(2), theirs)?;
+                let other = engine.shares_of_receiver(channel, &mut rng(2), theirs, 1)?;
                 let own = engine.shares_of_sender(channel, &mut rng(2), theirs, masks)?;
-                Ok([other, own])
+                Ok([&other[..], &own[..]].concat())
             },
         );
-        [0, 1].map(|i| {
+        [0, 1, 2].map(|i| {
             let pairs = run.0[i].iter().zip(&*run.1[i]);
             pairs.map(|(a, b)| a.wrapping_add(*b)).collect()
         })
@@ -120,69 +175,113 @@ impl Case {
 
     fn sum_of_receiver(&self, minimum: u64) -> Answer {
         let [ours, theirs] = &self.shares;
-        let values = &self.weights;
-        let run = run(
-            24,
-            |engine, channel| engine.sum_of_receiver(channel, &mut rng(1), ours, values, minimum),
-            |engine, channel| engine.sum_of_receiver(channel, &mut rng(2), theirs, minimum),
-        );
-        run.0
+        let values = [&self.weights[..]];
+        self.opened(
+            minimum,
+            |engine, channel| engine.sums_of_receiver(channel, &mut rng(1), ours, &values, minimum),
+            |engine, channel| engine.sums_of_receiver(channel, &mut rng(2), theirs, 1, minimum),
+        )
     }
 
     fn sum_of_sender(&self, minimum: u64) -> Answer {
         let [ours, theirs] = &self.shares;
-        let (masked, masks) = (&self.masked, &self.masks);
-        let run = run(
-            24,
-            |engine, channel| engine.sum_of_sender(channel, &mut rng(1), ours, masked, minimum),
-            |engine, channel| engine.sum_of_sender(channel, &mut rng(2), theirs, masks, minimum),
-        );
-        run.0
+        let (masked, masks) = (&first(&self.masked), &first(&self.masks));
+        self.opened(
+            minimum,
+            |engine, channel| engine.sums_of_sender(channel, &mut rng(1), ours, masked, minimum),
+            |engine, channel| engine.sums_of_sender(channel, &mut rng(2), theirs, masks, minimum),
+        )
     }
 
     fn inner_product(&self, minimum: u64) -> Answer {
         let [ours, theirs] = &self.shares;
-        let (vectors, masks) = ((&self.weights[..], &self.masked[..]), &self.masks);
-        let run = run(
-            24,
+        let (masked, masks) = (&first(&self.masked), &first(&self.masks));
+        let (vectors, least) = ((&self.weights[..], masked), (minimum, 40));
+        self.opened(
+            minimum,
             |engine, channel| {
-                engine.inner_product(channel, &mut rng(1), ours, vectors, (minimum, 40))
+                let rng = &mut rng(1);
+                Ok(vec![
+                    engine.inner_product(channel, rng, ours, vectors, least)?,
+                ])
             },
             |engine, channel| {
-                engine.inner_product(channel, &mut rng(2), theirs, masks, (minimum, 40))
+                let rng = &mut rng(2);
+                Ok(vec![
+                    engine.inner_product(channel, rng, theirs, masks, least)?,
+                ])
             },
-        );
-        run.0
+        )
+    }
+
+    /// The size, and the sums of weights and of payloads, of the receiver and of the sender, opened together.
+    fn all(&self, minimum: u64) -> Answer {
+        let [ours, theirs] = &self.shares;
+        let values = [&self.weights[..], &self.payloads[..]];
+        let (masked, masks) = (&self.masked, &self.masks);
+        self.opened(
+            minimum,
+            |engine, channel| {
+                let rng = &mut rng(1);
+                let mut all = vec![engine.size(channel, rng, ours, minimum)?];
+                all.extend(engine.sums_of_receiver(channel, rng, ours, &values, minimum)?);
+                all.extend(engine.sums_of_sender(channel, rng, ours, masked, minimum)?);
+                Ok(all)
+            },
+            |engine, channel| {
+                let rng = &mut rng(2);
+                let mut all = vec![engine.size(channel, rng, theirs, minimum)?];
+                all.extend(engine.sums_of_receiver(channel, rng, theirs, 2, minimum)?);
+                all.extend(engine.sums_of_sender(channel, rng, theirs, masks, minimum)?);
+                Ok(all)
+            },
+        )
     }
 
     fn check(&self, minimum: u64) {
-        let product = |i: usize| self.weights[i].wrapping_mul(self.payloads[i]);
-        let expected = |value| self.guarded(value, minimum);
-        assert_eq!(self.size(minimum), expected(self.count() as i64));
+        let (weight, payload) = (|i: usize| self.weights[i], |i: usize| self.payloads[i]);
+        let product = |i: usize| weight(i).wrapping_mul(payload(i));
+        let counts = [self.adding(weight), self.adding(payload)];
+        let sums = [self.sum(weight), self.sum(payload)];
+        let size = self.count() as i64;
+        let expected = |values: &[i64], counts: &[u64]| self.guarded(values, counts, minimum);
+        assert_eq!(self.size(minimum), expected(&[size], &[self.count()]));
         let enough = self.count() >= minimum;
-        let shown: Vec<bool> = self
-            .matching
-            .iter()
-            .map(|matches| *matches && enough)
-            .collect();
-        assert_eq!(self.matches(minimum), shown);
-        let [ours, theirs] = self.opened_shares();
+        let shown = self.matching.iter().map(|matches| *matches && enough);
+        assert!(self.matches(minimum).into_iter().eq(shown));
+        let [ours, theirs, others] = self.opened_shares();
         for (i, matches) in self.matching.iter().enumerate() {
             let of = |value: i64| if *matches { value as u64 } else { 0 };
             assert_eq!(
-                [ours[i], theirs[i]],
-                [of(self.weights[i]), of(self.payloads[i])]
+                [ours[i], theirs[i], others[i]],
+                [weight(i), payload(i), weight(i)].map(of)
             );
         }
         assert_eq!(
             self.sum_of_receiver(minimum),
-            expected(self.sum(|i| self.weights[i]))
+            expected(&sums[..1], &counts[..1])
         );
         assert_eq!(
             self.sum_of_sender(minimum),
-            expected(self.sum(|i| self.payloads[i]))
+            expected(&sums[1..], &counts[1..])
         );
-        assert_eq!(self.inner_product(minimum), expected(self.sum(product)));
+        let both = (0..self.matching.len())
+            .filter(|i| self.matching[*i] && weight(*i) != 0 && payload(*i) != 0)
+            .count() as u64;
+        assert_eq!(
+            self.inner_product(minimum),
+            expected(&[self.sum(product)], &[both])
+        );
+        let all = [size, sums[0], sums[1], sums[1], sums[0]];
+        assert_eq!(self.all(minimum), expected(&all, &counts));
+    }
+}
+
+/// The first of several payloads.
+fn first(payloads: &Payloads) -> Payloads {
+    Payloads {
+        values: payloads.values[..1].to_vec(),
+        adding: payloads.adding[..1].to_vec(),
     }
 }
 
@@ -232,10 +331,28 @@ fn extremes_have_the_right_sign() {
 
 #[test]
 fn a_sum_of_0_is_not_a_withheld_one() {
-    let case = Case::new(vec![true, true], vec![5, -5], vec![0, 0]);
-    assert_eq!(case.sum_of_receiver(2), Answer::Value(0));
-    assert_eq!(case.sum_of_sender(2), Answer::Value(0));
+    let case = Case::new(vec![true, true], vec![5, -5], vec![1, -1]);
+    assert_eq!(case.sum_of_receiver(2), Answer::Values(vec![0]));
+    assert_eq!(case.sum_of_sender(2), Answer::Values(vec![0]));
     assert_eq!(case.sum_of_sender(3), Answer::TooFew);
+    assert_eq!(case.all(2), Answer::Values(vec![2, 0, 0, 0, 0]));
+}
+
+/// Bins whose payload is 0 match, but add nothing: a minimum counts those that do, for each number.
+#[test]
+fn payloads_of_0_do_not_count() {
+    let weights = vec![1, 0, 1, 0, 1, 1];
+    let payloads = vec![0, 0, 7, 0, 7, 7];
+    let case = Case::new(vec![true, true, true, true, true, false], weights, payloads);
+    assert_eq!(case.size(5), Answer::Values(vec![5]));
+    assert_eq!(case.sum_of_receiver(3), Answer::Values(vec![3]));
+    assert_eq!(case.sum_of_receiver(4), Answer::TooFew);
+    assert_eq!(case.sum_of_sender(2), Answer::Values(vec![14]));
+    assert_eq!(case.sum_of_sender(3), Answer::TooFew);
+    assert_eq!(case.inner_product(3), Answer::TooFew);
+    // The number with the fewest decides for all.
+    assert_eq!(case.all(2), Answer::Values(vec![5, 3, 14, 14, 3]));
+    assert_eq!(case.all(3), Answer::TooFew);
 }
 
 /// From strings to the product, over sources that send messages of their own.
@@ -243,6 +360,7 @@ fn a_sum_of_0_is_not_a_withheld_one() {
 fn sources_may_talk() {
     let count = 4200;
     let case = Case::sized(count, |i| i % 3 == 1);
+    let (masked, masks) = (&first(&case.masked), &first(&case.masks));
     let (mut receiver, mut sender) = talking();
     let theirs = blocks(25, count);
     let candidates = |i: usize| [7, theirs[i] ^ Block::from(!case.matching[i]), !theirs[i]];
@@ -251,17 +369,19 @@ fn sources_may_talk() {
         |channel| {
             let rng = &mut rng(1);
             let matches = receiver.membership(channel, rng, 64, &ours)?;
-            let vectors = (&case.weights[..], &case.masked[..]);
-            receiver.inner_product(channel, rng, &matches, vectors, (100, 40))
+            let vectors = (&case.weights[..], masked);
+            let number = receiver.inner_product(channel, rng, &matches, vectors, (100, 40))?;
+            receiver.open(channel, rng, &[number], (100, count))
         },
         |channel| {
             let rng = &mut rng(2);
             let matches = sender.membership(channel, rng, 64, &theirs)?;
-            sender.inner_product(channel, rng, &matches, &case.masks, (100, 40))
+            let number = sender.inner_product(channel, rng, &matches, masks, (100, 40))?;
+            sender.open(channel, rng, &[number], (100, count))
         },
     );
     let product = case.sum(|i| case.weights[i].wrapping_mul(case.payloads[i]));
-    assert_eq!(answer, Answer::Value(product));
+    assert_eq!(answer, Answer::Values(vec![product]));
 }
 
 proptest! {
@@ -290,8 +410,16 @@ fn spoilt(frame: usize, spoil: Spoil) -> Result<Answer, Error> {
     let (near, far) = memory_pair();
     let outcomes = try_both(
         (near, Tamper::new(far, frame, spoil)),
-        |channel| receiver.sum_of_sender(channel, &mut rng(1), ours, &case.masked, 0),
-        |channel| sender.sum_of_sender(channel, &mut rng(2), theirs, &case.masks, 0),
+        |channel| {
+            let (rng, masked) = (&mut rng(1), &first(&case.masked));
+            let sum = receiver.sums_of_sender(channel, rng, ours, masked, 0)?;
+            receiver.open(channel, rng, &sum, (0, 70))
+        },
+        |channel| {
+            let (rng, masks) = (&mut rng(2), &first(&case.masks));
+            let sum = sender.sums_of_sender(channel, rng, theirs, masks, 0)?;
+            sender.open(channel, rng, &sum, (0, 70))
+        },
     );
     outcomes.0
 }
@@ -322,16 +450,17 @@ fn frames_of_wrong_length_are_refused() {
     assert_eq!(misbehaviour(spoilt(0, Spoil::FlipBit(70))), stray);
 }
 
-/// What a sender with sizes from 3 to 70 makes of an answer, spoilt on its way.
-fn told(answer: Answer, has_minimum: bool, spoil: Spoil) -> Result<Answer, Error> {
+/// What a sender with sizes from 3 to 70, and numbers of any size, makes of an answer, spoilt on its way.
+fn told(answer: &Answer, has_minimum: bool, spoil: Spoil) -> Result<Answer, Error> {
+    let ranges = [3..=70, i64::MIN..=i64::MAX];
     let (near, far) = memory_pair();
     let outcomes = try_both(
         (Tamper::new(near, 0, spoil), far),
         |channel| {
-            answer.tell(channel)?;
+            answer.tell(channel, ranges.len())?;
             channel.flush()
         },
-        |channel| Answer::told(channel, 3..=70, has_minimum),
+        |channel| Answer::told(channel, &ranges, has_minimum),
     );
     outcomes.1
 }
@@ -340,58 +469,50 @@ fn told(answer: Answer, has_minimum: bool, spoil: Spoil) -> Result<Answer, Error
 fn answers_that_a_run_can_have_are_told() {
     let honest = || Spoil::Truncate(0);
     for (answer, has_minimum) in [
-        (Answer::Value(3), true),
-        (Answer::Value(70), false),
+        (Answer::Values(vec![3, i64::MIN]), true),
+        (Answer::Values(vec![70, -1]), false),
+        (Answer::Values(vec![70, i64::MAX]), false),
         (Answer::TooFew, true),
     ] {
-        assert_eq!(told(answer, has_minimum, honest()).unwrap(), answer);
-    }
-    for value in [i64::MIN, -1, 0, i64::MAX] {
-        let (near, far) = memory_pair();
-        let outcomes = try_both(
-            (near, far),
-            |channel| {
-                Answer::Value(value).tell(channel)?;
-                channel.flush()
-            },
-            |channel| Answer::told(channel, i64::MIN..=i64::MAX, false),
-        );
-        assert_eq!(outcomes.1.unwrap(), Answer::Value(value));
+        assert_eq!(told(&answer, has_minimum, honest()).unwrap(), answer);
     }
 }
 
 #[test]
 fn answers_that_no_run_has_are_refused() {
-    let problem = |answer, has_minimum, spoil| misbehaviour(told(answer, has_minimum, spoil));
+    let problem =
+        |answer: &Answer, has_minimum, spoil| misbehaviour(told(answer, has_minimum, spoil));
     let bad = |problem| Misbehaviour::BadValue {
         what: OUTCOME.name,
         problem,
     };
-    let value = Answer::Value(5);
+    let value = &Answer::Values(vec![5, -8]);
     let as_it_is = || Spoil::Truncate(0);
     let short = Misbehaviour::WrongLength {
         what: OUTCOME.name,
-        bytes: 8,
+        bytes: 16,
     };
     assert_eq!(problem(value, true, Spoil::Truncate(1)), short);
     let long = Misbehaviour::TooLong {
         what: OUTCOME.name,
-        bytes: 10,
-        max: 9,
+        bytes: 18,
+        max: 17,
     };
     assert_eq!(problem(value, true, Spoil::Extend(vec![0])), long);
-    for bit in 65..72 {
+    for bit in 129..136 {
         let stray = bad("bits are set beyond the last one");
         assert_eq!(problem(value, true, Spoil::FlipBit(bit)), stray);
     }
     for out in [2, 71, -1] {
-        let answer = Answer::Value(out);
-        assert_eq!(problem(answer, true, as_it_is()), bad("out of range"));
+        let answer = Answer::Values(vec![out, 0]);
+        assert_eq!(problem(&answer, true, as_it_is()), bad("out of range"));
     }
     let withheld = bad("withheld without a minimum");
-    assert_eq!(problem(Answer::TooFew, false, as_it_is()), withheld);
+    assert_eq!(problem(&Answer::TooFew, false, as_it_is()), withheld);
     let both = bad("a value that is withheld");
-    assert_eq!(problem(Answer::TooFew, true, Spoil::FlipBit(64)), both);
+    for bit in [1, 64, 65, 128] {
+        assert_eq!(problem(&Answer::TooFew, true, Spoil::FlipBit(bit)), both);
+    }
 }
 
 #[test]
@@ -400,7 +521,7 @@ fn wrong_values_make_wrong_results_and_nothing_else() {
     for frame in 0..3 {
         assert!(matches!(
             spoilt(frame, Spoil::FlipBit(3)),
-            Ok(Answer::Value(_))
+            Ok(Answer::Values(_))
         ));
     }
     assert_ne!(spoilt(2, Spoil::FlipBit(3)).unwrap(), right);
@@ -429,10 +550,18 @@ fn known_pads_are_tested_one_by_one() {
     let zeros = vec![0; bins];
     let (answer, sent) = try_both(
         (near, &mut far),
-        |channel| receiver.sum_of_receiver(channel, &mut rng(1), &matching[0], &zeros, 0),
-        |channel| sender.sum_of_receiver(channel, &mut rng(2), &matching[1], 0),
+        |channel| {
+            let rng = &mut rng(1);
+            let sum = receiver.sums_of_receiver(channel, rng, &matching[0], &[&zeros], 0)?;
+            receiver.open(channel, rng, &sum, (0, bins))
+        },
+        |channel| {
+            let rng = &mut rng(2);
+            let sum = sender.sums_of_receiver(channel, rng, &matching[1], 1, 0)?;
+            sender.open(channel, rng, &sum, (0, bins))
+        },
     );
-    assert_eq!(answer.unwrap(), Answer::Value(0));
+    assert_eq!(answer.unwrap(), Answer::Values(vec![0]));
     sent.unwrap();
 
     // What the sender has: its rows t, its bits, and the messages h₀ − h₁.

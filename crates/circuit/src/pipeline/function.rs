@@ -5,23 +5,23 @@ use std::ops::RangeInclusive;
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
-use vesica_psi::{Input, Output, Reveal, Shares, Task, Values};
+use vesica_psi::{Input, Output, Reveal, Shares, Task};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use super::{Plan, Received, Secret, Sent, repeated};
 use crate::bits::BitShares;
-use crate::cost::Cost;
+use crate::cost::{self, Cost};
 use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::functions::Answer;
 use crate::{Receiver, Sender};
 
-/// What the last stage computes.
+/// What the last stage computes, perhaps besides a size.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Function {
+enum Function {
     Size,
-    SumOfReceiver,
-    SumOfSender,
+    SumsOfReceiver,
+    SumsOfSender,
     InnerProduct,
     Matches,
     Shares,
@@ -32,15 +32,15 @@ impl Function {
     ///
     /// # Panics
     /// If there is none: a protocol runs only what it says that it reveals.
-    pub(super) fn of(task: &Task) -> Function {
-        match (task.reveal, task.values) {
-            (Reveal::Size, Values::None) => Function::Size,
-            (Reveal::Sum, Values::Receiver) => Function::SumOfReceiver,
-            (Reveal::Sum, Values::Sender) => Function::SumOfSender,
-            (Reveal::InnerProduct, Values::Both) => Function::InnerProduct,
-            (Reveal::ThresholdMatches, Values::None) => Function::Matches,
-            (Reveal::Shares, _) => Function::Shares,
-            (reveal, values) => panic!("{reveal} of {values:?}"),
+    fn of(task: &Task) -> Function {
+        match task.reveal.last() {
+            Reveal::Size => Function::Size,
+            Reveal::Sum if task.values.receiver > 0 => Function::SumsOfReceiver,
+            Reveal::Sum => Function::SumsOfSender,
+            Reveal::InnerProduct => Function::InnerProduct,
+            Reveal::ThresholdMatches => Function::Matches,
+            Reveal::Shares => Function::Shares,
+            reveal => panic!("{reveal}"),
         }
     }
 }
@@ -56,14 +56,14 @@ fn own_items(bins: &ReceiverBins, places: usize, shares: usize) -> Vec<Option<u3
     cells
 }
 
-/// The receiver's value in each cell, 0 in empty ones.
-fn own_values(cells: &[Option<u32>], values: Option<&[i64]>) -> Secret<i64> {
-    let Some(values) = values else {
-        return Secret::default();
+/// The receiver's values in each cell, 0 in empty ones, column by column.
+fn own_values(cells: &[Option<u32>], values: &[i64], columns: usize) -> Vec<Secret<i64>> {
+    let column = |column: usize| {
+        let value = |item: &u32| values[*item as usize * columns + column];
+        let own = cells.iter().map(|item| item.as_ref().map_or(0, value));
+        Zeroizing::new(own.collect())
     };
-    let own = cells.iter();
-    let own = own.map(|item| item.map_or(0, |item| values[item as usize]));
-    Zeroizing::new(own.collect())
+    (0..columns).map(column).collect()
 }
 
 /// For each of `items` items whether its cell matches. The time does not depend on that.
@@ -84,6 +84,41 @@ pub(super) fn each_bit(matches: &BitShares) -> Secret<bool> {
 }
 
 impl Plan {
+    /// Whether a size is opened.
+    fn has_size(&self) -> bool {
+        self.task.reveal.each().contains(&Reveal::Size)
+    }
+
+    /// Cost of the function, for so many cells.
+    pub(super) fn function_cost(&self, cells: usize) -> Cost {
+        let (values, minimum) = (self.task.values, self.task.min_size);
+        let [receiver, sender] = [values.receiver, values.sender].map(usize::from);
+        let (numbers, others) = match Function::of(&self.task) {
+            Function::Matches => return cost::matches(cells),
+            Function::Shares => {
+                let own = match receiver {
+                    0 => Cost::default(),
+                    _ => cost::shares_of_receiver(cells, receiver),
+                };
+                return match sender {
+                    0 => own,
+                    _ => own + cost::shares_of_sender(cells, sender),
+                };
+            }
+            Function::Size => (Cost::default(), 0),
+            Function::SumsOfReceiver => {
+                (cost::sums_of_receiver(cells, receiver, minimum), receiver)
+            }
+            Function::SumsOfSender => (cost::sums_of_sender(cells, sender, minimum), sender),
+            Function::InnerProduct => (cost::inner_product(cells, minimum, self.lambda()), 1),
+        };
+        let size = match self.has_size() {
+            true => cost::size(cells, minimum),
+            false => Cost::default(),
+        };
+        size + numbers + cost::open(cells, self.has_size(), others, minimum)
+    }
+
     /// The receiver's part of the function.
     pub(super) fn open(
         &self,
@@ -100,41 +135,46 @@ impl Plan {
             masked,
         } = received;
         let minimum = self.task.min_size;
+        let columns = self.task.values.receiver.into();
         let cells = own_items(bins, self.places(), matches.len());
-        let own = own_values(&cells, input.values);
+        let own = own_values(&cells, input.values.unwrap_or_default(), columns);
+        let own: Vec<&[i64]> = own.iter().map(|column| &column[..]).collect();
+        let mut numbers = Vec::new();
+        if self.has_size() {
+            numbers.push(engine.size(channel, rng, &matches, minimum)?);
+        }
+        let of = (minimum, matches.len());
         let answer = match Function::of(&self.task) {
-            Function::Size => engine.size(channel, rng, &matches, minimum)?,
-            Function::SumOfReceiver => {
-                engine.sum_of_receiver(channel, rng, &matches, &own, minimum)?
+            Function::Size => engine.open(channel, rng, &numbers, of)?,
+            Function::SumsOfReceiver => {
+                numbers.extend(engine.sums_of_receiver(channel, rng, &matches, &own, minimum)?);
+                engine.open(channel, rng, &numbers, of)?
             }
-            Function::SumOfSender => self
-                .reversed_receiver(engine, channel, rng, cost)?
-                .sum_of_sender(channel, rng, &matches, &masked, minimum)?,
-            Function::InnerProduct => self
-                .reversed_receiver(engine, channel, rng, cost)?
-                .inner_product(
-                    channel,
-                    rng,
-                    &matches,
-                    (&own, &masked),
-                    (minimum, self.lambda()),
-                )?,
+            Function::SumsOfSender => {
+                let mut engine = self.reversed_receiver(engine, channel, rng, cost)?;
+                numbers.extend(engine.sums_of_sender(channel, rng, &matches, &masked, minimum)?);
+                engine.open(channel, rng, &numbers, of)?
+            }
+            Function::InnerProduct => {
+                let mut engine = self.reversed_receiver(engine, channel, rng, cost)?;
+                let (vectors, least) = ((own[0], &masked), (minimum, self.lambda()));
+                numbers.push(engine.inner_product(channel, rng, &matches, vectors, least)?);
+                engine.open(channel, rng, &numbers, of)?
+            }
             Function::Matches => {
                 let matches = engine.matches(channel, rng, &matches, minimum)?;
                 let matched = matched_items(&cells, &matches, input.items.len());
                 return Ok(Output::Matches(matched));
             }
             Function::Shares => {
-                let mut receiver_values = None;
-                if input.values.is_some() {
-                    let shares = engine.shares_of_receiver(channel, rng, &matches, &own)?;
-                    receiver_values = Some(shares);
+                let mut receiver_values = Vec::new();
+                if !own.is_empty() {
+                    receiver_values = engine.shares_of_receiver(channel, rng, &matches, &own)?;
                 }
-                let mut sender_values = None;
+                let mut sender_values = Vec::new();
                 if self.has_payloads() {
                     let mut engine = self.reversed_receiver(engine, channel, rng, cost)?;
-                    let shares = engine.shares_of_sender(channel, rng, &matches, &masked)?;
-                    sender_values = Some(shares);
+                    sender_values = engine.shares_of_sender(channel, rng, &matches, &masked)?;
                 }
                 return Ok(Output::Shares(Shares {
                     items: Some(cells),
@@ -145,26 +185,28 @@ impl Plan {
             }
         };
         if self.task.both {
-            answer.tell(channel)?;
+            answer.tell(channel, self.ranges().len())?;
         }
         Ok(self.output(answer))
     }
 
     fn output(&self, answer: Answer) -> Output {
         match answer {
-            Answer::Value(value) => Output::Value(value.into()),
+            Answer::Values(values) => Output::Values(values.into_iter().map(i128::from).collect()),
             Answer::TooFew => Output::Below(self.task.min_size),
         }
     }
 
-    /// The values that a run can have.
-    fn range(&self) -> RangeInclusive<i64> {
-        match self.task.reveal {
+    /// The values that each number of a run can have.
+    fn ranges(&self) -> Vec<RangeInclusive<i64>> {
+        let numbers = self.task.reveal.numbers(self.task.values);
+        let range = |(reveal, _)| match reveal {
             Reveal::Size => {
                 i64::try_from(self.task.min_size).unwrap_or(i64::MAX)..=self.most_matches as i64
             }
             _ => i64::MIN..=i64::MAX,
-        }
+        };
+        numbers.into_iter().map(range).collect()
     }
 
     /// The sender's part of the function.
@@ -180,31 +222,41 @@ impl Plan {
             matches,
             masks,
         } = sent;
-        let (values, minimum) = (self.task.values, self.task.min_size);
+        let (columns, minimum) = (self.task.values.receiver.into(), self.task.min_size);
+        let mut numbers = Vec::new();
+        if self.has_size() {
+            numbers.push(engine.size(channel, rng, &matches, minimum)?);
+        }
+        let of = (minimum, matches.len());
         match Function::of(&self.task) {
-            Function::Size => engine.size(channel, rng, &matches, minimum)?,
-            Function::SumOfReceiver => {
-                engine.sum_of_receiver(channel, rng, &matches, minimum)?;
+            Function::Size => engine.open(channel, rng, &numbers, of)?,
+            Function::SumsOfReceiver => {
+                numbers.extend(engine.sums_of_receiver(channel, rng, &matches, columns, minimum)?);
+                engine.open(channel, rng, &numbers, of)?;
             }
-            Function::SumOfSender => self
-                .reversed_sender(engine, channel, rng, cost)?
-                .sum_of_sender(channel, rng, &matches, &masks, minimum)?,
-            Function::InnerProduct => self
-                .reversed_sender(engine, channel, rng, cost)?
-                .inner_product(channel, rng, &matches, &masks, (minimum, self.lambda()))?,
+            Function::SumsOfSender => {
+                let mut engine = self.reversed_sender(engine, channel, rng, cost)?;
+                numbers.extend(engine.sums_of_sender(channel, rng, &matches, &masks, minimum)?);
+                engine.open(channel, rng, &numbers, of)?;
+            }
+            Function::InnerProduct => {
+                let mut engine = self.reversed_sender(engine, channel, rng, cost)?;
+                let least = (minimum, self.lambda());
+                numbers.push(engine.inner_product(channel, rng, &matches, &masks, least)?);
+                engine.open(channel, rng, &numbers, of)?;
+            }
             Function::Matches => {
                 engine.matches(channel, rng, &matches, minimum)?;
             }
             Function::Shares => {
-                let mut receiver_values = None;
-                if matches!(values, Values::Receiver | Values::Both) {
-                    receiver_values = Some(engine.shares_of_receiver(channel, rng, &matches)?);
+                let mut receiver_values = Vec::new();
+                if columns > 0 {
+                    receiver_values = engine.shares_of_receiver(channel, rng, &matches, columns)?;
                 }
-                let mut sender_values = None;
+                let mut sender_values = Vec::new();
                 if self.has_payloads() {
                     let mut engine = self.reversed_sender(engine, channel, rng, cost)?;
-                    let shares = engine.shares_of_sender(channel, rng, &matches, &masks)?;
-                    sender_values = Some(shares);
+                    sender_values = engine.shares_of_sender(channel, rng, &matches, &masks)?;
                 }
                 return Ok(Output::Shares(Shares {
                     items: None,
@@ -217,7 +269,7 @@ impl Plan {
         if !self.task.both {
             return Ok(Output::Nothing);
         }
-        let told = Answer::told(channel, self.range(), minimum > 0)?;
+        let told = Answer::told(channel, &self.ranges(), minimum > 0)?;
         Ok(self.output(told))
     }
 

@@ -2,25 +2,20 @@
 
 use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
-use vesica_oprf::programmable::{
-    Hint, OkvsHint, Opprf, RelaxedHint, Shape, Strings, TableHint, Target, membership,
-};
+use vesica_oprf::programmable::{Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership};
 use vesica_oprf::vole::Vole;
-use vesica_psi::{Item, ItemCost, Params, Security, Spec, lambda_each};
+use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::Error;
 use zeroize::Zeroizing;
 
-use super::{Plan, Received, Recipe, Run, Secret, Sent, VALUE_BITS, repeated};
+use super::payload::VALUE_BITS;
+use super::{Plan, Received, Recipe, Run, Sent, repeated};
+use crate::Payloads;
 use crate::cost::{self, Cost};
 
 /// An OPPRF on the OPRF of `vole`.
 const fn opprf<H>(hint: H) -> Opprf<Vole, H> {
     Opprf { oprf: Vole, hint }
-}
-
-/// The payloads of all candidates.
-fn payloads(strings: &Strings) -> Secret<u64> {
-    Zeroizing::new(strings.payloads().iter().map(|p| *p as u64).collect())
 }
 
 /// `circuit-okvs`: one OKVS as the hint, and equality.
@@ -66,16 +61,12 @@ impl Recipe for Okvs {
     fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
         let shape = &run.plan.shape;
         let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
-        run.receiver_equality(shape.split.tag_bits, strings.tags(), payloads(&strings))
+        let masked = run.plan.form.of_candidates(&strings);
+        run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
     }
 
-    fn send(
-        &self,
-        mut run: Run<'_>,
-        bins: &SenderBins,
-        value: &(impl Fn(usize) -> u64 + Sync),
-    ) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
+    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::OPPRF, bins, values)?;
         let bits = run.plan.shape.split.tag_bits;
         run.sender_equality(bits, &tags, masks)
     }
@@ -134,7 +125,8 @@ impl Recipe for Psm1 {
         let bits = shape.split.tag_bits;
         let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
         if run.plan.has_payloads() {
-            return run.receiver_equality(bits, strings.tags(), payloads(&strings));
+            let masked = run.plan.form.of_candidates(&strings);
+            return run.receiver_equality(bits, strings.tags(), masked);
         }
         let mut engine = run.receiving_engine()?;
         run.channel.begin_phase("membership");
@@ -142,21 +134,18 @@ impl Recipe for Psm1 {
         Ok(Received {
             matches: engine.membership(run.channel, run.rng, bits, candidates)?,
             engine,
-            masked: Zeroizing::default(),
+            masked: Payloads::default(),
         })
     }
 
-    fn send(
-        &self,
-        mut run: Run<'_>,
-        bins: &SenderBins,
-        value: &(impl Fn(usize) -> u64 + Sync),
-    ) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::OPPRF, bins, value)?;
+    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::OPPRF, bins, values)?;
         let bits = run.plan.shape.split.tag_bits;
         if run.plan.has_payloads() {
             let tags = Zeroizing::new(repeated(&tags, Self::CANDIDATES));
-            let masks = Zeroizing::new(repeated(&masks, Self::CANDIDATES));
+            let masks = run.plan.form.payloads(|number, _, _| {
+                Zeroizing::new(repeated(masks.field(number), Self::CANDIDATES))
+            });
             return run.sender_equality(bits, &tags, masks);
         }
         let mut engine = run.sending_engine()?;
@@ -236,35 +225,33 @@ impl Recipe for Psm2 {
         let points = membership::points(&shape, &strings);
         let tags = Self::SECOND.random_tags(&shape, run.rng);
         let masks = run.masks();
-        let target = |bin: usize, point: usize| Target {
-            tag: tags[bin],
-            payload: masks.get(bin).map_or(0, |mask| {
-                let masked = strings.payloads()[point] as u64;
-                masked.wrapping_add(*mask).into()
-            }),
+        let form = &run.plan.form;
+        let once = form.of_candidates(&strings);
+        let target = |bin: usize, point: usize, part: usize| {
+            let twice = |number| once.field(number)[point].wrapping_add(masks.field(number)[bin]);
+            form.target(tags[bin], part, twice)
         };
         Self::SECOND.send(run.channel, &shape, &points, &target, run.rng)?;
-        let negated = masks.iter().map(|mask| mask.wrapping_neg()).collect();
-        run.receiver_equality(shape.split.tag_bits, &tags, Zeroizing::new(negated))
+        let negated = form.payloads(|number, ring, _| {
+            let masks = masks.field(number).iter();
+            Zeroizing::new(masks.map(|mask| ring.reduce(mask.wrapping_neg())).collect())
+        });
+        run.receiver_equality(shape.split.tag_bits, &tags, negated)
     }
 
-    fn send(
-        &self,
-        mut run: Run<'_>,
-        bins: &SenderBins,
-        value: &(impl Fn(usize) -> u64 + Sync),
-    ) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::FIRST, bins, value)?;
+    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Self::FIRST, bins, values)?;
         let shape = Self::second_shape(&run.plan.shape);
         let queries = membership::queries(&shape, &tags);
         let strings = Self::SECOND.receive(run.channel, &shape, &queries, run.rng)?;
-        let twice = payloads(&strings);
-        let masks = masks.iter().zip(twice.iter());
-        let masks = masks
-            .map(|(mask, twice)| mask.wrapping_sub(*twice))
-            .collect();
-        let bits = shape.split.tag_bits;
-        run.sender_equality(bits, strings.tags(), Zeroizing::new(masks))
+        let form = &run.plan.form;
+        let twice = form.of_candidates(&strings);
+        let masks = form.payloads(|number, ring, _| {
+            let pairs = masks.field(number).iter().zip(twice.field(number).iter());
+            let masks = pairs.map(|(mask, twice)| ring.reduce(mask.wrapping_sub(*twice)));
+            Zeroizing::new(masks.collect())
+        });
+        run.sender_equality(shape.split.tag_bits, strings.tags(), masks)
     }
 }
 
@@ -319,14 +306,22 @@ fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32>
     Some(all.partition_point(holds) as u32)
 }
 
-/// The OPPRFs, or the shares of all candidates: tags, values, masks and pads; and the items that count towards a minimum.
+/// Bytes per candidate of a tag, of a value and its mask, and of what a product takes.
+const CANDIDATE_BYTES: u64 = 128;
+
+/// The OPPRFs, or the shares of all candidates.
 fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
     let shape =
         any_shape::<R>(40, receiver_size, sender_size, VALUE_BITS).expect("less than the maximum");
-    let shares = 128 * (R::CANDIDATES * shape.bins) as u64;
-    let counted = (size_of::<Item>() as u64).saturating_mul(receiver_size.max(sender_size));
+    let shares = CANDIDATE_BYTES * (R::CANDIDATES * shape.bins) as u64;
     R::opprf_bytes(&shape)
         .saturating_add(shares)
-        .saturating_add(counted)
         .saturating_add(128 << 20)
+}
+
+/// What another value of each item adds: to candidates, and to hidden targets and slots of a hint.
+pub(super) fn bytes_per_column<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
+    let shape = any_shape::<R>(40, receiver_size, sender_size, 0).expect("less than the maximum");
+    let candidates = CANDIDATE_BYTES * (R::CANDIDATES * shape.bins) as u64;
+    candidates.saturating_add(32 * shape.params.sender_size as u64)
 }

@@ -10,8 +10,8 @@
 //! 3. Equality gives shares of which bins match, b_i.
 //! 4. *Folding.* Where bin i matches, the sender's payload y_i and the receiver's mask τ_i differ in the place whose
 //!    item it is. So place j matches if Σ_i b_i·(y_ij ⊕ τ_ij) is 1: two products by shared bits per bin and place, one
-//!    in each direction, and at most one term is 1. If the sender has values, the same terms, shared, select them: one
-//!    more product.
+//!    in each direction, and at most one term is 1. If the sender has payloads, the same terms, shared, select them:
+//!    one more product for each field.
 //!
 //! The shares of all places are then like those of bins more: the receiver knows the item of each, and no function
 //! needs to know of a stash. What the bins of the sender's table would tell the receiver, if it saw which of them
@@ -49,6 +49,7 @@ use vesica_psi::{Item, Params};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
+use super::payload::Form;
 use super::{Plan, Received, Secret, Sent};
 use crate::arithmetic::{Ring, sum};
 use crate::bits::BitShares;
@@ -102,9 +103,10 @@ impl Second {
     }
 
     /// Cost of all but the OPPRF. The COTs of the reverse direction come from a source of their own.
-    pub(super) fn cost(&self, has_values: bool) -> Cost {
+    pub(super) fn cost(&self, form: &Form) -> Cost {
         let bins = self.shape.bins;
-        cost::equality(bins, self.tag_bits()) + cost::fold(bins, self.places, has_values)
+        let fields = form.fields().map(|(ring, _)| ring);
+        cost::equality(bins, self.tag_bits()) + cost::fold(bins, self.places, fields)
     }
 
     /// The receiver of the run. Appends the shares of all places to those of the bins.
@@ -128,7 +130,7 @@ impl Second {
         let tags = OPPRF.random_tags(&self.shape, rng);
         let masks = self.masks(rng);
         let entries = points.table.entries();
-        let target = |bin: usize, point: usize| Target {
+        let target = |bin: usize, point: usize, _| Target {
             tag: tags[bin],
             payload: Block::from(masks[bin] ^ 1 << entries[point].item()),
         };
@@ -149,21 +151,22 @@ impl Second {
         };
         let found = own.value_end(&mut engine.main, &mut reverse, channel, rng)?;
         received.matches.append(&own.fold_bits(&found));
-        if plan.has_payloads() {
-            let shares = reverse.multiply(channel, rng, Ring::FULL, &found)?;
-            received.masked.extend(own.fold(&shares));
+        let fields = plan.form.fields().zip(received.masked.fields_mut());
+        for ((ring, _), masked) in fields {
+            let shares = reverse.multiply(channel, rng, ring, &found)?;
+            masked.extend(own.fold(&shares).map(|sum| ring.reduce(sum)));
         }
         Ok(())
     }
 
-    /// The sender of the run, whose item number i has the value `value(i)`.
+    /// The sender of the run, with the values of its items.
     pub(super) fn send(
         &self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         plan: &Plan,
         items: &[Item],
-        value: &impl Fn(usize) -> u64,
+        values: &[i64],
         sent: &mut Sent,
     ) -> Result<(), Error> {
         channel.begin_phase("stash");
@@ -189,14 +192,15 @@ impl Second {
         };
         let found = own.choice_end(&mut engine.main, &mut reverse, channel, rng)?;
         sent.matches.append(&own.fold_bits(&found));
-        if plan.has_payloads() {
-            let of = |entry: Option<Entry>| entry.map_or(0, |entry| value(entry.item()));
-            let values: Secret<u64> = Zeroizing::new(bins.table.bins().map(of).collect());
+        let fields = plan.form.fields().zip(sent.masks.fields_mut());
+        for (number, ((ring, _), masks)) in fields.enumerate() {
+            let of = |entry: Entry| plan.form.of_item(values, entry.item(), number);
+            let of_bins = bins.table.bins().map(|entry| entry.map_or(0, of));
+            let values: Secret<u64> = Zeroizing::new(of_bins.collect());
             let values = Zeroizing::new(values.repeat(self.places));
-            let shares = reverse.select(channel, rng, Ring::FULL, &values, &found)?;
+            let shares = reverse.select(channel, rng, ring, &values, &found)?;
             // A mask is what the receiver has too much.
-            let masks = own.fold(&shares);
-            sent.masks.extend(masks.map(u64::wrapping_neg));
+            masks.extend(own.fold(&shares).map(|sum| ring.reduce(sum.wrapping_neg())));
         }
         Ok(())
     }
@@ -212,7 +216,7 @@ impl Second {
 
     /// The session of the COTs of the reverse direction, and their number.
     fn reverse(&self, plan: &Plan) -> ([u8; 32], usize) {
-        let cots = self.cost(plan.has_payloads()).reverse_cots;
+        let cots = self.cost(&plan.form).reverse_cots;
         (plan.derived("stash"), cots)
     }
 }

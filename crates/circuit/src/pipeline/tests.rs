@@ -1,12 +1,16 @@
 use vesica_testing::{digests, honest, rng};
 
-use vesica_psi::Security;
+use vesica_psi::{Security, Values};
 
 use super::function::each_bit;
 use super::*;
 use crate::harness::measured;
 
 const RUNS: u64 = 8;
+
+fn values(receiver: u8, sender: u8) -> Values {
+    Values { receiver, sender }
+}
 
 /// A table with as many bins as items, and a stash.
 fn too_small(items: usize, _: u32) -> cuckoo::Parameters {
@@ -43,7 +47,7 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
         session: session(protocol.table, &digests(0..20)),
     };
     let task = Task {
-        values: Values::Sender,
+        values: values(0, 1),
         ..Task::new(Reveal::Sum)
     };
     let plan = &Plan::new::<R>(&params, protocol.table, &task);
@@ -61,7 +65,7 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
     );
     assert_eq!(bins.table.stash().is_empty(), plan.places() == 0);
     let mut seen = each_bit(&received.matches).to_vec();
-    for masked in received.masked.iter() {
+    for masked in received.masked.values[0].iter() {
         seen.extend((0..64).map(|bit| masked >> bit & 1 == 1));
     }
     seen
@@ -118,7 +122,7 @@ fn folding_costs_what_is_said() {
         },
     );
     assert_eq!(one.len(), two.len());
-    let said = cost::fold(bins, places, false);
+    let said = crate::cost::fold(bins, places, std::iter::empty());
     assert_eq!(
         [found.cots, found.reverse_cots],
         [said.cots, said.reverse_cots]
@@ -141,7 +145,7 @@ fn the_largest_runs_have_as_many_extensions_as_said() {
             session: [0; 32],
         };
         let reveal = match values {
-            Values::None => Reveal::Size,
+            Values::NONE => Reveal::Size,
             _ => Reveal::InnerProduct,
         };
         let task = Task {
@@ -154,12 +158,12 @@ fn the_largest_runs_have_as_many_extensions_as_said() {
         let entries = bulk::subfield::kappa(WIDTH, cost.entries, optimize);
         entries.min(bulk::kappa(cost.main_cots(optimize), optimize))
     }
-    let small = kappa(Okvs, 20, Values::None);
-    let sizes = kappa(Okvs, 26, Values::None);
+    let small = kappa(Okvs, 20, Values::NONE);
+    let sizes = kappa(Okvs, 26, Values::NONE);
     let products = [
-        kappa(Okvs, 26, Values::Both),
-        kappa(Psm1, 26, Values::Both),
-        kappa(Psm2, 26, Values::Both),
+        kappa(Okvs, 26, values(1, 1)),
+        kappa(Psm1, 26, values(1, 1)),
+        kappa(Psm2, 26, values(1, 1)),
     ];
     assert_eq!((small, sizes, products), (124, 118, [118, 116, 118]));
 }

@@ -7,12 +7,11 @@ use std::path::Path;
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica::{Reveal, Role};
+use vesica::{Reveal, Reveals, Role};
+use vesica_psi::Values;
 
 /// The name of the column of keys.
 pub(super) const KEY: &str = "key";
-/// The name of the column of values.
-pub(super) const VALUE: &str = "value";
 /// The largest absolute value.
 pub(super) const VALUE_BOUND: i64 = 1000;
 
@@ -46,12 +45,12 @@ impl Inputs {
         before(row + 1) > before(row)
     }
 
-    /// Writes one table as CSV, with a column of values if it is to have some.
-    pub(super) fn write(&self, role: Role, has_values: bool, path: &Path) -> io::Result<()> {
+    /// Writes one table as CSV, with so many columns of values.
+    pub(super) fn write(&self, role: Role, columns: usize, path: &Path) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
         write!(out, "{KEY}")?;
-        if has_values {
-            write!(out, ",{VALUE}")?;
+        for name in value_names(columns) {
+            write!(out, ",{name}")?;
         }
         writeln!(out)?;
         let (mut common, mut own) = (self.generator(0), self.generator(own_stream(role)));
@@ -71,7 +70,7 @@ impl Inputs {
                 }
                 Some(bits) => write!(out, "{}", self.number(role, item, bits))?,
             }
-            if has_values {
+            for _ in 0..columns {
                 write!(out, ",{}", value(item))?;
             }
             writeln!(out)?;
@@ -147,16 +146,19 @@ impl Inputs {
         }
     }
 
-    /// The number that a run is to reveal; `None` for what has no benchmark.
-    pub(super) fn revealed_number(&self, reveal: Reveal) -> Option<i128> {
-        let shared = 0..self.shared();
+    /// The numbers that a run with so many columns is to reveal, by their names.
+    pub(super) fn revealed_numbers(&self, reveals: Reveals, values: Values) -> Vec<(String, i128)> {
         let of = |i| i128::from(value(i));
-        Some(match reveal {
-            Reveal::Sum => shared.map(of).sum(),
-            Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
-            Reveal::Size => shared.end.into(),
-            _ => return None,
-        })
+        let number = |(reveal, _): (Reveal, usize)| {
+            let shared = 0..self.shared();
+            match reveal {
+                Reveal::Sum => shared.map(of).sum(),
+                Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
+                _ => shared.end.into(),
+            }
+        };
+        let numbers = reveals.numbers(values).into_iter().map(number);
+        reveals.names(values).into_iter().zip(numbers).collect()
     }
 
     /// How many of the items that both tables have count towards a minimum: not those whose value is 0.
@@ -164,6 +166,13 @@ impl Inputs {
         let counts = |i: &u64| !has_values || value(*i) != 0;
         (0..self.shared()).filter(counts).count() as u64
     }
+}
+
+/// The names of so many columns of values.
+pub(super) fn value_names(columns: usize) -> Vec<String> {
+    (1..=columns)
+        .map(|column| format!("value{column}"))
+        .collect()
 }
 
 fn own_stream(role: Role) -> u64 {
@@ -212,7 +221,7 @@ mod tests {
             };
             let [mine, theirs] = [Role::Receiver, Role::Sender].map(|role| {
                 let path = directory.path().join(format!("{case}-{role}.csv"));
-                inputs.write(role, false, &path).unwrap();
+                inputs.write(role, 0, &path).unwrap();
                 path
             });
             let rows = |path| -> Vec<String> {

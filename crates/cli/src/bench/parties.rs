@@ -1,5 +1,6 @@
 //! The parties of a benchmark, and a dealer: the commands `receive`, `send`, `offline make` and `dealer` as processes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,11 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 use vesica::terms::{LAMBDA, MIN_SIZE, REVEAL};
-use vesica::{Fingerprint, Identity, Interrupt, Platform, Reveal, Role, Simulated, Terms};
-use vesica_psi::Origin;
+use vesica::{Fingerprint, Identity, Interrupt, Platform, Reveal, Reveals, Role, Simulated, Terms};
+use vesica_psi::{Origin, Values};
 use vesica_wire::PhaseTraffic;
 
-use super::inputs::{Inputs, KEY, VALUE, VALUE_BOUND};
+use super::inputs::{Inputs, KEY, VALUE_BOUND, value_names};
 use crate::args::{Bench, Carrier};
 use crate::failure::{Failure, NETWORK, RESOURCE};
 use crate::process::{Finished, Process, finish_all, private_directory};
@@ -35,16 +36,26 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn reveal(&self) -> Reveal {
+    fn reveal(&self) -> Reveals {
         self.terms.get(&REVEAL)
     }
 
-    /// Whether a side has values. A sum is that of the sender's.
-    fn has_values(&self, role: Role) -> bool {
-        match self.reveal() {
-            Reveal::Sum => role == Role::Sender,
-            reveal => reveal == Reveal::InnerProduct,
-        }
+    /// The columns of values of each side. Sums are those of the sender's.
+    fn values(&self) -> Values {
+        let [receiver, sender] = match self.reveal().last() {
+            Reveal::Sum => [0, self.options.value_columns],
+            Reveal::InnerProduct => [1, 1],
+            _ => [0, 0],
+        };
+        Values { receiver, sender }
+    }
+
+    fn columns(&self, role: Role) -> usize {
+        let Values { receiver, sender } = self.values();
+        usize::from(match role {
+            Role::Receiver => receiver,
+            Role::Sender => sender,
+        })
     }
 
     fn has_output(&self, role: Role) -> bool {
@@ -87,6 +98,7 @@ pub(super) struct Report {
     /// What the receiver learns of the number of matches, or of another number.
     matches: Option<u64>,
     value: Option<Value>,
+    values: Option<BTreeMap<String, Value>>,
     below: Option<u64>,
     #[serde(flatten)]
     pub(super) measured: Said,
@@ -119,8 +131,8 @@ impl<'a> Parties<'a> {
             let roles = [Role::Receiver, Role::Sender];
             let writing = roles.map(|role| {
                 let path = directory.path().join(table(role));
-                let (inputs, has_values) = (job.inputs, job.has_values(role));
-                scope.spawn(move || inputs.write(role, has_values, &path))
+                let (inputs, columns) = (job.inputs, job.columns(role));
+                scope.spawn(move || inputs.write(role, columns, &path))
             });
             writing.into_iter().try_for_each(|thread| {
                 let panicked = |_| Err(io::Error::other("the thread panicked"));
@@ -228,9 +240,14 @@ impl<'a> Parties<'a> {
         arguments.extend(self.identity(role, peer));
         arguments.extend(words(&["--protocol", self.job.protocol]));
         arguments.extend(self.job.options.agreed(&self.job.terms));
-        if self.job.has_values(role) {
-            let bound = VALUE_BOUND.to_string();
-            arguments.extend(words(&["--value", VALUE, "--value-bound", &bound]));
+        if self.job.columns(role) > 0 {
+            let (names, bound) = (value_names(self.job.columns(role)), VALUE_BOUND.to_string());
+            arguments.extend(words(&[
+                "--value",
+                &names.join(","),
+                "--value-bound",
+                &bound,
+            ]));
             arguments.extend(words(&["--value-repeated", "refuse"]));
         }
         if self.job.has_output(role) {
@@ -290,6 +307,7 @@ impl<'a> Parties<'a> {
         let Report {
             matches,
             value,
+            values,
             below,
             ..
         } = &ran.receiver;
@@ -298,22 +316,36 @@ impl<'a> Parties<'a> {
         if ran.sender.matches.is_some() || ran.sender.value.is_some() {
             return Ok(false);
         }
-        if inputs.counted(self.job.has_values(Role::Sender)) < least {
-            return Ok(*below == Some(least) && matches.is_none() && value.is_none());
+        if inputs.counted(self.job.columns(Role::Sender) > 0) < least {
+            let is_nothing = matches.is_none() && value.is_none() && values.is_none();
+            return Ok(*below == Some(least) && is_nothing);
         }
         if below.is_some() {
             return Ok(false);
         }
         match reveal {
-            Reveal::Shares => inputs.are_shares(&mine, &theirs),
+            reveal if reveal == Reveal::Shares => inputs.are_shares(&mine, &theirs),
             reveal if reveal.is_matches() => {
                 let table = self.path(table(Role::Receiver));
                 Ok(*matches == Some(inputs.shared()) && inputs.are_matches(&table, &mine)?)
             }
             reveal => {
-                let value = value.as_ref().map(Value::to_string);
-                let revealed = inputs.revealed_number(reveal);
-                Ok(value.is_some() && value == revealed.map(|value| value.to_string()))
+                let right = inputs.revealed_numbers(reveal, self.job.values());
+                let right = right
+                    .into_iter()
+                    .map(|(name, number)| (name, number.to_string()));
+                let right: BTreeMap<String, String> = right.collect();
+                let found = match (value, values) {
+                    (Some(value), _) => [(reveal.to_string(), value.to_string())].into(),
+                    (None, Some(values)) => {
+                        let values = values.iter();
+                        values
+                            .map(|(name, value)| (name.clone(), value.to_string()))
+                            .collect()
+                    }
+                    (None, None) => BTreeMap::new(),
+                };
+                Ok(!right.is_empty() && found == right)
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use vesica::{Report, Reveal};
+use vesica::{Report, Reveal, Reveals};
 use vesica_psi::{Shares, indices_vartime};
 use vesica_session::MemorySet;
 
@@ -36,15 +36,16 @@ impl Question {
         }
     }
 
-    pub(crate) fn reveal(self) -> Reveal {
-        match self {
+    pub(crate) fn reveal(self) -> Reveals {
+        let reveal = match self {
             Question::Matches => Reveal::Matches,
             Question::Size | Question::Threshold => Reveal::Size,
             Question::SumOfReceiver | Question::SumOfSender => Reveal::Sum,
             Question::InnerProduct => Reveal::InnerProduct,
             Question::ThresholdMatches => Reveal::ThresholdMatches,
             Question::Shares => Reveal::Shares,
-        }
+        };
+        reveal.into()
     }
 
     /// Whether receiver and sender can have values.
@@ -156,9 +157,9 @@ impl Answer {
         let cells = items.iter().enumerate().map(|(cell, item)| Cell {
             person: item.map(&person),
             matches: near.matches[cell] != far.matches[cell],
-            values: sides.map(|shares| match shares {
-                [Some(a), Some(b)] => signed(a[cell].wrapping_add(b[cell])),
-                [None, None] => 0,
+            values: sides.map(|shares| match shares.map(Vec::as_slice) {
+                [[a], [b]] => signed(a[cell].wrapping_add(b[cell])),
+                [[], []] => 0,
                 _ => panic!("one side has no shares of the values"),
             }),
         });

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use vesica::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Listener, NoProgress, Problem,
-    ProtocolRequest, Reveal, Role, Security,
+    ProtocolRequest, Role, Security,
 };
 use vesica_offline::DealerRequest;
 use vesica_psi::Half;
-use vesica_session::terms::{LAMBDA, LEARNS, REVEAL, SECURITY};
+use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
 use vesica_session::{Hello, Job, Learns, Registry, Terms, Transport, VERSION, connect, run_over};
 use vesica_testing::{digests, rng};
 use vesica_wire::{Channel, Error as WireError, Kind, MAX_FRAME, PhaseTraffic};
@@ -92,6 +92,8 @@ const KKRT: &str = "--security semi-honest --protocol kkrt";
 const SPOT_LOW: &str = "--security semi-honest --protocol spot-low";
 const OLE: &str = "--security semi-honest --protocol ole --offline lattice";
 const CIRCUIT: &str = "--security semi-honest --protocol circuit-okvs --reveal size";
+const CIRCUIT_SUMS: &str =
+    "--security semi-honest --protocol circuit-okvs --reveal size,sum --min-size 1 --both";
 const CIRCUIT_BOTH: &str = "--protocol circuit-okvs --security semi-honest --reveal size --both";
 
 use Role::{Receiver, Sender};
@@ -168,6 +170,9 @@ static CASES: &[Case] = &[
     case("a size that there cannot be", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome[7] = 1), 5, "outcome: out of range"),
     case("an outcome cut short", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, shorter), 5, "outcome has a length of 8 bytes"),
     case("an outcome with bits beyond the last one", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome[8] |= 0x80), 5, "outcome: bits are set beyond the last one"),
+    told("--value id", case("one of several numbers that there cannot be", Receiver, CIRCUIT_SUMS, Changes("outcome", 0, |outcome| outcome[0] |= 1), 5, "outcome: out of range")),
+    told("--value id", case("one of several numbers that are withheld", Receiver, CIRCUIT_SUMS, Changes("outcome", 0, |outcome| outcome[15] = 1), 5, "outcome: a value that is withheld")),
+    told("--value id", case("shares of several numbers cut short", Sender, CIRCUIT_SUMS, Changes("opened shares", 0, shorter), 5, "opened shares has a length of")),
     case("a number withheld without a minimum", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome.fill(0)), 5, "outcome: withheld without a minimum"),
 ];
 
@@ -297,8 +302,10 @@ fn job(role: Role, terms: &str) -> Job {
     if value("--security").is_some() {
         job.terms.set(&SECURITY, Security::SemiHonest);
     }
-    if value("--reveal").is_some() {
-        job.terms.set(&REVEAL, Reveal::Size);
+    for (name, option) in [("reveal", "--reveal"), ("min_size", "--min-size")] {
+        if let Some(value) = value(option) {
+            job.terms.set_option(name, value).unwrap();
+        }
     }
     if words.contains(&"--both") {
         job.terms.set(&LEARNS, Learns::Both);

@@ -118,8 +118,8 @@ fn in_memory(variant: Variant, number: u64) -> bool {
     let [ours, theirs] = trial.tables.each_ref().map(|table| {
         let csv = table.whole().into_bytes();
         let source = Source::from_bytes("table.csv", csv, SourceOptions::default()).unwrap();
-        let value = table.value_column();
-        match read_keys_within(&source, &spec, value.as_ref(), u64::MAX, Path::new("")).unwrap() {
+        let values = table.value_columns();
+        match read_keys_within(&source, &spec, &values, u64::MAX, Path::new("")).unwrap() {
             KeyStore::Memory(keys) => keys,
             KeyStore::Disk(_) => unreachable!("it fits"),
         }

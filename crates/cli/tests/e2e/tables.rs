@@ -319,6 +319,7 @@ fn every_protocol_and_its_report() {
             "peer_items",
             "matches",
             "value",
+            "values",
             "below",
             "bytes_sent",
             "bytes_received",

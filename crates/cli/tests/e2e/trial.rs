@@ -490,19 +490,19 @@ impl Table {
         self.amounts.as_ref().map_or(String::new(), Amounts::words)
     }
 
-    /// The column of its amounts.
-    pub(crate) fn value_column(&self) -> Option<ValueColumn> {
-        self.amounts.as_ref().map(Amounts::column)
+    /// The column of its amounts, if it has some.
+    pub(crate) fn value_columns(&self) -> Vec<ValueColumn> {
+        self.amounts.iter().map(Amounts::column).collect()
     }
 
     /// What a party says of its amounts.
-    pub(crate) fn value_terms(&self) -> Option<ValueTerms> {
-        let column = self.value_column()?;
-        Some(ValueTerms {
+    pub(crate) fn value_terms(&self) -> Vec<ValueTerms> {
+        let terms = |column: ValueColumn| ValueTerms {
             bound: column.bound,
             scale: column.scale,
             repeated: RepeatedKeys::Sum,
-        })
+        };
+        self.value_columns().into_iter().map(terms).collect()
     }
 
     /// Digits after the point of its amounts.

@@ -129,6 +129,127 @@ fn every_function_prints_its_value_alone() {
     );
 }
 
+/// A line for each number, and an object in the report; the fewest of the keys that count decide for all.
+#[test]
+fn several_numbers_are_printed_with_their_names() {
+    let place = place();
+    let ours = "--value spent,kept --value-scale 2,0 --value-bound 1000,10";
+    let theirs = "--value visits --value-bound 1000000";
+    for (both, ours, theirs, lines) in [
+        ("--reveal size,sum", "", theirs, "size\t3\nsum\t6\n"),
+        (
+            "--reveal sum,size",
+            ours,
+            "",
+            "size\t3\nsum-1\t14.85\nsum-2\t9\n",
+        ),
+        (
+            "--reveal sum --min-size 2",
+            ours,
+            "",
+            "sum-1\t14.85\nsum-2\t9\n",
+        ),
+        // All three have spent something, and two kept something.
+        ("--reveal size,sum --min-size 3", ours, "", "fewer than 3\n"),
+        (
+            "--reveal size,sum --min-size 3",
+            "",
+            theirs,
+            "size\t3\nsum\t6\n",
+        ),
+        (
+            "--reveal size,inner-product",
+            OURS_OF,
+            theirs,
+            "size\t3\ninner-product\t3.05\n",
+        ),
+        (
+            "--reveal size,sum --both",
+            ours,
+            "",
+            "size\t3\nsum-1\t14.85\nsum-2\t9\n",
+        ),
+        (
+            "--reveal size,sum --both --min-size 4",
+            "",
+            theirs,
+            "fewer than 4\n",
+        ),
+    ] {
+        let [ours, theirs] = sides(both, ours, theirs);
+        let reported = [
+            ours.with("--report ours.json"),
+            theirs.with("--report theirs.json"),
+        ];
+        let [received, sent] = run(&place, &reported);
+        received.expect_success();
+        sent.expect_success();
+        let is_both = both.contains("--both");
+        assert_eq!(received.text(), lines, "{both}");
+        assert_eq!(sent.text(), if is_both { lines } else { "" }, "{both}");
+        for (learns, report) in [(true, "ours.json"), (is_both, "theirs.json")] {
+            let report: Value = serde_json::from_str(&place.read(report)).unwrap();
+            let has_numbers = learns && lines.contains('\t');
+            assert!(report["value"].is_null());
+            assert_eq!(report["values"].is_object(), has_numbers, "{both}");
+            for line in lines.lines().filter(|_| has_numbers) {
+                let (name, number) = line.split_once('\t').unwrap();
+                let found = &report["values"][name];
+                let found = found.as_str().map_or(found.to_string(), str::to_owned);
+                assert_eq!(found, number, "{both}");
+            }
+            let bounds = &report["contract"]["receiver_values"];
+            if both.starts_with("--reveal sum,size") {
+                assert_eq!(
+                    (&bounds[0]["bound"], &bounds[1]["bound"]),
+                    (&100_000.into(), &10.into())
+                );
+            }
+        }
+    }
+    // Both sides have to want the same numbers.
+    let [ours, _] = sides("--reveal size,sum", "--value spent --value-scale 2", "");
+    let [_, theirs] = sides("--reveal sum", "", "");
+    for ended in run(&place, &[ours, theirs]) {
+        ended.expect_failure(6, "reveal");
+    }
+}
+
+/// As many columns as there can be, of either side and by every recipe.
+#[test]
+fn eight_columns_are_summed_at_once() {
+    let place = Place::new();
+    let header: Vec<String> = (0..8).map(|column| format!("v{column}")).collect();
+    let row = |i: i64| {
+        let values: Vec<String> = (0..8)
+            .map(|column| ((column + 1) * (i - 20)).to_string())
+            .collect();
+        format!("{i},{}\n", values.join(","))
+    };
+    let rows = |range: std::ops::Range<i64>| -> String { range.map(row).collect() };
+    place.write(
+        "ours.csv",
+        format!("email,{}\n{}", header.join(","), rows(0..50)),
+    );
+    place.write(
+        "theirs.csv",
+        format!("mail,{}\n{}", header.join(","), rows(30..90)),
+    );
+    let columns = format!("--value {} --value-bound 1000", header.join(","));
+    let sum: i64 = (30..50).map(|i| i - 20).sum();
+    let sums = (1..=8).map(|column| format!("sum-{column}\t{}\n", column * sum));
+    let lines = format!("size\t20\n{}", sums.collect::<String>());
+    for recipe in RECIPES {
+        let both = format!("--reveal size,sum --min-size 20 --protocol {recipe}");
+        for (ours, theirs) in [(&*columns, ""), ("", &*columns)] {
+            let [received, sent] = run(&place, &sides(&both, ours, theirs));
+            received.expect_success();
+            sent.expect_success();
+            assert_eq!(received.text(), lines, "{recipe}");
+        }
+    }
+}
+
 #[test]
 fn both_sides_print_the_value_that_both_learn() {
     let place = place();
@@ -202,7 +323,7 @@ fn every_recipe_says_in_its_report_what_it_computed() {
             (&Value::Null, &Value::Null)
         );
         assert_eq!(near["contract"], far["contract"]);
-        assert_eq!(near["contract"]["receiver_values"]["scale"], 2);
+        assert_eq!(near["contract"]["receiver_values"][0]["scale"], 2);
         assert_eq!(near["contract"]["optimize"], "traffic");
         assert_eq!(near["security"], "semi-honest");
     }
@@ -427,9 +548,25 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
     }
     usage(
         &weak("--reveal sum --value spent --value-scale 19"),
-        "'19' for '--value-scale <DIGITS>': 19 is not in 0..=18",
+        "'19' for '--value-scale <DIGITS[,DIGITS…]>': 19 is not in 0..=18",
     );
     usage(&weak("--reveal sum --value-bound 10"), "--value");
+    usage(
+        &weak("--reveal size,matches"),
+        "size,sum, size,inner-product",
+    );
+    usage(
+        &weak("--reveal size,inner-product --value spent,kept"),
+        "the size,inner-product takes one column of values on each side",
+    );
+    usage(
+        &weak("--reveal sum --value spent,kept --value-bound 1,2,3"),
+        "one bound for all columns of values, or one for each",
+    );
+    usage(
+        &weak("--reveal sum --value a,b,c,d,e,f,g,h,i"),
+        "at most eight columns of values",
+    );
 }
 
 #[test]

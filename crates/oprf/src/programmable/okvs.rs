@@ -64,7 +64,7 @@ impl Hint for OkvsHint {
         program: &Program<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        let hidden = Pads::new(shape).hide::<W>(program, |_| 0);
+        let hidden = Pads::new(shape, program.part).hide::<W>(program, |_| 0);
         let encoding = okvs(shape)
             .encode(&program.points.halves(), &hidden, &mut Prg::random(rng))
             .map_err(|e| Error::limit(Limit::Encoding, e))?;
@@ -92,7 +92,13 @@ impl Hint for OkvsHint {
         let encoding = slots::recv::<W>(channel, OKVS, okvs.size(), strings.layout().bits())?;
         let mut decoded = Zeroizing::new(vec![[0; W]; queries.len()]);
         okvs.decode(&encoding, &queries.halves(), &mut decoded);
-        Pads::new(shape).unhide(queries, outputs, 0, |query| &decoded[query], strings);
+        Pads::new(shape, strings.part()).unhide(
+            queries,
+            outputs,
+            0,
+            |query| &decoded[query],
+            strings,
+        );
         Ok(())
     }
 }

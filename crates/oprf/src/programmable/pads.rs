@@ -32,12 +32,30 @@ pub struct Target {
     pub payload: Block,
 }
 
+impl Target {
+    /// The target of a part, given the blocks of the payload: a tag with the first one, or the next two.
+    pub fn in_part(part: usize, tag: Block, block: impl Fn(usize) -> Block) -> Target {
+        match part {
+            0 => Target {
+                tag,
+                payload: block(0),
+            },
+            part => Target {
+                tag: block(2 * part - 1),
+                payload: block(2 * part),
+            },
+        }
+    }
+}
+
 /// The target of a point in a bin: `target(bin, point)`. A pointer, so that hints are not compiled once for each such
 /// function; what a call costs is not noticed beside the hash of a point.
 pub type TargetOf<'a> = dyn Fn(usize, usize) -> Target + Sync + 'a;
 
 /// What the sender programs.
 pub struct Program<'a> {
+    /// Which part of the payload, counted from 0.
+    pub part: usize,
     /// How strings are laid out.
     pub layout: Layout,
     /// The points.
@@ -112,20 +130,24 @@ fn low_bits(bits: u32) -> Block {
 /// The receiver's candidates for each bin.
 #[derive(Clone)]
 pub struct Strings {
+    part: usize,
     candidates: usize,
     layout: Layout,
     /// Candidate c of bin b is number b·candidates + c.
     tags: Zeroizing<Vec<Block>>,
     /// Likewise; empty if payloads have no bits.
     payloads: Zeroizing<Vec<Block>>,
+    /// The strings of further parts.
+    further: Vec<Strings>,
 }
 
 impl Strings {
-    /// Uniform strings, which stay in the bins without a query.
+    /// Uniform strings of a part, which stay in the bins without a query.
     pub(super) fn random(
         candidates: usize,
         bins: usize,
         layout: Layout,
+        part: usize,
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let mut random = |count: usize, bits| {
@@ -137,11 +159,40 @@ impl Strings {
         let count = candidates * bins;
         let payloads = if layout.payload_bits == 0 { 0 } else { count };
         Strings {
+            part,
             candidates,
             layout,
             tags: random(count, layout.tag_bits),
             payloads: random(payloads, layout.payload_bits),
+            further: Vec::new(),
         }
+    }
+
+    /// The same strings with those of further parts.
+    pub(super) fn with_further(self, further: Vec<Strings>) -> Self {
+        Strings { further, ..self }
+    }
+
+    /// A block of the payload of a candidate, counted from 0.
+    ///
+    /// # Panics
+    /// If payloads do not have so many.
+    pub fn payload(&self, candidate: usize, block: usize) -> Block {
+        match block {
+            0 => self.payloads[candidate],
+            _ => {
+                let part = &self.further[(block - 1) / 2];
+                match block % 2 {
+                    1 => part.tags[candidate],
+                    _ => part.payloads[candidate],
+                }
+            }
+        }
+    }
+
+    /// Which part of the payload, counted from 0.
+    pub fn part(&self) -> usize {
+        self.part
     }
 
     /// Candidates per bin.
@@ -187,9 +238,17 @@ impl Strings {
 pub struct Pads(Oracle);
 
 impl Pads {
-    /// The pads of the run of this shape.
-    pub fn new(shape: &Shape) -> Self {
-        Pads(Oracle::new("vesica/1 opprf pad", &shape.params.session))
+    /// The pads of one part of the run of this shape.
+    pub fn new(shape: &Shape, part: usize) -> Self {
+        let session = &shape.params.session;
+        match part {
+            0 => Pads(Oracle::new("vesica/1 opprf pad", session)),
+            part => {
+                let of_part = Oracle::new("vesica/1 opprf part", session);
+                let session = of_part.hash(&[&(part as u64).to_le_bytes()]);
+                Pads(Oracle::new("vesica/1 opprf pad", &session))
+            }
+        }
     }
 
     /// The pads of consecutive outputs, in slices of at most [`BATCH`]: calls `each` with the position of the first
@@ -247,6 +306,7 @@ impl Pads {
             points,
             outputs,
             target,
+            ..
         } = program;
         let mut hidden = vec![[0; W]; points.len()];
         let tasks = hidden.par_chunks_mut(TASK).zip(outputs.par_chunks(TASK));

@@ -78,7 +78,7 @@ impl Hint for RelaxedHint {
         }
         // Steps 3 to 8.
         let index = |point: usize| usize::from(function[point]);
-        let hidden = Pads::new(shape).hide::<W>(program, index);
+        let hidden = Pads::new(shape, program.part).hide::<W>(program, index);
         // Steps 9 and 10.
         let mut filler = Prg::random(rng);
         slots::send(
@@ -110,7 +110,7 @@ impl Hint for RelaxedHint {
         let slots = slots::recv::<W>(channel, RELAXED, count, strings.layout().bits())?;
         let mut places = vec![Default::default(); queries.len()];
         functions.bins(&queries.halves(), &mut places);
-        let pads = Pads::new(shape);
+        let pads = Pads::new(shape, strings.part());
         for function in 0..HASHES {
             let slot = |query: usize| &slots[places[query][function] as usize];
             pads.unhide(queries, outputs, function, slot, strings);

@@ -175,7 +175,7 @@ impl Hint for TableHint {
             (0..points.bins()).all(fits),
             "at most three points in a bin"
         );
-        let pads = Pads::new(shape);
+        let pads = Pads::new(shape, program.part);
         // Step 2.
         let placed = placements(&pads, points, program.outputs)
             .map_err(|e| Error::limit(Limit::Encoding, e))?;
@@ -212,7 +212,7 @@ impl Hint for TableHint {
         let bits = strings.layout().bits();
         let slots = slots::recv::<W>(channel, TABLE, SLOTS * shape.bins, bits)?;
         // Step 6.
-        let pads = Pads::new(shape);
+        let pads = Pads::new(shape, strings.part());
         let places = places(&pads, queries, outputs, &nonces);
         let at = |from| queries.at()[from..].iter().map(|bin| *bin as usize);
         pads.for_each(outputs, at(0).map(|bin| (bin, HIDING)), |from, pads| {
@@ -274,7 +274,7 @@ mod tests {
                 tag_bits: 60,
             },
         };
-        let pads = Pads::new(&shape);
+        let pads = Pads::new(&shape, 0);
         let outputs = [[1, 2], [3, 4], [5, 6]];
         let (nonce, slots) = placement(&pads, 5, &outputs, &mut [[0; 4]; 3]).unwrap();
         assert!(usize::from(nonce) >= NONCES_PER_PAD);

@@ -91,12 +91,27 @@ fn payload(bits: u32, item: &Item, bin: usize) -> Block {
     low.checked_shr(Block::BITS - bits).unwrap_or(0)
 }
 
+/// All blocks of a payload of any number of bits.
+fn blocks(bits: u32, item: &Item, bin: usize) -> Vec<Block> {
+    let block = |(i, first): (usize, u32)| {
+        let bits = (bits - first).min(Block::BITS);
+        payload(bits, item, bin).rotate_left(i as u32) & (Block::MAX >> (Block::BITS - bits))
+    };
+    (0..bits)
+        .step_by(Block::BITS as usize)
+        .enumerate()
+        .map(block)
+        .collect()
+}
+
 /// What came of a run: tags of the bins on one side, candidates on the other, and which bins should match.
 struct Run {
     tags: Zeroizing<Vec<Block>>,
     strings: Strings,
+    /// Blocks of a payload.
+    blocks: usize,
     /// For each bin, the payload of the receiver's item there, and whether the sender has that item.
-    expected: Vec<Option<(Block, bool)>>,
+    expected: Vec<Option<(Vec<Block>, bool)>>,
 }
 
 /// Runs the OPPRF on two sets over a pair of channels.
@@ -111,9 +126,9 @@ fn run_over<O: BatchOprf, H: Hint>(
     let tags = opprf.random_tags(&shape, &mut rng(5));
     let sender = SenderBins::new(params, table, theirs);
     let item = |point: usize| &theirs[sender.table.entries()[point].item()];
-    let target = |bin: usize, point: usize| Target {
-        tag: tags[bin],
-        payload: payload(payload_bits, item(point), bin),
+    let target = |bin: usize, point: usize, part: usize| {
+        let blocks = blocks(payload_bits, item(point), bin);
+        Target::in_part(part, tags[bin], |i| blocks.get(i).copied().unwrap_or(0))
     };
     let (received, sent) = run_both(
         channels,
@@ -128,7 +143,7 @@ fn run_over<O: BatchOprf, H: Hint>(
     let run = received.map(|(receiver, strings)| {
         let expect = |(bin, entry): (usize, Option<vesica_encodings::Entry>)| {
             let item = &ours[entry?.item()];
-            Some((payload(payload_bits, item, bin), held.contains(item)))
+            Some((blocks(payload_bits, item, bin), held.contains(item)))
         };
         let bins = receiver.table.bins().enumerate();
         let expected = bins.map(expect).collect();
@@ -136,6 +151,7 @@ fn run_over<O: BatchOprf, H: Hint>(
         Run {
             tags,
             strings,
+            blocks: payload_bits.div_ceil(Block::BITS) as usize,
             expected,
         }
     });
@@ -154,12 +170,13 @@ fn run<O: BatchOprf + Default, H: Hint + Default>(
 }
 
 impl Run {
-    /// The candidates of a bin.
-    fn candidates(&self, bin: usize) -> impl Iterator<Item = Target> {
+    /// The tag and all blocks of the payload of each candidate of a bin.
+    fn candidates(&self, bin: usize) -> impl Iterator<Item = (Block, Vec<Block>)> {
         let each = self.strings.candidates();
-        (bin * each..(bin + 1) * each).map(|i| Target {
-            tag: self.strings.tags()[i],
-            payload: self.strings.payloads().get(i).copied().unwrap_or(0),
+        let blocks = self.blocks;
+        (bin * each..(bin + 1) * each).map(move |i| {
+            let payload = (0..blocks).map(|block| self.strings.payload(i, block));
+            (self.strings.tags()[i], payload.collect())
         })
     }
 
@@ -167,14 +184,14 @@ impl Run {
     fn check(&self, common: usize) {
         let mut met = 0;
         for (bin, expected) in self.expected.iter().enumerate() {
-            let equal: Vec<Target> = self
+            let equal: Vec<_> = self
                 .candidates(bin)
-                .filter(|candidate| candidate.tag == self.tags[bin])
+                .filter(|(tag, _)| *tag == self.tags[bin])
                 .collect();
             match expected {
                 Some((payload, true)) => {
                     assert_eq!(equal.len(), 1);
-                    assert_eq!(equal[0].payload, *payload);
+                    assert_eq!(equal[0].1, *payload);
                     met += 1;
                 }
                 _ => assert!(equal.is_empty(), "bin {bin} matches by chance"),
@@ -219,7 +236,7 @@ fn agree_on_all_sizes<H: Hint + Default>() {
         }
     }
     let (ours, theirs) = sets(500, 500, 200);
-    for payload_bits in [1, 2, 63, 65, 100, 127] {
+    for payload_bits in [1, 2, 63, 65, 100, 127, 129, 256, 257, 384, 520, 700] {
         run::<Ideal, H>(&params(500, 500), payload_bits, (&ours, &theirs)).check(200);
     }
 }
@@ -281,7 +298,7 @@ fn membership<O: BatchOprf + Default, H: Hint + Default>(n_r: usize, n_s: usize,
         .collect();
     let points = membership::points(&shape, &first.strings);
     let queries = membership::queries(&shape, &first.tags);
-    let target = |bin: usize, point: usize| {
+    let target = |bin: usize, point: usize, _: usize| {
         assert_eq!(point / HASHES, bin);
         Target {
             tag: tags[bin],
@@ -297,7 +314,7 @@ fn membership<O: BatchOprf + Default, H: Hint + Default>(n_r: usize, n_s: usize,
         let equal = strings.tags()[bin] == tags[bin];
         assert_eq!(equal, matches!(expected, Some((_, true))));
         if let (true, Some((payload, _))) = (equal, expected) {
-            assert_eq!(strings.payloads()[bin] ^ masks[bin], *payload);
+            assert_eq!([strings.payloads()[bin] ^ masks[bin]], payload[..]);
             met += 1;
         }
     }
@@ -318,7 +335,7 @@ fn one_string_remains_of_three_candidates() {
 fn equal_candidates_have_keys_of_their_own() {
     let shape = second::<TableHint>(&params(3, 3), 0);
     let layout = Layout::new(60, 0);
-    let mut strings = Strings::random(HASHES, shape.bins, layout, &mut rng(1));
+    let mut strings = Strings::random(HASHES, shape.bins, layout, 0, &mut rng(1));
     let tags: Vec<Block> = strings.tags().iter().copied().step_by(HASHES).collect();
     // All three candidates of each bin are equal.
     for (bin, tag) in tags.iter().enumerate() {
@@ -338,7 +355,7 @@ fn equal_candidates_have_keys_of_their_own() {
             .eq(points.keys().iter().step_by(HASHES))
     );
     let opprf = Opprf::<Ideal, TableHint>::default();
-    let target = |bin, _| Target {
+    let target = |bin, _, _: usize| Target {
         tag: bin as Block,
         payload: 0,
     };
@@ -403,7 +420,7 @@ fn log_failure<H: Hint>(opprf: &Opprf<Vole, H>, placing: u32, shape: &Shape) -> 
     let narrow = Events::of_batch(&shape.oprf_params()).is_narrow;
     let values = shape.params.sender_size as f64 * if narrow { -64f64 } else { -128f64 }.exp2();
     assert!(values <= 0.75 * (-f64::from(oprf)).exp2());
-    assert_eq!(opprf.layout(shape).tag_bits(), tag_bits);
+    assert_eq!(opprf.layouts(shape)[0].tag_bits(), tag_bits);
     (tags + events.iter().sum::<f64>()).log2()
 }
 
@@ -521,7 +538,7 @@ fn sent_as_computed<H: Hint + Default>(n: usize, payload_bits: u32, kinds: &[Kin
             .all(|(kind, frame)| kinds.contains(kind) && frame.len() <= MAX_FRAME)
     );
     let bytes: usize = sending.sent.iter().map(|(_, frame)| frame.len()).sum();
-    let bits = opprf.hint.bits(&shape, opprf.layout(&shape).bits());
+    let bits = opprf.hint.bits(&shape, opprf.layouts(&shape)[0].bits());
     assert_eq!(bytes as u64, bits.div_ceil(8));
 }
 
@@ -544,7 +561,7 @@ fn what_cannot_be_encoded_is_an_error() {
     let (table, shape) = plan::<OkvsHint>(&params, 0);
     let points = SenderBins::new(&params, table, &theirs).points;
     let mut tape = Tape::default();
-    let target = |bin, point| Target {
+    let target = |bin, point, _: usize| Target {
         tag: (bin + point) as Block,
         payload: 0,
     };

@@ -2,13 +2,15 @@
 
 use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
 use vesica_plan::{Registry, pads};
-use vesica_psi::{Input, Params, Prepared, Reveal, Security, Task, Values};
+use vesica_psi::{Input, Params, Prepared, Reveal, Reveals, Security, Task, Values};
 use vesica_testing::{Recorder, digests, rng, run_both};
 use vesica_wire::{Kind, memory_pair};
 
 /// Runs a circuit; compares the bits on the wire that stand for a pad each with the bounds.
 #[track_caller]
-fn check(name: &str, reveal: Reveal, values: Values, items: usize, lambda: u32) {
+fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, lambda: u32) {
+    let reveal: Reveals = reveal.parse().unwrap();
+    let values = Values { receiver, sender };
     let protocol = Registry::standard().get(name).unwrap();
     let params = &Params {
         security: Security::SemiHonest,
@@ -18,15 +20,17 @@ fn check(name: &str, reveal: Reveal, values: Values, items: usize, lambda: u32) 
         session: [7; 32],
     };
     let task = &Task {
-        min_size: 1,
+        min_size: u64::from(reveal != Reveal::Shares),
         values,
         ..Task::new(reveal)
     };
     let all = digests(0..items as u64);
-    let own = vec![3; items];
-    let of = |has: bool| Input::with_values(&all, has.then_some(&own[..]));
-    let ours = of(matches!(values, Values::Receiver | Values::Both));
-    let theirs = of(matches!(values, Values::Sender | Values::Both));
+    let own = vec![3; 8 * items];
+    let of = |columns: u8| {
+        let values = &own[..usize::from(columns) * items];
+        Input::with_values(&all, (columns > 0).then_some(values))
+    };
+    let (ours, theirs) = (of(receiver), of(sender));
     let (near, far) = memory_pair();
     let [mut near, mut far] = [near, far].map(Recorder::new);
     let (received, sent) = run_both(
@@ -80,12 +84,14 @@ fn check(name: &str, reveal: Reveal, values: Values, items: usize, lambda: u32) 
 fn circuits_hash_no_more_than_is_said() {
     for name in ["circuit-okvs", "circuit-rb-psm1", "circuit-rb-psm2"] {
         for (reveal, values) in [
-            (Reveal::Size, Values::None),
-            (Reveal::Sum, Values::Receiver),
-            (Reveal::Sum, Values::Sender),
-            (Reveal::InnerProduct, Values::Both),
-            (Reveal::ThresholdMatches, Values::None),
-            (Reveal::Shares, Values::Both),
+            ("size", [0, 0]),
+            ("sum", [1, 0]),
+            ("sum", [0, 1]),
+            ("inner-product", [1, 1]),
+            ("threshold-matches", [0, 0]),
+            ("shares", [1, 1]),
+            ("size,sum", [8, 0]),
+            ("size,sum", [0, 8]),
         ] {
             for items in [1, 40] {
                 check(name, reveal, values, items, 40);
@@ -97,6 +103,5 @@ fn circuits_hash_no_more_than_is_said() {
 /// At a λ that inner products of more entries do not reach by homomorphic encryption, so that they take COTs.
 #[test]
 fn long_products_of_cots_are_counted() {
-    let (reveal, values) = (Reveal::InnerProduct, Values::Both);
-    check("circuit-rb-psm1", reveal, values, 1100, 60);
+    check("circuit-rb-psm1", "inner-product", [1, 1], 1100, 60);
 }

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
 use vesica_psi::{
-    Exact, Half, Input, Item, Optimize, Output, Params, Prepared, Protocol, Reveal, Task, Values,
-    indices_vartime,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Task, indices_vartime,
 };
 use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
 use vesica_wire::{Channel, Error, Misbehaviour, Spoil, Tamper, memory_pair};
@@ -27,19 +26,16 @@ fn params(protocol: &dyn Protocol, receiver: &[Item], sender: &[Item]) -> Params
     }
 }
 
-const ALONE: Task = Task {
-    reveal: Reveal::Matches,
-    both: false,
-    min_size: 0,
-    values: Values::None,
-    label_bytes: 0,
-    optimize: Optimize::Time,
-};
+fn alone() -> Task {
+    Task::new(Reveal::Matches)
+}
 
-const BOTH: Task = Task {
-    both: true,
-    ..ALONE
-};
+fn both() -> Task {
+    Task {
+        both: true,
+        ..alone()
+    }
+}
 
 type Outcomes = (Result<Vec<bool>, Error>, Result<Option<Vec<bool>>, Error>);
 
@@ -115,7 +111,7 @@ fn run_over(
 
 fn intersect(protocol: &dyn Protocol, ours: &[Item], theirs: &[Item]) -> Vec<bool> {
     let (receiving, sending) = memory_pair();
-    let (matches, sent) = run_over(protocol, ALONE, ours, theirs, receiving, sending);
+    let (matches, sent) = run_over(protocol, alone(), ours, theirs, receiving, sending);
     assert_eq!(sent.unwrap(), None);
     matches.unwrap()
 }
@@ -187,7 +183,7 @@ fn bytes_follow_the_formula() {
         let (mut receiving, sending) = memory_pair();
         let (matches, _) = run_over(
             protocol(name),
-            ALONE,
+            alone(),
             &ours,
             &theirs,
             &mut receiving,
@@ -235,10 +231,10 @@ fn spoilt_frames_never_add_matches() {
                     let (receiving, sending) = pair_within(Duration::from_millis(400));
                     let (matches, sent) = if receiver_cheats {
                         let receiving = Tamper::new(receiving, frame, spoil.clone());
-                        run_over(protocol, ALONE, &ours, &theirs, receiving, sending)
+                        run_over(protocol, alone(), &ours, &theirs, receiving, sending)
                     } else {
                         let sending = Tamper::new(sending, frame, spoil.clone());
-                        run_over(protocol, ALONE, &ours, &theirs, receiving, sending)
+                        run_over(protocol, alone(), &ours, &theirs, receiving, sending)
                     };
                     let case =
                         format!("{protocol:?} {spoil:?} frame {frame} receiver {receiver_cheats}");
@@ -279,7 +275,7 @@ fn cheating_peers_are_named() {
     for (frame, payload, expected) in sender_cheats {
         let (receiving, sending) = memory_pair();
         let sending = Tamper::new(sending, frame, Spoil::Replace(payload));
-        let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
+        let (matches, _) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
         assert_eq!(
             misbehaviour(matches),
             bad("key-agreement message", expected)
@@ -290,7 +286,7 @@ fn cheating_peers_are_named() {
     constant[3] = 1;
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 0, Spoil::Replace(constant));
-    let (matches, sent) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
+    let (matches, sent) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
     assert_eq!(misbehaviour(sent), bad("polynomial", "constant"));
     assert!(matches!(matches, Err(Error::PeerAborted { .. })));
     // The largest mask, and behind it one that is larger by 0.
@@ -298,7 +294,7 @@ fn cheating_peers_are_named() {
     let mut descending = vec![0xff; 32];
     descending.extend_from_slice(&[1; 500]);
     let sending = Tamper::new(sending, 1, Spoil::Replace(descending));
-    let (matches, _) = run_over(protocol, ALONE, &ours, &theirs, receiving, sending);
+    let (matches, _) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
     assert_eq!(misbehaviour(matches), bad("masks", "a number out of range"));
 }
 
@@ -308,13 +304,13 @@ fn both_learn_the_matches() {
     let (ours, theirs) = (digests(0..300), digests(200..1000));
     for protocol in Registry::standard().revealing(Reveal::Matches) {
         let (receiving, sending) = memory_pair();
-        let (matches, told) = run_over(protocol, BOTH, &ours, &theirs, receiving, sending);
+        let (matches, told) = run_over(protocol, both(), &ours, &theirs, receiving, sending);
         assert_eq!(matches.unwrap(), plain(&ours, &theirs));
         assert_eq!(told.unwrap(), Some(plain(&theirs, &ours)));
     }
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 1, Spoil::Replace(301u32.to_le_bytes().to_vec()));
-    let (_, told) = run_over(protocol("dh"), BOTH, &ours, &theirs, receiving, sending);
+    let (_, told) = run_over(protocol("dh"), both(), &ours, &theirs, receiving, sending);
     assert_eq!(
         misbehaviour(told),
         bad("matched positions", "more matches than items")

@@ -32,7 +32,10 @@ pub fn width<O: Oprf>(params: &Params) -> usize {
 
 impl<O: Oprf> MaskExchange<O> {
     fn exchange(params: &Params, task: &Task) -> Exchange {
-        assert_eq!((task.reveal, task.min_size), (Reveal::Matches, 0));
+        assert!(
+            task.reveal == Reveal::Matches && task.min_size == 0,
+            "{task:?}"
+        );
         Exchange {
             width: width::<O>(params),
             sender_size: params.sender_size,

@@ -15,13 +15,19 @@ fn what_is_revealed() {
         set.ok()
             .map(|()| (terms.get(&REVEAL), terms.get(&MIN_SIZE)))
     };
-    assert_eq!(revealed("size"), Some((Reveal::Size, 0)));
-    assert_eq!(revealed("threshold:2^4"), Some((Reveal::Size, 17)));
+    assert_eq!(revealed("size"), Some((Reveal::Size.into(), 0)));
+    assert_eq!(revealed("threshold:2^4"), Some((Reveal::Size.into(), 17)));
     assert_eq!(
         revealed("threshold-matches:0"),
-        Some((Reveal::ThresholdMatches, 1))
+        Some((Reveal::ThresholdMatches.into(), 1))
     );
+    let both = "size,sum".parse().unwrap();
+    for text in ["size,sum", "sum,size"] {
+        assert_eq!(revealed(text), Some((both, 0)));
+    }
     for wrong in [
+        "size,matches",
+        "threshold:3,sum",
         "threshold:",
         "threshold",
         "threshold-matches",
@@ -71,7 +77,7 @@ fn every_option_takes_its_default_and_says_what_there_is() {
 fn terms_come_back_from_json_and_unknown_ones_do_not() {
     let mut terms = Terms::default();
     terms.set(&LAMBDA, 64);
-    terms.set(&REVEAL, Reveal::InnerProduct);
+    terms.set(&REVEAL, Reveal::InnerProduct.into());
     let mut json = serde_json::to_value(&terms).unwrap();
     assert_eq!(
         serde_json::from_value::<Terms>(json.clone()).unwrap(),
@@ -92,5 +98,5 @@ fn what_can_be_revealed_is_what_can_be_asked_for() {
         asked += 1;
     }
     // A threshold is asked for besides what it is of.
-    assert_eq!(asked, Reveal::ALL.len() + 1);
+    assert_eq!(asked, Reveals::ALL.len() + 1);
 }

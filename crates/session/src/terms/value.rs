@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use vesica_psi::{Optimize, Reveal, Security};
+use vesica_psi::{Optimize, Reveals, Security};
 use vesica_wire::Error as WireError;
 
 use crate::codec::{Reader, bad, put_name};
@@ -53,7 +53,7 @@ macro_rules! coded_values {
 
 coded_values! {
     Security: [Security::SemiHonest, Security::Malicious], Security::name;
-    Reveal: Reveal::ALL, Reveal::name;
+    Reveals: Reveals::ALL, |reveals: Reveals| reveals.to_string();
     Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
     Optimize: [Optimize::Time, Optimize::Traffic], Optimize::name;
 }

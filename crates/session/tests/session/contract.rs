@@ -287,16 +287,19 @@ fn each_difference_ends_both_sides_with_both_values() {
 /// A sum over values up to a number of units of 10^-scale, if this side has them, and with such a limit for the peer's.
 fn sum_of(job: &mut Job, values: Option<(u64, u8)>, max_peer_value_bound: Option<u64>) {
     *job = Job {
-        values: values.map(|(bound, scale)| ValueTerms {
-            bound,
-            scale,
-            repeated: RepeatedKeys::Sum,
-        }),
+        values: values
+            .into_iter()
+            .map(|(bound, scale)| ValueTerms {
+                bound,
+                scale,
+                repeated: RepeatedKeys::Sum,
+            })
+            .collect(),
         max_peer_value_bound,
         ..job.clone()
     }
     .with(&SECURITY, Security::SemiHonest)
-    .with(&REVEAL, Reveal::Sum);
+    .with(&REVEAL, Reveal::Sum.into());
 }
 
 #[test]
@@ -831,7 +834,7 @@ fn with_facts(change: impl FnOnce(&mut LocalFacts)) -> Hello {
         terms: job(Role::Receiver).terms,
         local: LocalFacts {
             protocol: ProtocolRequest::Auto,
-            values: None,
+            values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
             labels: LabelExchange::Nothing,
             items: 10,

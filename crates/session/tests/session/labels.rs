@@ -159,7 +159,7 @@ fn what_cannot_be_is_refused_before_the_peer_is_told() {
     }
     .with(&SECURITY, Security::SemiHonest);
     let size = receiver()
-        .with(&REVEAL, Reveal::Size)
+        .with(&REVEAL, Reveal::Size.into())
         .with(&SECURITY, Security::SemiHonest);
     let offers = Job {
         labels: sender().labels,

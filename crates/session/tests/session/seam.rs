@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::thread;
 
 use rand_core::CryptoRng;
-use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Spec, Task, Values};
+use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Reveals, Spec, Task};
 use vesica_session::terms::{
     KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
 };
@@ -96,17 +96,23 @@ impl Protocol for Toy {
         if task.reveal == Reveal::Matches {
             return Ok(Output::Matches(found.iter().map(Option::is_some).collect()));
         }
-        assert_eq!(
-            input.values.is_some(),
-            matches!(task.values, Values::Receiver | Values::Both)
-        );
-        let terms = found.iter().enumerate().filter_map(|(i, theirs)| {
-            let own = input.values.map_or(1, |values| values[i]);
-            theirs.map(|theirs| i128::from(own) * i128::from(theirs))
-        });
-        let terms: Vec<i128> = terms.collect();
-        Ok(match terms.len() as u64 >= task.min_size {
-            true => Output::Value(terms.iter().sum()),
+        let columns = usize::from(task.values.receiver);
+        assert_eq!(input.values.is_some(), columns > 0);
+        let number = |(reveal, column): (Reveal, usize)| {
+            let terms = found.iter().enumerate().filter_map(|(i, theirs)| {
+                let own = |values: &[i64]| values[columns * i + column];
+                let own = input.values.map_or(1, own);
+                theirs.map(|theirs| match reveal {
+                    Reveal::Size => 1,
+                    _ => i128::from(own) * i128::from(theirs),
+                })
+            });
+            terms.sum()
+        };
+        let numbers = task.reveal.numbers(task.values).into_iter();
+        let matches = found.iter().flatten().count();
+        Ok(match matches as u64 >= task.min_size {
+            true => Output::Values(numbers.map(number).collect()),
             false => Output::Below(task.min_size),
         })
     }
@@ -134,14 +140,14 @@ static PROTOCOLS: [&dyn Protocol; 1] = [&Toy];
 
 // ---- The session.
 
-fn job(role: Role, reveal: Reveal) -> Job {
+fn job(role: Role, reveal: impl Into<Reveals>) -> Job {
     Job {
         registry: Registry::of(&PROTOCOLS),
         protocol: ProtocolRequest::named("toy"),
         ..Job::new(role, vec!["exact/1".into()])
     }
     .with(&SECURITY, Security::SemiHonest)
-    .with(&REVEAL, reveal)
+    .with(&REVEAL, reveal.into())
 }
 
 type Came = Result<Outcome, Error>;
@@ -216,12 +222,12 @@ fn try_over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> Rep
     )
 }
 
-fn terms(bound: u64, scale: u8) -> Option<ValueTerms> {
-    Some(ValueTerms {
+fn terms(bound: u64, scale: u8) -> Vec<ValueTerms> {
+    vec![ValueTerms {
         bound,
         scale,
         repeated: RepeatedKeys::Sum,
-    })
+    }]
 }
 
 #[test]
@@ -242,7 +248,7 @@ fn a_value_and_too_few_matches_come_through_too() {
     );
     assert_eq!(
         (far.value, near.contract.get(&REVEAL)),
-        (None, Reveal::Size)
+        (None, Reveal::Size.into())
     );
     let json = serde_json::to_value(&near).unwrap();
     assert_eq!(
@@ -258,19 +264,22 @@ fn a_value_and_too_few_matches_come_through_too() {
 #[test]
 fn values_of_either_side_come_through_with_their_scales() {
     let (ours, theirs): (Vec<i64>, Vec<i64>) = ((-10..10).collect(), (0..77).collect());
-    let with = |reveal, role, values| Job {
-        values,
+    let with = |reveal: Reveal, role, values: &Vec<ValueTerms>| Job {
+        values: values.clone(),
         ..job(role, reveal)
     };
     for (reveal, near, far, text) in [
-        (Reveal::Sum, terms(10, 1), None, "4.2"),
-        (Reveal::Sum, None, terms(77, 2), "0.21"),
+        (Reveal::Sum, terms(10, 1), vec![], "4.2"),
+        (Reveal::Sum, vec![], terms(77, 2), "0.21"),
         (Reveal::InnerProduct, terms(10, 1), terms(77, 2), "0.154"),
     ] {
-        let values = [near.map(|_| &ours[..]), far.map(|_| &theirs[..])];
+        let values = [
+            near.first().map(|_| &ours[..]),
+            far.first().map(|_| &theirs[..]),
+        ];
         let jobs = [
-            with(reveal, Role::Receiver, near),
-            with(reveal, Role::Sender, far),
+            with(reveal, Role::Receiver, &near),
+            with(reveal, Role::Sender, &far),
         ];
         let (report, _) = over_values(&jobs[0], &jobs[1], values);
         assert_eq!(report.value.unwrap().to_string(), text);
@@ -281,12 +290,55 @@ fn values_of_either_side_come_through_with_their_scales() {
 }
 
 #[test]
+fn several_numbers_come_through_with_their_names_and_scales() {
+    let reveal: Reveals = "size,sum".parse().unwrap();
+    let columns = [terms(10, 1), terms(100, 0)].concat();
+    let rows: Vec<i64> = (-10..10).flat_map(|i| [i, 10 * i]).collect();
+    let jobs = [Role::Receiver, Role::Sender].map(|role| Job {
+        values: if role == Role::Receiver {
+            columns.clone()
+        } else {
+            Vec::new()
+        },
+        ..job(role, reveal)
+    });
+    let (report, far) = over_values(&jobs[0], &jobs[1], [Some(&rows), None]);
+    let json = serde_json::to_value(&report).unwrap();
+    let numbers = serde_json::json!({"size": 7, "sum-1": "4.2", "sum-2": 420});
+    assert_eq!(
+        (&json["values"], &json["value"]),
+        (&numbers, &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (json["reveal"].as_str(), far.values),
+        (Some("size,sum"), None)
+    );
+    // All are withheld together.
+    let least = jobs.map(|job| job.with(&MIN_SIZE, 8));
+    let (report, _) = over_values(&least[0], &least[1], [Some(&rows), None]);
+    assert_eq!(
+        (report.values, report.value, report.below),
+        (None, None, Some(8))
+    );
+    // Each bound is its own, in the contract and against what the peer allows.
+    let over: Vec<i64> = rows.iter().map(|value| value.signum() * 50).collect();
+    let (near, _) = try_over_values(&least[0], &least[1], [Some(&over), None]);
+    assert!(near.unwrap_err().to_string().contains("exceeds the bound"));
+    let strict = Job {
+        max_peer_value_bound: Some(99),
+        ..least[1].clone()
+    };
+    let (near, _) = try_over_values(&least[0], &strict, [Some(&rows), None]);
+    assert!(near.unwrap_err().to_string().contains("value bound"));
+}
+
+#[test]
 fn values_other_than_declared_are_refused() {
     let own: Vec<i64> = (0..77).map(|i| if i == 60 { -11 } else { 10 }).collect();
     for (declared, given, expected) in [
         (terms(11, 0), Some(&own[..]), None),
         (terms(10, 0), Some(&own[..]), Some("exceeds the bound")),
-        (terms(11, 0), None, Some("the other way round")),
+        (terms(11, 0), None, Some("do not have the values")),
     ] {
         let sender = Job {
             values: declared,
@@ -306,14 +358,19 @@ fn values_other_than_declared_are_refused() {
 
 #[test]
 fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
-    let with = |reveal, role, values| Job {
+    let with = |reveal: Reveal, role, values| Job {
         values,
         ..job(role, reveal)
     };
     for (reveal, near, far, expected) in [
-        (Reveal::Sum, None, None, "values"),
+        (Reveal::Sum, vec![], vec![], "values"),
         (Reveal::Sum, terms(1, 0), terms(1, 0), "values"),
-        (Reveal::Sum, terms(i64::MAX as u64 / 2, 0), None, "63 bits"),
+        (
+            Reveal::Sum,
+            terms(i64::MAX as u64 / 2, 0),
+            vec![],
+            "63 bits",
+        ),
         (
             Reveal::InnerProduct,
             terms(1 << 40, 0),
@@ -344,11 +401,19 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
         "values do not go with size"
     );
     assert_eq!(
-        alone(Reveal::InnerProduct, None),
+        alone(Reveal::InnerProduct, vec![]),
         "the inner-product needs values on both sides"
     );
     assert!(alone(Reveal::Sum, terms(0, 0)).starts_with("values: a bound"));
-    let told = |reveal, learns| job(Role::Receiver, reveal).with(&LEARNS, learns);
+    assert_eq!(
+        alone(Reveal::InnerProduct, terms(1, 0).repeat(2)),
+        "the inner-product takes one column of values on each side"
+    );
+    assert_eq!(
+        alone(Reveal::Sum, terms(1, 0).repeat(9)),
+        "at most 8 columns of values"
+    );
+    let told = |reveal: Reveal, learns| job(Role::Receiver, reveal).with(&LEARNS, learns);
     assert!(told(Reveal::Size, Learns::Both).check().is_ok());
     for reveal in [Reveal::ThresholdMatches, Reveal::Shares] {
         let expected = format!("the sender cannot learn the {reveal} too");

@@ -40,7 +40,7 @@ pub(crate) fn find_fields(fields: &Fields, wanted: ColumnsRead<'_>) -> Result<Ve
             .map_err(in_column)?
             .ok_or_else(|| wanted.missing(i, names(fields)))?;
         let found = || field.data_type().to_string();
-        match i == wanted.value_index() {
+        match wanted.is_value(i) {
             true if !can_be_value(field.data_type()) => {
                 Err(in_column(ErrorKind::ValueType { found: found() }))
             }

@@ -73,11 +73,14 @@ impl LineFormat for Rows {
         else {
             return error;
         };
-        let value = columns.wanted.value_index();
-        match known.seen[value] {
-            true => error,
+        let named = |name: &str| error.place().column.as_deref() == Some(name);
+        let is_value = |i: &usize| columns.wanted.is_value(*i);
+        let mut values = columns.wanted.names().enumerate();
+        let value = values.find(|(i, name)| is_value(i) && named(name));
+        match value.filter(|(value, _)| !known.seen[*value]) {
+            None => error,
             // The first row that needs a value, and none had one: most likely a wrong name.
-            false => {
+            Some((value, _)) => {
                 let first = known.first.clone().unwrap_or_default();
                 let missing = columns.wanted.missing(value, first);
                 missing.at_row(at.row, at.line)
@@ -239,7 +242,7 @@ impl<'k> Paths<'k> {
 fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: ColumnsRead<'_>) -> Result<Fields<'a>> {
     let mut values = Vec::with_capacity(wanted.len());
     for (i, (name, raw)) in wanted.names().zip(paths.find(line)?).enumerate() {
-        let scalar = match i == wanted.value_index() {
+        let scalar = match wanted.is_value(i) {
             true => Ok(raw.map(|raw| number(raw.get()))),
             false => raw.map(|raw| scalar(raw.get())).transpose(),
         };

@@ -14,7 +14,7 @@ use crate::columns_read::ColumnsRead;
 use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::items::RowItems;
-use crate::keys::RowValue;
+use crate::keys::RowValues;
 use crate::output::Container;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records};
@@ -126,7 +126,7 @@ const BYTES_ABREAST: usize = 4 * PIECE_BYTES;
 #[derive(Default)]
 struct Found {
     facts: Facts,
-    items: Vec<(Item, RowValue)>,
+    items: Vec<(Item, RowValues)>,
 }
 
 impl<F: LineFormat> Table<'_, F> {

@@ -248,7 +248,10 @@ fn an_error_names_the_file_and_its_own_row() {
     ]);
     let source = place.source(&["?.csv"]);
     let nowhere = Path::new("");
-    let read = |value: &_| read_keys_within(&source, &key("id"), Some(value), u64::MAX, nowhere);
+    let read = |value: &ValueColumn| {
+        let values = std::slice::from_ref(value);
+        read_keys_within(&source, &key("id"), values, u64::MAX, nowhere)
+    };
     let error = read(&value).unwrap_err();
     let expected = place.at("b.csv").display().to_string();
     assert_eq!(error.place().path.as_deref(), Some(&*expected));

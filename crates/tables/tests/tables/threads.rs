@@ -1,6 +1,7 @@
 //! A text that several threads read is read as by one.
 
 use std::path::Path;
+use std::slice;
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ const WRONG: [&str; 4] = [
 /// What a pass with so many threads finds, or its error.
 fn read(
     source: &Source,
-    column: Option<&ValueColumn>,
+    columns: &[ValueColumn],
     name: &str,
     threads: usize,
 ) -> std::result::Result<Keys, String> {
@@ -40,7 +41,7 @@ fn read(
         .num_threads(threads)
         .build()
         .unwrap();
-    let read = || read_keys_within(source, &key(name), column, u64::MAX, Path::new(""));
+    let read = || read_keys_within(source, &key(name), columns, u64::MAX, Path::new(""));
     match pool.install(read) {
         Ok(KeyStore::Memory(keys)) => Ok(keys),
         Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),
@@ -49,8 +50,8 @@ fn read(
 }
 
 /// Whether one thread and three find the same in a text, or the same error.
-fn same(source: &Source, column: Option<&ValueColumn>, key: &str) -> TestCaseResult {
-    match (read(source, column, key, 1), read(source, column, key, 3)) {
+fn same(source: &Source, columns: &[ValueColumn], key: &str) -> TestCaseResult {
+    match (read(source, columns, key, 1), read(source, columns, key, 3)) {
         (Ok(one), Ok(three)) => {
             prop_assert_eq!(one.digests(), three.digests());
             prop_assert_eq!(one.row_items(), three.row_items());
@@ -111,14 +112,14 @@ proptest! {
             text.pop();
         }
         let column = column("3");
-        let column = values.then_some(&column);
+        let columns = if values { slice::from_ref(&column) } else { &[] };
         let options = SourceOptions {
             delimiter: Some(b','),
             csv: CsvOptions { header, ..CsvOptions::default() },
             ..SourceOptions::default()
         };
         let source = Source::from_bytes("t.csv", text.into_bytes(), options).unwrap();
-        same(&source, column, "1")?;
+        same(&source, columns, "1")?;
     }
 
     #[test]
@@ -143,6 +144,6 @@ proptest! {
         let column = column("v");
         let options = SourceOptions::default();
         let source = Source::from_bytes("t.jsonl", text.into_bytes(), options).unwrap();
-        same(&source, values.then_some(&column), "k")?;
+        same(&source, if values { slice::from_ref(&column) } else { &[] }, "k")?;
     }
 }

@@ -1,6 +1,7 @@
 //! The values of rows: read alike in every format, added up exactly, and refused by row.
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 
 use crate::common::*;
@@ -21,8 +22,13 @@ fn column(name: &str, scale: u8, bound: u64) -> ValueColumn {
 
 /// The values of a table's keys, in order of first appearance.
 fn read(source: &Source, columns: &str, column: &ValueColumn) -> Result<Vec<i64>, Error> {
+    read_all(source, columns, slice::from_ref(column))
+}
+
+/// Those of several columns, one key's after the other's.
+fn read_all(source: &Source, columns: &str, values: &[ValueColumn]) -> Result<Vec<i64>, Error> {
     let key = key(columns);
-    match read_keys_within(source, &key, Some(column), u64::MAX, Path::new(""))? {
+    match read_keys_within(source, &key, values, u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(keys.values().unwrap().to_vec()),
         KeyStore::Disk(_) => unreachable!("there is no limit"),
     }
@@ -88,6 +94,38 @@ fn all_refused(
             _ => None,
         };
         refused(&source, column, row, line, reason);
+    }
+}
+
+#[test]
+fn several_columns_are_added_up_each_by_itself() {
+    let rows = [
+        (Some("7"), Some("1.5")),
+        (Some("8"), Some("-2")),
+        (Some("7"), Some("0.25")),
+        (None, Some("x")),
+    ];
+    let columns = [
+        column("v", 2, 1000),
+        column("k", 0, 14),
+        column("v", 3, 5000),
+    ];
+    for source in tables(&rows) {
+        let values = read_all(&source, "k", &columns).unwrap();
+        assert_eq!(values, [175, 14, 1750, -200, 8, -2000], "{}", source.name());
+        // The bound of each column is its own.
+        let tight = [columns[0].clone(), column("k", 0, 13)];
+        let error = read_all(&source, "k", &tight).unwrap_err();
+        assert_eq!(error.place().column.as_deref(), Some("k"), "{error}");
+        assert_eq!(error.place().row, Some(1));
+        let once = ValueColumn {
+            sums_repeated: false,
+            ..column("v", 2, 1000)
+        };
+        let error = read_all(&source, "k", &[columns[1].clone(), once]).unwrap_err();
+        assert_eq!(error.place().row, Some(3), "{error}");
+        let error = read_all(&source, "k", &[columns[0].clone(), column("w", 0, 1)]).unwrap_err();
+        assert!(error.to_string().contains("\"w\""), "{error}");
     }
 }
 
@@ -335,7 +373,13 @@ fn columns_without_exact_numbers_are_refused() {
 fn values_need_all_keys_in_memory() {
     for source in tables(&[(Some("a"), Some("99")), (Some("a"), Some("-98"))]) {
         let (key, column) = (key("k"), column("v", 0, 9));
-        let store = read_keys_within(&source, &key, Some(&column), 1, Path::new("/nowhere"));
+        let store = read_keys_within(
+            &source,
+            &key,
+            slice::from_ref(&column),
+            1,
+            Path::new("/nowhere"),
+        );
         let error = store.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource, "{error}");
         let remedy = error.remedy().unwrap();

@@ -38,7 +38,7 @@ fn the_relaxed_hint_is_the_references() {
     let params = params(150, 200);
     let (table, shape) = plan::<RelaxedHint>(&params, 70);
     let opprf = Opprf::<Ideal, RelaxedHint>::default();
-    let layout = opprf.layout(&shape);
+    let layout = opprf.layouts(&shape)[0];
     let receiver = ReceiverBins::new(&params, table, &ours).unwrap();
     let sender = SenderBins::new(&params, table, &theirs);
     for (entry, key) in sender.table.entries().iter().zip(sender.points.keys()) {
@@ -49,7 +49,7 @@ fn the_relaxed_hint_is_the_references() {
         );
     }
     let tags = opprf.random_tags(&shape, &mut rng(5));
-    let target = |bin: usize, point: usize| Target {
+    let target = |bin: usize, point: usize, _: usize| Target {
         tag: tags[bin],
         payload: point as Block,
     };
@@ -95,7 +95,7 @@ fn the_relaxed_hint_is_the_references() {
         .map(|(point, (slots, bin))| reference::Point {
             slots,
             pads: pads_of(&shape, layout, outputs[point], bin),
-            target: string_of(layout, target(bin, point)),
+            target: string_of(layout, target(bin, point, 0)),
         })
         .collect();
     let filler = vec![vec![true; layout.bits() as usize]; table.len()];
@@ -140,7 +140,7 @@ fn known_answers() {
     for vector in vectors["keys"].as_array().unwrap() {
         assert!(keys.contains(&array(&vector["key"])));
     }
-    let pads = pads::Pads::new(&shape);
+    let pads = pads::Pads::new(&shape, 0);
     let pad = |output: Output, bin: usize, index: usize| {
         let mut pad = [0; 4];
         pads.for_each(&[output], [(bin, index)].into_iter(), |_, pads| {
@@ -167,11 +167,11 @@ fn known_answers() {
         .enumerate()
     {
         let output = words(*value(format!("output {bin}")).first_chunk().unwrap());
-        let mut strings = Strings::random(3, 4, layout, &mut rng(1));
+        let mut strings = Strings::random(3, 4, layout, 0, &mut rng(1));
         for (function, place) in places.into_iter().enumerate() {
             strings.set::<2>(bin, function, &slots[place], pad(output, bin, function));
         }
-        let mut target = Strings::random(1, 1, layout, &mut rng(1));
+        let mut target = Strings::random(1, 1, layout, 0, &mut rng(1));
         let words = value(format!("target {bin}"));
         target.set::<2>(0, 0, &[0; 2], bytemuck::must_cast(words));
         let found = (3 * bin..3 * bin + 3).filter(|i| {

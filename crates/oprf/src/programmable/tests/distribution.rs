@@ -7,7 +7,7 @@ use super::*;
 /// The hint for these points, on an ideal OPRF, as one string of bytes per frame.
 fn hint<H: Hint + Default>(shape: &Shape, points: &Points, seed: u64) -> Vec<Vec<u8>> {
     let mut tape = Tape::default();
-    let target = |bin: usize, _: usize| Target {
+    let target = |bin: usize, _: usize, _: usize| Target {
         tag: bin as Block & 0xff,
         payload: 0,
     };
@@ -68,7 +68,7 @@ fn hints_look_uniform_for_every_set() {
         looks_uniform(hint, name);
     }
     let second = second::<TableHint>(&params, 1);
-    let strings = Strings::random(HASHES, second.bins, Layout::new(64, 1), &mut rng(2));
+    let strings = Strings::random(HASHES, second.bins, Layout::new(64, 1), 0, &mut rng(2));
     let frames = hint::<TableHint>(&second, &membership::points(&second, &strings), 1);
     assert_eq!(frames.len(), 2);
     looks_uniform(frames[1].iter().copied(), "table");
@@ -88,9 +88,9 @@ fn unmatched_strings_are_unbiased() {
                 if expected.is_some() != queried {
                     continue;
                 }
-                for target in run.candidates(bin) {
+                for (tag, payload) in run.candidates(bin) {
                     count += 1;
-                    for (ones, block) in ones.iter_mut().zip([target.tag, target.payload]) {
+                    for (ones, block) in ones.iter_mut().zip([tag, payload[0]]) {
                         for (bit, ones) in ones.iter_mut().enumerate() {
                             *ones += u32::from(block >> bit & 1 == 1);
                         }

@@ -21,7 +21,7 @@ fn wrong_hints_are_refused<H: Hint + Default>(kind: Kind) {
     let opprf = Opprf::<Ideal, H>::default();
     let bytes = opprf
         .hint
-        .bits(&shape, opprf.layout(&shape).bits())
+        .bits(&shape, opprf.layouts(&shape)[0].bits())
         .div_ceil(8);
     for cut in [1, 8, bytes as usize] {
         assert_eq!(
@@ -58,7 +58,7 @@ fn wrong_hints_are_refused<H: Hint + Default>(kind: Kind) {
     let equal = |run: &Run| {
         let hits = |bin| {
             run.candidates(bin)
-                .filter(|c| c.tag == run.tags[bin])
+                .filter(|(tag, _)| *tag == run.tags[bin])
                 .count()
         };
         (0..run.tags.len()).map(hits).sum::<usize>()
@@ -79,11 +79,11 @@ fn wrong_frames_are_refused() {
 fn wrong_tables_are_refused() {
     let shape = second::<TableHint>(&params(10, 10), 0);
     let opprf = Opprf::<Ideal, TableHint>::default();
-    let strings = Strings::random(HASHES, shape.bins, Layout::new(50, 0), &mut rng(1));
+    let strings = Strings::random(HASHES, shape.bins, Layout::new(50, 0), 0, &mut rng(1));
     let points = membership::points(&shape, &strings);
     let tags: Vec<Block> = strings.tags().iter().copied().step_by(HASHES).collect();
     let queries = membership::queries(&shape, &tags);
-    let target = |_, _| Target::default();
+    let target = |_, _, _: usize| Target::default();
     let receive = |frame, spoil| {
         let (receiving, sending) = memory_pair();
         let sending = Tamper::new(sending, frame, spoil);

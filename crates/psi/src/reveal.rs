@@ -1,0 +1,301 @@
+//! What can be revealed, and the values that go with it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Maximum number of values that a party has for each of its items.
+pub const MAX_VALUE_COLUMNS: usize = 8;
+
+/// Declares what can be revealed: name in commands, contracts and reports; least numbers of matches that a run may have;
+/// how many values the receiver and the sender can have for an item; and what the receiver gets.
+macro_rules! reveals {
+    ($($(#[$doc:meta])* $reveal:ident = $name:literal, $minimum:pat, $values:pat, $answer:ident;)+) => {
+        /// What the receiver learns.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Reveal {
+            $($(#[$doc])* $reveal,)+
+        }
+
+        impl Reveal {
+            /// All of them.
+            pub const ALL: &[Reveal] = &[$(Reveal::$reveal),+];
+
+            /// The name in commands, contracts and reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Reveal::$reveal => $name,)+ }
+            }
+
+            /// Whether the result can depend on a minimum of this size.
+            pub fn takes_minimum(self, min_size: u64) -> bool {
+                match self { $(Reveal::$reveal => matches!(min_size, $minimum),)+ }
+            }
+
+            fn takes_values(self, values: Values) -> bool {
+                match self {
+                    $(Reveal::$reveal => matches!((values.receiver, values.sender), $values),)+
+                }
+            }
+
+            fn answer(self) -> Answer {
+                match self { $(Reveal::$reveal => Answer::$answer,)+ }
+            }
+
+            fn alone(self) -> &'static [Reveal] {
+                match self { $(Reveal::$reveal => &[Reveal::$reveal],)+ }
+            }
+        }
+    };
+}
+
+/// What the receiver gets of a run.
+#[derive(PartialEq)]
+enum Answer {
+    Matches,
+    Value,
+    Shares,
+}
+
+reveals! {
+    /// Which of its own items the sender also holds.
+    Matches = "matches", 0, (0, 0), Matches;
+    /// How many of its items the sender also holds.
+    Size = "size", _, (0, 0), Value;
+    /// The sum of the values that one of the parties has for the items in common; one sum for each value of an item.
+    Sum = "sum", _, (1.., 0) | (0, 1..), Value;
+    /// The sum, over the items in common, of the product of both parties' values.
+    InnerProduct = "inner-product", _, (1, 1), Value;
+    /// Which of its own items the sender also holds, if those are at least [`Task::min_size`](crate::Task::min_size);
+    /// otherwise none matches, whose number is then below the minimum, which is at least 1.
+    ThresholdMatches = "threshold-matches", 1.., (0, 0), Matches;
+    /// Nothing: both parties get shares of which items match, and of the values of those.
+    Shares = "shares", 0, (_, _), Shares;
+}
+
+impl fmt::Display for Reveal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a run reveals: one [`Reveal`], or several that yield numbers, in the order of their declaration. In contracts
+/// its code is its place in [`Reveals::ALL`], counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reveals(&'static [Reveal]);
+
+impl Reveals {
+    /// All of them.
+    pub const ALL: &[Reveals] = &[
+        Reveals(&[Reveal::Matches]),
+        Reveals(&[Reveal::Size]),
+        Reveals(&[Reveal::Sum]),
+        Reveals(&[Reveal::InnerProduct]),
+        Reveals(&[Reveal::ThresholdMatches]),
+        Reveals(&[Reveal::Shares]),
+        Reveals(&[Reveal::Size, Reveal::Sum]),
+        Reveals(&[Reveal::Size, Reveal::InnerProduct]),
+    ];
+
+    /// The same, in whichever order they are given; `None` if they do not go together, or are given twice.
+    pub fn of(given: &[Reveal]) -> Option<Reveals> {
+        let is_given = |all: &&Reveals| {
+            all.0.len() == given.len() && all.0.iter().all(|reveal| given.contains(reveal))
+        };
+        Reveals::ALL.iter().find(is_given).copied()
+    }
+
+    /// Each of them.
+    pub fn each(self) -> &'static [Reveal] {
+        self.0
+    }
+
+    /// The one that says what is needed for it: a size needs nothing, and comes first.
+    pub fn last(self) -> Reveal {
+        self.0[self.0.len() - 1]
+    }
+
+    /// Whether the result is numbers.
+    pub fn is_value(self) -> bool {
+        self.last().answer() == Answer::Value
+    }
+
+    /// Whether the receiver can tell the sender the result.
+    pub fn can_be_told(self) -> bool {
+        self.is_value() || self == Reveal::Matches
+    }
+
+    /// Whether the receiver learns which of its items match.
+    pub fn is_matches(self) -> bool {
+        self.last().answer() == Answer::Matches
+    }
+
+    /// Whether the result can depend on a minimum of this size.
+    pub fn takes_minimum(self, min_size: u64) -> bool {
+        self.last().takes_minimum(min_size)
+    }
+
+    /// Whether the result can be computed from so many values.
+    pub fn takes_values(self, values: Values) -> bool {
+        values.are_within_bounds() && self.last().takes_values(values)
+    }
+
+    /// The numbers of a run with so many values, in order: what each is, and of several sums which, counted from 0.
+    /// Nothing for what yields no numbers.
+    pub fn numbers(self, values: Values) -> Vec<(Reveal, usize)> {
+        let of = |reveal: &Reveal| {
+            let count = match reveal {
+                _ if !self.is_value() => 0,
+                Reveal::Sum => values.receiver + values.sender,
+                _ => 1,
+            };
+            let reveal = *reveal;
+            (0..usize::from(count)).map(move |column| (reveal, column))
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// The name of each of [`Reveals::numbers`]: that of what it is, with the place of the column, counted from 1, if there
+    /// are several.
+    pub fn names(self, values: Values) -> Vec<String> {
+        let numbers = self.numbers(values);
+        let name = |(reveal, column): &(Reveal, usize)| {
+            let alike = numbers.iter().filter(|(other, _)| other == reveal).count();
+            match alike {
+                1 => reveal.to_string(),
+                _ => format!("{reveal}-{}", column + 1),
+            }
+        };
+        numbers.iter().map(name).collect()
+    }
+}
+
+impl From<Reveal> for Reveals {
+    fn from(reveal: Reveal) -> Reveals {
+        Reveals(reveal.alone())
+    }
+}
+
+impl PartialEq<Reveal> for Reveals {
+    fn eq(&self, other: &Reveal) -> bool {
+        self.0 == [*other]
+    }
+}
+
+impl fmt::Display for Reveals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.iter().map(|reveal| reveal.name()).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// Fails for names that there are not, or that do not go together.
+impl FromStr for Reveals {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Reveals, ()> {
+        let named = |name| Reveal::ALL.iter().find(|reveal| reveal.name() == name);
+        let each: Option<Vec<Reveal>> = text.split(',').map(|name| named(name).copied()).collect();
+        each.and_then(|each| Reveals::of(&each)).ok_or(())
+    }
+}
+
+impl Serialize for Reveals {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reveals {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Reveals, D::Error> {
+        let text = String::deserialize(from)?;
+        let problem = || serde::de::Error::custom("nothing is revealed under that name");
+        text.parse().map_err(|()| problem())
+    }
+}
+
+/// How many values each party has for each of its items, at most [`MAX_VALUE_COLUMNS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    /// The receiver.
+    pub receiver: u8,
+    /// The sender.
+    pub sender: u8,
+}
+
+impl Values {
+    /// Neither party has any.
+    pub const NONE: Values = Values {
+        receiver: 0,
+        sender: 0,
+    };
+
+    fn are_within_bounds(self) -> bool {
+        usize::from(self.receiver.max(self.sender)) <= MAX_VALUE_COLUMNS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(receiver: u8, sender: u8) -> Values {
+        Values { receiver, sender }
+    }
+
+    #[test]
+    fn names_come_back_and_others_are_refused() {
+        for reveals in Reveals::ALL {
+            assert_eq!(reveals.to_string().parse(), Ok(*reveals));
+        }
+        let sums: Reveals = "sum,size".parse().unwrap();
+        assert_eq!(sums.each(), [Reveal::Size, Reveal::Sum]);
+        for alone in Reveal::ALL {
+            assert_eq!(Reveals::from(*alone), *alone);
+            assert_eq!(Reveals::of(&[*alone; 2]), None);
+        }
+        for wrong in [
+            "",
+            "size,",
+            "sizes",
+            "size,matches",
+            "sum,inner-product",
+            "size,sum,sum",
+        ] {
+            assert_eq!(wrong.parse::<Reveals>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_for_each_column() {
+        let both = Reveals(&[Reveal::Size, Reveal::Sum]);
+        assert_eq!(both.names(values(1, 0)), ["size", "sum"]);
+        assert_eq!(
+            both.names(values(0, 3)),
+            ["size", "sum-1", "sum-2", "sum-3"]
+        );
+        assert_eq!(
+            Reveals::from(Reveal::Sum).names(values(2, 0)),
+            ["sum-1", "sum-2"]
+        );
+        assert!(
+            Reveals::from(Reveal::Shares)
+                .numbers(values(2, 1))
+                .is_empty()
+        );
+        for (of, fits) in [
+            ((0, 0), false),
+            ((1, 0), true),
+            ((0, 8), true),
+            ((0, 9), false),
+            ((1, 1), false),
+        ] {
+            assert_eq!(both.takes_values(values(of.0, of.1)), fits, "{of:?}");
+        }
+        let product = Reveals(&[Reveal::Size, Reveal::InnerProduct]);
+        assert!(product.takes_values(values(1, 1)) && !product.takes_values(values(2, 1)));
+        assert!(!Reveals::from(Reveal::Size).takes_values(values(1, 0)));
+        assert!(Reveals::from(Reveal::Shares).takes_values(values(0, 2)));
+    }
+}
