@@ -11,7 +11,8 @@
 //! and multiplies (1 − 2a)·v by c. With v = 1 this turns XOR shares into additive ones.
 //!
 //! **A value by an integer.** 64 products by bits: bit j multiplies 2^j·v modulo 2^64, of which the lowest j bits
-//! are 0 and not sent. Where only the sum over all pairs is wanted, long vectors take a tenth of that by homomorphic encryption ([`inner_product`], from [`LATTICE`] entries on).
+//! are 0 and not sent. Where only the sum over all pairs is wanted, long vectors take a tenth of that by homomorphic
+//! encryption ([`inner_product`], from [`LATTICE`] entries on).
 //!
 //! **Adversary.** Semi-honest. The value end sees c ⊕ x, uniform; the choice end sees v under the pad that it
 //! lacks. Its share is uniform given the value end's input, and the other way round: −h₀ is a pad that the choice

@@ -20,8 +20,8 @@
 //! **Opening.** The sender sends its share of the result, and the receiver adds its own. Modulo the ring that share
 //! is the result minus the receiver's share, so it tells the receiver nothing that the result does not: it needs no
 //! fresh mask. Under a minimum it also sends its share of the comparison's bit, and the guarded values are 0 if there
-//! are too few matches. Bits of matches are opened in the same way. The receiver never sends its share of either: the sender learns nothing, and not whether
-//! the minimum was met.
+//! are too few matches. Bits of matches are opened in the same way. The receiver never sends its share of either: the
+//! sender learns nothing, and not whether the minimum was met.
 //!
 //! **Telling.** Where both want the result, the receiver then [tells](Answer::tell) the sender, in one frame whose length
 //! is always the same. It speaks last: it can lie, or leave, once it knows the result.

@@ -13,16 +13,17 @@
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
 //! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
 //!
-//! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose value
-//! is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one answer
-//! can carry* in `docs/protocols/circuit.md`.
+//! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose
+//! value is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one
+//! answer can carry* in `docs/protocols/circuit.md`.
 //!
 //! The receiver's table has room for all items, or a stash of a fixed number of places and a second execution for the
 //! items in it (`pipeline/stash.rs`; CGS22, appendix E). The latter costs more than it saves, so it runs only if it is
 //! asked for ([`CircuitPsi::with_table`]).
 //!
-//! **What is revealed.** To the receiver the numbers, or that for one of them fewer matches count than the minimum; to the sender nothing.
-//! Sizes of sets are public. Neither the length nor the time of a message depends on values or matches.
+//! **What is revealed.** To the receiver the numbers, or that for one of them fewer matches count than the minimum; to the
+//! sender nothing, unless both learn the result. Sizes of sets are public. Neither the length nor the time of a message
+//! depends on values or matches.
 //!
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
 //! [`Psm2`]. Nothing else here fails.
