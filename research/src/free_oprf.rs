@@ -3,7 +3,7 @@
 use rand_core::CryptoRng;
 use vesica_oprf::programmable::{BatchOprf, Key, Points, Queries};
 use vesica_oprf::{Output, Params, output};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 /// Outputs are parts of the keys, which are hashes, and no secret.
@@ -22,6 +22,8 @@ impl BatchOprf for Free {
     fn bytes(&self, _: &Params, _: usize) -> u64 {
         0
     }
+
+    fn traffic(&self, _: &Params, _: usize, _: &mut Traffic) {}
 
     fn working_bytes(&self, _: u64, _: u64) -> u64 {
         0

@@ -5,7 +5,7 @@ use rand_core::CryptoRng;
 use vesica_oprf::kkrt::{self, Batch, Evaluations, Kkrt, Query};
 use vesica_oprf::programmable::{BatchOprf, Key, Points, Queries};
 use vesica_oprf::{Oprf, Output, Params, halves};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 /// KKRT16, figure 2, on the keys of bins.
@@ -20,6 +20,10 @@ impl BatchOprf for KkrtBatch {
 
     fn bytes(&self, params: &Params, bins: usize) -> u64 {
         Batch::new(params, bins, params.sender_size).bytes()
+    }
+
+    fn traffic(&self, params: &Params, bins: usize, traffic: &mut Traffic) {
+        Batch::new(params, bins, params.sender_size).traffic(traffic);
     }
 
     fn working_bytes(&self, queries: u64, points: u64) -> u64 {

@@ -9,7 +9,7 @@ use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_oprf::sparse::{EVENTS, MAX_COLUMNS, Message, Points, Row, STORE, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Params, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error, Limit, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Frames, Limit, recv_rows, send_rows};
 
 use crate::three_hash::ThreeHash;
 
@@ -222,6 +222,14 @@ impl<K: ArrangedOkvs, const W: usize> Message for OkvsMessage<K, W> {
 
     fn columns(&self) -> usize {
         8 * self.row_bytes
+    }
+
+    fn frames(&self) -> Frames {
+        let slots = self.okvs.size();
+        Frames {
+            payload: (slots * self.row_bytes) as u64,
+            count: slots.div_ceil(SLOTS) as u64,
+        }
     }
 
     fn receiver_points(&self, items: &[Item]) -> Result<Points<K::Arrangement>, Error> {

@@ -26,7 +26,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 
 use vesica_oprf::coin::{Coin, Committed, Sealed, recv_half, send_half};
 use vesica_oprf::sparse::{AesBit, BitFunction, Message, Sparse};
@@ -138,6 +138,11 @@ impl<M: Message, F: BitFunction> Oprf for PaperWidth<M, F> {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    /// Without the coin, of three short messages.
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        self.inner.traffic(params, traffic);
+    }
 
     fn receive(
         &self,

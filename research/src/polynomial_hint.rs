@@ -21,7 +21,7 @@ use vesica_oprf::{Output, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::load;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
-use vesica_wire::{Channel, Error, Kind, Limit};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 use zeroize::Zeroizing;
 
 /// Frames with coefficients.
@@ -199,6 +199,11 @@ impl Hint for PolynomialHint {
     fn bits(&self, shape: &Shape, string_bits: u32) -> u64 {
         let layout = Layout::new(shape, string_bits);
         layout.coefficients() as u64 * u64::from(layout.bits)
+    }
+
+    fn frames(&self, shape: &Shape, string_bits: u32) -> Frames {
+        let layout = Layout::new(shape, string_bits);
+        slots::frames(layout.coefficients(), layout.bits)
     }
 
     /// The sender has hidden targets, numbers by group and coefficients, the receiver the latter two and strings.

@@ -1,6 +1,6 @@
 //! Test doubles and helpers that the tests of several crates use. What only one crate needs stays in its tests.
 //!
-//! - Channels: [`Tape`], [`Recorder`], [`pair_within`]; [`vesica_wire::Tamper`] corrupts frames.
+//! - Channels: [`Tape`], [`Recorder`], [`Clocked`], [`pair_within`]; [`vesica_wire::Tamper`] corrupts frames.
 //! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
 //! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array()`].
 //! - Runs under fixed seeds: [`with_seed`], [`seeded_fill`], [`recorded_pair`].
@@ -15,7 +15,7 @@ mod outcomes;
 mod parties;
 mod recording;
 
-pub use channels::{Recorder, Tape, pair_within};
+pub use channels::{Clocked, Recorder, Tape, clocked_pair, pair_within};
 pub use inputs::{Script, array, bytes, digests, items, rng};
 pub use outcomes::{chi_squared, misbehaviour, says};
 pub use parties::{honest, run_both, try_both};

@@ -61,7 +61,7 @@ pub fn membership(bins: usize, bits: u32) -> Cost {
 }
 
 /// A test among so many candidates by digits of W bits.
-fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize) -> Cost {
+pub(crate) fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize) -> Cost {
     let levels = digits::levels::<W>(bits, candidates);
     let costs = levels.iter().map(|level| Cost {
         entries: bins * level.entries(),

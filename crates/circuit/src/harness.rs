@@ -7,8 +7,8 @@ use rand_core::CryptoRng;
 use vesica_correlations::subfield::{self, FromCots};
 use vesica_correlations::{cot, ideal};
 use vesica_primitives::block::Block;
-use vesica_testing::{Recorder, honest, try_both};
-use vesica_wire::{Channel, Error, Kind, PhaseTraffic, memory_pair};
+use vesica_testing::{Recorder, clocked_pair, honest, try_both};
+use vesica_wire::{Channel, Error, Kind};
 
 use crate::bits::BitShares;
 use crate::cost::Cost;
@@ -134,59 +134,14 @@ pub(crate) fn engines(seed: u64) -> Engines {
     }
 }
 
-/// A channel on which every frame carries its place in the longest chain of messages before it.
-struct Clock<C> {
-    inner: C,
-    flows: Arc<AtomicUsize>,
-}
-
-impl<C> Clock<C> {
-    fn now(&self) -> usize {
-        self.flows.load(Ordering::Relaxed)
-    }
-}
-
-impl<C: Channel> Channel for Clock<C> {
-    fn send(&mut self, kind: Kind, mut payload: Vec<u8>) -> Result<(), Error> {
-        payload.push(self.now() as u8 + 1);
-        self.inner.send(kind, payload)
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let mut payload = self.inner.recv(kind, max + 1)?;
-        let place = usize::from(payload.pop().unwrap());
-        self.flows.fetch_max(place, Ordering::Relaxed);
-        Ok(payload)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.inner.flush()
-    }
-
-    fn begin_phase(&mut self, _: &'static str) {}
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        Vec::new()
-    }
-
-    fn abort(&mut self, why: &Error) {
-        self.inner.abort(why);
-    }
-}
-
 /// An honest run, and what it cost.
 pub(crate) fn measured<A: Send, B>(
     receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
     send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
 ) -> (A, B, Cost) {
     let mut engines = engines(1);
-    let clocks = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-    let clock = |inner, i: usize| {
-        let flows = Arc::clone(&clocks[i]);
-        Recorder::new(Clock { inner, flows })
-    };
-    let (near, far) = memory_pair();
-    let (mut near, mut far) = (clock(near, 0), clock(far, 1));
+    let (near, far, flows) = clocked_pair();
+    let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
     let (one, two) = try_both(
         (&mut near, &mut far),
         |channel| receive(&mut engines.receiver, channel),
@@ -200,7 +155,7 @@ pub(crate) fn measured<A: Send, B>(
         reverse_cots: read(&engines.counts[1]),
         receiver_bytes: bytes(&near.sent),
         sender_bytes: bytes(&far.sent),
-        flows: clocks.iter().map(|clock| read(clock)).max().unwrap(),
+        flows: flows() as usize,
     };
     (one.unwrap(), two.unwrap(), cost)
 }

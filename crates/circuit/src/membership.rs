@@ -32,14 +32,14 @@ pub(crate) fn window<const W: u32>(level: &Level<W>) -> usize {
 }
 
 /// The pieces of some bins: the first bin of each, and how many it has.
-fn pieces(start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn pieces(start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
     (start..end)
         .step_by(PIECE)
         .map(move |from| (from, PIECE.min(end - from)))
 }
 
 /// The tiles of a piece that are taken from a source at once.
-fn takes<const W: u32>(level: &Level<W>, bins: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn takes<const W: u32>(level: &Level<W>, bins: usize) -> impl Iterator<Item = usize> {
     let most = COTS / bins;
     let entries = level.entries();
     (0..entries)

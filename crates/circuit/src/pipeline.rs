@@ -34,6 +34,7 @@ mod function;
 mod payload;
 mod recipes;
 mod stash;
+mod traffic;
 
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
@@ -44,7 +45,7 @@ use vesica_oprf::vole::Vole;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
@@ -57,6 +58,7 @@ use stash::Second;
 
 pub use recipes::{Okvs, Psm1, Psm2};
 pub use stash::MAX_PLACES;
+pub use traffic::Test;
 
 /// Values that are overwritten once they are not needed.
 type Secret<T> = Zeroizing<Vec<T>>;
@@ -85,8 +87,11 @@ pub trait Recipe: Send + Sync {
     /// Number of shared bits: one per bin, or one per candidate.
     fn shares(&self, plan: &Plan) -> usize;
 
-    /// Cost of the membership test.
-    fn cost(&self, plan: &Plan) -> Cost;
+    /// The membership test.
+    fn test(&self, plan: &Plan) -> Test;
+
+    /// Adds what the OPPRFs send.
+    fn traffic(&self, plan: &Plan, traffic: &mut Traffic);
 
     /// Runs the receiver.
     ///
@@ -177,7 +182,7 @@ impl Plan {
             reverse_cots: 0,
             ..second.cost(&self.form)
         });
-        recipe.cost(self) + second + function
+        recipe.test(self).cost() + second + function
     }
 }
 
@@ -433,6 +438,17 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
 
     fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
         recipes::bytes_per_column::<R>(receiver_size, sender_size)
+    }
+
+    fn traffic(&self, params: &Params, task: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
+        let lambda = self.spec().max_lambda_of(
+            [params.receiver_size, params.sender_size].map(|size| size as u64),
+            None,
+        );
+        match lambda.is_some_and(|most| params.lambda > most) {
+            true => None,
+            false => Plan::new::<R>(params, self.table, task).traffic(&self.recipe),
+        }
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {

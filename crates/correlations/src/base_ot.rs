@@ -41,7 +41,7 @@ use subtle::{Choice, ConditionallySelectable};
 use vesica_primitives::block::Block;
 use vesica_primitives::curve::{Bytes32, EncodedKeys, PlainKey};
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
 use crate::choices::Choices;
@@ -200,6 +200,15 @@ impl Receiver {
 /// `one` if the choice is 1, else `zero`, in constant time.
 fn select(zero: &Bytes32, one: &Bytes32, choice: Choice) -> Bytes32 {
     std::array::from_fn(|k| u8::conditional_select(&zero[k], &one[k], choice))
+}
+
+/// What `count` OTs take in which `sender` is the sender.
+pub fn traffic(traffic: &mut Traffic, sender: End, count: usize) {
+    let (key, functions) = (Frames::one(32), Frames::rows(count, FUNCTION_BYTES));
+    traffic.exchange(match sender {
+        End::Receiver => [key, functions],
+        End::Sender => [functions, key],
+    });
 }
 
 /// Runs the sender of `count` OTs over a channel; returns both keys of each.

@@ -51,6 +51,7 @@ mod parties;
 mod sizes;
 mod source;
 pub mod subfield;
+pub mod traffic;
 mod tree;
 
 pub use sizes::{Optimize, Size, kappa, sizes};

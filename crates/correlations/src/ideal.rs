@@ -8,7 +8,7 @@ use subtle::{Choice, ConditionallySelectable};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 use crate::choices::Choices;
@@ -65,6 +65,10 @@ impl Ole {
 
 impl ole::Source for Ole {
     const PROTOCOL: &'static str = "ole-ideal";
+
+    fn traffic(_: &mut Traffic, _: ole::Shape, _: u32) -> Option<()> {
+        Some(())
+    }
 
     fn receive(
         _: &mut dyn Channel,

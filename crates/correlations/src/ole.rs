@@ -23,7 +23,7 @@ use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::prime::{largest, uniform};
-use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour, Traffic};
 use zeroize::Zeroizing;
 
 /// Bins of a block; the last may have fewer.
@@ -104,6 +104,9 @@ pub trait Source: Send + Sync + 'static {
         largest_from(least)
     }
 
+    /// What [`Source::receive`] and [`Source::send`] send. `None` if there are no such tuples.
+    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()>;
+
     /// Makes the receiver's half: the equation holds for all tuples with probability at least 1 − 2^-`lambda`, and the
     /// distance from uniform values is at most that.
     ///
@@ -145,6 +148,10 @@ impl<const ATTESTED: bool> Source for Dealt<ATTESTED> {
         true => Origin::AttestedDealer,
         false => Origin::Dealer,
     };
+
+    fn traffic(_: &mut Traffic, _: Shape, _: u32) -> Option<()> {
+        Some(())
+    }
 
     fn receive(
         _: &mut dyn Channel,

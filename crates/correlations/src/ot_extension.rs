@@ -57,7 +57,7 @@ use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, Prg, Rekeyed};
 pub use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_exact};
+use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
 use crate::base_ot;
@@ -93,6 +93,22 @@ fn unused_pieces(security: Security) -> usize {
 /// Rows of transfers in a full tile.
 fn tile_rows(security: Security) -> usize {
     (TILE_PIECES - unused_pieces(security)) * 128
+}
+
+/// What the receiver sends for `count` OTs that are asked for together.
+pub(crate) fn frames(count: usize, security: Security) -> Frames {
+    let mut frames = Frames::default();
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(tile_rows(security));
+        let pieces = now.div_ceil(128) + unused_pieces(security);
+        frames += Frames::one(pieces * COLUMNS * 16);
+        if security == Security::Malicious {
+            frames += Frames::one(CHECK_BYTES);
+        }
+        left -= now;
+    }
+    frames
 }
 
 /// What both roles keep.

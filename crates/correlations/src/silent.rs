@@ -56,7 +56,7 @@ use vesica_kernels::Backend;
 use vesica_kernels::binary::{inner_product128, multiply128};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::base_ot;
@@ -161,6 +161,29 @@ impl Sessions {
 
     fn part(&self, name: &'static str) -> [u8; 32] {
         self.oracle.hash(&[name.as_bytes()])
+    }
+}
+
+/// What the setup of `length` entries sends, between the receiver and the sender of the run. The check of a malicious run
+/// comes last.
+pub fn traffic<N: Noise>(traffic: &mut Traffic, security: Security, length: usize) {
+    let shape = Shape::new(length, N::BITS);
+    let transfers = COLUMNS + base_vole::TRANSFERS;
+    base_ot::traffic(traffic, End::Receiver, transfers);
+    let mut message = Frames::rows(base_vole::TRANSFERS, 32);
+    for (bytes, count) in base_parts::<N>(base_bits::<N>(&shape, security).len()) {
+        if count > 0 {
+            message += Frames::rows(count, CORRECTIONS * bytes);
+        }
+    }
+    message += ot_extension::frames(shape.all_trees() * shape.depth, security);
+    traffic.flow(End::Receiver, message);
+    let trees = Frames::rows(shape.all_trees(), 16 * (2 * shape.depth + 1));
+    traffic.flow(End::Sender, trees);
+    if security == Security::Malicious {
+        traffic.flow(End::Receiver, Frames::rows(1, 48));
+        traffic.flow(End::Sender, Frames::rows(1, 16));
+        traffic.flow(End::Receiver, Frames::rows(1, 48));
     }
 }
 

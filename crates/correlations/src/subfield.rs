@@ -45,7 +45,7 @@ pub trait Receiver<const W: u32>: cot::Receiver {
 pub struct FromCots<const W: u32, C>(C);
 
 /// COTs taken at a time: a quarter of a megabyte.
-const COTS: usize = 1 << 14;
+pub(crate) const COTS: usize = 1 << 14;
 
 impl<const W: u32, C> FromCots<W, C> {
     /// On top of an end of a source of COTs.

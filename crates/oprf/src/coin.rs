@@ -6,7 +6,7 @@
 
 use rand_core::CryptoRng;
 use vesica_primitives::oracle::Oracle;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, recv_rows, send_rows};
 
 /// The sender's commitment to its half of the coin.
 pub const COMMITMENT: Kind = Kind {
@@ -25,6 +25,11 @@ pub type Coin = [u8; 16];
 
 /// Bytes of a half and of the commitment's randomness.
 const OPENING: usize = 48;
+
+/// The frames of a coin: the sender's commitment, the receiver's half, and the sender's opening.
+pub(crate) fn frames() -> [Frames; 3] {
+    [32, 16, OPENING + 16].map(|bytes| Frames::rows(1, bytes))
+}
 
 /// The sender's half of a coin, to which it has committed.
 pub struct Committed([u8; OPENING]);

@@ -46,7 +46,7 @@ use vesica_primitives::polynomial::{
     Element, element_from_bytes, element_to_bytes, evaluate, interpolate,
 };
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 
 use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
@@ -337,6 +337,11 @@ impl Oprf for CompactDh {
 
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared {
         Prepared::new(items, rng)
+    }
+
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        let polynomial = Frames::rows(self.0.coefficients(params.receiver_size), 32);
+        traffic.exchange([polynomial, Frames::rows(1, 32)]);
     }
 
     fn receive(

@@ -23,7 +23,7 @@ use rand_core::CryptoRng;
 use vesica_primitives::curve::{Exponent, is_canonical, map_to_curve};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 
 use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
 
@@ -177,6 +177,25 @@ impl Oprf for Dh {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        let chunks = |points: usize| {
+            let whole = Frames::rows(CHUNK, 32);
+            let times = (points / CHUNK) as u64;
+            let whole = Frames {
+                payload: whole.payload * times,
+                count: whole.count * times,
+            };
+            whole + Frames::rows(points % CHUNK, 32)
+        };
+        // The next chunk leaves before an answer is waited for.
+        let together = CHUNK * (AHEAD + 1);
+        for first in (0..params.receiver_size).step_by(together) {
+            let points = together.min(params.receiver_size - first);
+            traffic.flow(End::Receiver, chunks(points));
+            traffic.flow(End::Sender, chunks(points));
+        }
+    }
 
     fn receive(
         &self,

@@ -49,7 +49,7 @@ use vesica_kernels::prefetch;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, recv_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Limit, MAX_FRAME, Traffic, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::width::width;
@@ -119,7 +119,20 @@ impl<'a> Batch<'a> {
 
     /// Bytes of the corrections.
     pub fn bytes(&self) -> u64 {
-        (self.bins * self.row_bytes) as u64
+        self.rows().payload
+    }
+
+    fn rows(&self) -> Frames {
+        Frames {
+            payload: (self.bins * self.row_bytes) as u64,
+            count: self.bins.div_ceil(CHUNK) as u64,
+        }
+    }
+
+    /// Adds what a run sends.
+    pub fn traffic(&self, traffic: &mut Traffic) {
+        base_ot::traffic(traffic, End::Receiver, self.columns());
+        traffic.flow(End::Receiver, self.rows());
     }
 
     /// ℓ, the number of columns.
@@ -429,6 +442,10 @@ impl Oprf for Kkrt {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        Batch::of_sets(params).traffic(traffic);
+    }
 
     fn receive(
         &self,

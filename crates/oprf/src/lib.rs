@@ -28,7 +28,7 @@ pub mod width;
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
 use vesica_primitives::security::{Security, lambda_each};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 
 /// What the parties of a run have agreed on: the only parameters of every protocol. A module derives
 /// everything else from them.
@@ -155,6 +155,9 @@ pub trait Oprf: Send + Sync {
 
     /// The receiver's offline phase for `items` items.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Self::Prepared;
+
+    /// Adds what a run sends, which items do not change.
+    fn traffic(&self, params: &Params, traffic: &mut Traffic);
 
     /// Runs the receiver; returns F of its items.
     ///

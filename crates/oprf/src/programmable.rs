@@ -66,7 +66,7 @@ use rand_core::CryptoRng;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, End, Error, Frames, Traffic};
 use zeroize::Zeroizing;
 
 use crate::{Output, Params};
@@ -148,6 +148,9 @@ pub trait Hint: Send + Sync {
 
     /// Bits of the hint on the wire, without the headers of frames, for strings of `string_bits` bits.
     fn bits(&self, shape: &Shape, string_bits: u32) -> u64;
+
+    /// The frames of the hint, for strings of `string_bits` bits.
+    fn frames(&self, shape: &Shape, string_bits: u32) -> Frames;
 
     /// Approximate memory in bytes on the side that needs more, queries, points and F included, for strings of
     /// `string_bits` bits; added up from what is held at once, not measured.
@@ -246,6 +249,16 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
             left = high.saturating_sub(Block::BITS);
         }
         layouts
+    }
+
+    /// Adds what a run sends.
+    pub fn traffic(&self, shape: &Shape, traffic: &mut Traffic) {
+        let params = shape.oprf_params();
+        self.oprf.traffic(&params, shape.bins, traffic);
+        for layout in self.layouts(shape) {
+            let hint = self.hint.frames(shape, layout.bits());
+            traffic.flow(End::Sender, hint);
+        }
     }
 
     /// Approximate memory use of a run in bytes, on the side that needs more: that of the OPRF or that of the hint with

@@ -49,10 +49,10 @@ use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, recv_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Traffic, recv_rows};
 use zeroize::Zeroizing;
 
-use crate::coin::{Coin, Committed, Sealed, recv_half, send_half};
+use crate::coin::{self, Coin, Committed, Sealed, recv_half, send_half};
 use crate::{Item, ItemCost, MAX_SYSTEM, Oprf, Outputs, Params, Spec, bytes, max_lambda_of_short};
 
 use okvs::ArrangedOkvs;
@@ -120,6 +120,34 @@ impl Events {
     /// Bytes of A + P.
     pub(crate) fn bytes(self, params: &Params) -> u64 {
         self.slots(params) as u64 * if self.is_narrow { 8 } else { 16 }
+    }
+
+    pub(crate) fn traffic(self, params: &Params, traffic: &mut Traffic) {
+        let (slots, security) = (self.slots(params), params.security);
+        let [commitment, half, opening] = match security {
+            Security::Malicious => coin::frames(),
+            Security::SemiHonest => [Frames::default(); 3],
+        };
+        traffic.flow(End::Sender, commitment);
+        let setup = match self.is_narrow {
+            true => silent::traffic::<u64>,
+            false => silent::traffic::<u128>,
+        };
+        setup(traffic, security, slots);
+        let mut encoding = half;
+        let shape = match self.is_narrow {
+            true => Shape::new(slots, 64),
+            false => Shape::new(slots, 128),
+        };
+        for chunk in 0..shape.chunks {
+            let length = shape.chunk_length(chunk);
+            encoding += Frames {
+                payload: length as u64 * if self.is_narrow { 8 } else { 16 },
+                count: length.div_ceil(SLOTS) as u64,
+            };
+        }
+        traffic.flow(End::Receiver, encoding);
+        traffic.flow(End::Sender, opening);
     }
 
     pub(crate) fn receive(
@@ -270,6 +298,10 @@ impl Oprf for Vole {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        Events::of(params).traffic(params, traffic);
+    }
 
     fn receive(
         &self,

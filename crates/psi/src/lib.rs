@@ -17,7 +17,7 @@ pub use vesica_correlations::bulk::Optimize;
 pub use vesica_correlations::ole::Origin;
 pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 pub use masks::MaskExchange;
@@ -217,6 +217,18 @@ pub trait Protocol: Send + Sync {
         let _ = (receiver_size, sender_size);
         0
     }
+
+    /// What a run sends, of items that are numbers of `exact` bits if they are any, computed without running it: bytes each
+    /// way and delays, but for what tells the sender the result. Coded masks have their expected length. If `is_stored`,
+    /// both parties took a half of the offline phase from a store. `None` if no run has these parameters, or none without
+    /// a store.
+    fn traffic(
+        &self,
+        params: &Params,
+        task: &Task,
+        exact: Option<u32>,
+        is_stored: bool,
+    ) -> Option<Traffic>;
 
     /// The receiver's offline phase for `items` items. Needs no peer.
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared;

@@ -48,7 +48,9 @@ use vesica_oprf::halves;
 use vesica_primitives::block::{Cipher, Prg};
 use vesica_primitives::prime::uniform;
 use vesica_primitives::security::lambda_each;
-use vesica_wire::{Channel, Error, Kind, Limit, MAX_FRAME, Misbehaviour, recv_exact};
+use vesica_wire::{
+    Channel, End, Error, Frames, Kind, Limit, MAX_FRAME, Misbehaviour, Traffic, recv_exact,
+};
 use zeroize::Zeroizing;
 
 use crate::masks::{Exchange, names};
@@ -572,6 +574,37 @@ impl<S: Source> Protocol for Ole<S> {
 
     fn reveals(&self) -> &'static [Reveal] {
         &[Reveal::Matches]
+    }
+
+    fn traffic(
+        &self,
+        params: &Params,
+        _: &Task,
+        exact: Option<u32>,
+        is_stored: bool,
+    ) -> Option<Traffic> {
+        let plan = Plan::of::<S>(params, exact).ok()?;
+        let shape = plan.shape;
+        let mut traffic = Traffic::default();
+        match (is_stored, S::ORIGIN.is_dealer()) {
+            (true, _) => {}
+            (false, true) => return None,
+            (false, false) => {
+                S::traffic(&mut traffic, shape, lambda_of_events(params.lambda))?;
+            }
+        }
+        let rows = |each: usize| match each {
+            0 => Frames::default(),
+            _ => Frames::rows(shape.per_bin, each),
+        };
+        let (mut queries, mut answers) = (Frames::default(), Frames::default());
+        for block in 0..shape.blocks() {
+            queries += Frames::one(shape.row_bytes(block));
+            answers += rows(plan.checked_bytes(block)) + rows(shape.row_bytes(block));
+        }
+        traffic.flow(End::Receiver, queries);
+        traffic.flow(End::Sender, answers);
+        Some(traffic)
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {

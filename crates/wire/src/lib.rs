@@ -21,6 +21,7 @@ mod meter;
 mod options;
 mod tamper;
 mod tcp;
+mod traffic;
 mod writer;
 
 pub use clock::{Clock, ManualClock};
@@ -34,6 +35,7 @@ pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_
 pub use options::ChannelOptions;
 pub use tamper::{Spoil, Tamper};
 pub use tcp::{TcpReader, TcpWriter, tcp_halves};
+pub use traffic::{End, Frames, Traffic};
 
 /// Largest payload of one frame, in bytes. Longer messages are sent as several frames of one kind.
 pub const MAX_FRAME: usize = 1 << 20;

@@ -5,13 +5,13 @@ use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership};
 use vesica_oprf::vole::Vole;
 use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
-use vesica_wire::Error;
+use vesica_wire::{Error, Traffic};
 use zeroize::Zeroizing;
 
 use super::payload::VALUE_BITS;
+use super::traffic::Test;
 use super::{Plan, Received, Recipe, Run, Sent, repeated};
 use crate::Payloads;
-use crate::cost::{self, Cost};
 
 /// An OPPRF on the OPRF of `vole`.
 const fn opprf<H>(hint: H) -> Opprf<Vole, H> {
@@ -54,8 +54,12 @@ impl Recipe for Okvs {
         plan.bins()
     }
 
-    fn cost(&self, plan: &Plan) -> Cost {
-        cost::equality(plan.bins(), plan.shape.split.tag_bits)
+    fn test(&self, plan: &Plan) -> Test {
+        Test::equality(plan.bins(), plan.shape.split.tag_bits)
+    }
+
+    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
+        Self::OPPRF.traffic(&plan.shape, traffic);
     }
 
     fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
@@ -112,12 +116,19 @@ impl Recipe for Psm1 {
         }
     }
 
-    fn cost(&self, plan: &Plan) -> Cost {
+    fn test(&self, plan: &Plan) -> Test {
         let bits = plan.shape.split.tag_bits;
         match plan.has_payloads() {
-            true => cost::equality(self.shares(plan), bits),
-            false => cost::membership(plan.bins(), bits),
+            true => Test::equality(self.shares(plan), bits),
+            false => Test {
+                candidates: Self::CANDIDATES,
+                ..Test::equality(plan.bins(), bits)
+            },
         }
+    }
+
+    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
+        Self::OPPRF.traffic(&plan.shape, traffic);
     }
 
     fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
@@ -213,9 +224,15 @@ impl Recipe for Psm2 {
         plan.bins()
     }
 
-    fn cost(&self, plan: &Plan) -> Cost {
+    fn test(&self, plan: &Plan) -> Test {
         let shape = Self::second_shape(&plan.shape);
-        cost::equality(plan.bins(), shape.split.tag_bits)
+        Test::equality(plan.bins(), shape.split.tag_bits)
+    }
+
+    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
+        let second = Self::second_shape(&plan.shape);
+        Self::FIRST.traffic(&plan.shape, traffic);
+        traffic.reversed(|traffic| Self::SECOND.traffic(&second, traffic));
     }
 
     fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {

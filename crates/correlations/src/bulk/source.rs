@@ -9,13 +9,13 @@ use super::extension::{Batch, Extension};
 use super::{Sessions, Size};
 
 /// Trees grown at a time: enough for many threads; their message is far below a frame.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// COTs that the OT extension makes at a time, or entries from COTs, at least.
-const ROWS: usize = 1 << 10;
+pub(super) const ROWS: usize = 1 << 10;
 
 /// Most COTs that the OT extension makes at a time, or entries from COTs: a megabyte.
-const MAX_ROWS: usize = 1 << 16;
+pub(super) const MAX_ROWS: usize = 1 << 16;
 
 /// What the two parties do differently.
 pub(super) trait Party {

@@ -45,7 +45,7 @@ use vesica_kernels::residues::Modulus;
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::prime::uniform;
 
-use vesica_wire::{Channel, Error, Limit};
+use vesica_wire::{Channel, End, Error, Frames, Limit, Traffic};
 use zeroize::Zeroizing;
 
 use super::{BLOCK, ReceiverHalf, SenderHalf, Shape, Source};
@@ -238,6 +238,28 @@ impl Source for Lattice {
 
     fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {
         modulus(least, bins, per_bin, lambda)
+    }
+
+    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()> {
+        let parameters = parameters(shape, lambda).ok()?;
+        let ciphertexts = shape.bins.div_ceil(parameters.length);
+        let times = |frame: usize, count: usize| Frames {
+            payload: (frame * count) as u64,
+            count: count as u64,
+        };
+        if ciphertexts > 0 {
+            let key = Frames::one(messages::public_key_bytes(&parameters));
+            traffic.flow(End::Receiver, key);
+        }
+        // Two ciphertexts are on their way before the first answer is waited for.
+        for first in (0..ciphertexts).step_by(2) {
+            let here = (ciphertexts - first).min(2);
+            let sent = times(messages::ciphertext_bytes(&parameters), here);
+            traffic.flow(End::Receiver, sent);
+            let answers = times(messages::answer_bytes(&parameters), here * shape.per_bin);
+            traffic.flow(End::Sender, answers);
+        }
+        Some(())
     }
 
     fn receive(

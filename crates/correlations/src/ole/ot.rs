@@ -30,10 +30,13 @@ use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Rekeyed};
 use vesica_primitives::scaled::{Round, Scaled};
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
+use vesica_wire::{
+    Channel, End, Error, Frames, Kind, MAX_FRAME, Misbehaviour, Traffic, recv_exact,
+};
 use zeroize::Zeroizing;
 
 use super::{BLOCK, ReceiverHalf, Rows, SenderHalf, Shape, Source};
+use crate::bulk::traffic::Cots;
 use crate::bulk::{self, Optimize, SemiHonest};
 use crate::cot;
 
@@ -464,6 +467,30 @@ impl Ot {
 
 impl Source for Ot {
     const PROTOCOL: &'static str = "ole-ot";
+
+    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()> {
+        if shape.per_bin == 0 {
+            return Some(());
+        }
+        let layout = Layout::new(shape, lambda, &[0; 32]);
+        let mut cots = Cots::setup(traffic, End::Sender, layout.transfers(), Optimize::Time);
+        for blocks in layout.batches() {
+            let count = layout.first(blocks.end) - layout.first(blocks.start);
+            cots.extend(traffic, count);
+            let (mut choices, mut offers) = (Frames::default(), Frames::default());
+            for block in blocks {
+                choices += Frames::one(layout.choice_bytes(block));
+                let width = shape.width(block);
+                for first in (0..width).step_by(layout.bins_together()) {
+                    let bins = layout.bins_together().min(width - first);
+                    offers += Frames::rows(bins * layout.bin_bytes(), 1);
+                }
+            }
+            traffic.flow(End::Receiver, choices);
+            traffic.flow(End::Sender, offers);
+        }
+        Some(())
+    }
 
     fn receive(
         channel: &mut dyn Channel,

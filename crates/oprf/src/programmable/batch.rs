@@ -3,7 +3,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::block::Block;
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
 use crate::vole::{Events, Vole};
@@ -146,6 +146,9 @@ pub trait BatchOprf: Send + Sync {
     /// Bytes of the messages whose length depends on λ.
     fn bytes(&self, params: &Params, bins: usize) -> u64;
 
+    /// Adds all that a run sends.
+    fn traffic(&self, params: &Params, bins: usize, traffic: &mut Traffic);
+
     /// Approximate memory use of a run in bytes, on the side that needs more, for these numbers of queries and points,
     /// keys and outputs included.
     fn working_bytes(&self, queries: u64, points: u64) -> u64;
@@ -188,6 +191,10 @@ impl BatchOprf for Vole {
 
     fn bytes(&self, params: &Params, _: usize) -> u64 {
         Events::of_batch(params).bytes(params)
+    }
+
+    fn traffic(&self, params: &Params, _: usize, traffic: &mut Traffic) {
+        Events::of_batch(params).traffic(params, traffic);
     }
 
     fn working_bytes(&self, queries: u64, points: u64) -> u64 {

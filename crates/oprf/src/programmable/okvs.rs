@@ -11,7 +11,7 @@ use rand_core::CryptoRng;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::RandomBand;
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error, Kind, Limit};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 use zeroize::Zeroizing;
 
 use super::pads::Pads;
@@ -38,6 +38,10 @@ impl Hint for OkvsHint {
 
     fn bits(&self, shape: &Shape, string_bits: u32) -> u64 {
         okvs(shape).size() as u64 * u64::from(string_bits)
+    }
+
+    fn frames(&self, shape: &Shape, string_bits: u32) -> Frames {
+        slots::frames(okvs(shape).size(), string_bits)
     }
 
     /// The sender has two copies of keys' halves and of hidden targets, the receiver the encoding and candidates.

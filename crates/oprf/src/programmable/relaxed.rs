@@ -14,7 +14,7 @@
 use rand_core::CryptoRng;
 use vesica_encodings::cuckoo;
 use vesica_primitives::block::Prg;
-use vesica_wire::{Channel, Error, Kind, Limit};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 
 use super::pads::Pads;
 use super::{Hint, Program, Queries, Shape, Strings, derived, slots};
@@ -47,6 +47,10 @@ impl Hint for RelaxedHint {
 
     fn bits(&self, shape: &Shape, string_bits: u32) -> u64 {
         parameters(shape).bins as u64 * u64::from(string_bits)
+    }
+
+    fn frames(&self, shape: &Shape, string_bits: u32) -> Frames {
+        slots::frames(parameters(shape).bins, string_bits)
     }
 
     /// The sender has its table and hidden targets, the receiver all slots and candidates.

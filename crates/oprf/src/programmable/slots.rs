@@ -4,7 +4,7 @@
 //! and zeros in the unused bits of its last byte.
 
 use vesica_primitives::block::{Block, Prg};
-use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
+use vesica_wire::{Channel, Error, Frames, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 
 /// Pairs of slots that are made random together.
 const RANDOM: usize = 64;
@@ -17,6 +17,11 @@ fn per_frame(bits: u32) -> usize {
 /// Bytes of a frame.
 fn frame_bytes(slots: usize, bits: u32) -> usize {
     (slots * bits as usize).div_ceil(8)
+}
+
+/// The frames of `count` slots.
+pub fn frames(count: usize, bits: u32) -> Frames {
+    Frames::packed(count, bits as usize, per_frame(bits))
 }
 
 /// Sends `count` slots of `bits` bits, the lowest of their words; `fill` writes those from a given number on.

@@ -14,7 +14,7 @@ use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_encodings::EncodingFailed;
 use vesica_primitives::block::Prg;
-use vesica_wire::{Channel, Error, Kind, Limit};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 
 use super::pads::Pads;
 use super::{Hint, Points, Program, Queries, Shape, Strings, log_up, slots};
@@ -145,6 +145,11 @@ impl Hint for TableHint {
 
     fn bits(&self, shape: &Shape, string_bits: u32) -> u64 {
         shape.bins as u64 * (SLOTS as u64 * u64::from(string_bits) + u64::from(NONCE_BITS))
+    }
+
+    fn frames(&self, shape: &Shape, string_bits: u32) -> Frames {
+        let nonces = slots::frames(shape.bins, NONCE_BITS);
+        nonces + slots::frames(SLOTS * shape.bins, string_bits)
     }
 
     /// The sender has hidden targets, the receiver all slots and candidates.

@@ -34,6 +34,8 @@ impl BatchOprf for Ideal {
         0
     }
 
+    fn traffic(&self, _: &Params, _: usize, _: &mut Traffic) {}
+
     fn working_bytes(&self, _: u64, _: u64) -> u64 {
         0
     }

@@ -11,7 +11,7 @@ use vesica_encodings::{Entry, two_choice};
 use vesica_kernels::gf2k::Field;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::polynomial::bins;
-use vesica_wire::{Channel, Error, Kind, Limit, send_rows};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit, send_rows};
 
 use super::rows::Row;
 use super::slices::{recv_strings, unlucky};
@@ -115,6 +115,12 @@ impl Message for Bins {
 
     fn columns(&self) -> usize {
         SLICES * self.bits
+    }
+
+    fn frames(&self) -> Frames {
+        let group = |(first, end)| strings::frames(self.bits, (end - first) * self.capacity());
+        let groups = self.groups().map(group);
+        groups.fold(Frames::default(), |sum, frames| sum + frames)
     }
 
     fn receiver_points(&self, items: &[Item]) -> Result<Points<Numbers>, Error> {

@@ -58,7 +58,7 @@ use vesica_correlations::choices::Choices;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
-use vesica_wire::{Channel, Error, Kind, recv_rows, send_rows};
+use vesica_wire::{Channel, End, Error, Frames, Kind, Traffic, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
 use crate::{Item, ItemCost, Oprf, Outputs, Params, Spec, max_lambda_of_short};
@@ -131,6 +131,9 @@ pub trait Message: Sync {
 
     /// Columns of the matrix, at most [`MAX_COLUMNS`].
     fn columns(&self) -> usize;
+
+    /// The frames of the message.
+    fn frames(&self) -> Frames;
 
     /// The receiver's points, one per item.
     ///
@@ -268,6 +271,13 @@ impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) {}
+
+    fn traffic(&self, params: &Params, traffic: &mut Traffic) {
+        let message = M::new(params, (self.width)(params));
+        base_ot::traffic(traffic, End::Receiver, message.columns());
+        let salt = Frames::rows(1, 16);
+        traffic.flow(End::Receiver, salt + message.frames());
+    }
 
     fn receive(
         &self,

@@ -8,7 +8,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
-use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit, Misbehaviour, recv_rows, send_rows};
 
 use super::rows::Row;
 use super::strings::{self, GROUP, SLICES, add_slice, slice_of};
@@ -104,6 +104,10 @@ impl Message for Slices {
 
     fn columns(&self) -> usize {
         SLICES * self.bits
+    }
+
+    fn frames(&self) -> Frames {
+        strings::frames(self.bits, self.coefficients)
     }
 
     fn receiver_points(&self, items: &[Item]) -> Result<Points<()>, Error> {

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_primitives::block::Prg;
-use vesica_wire::{Channel, Error, Kind, Limit, recv_rows, send_rows};
+use vesica_wire::{Channel, Error, Frames, Kind, Limit, recv_rows, send_rows};
 
 use super::rows::Row;
 use super::{EVENTS, MAX_COLUMNS, Message, Points};
@@ -76,6 +76,14 @@ impl Message for Store {
 
     fn columns(&self) -> usize {
         8 * self.row_bytes
+    }
+
+    fn frames(&self) -> Frames {
+        let slots = self.okvs.size();
+        Frames {
+            payload: (slots * self.row_bytes) as u64,
+            count: slots.div_ceil(SLOTS) as u64,
+        }
     }
 
     fn receiver_points(&self, items: &[Item]) -> Result<Points<Arrangement>, Error> {

@@ -1,5 +1,7 @@
 //! Strings of k bits, 65 ≤ k ≤ 128: slices of rows, and eight of them in k bytes.
 
+use vesica_wire::Frames;
+
 use super::rows::Row;
 
 /// Slices of a row.
@@ -11,6 +13,15 @@ pub(super) const GROUP: usize = 8;
 /// Bits of a slice of a row of at least `width` bits; there are fields from 65 bits on.
 pub(super) fn bits(width: usize) -> usize {
     width.div_ceil(SLICES).max(65)
+}
+
+/// The frames of `count` strings of each slice, packed.
+pub(super) fn frames(bits: usize, count: usize) -> Frames {
+    let slice = Frames::rows(count.div_ceil(GROUP), bits);
+    Frames {
+        payload: SLICES as u64 * slice.payload,
+        count: SLICES as u64 * slice.count,
+    }
 }
 
 /// Slice number `slice` of a row that is cut into slices of `bits` bits.

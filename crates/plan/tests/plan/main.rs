@@ -4,3 +4,4 @@ mod labels;
 mod lambda;
 mod pads;
 mod protocols;
+mod traffic;

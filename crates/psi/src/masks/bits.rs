@@ -207,6 +207,13 @@ impl Gaps {
         count * (self.rice as usize + 3 + more) / 8 + 16
     }
 
+    /// Bits of a difference of two of `count` uniform numbers that are neighbours: a difference is above d with probability
+    /// e^-(d·count/2^full) nearly.
+    pub(super) fn expected_bits(&self, count: usize) -> f64 {
+        let unit = (f64::from(self.rice) - f64::from(self.full)).exp2() * (count + 1) as f64;
+        f64::from(self.rice) + 1.0 + 1.0 / unit.exp_m1()
+    }
+
     fn most_bits(&self, more: usize) -> usize {
         (LONG + self.full) as usize + more
     }

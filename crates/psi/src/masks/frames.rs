@@ -1,6 +1,6 @@
 //! Frames of masks, or of other uniform strings.
 
-use vesica_wire::{Kind, Misbehaviour};
+use vesica_wire::{Frames, Kind, Misbehaviour};
 
 use super::bits::{Gaps, Reader, Writer};
 use super::order::Entry;
@@ -52,6 +52,18 @@ impl Code {
     /// Masks that every frame but the last holds.
     pub(super) fn per_frame(&self) -> usize {
         self.gaps.per_frame(self.tail)
+    }
+
+    /// The frames of `count` masks in all, of the length that is expected.
+    pub(super) fn frames(&self, count: usize) -> Frames {
+        let frames = count.div_ceil(self.per_frame());
+        let bits = (count - frames) as f64 * self.gaps.expected_bits(count)
+            + (count * self.tail + frames * self.lead as usize) as f64;
+        // The last byte of a frame is half full.
+        Frames {
+            payload: (bits / 8.0 + 0.5 * frames as f64).round() as u64,
+            count: frames as u64,
+        }
     }
 
     /// Maximum bytes of a frame of `count` masks.

@@ -36,7 +36,7 @@ mod protocol;
 
 use rayon::prelude::*;
 use vesica_oprf::LongOutput;
-use vesica_wire::{Channel, Error, Kind};
+use vesica_wire::{Channel, Error, Frames, Kind};
 
 use crate::{Item, indices_vartime};
 use frames::{Code, Decoder};
@@ -86,6 +86,19 @@ impl Exchange {
     /// Masks of the sender.
     fn masks(&self) -> usize {
         self.masks_per_item * self.sender_size
+    }
+
+    /// The frames of the masks, of the length that is expected.
+    fn frames(&self) -> Frames {
+        Code::new(self.width, self.masks()).frames(self.masks())
+    }
+
+    /// The frames of labels of so many bytes each.
+    fn labels(&self, bytes: usize) -> Frames {
+        match bytes {
+            0 => Frames::default(),
+            _ => Frames::rows(self.masks(), bytes),
+        }
     }
 
     /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether it

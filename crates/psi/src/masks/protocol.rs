@@ -2,7 +2,7 @@
 
 use rand_core::CryptoRng;
 use vesica_oprf::{Item, Oprf, Outputs, Params, Spec};
-use vesica_wire::{Channel, Error};
+use vesica_wire::{Channel, End, Error, Traffic};
 
 use super::Exchange;
 use super::labels::{self, Opening, Sealing};
@@ -114,6 +114,15 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
 
     fn labels_per_item(&self) -> Option<u64> {
         Some(O::OUTPUTS_PER_ITEM as u64)
+    }
+
+    fn traffic(&self, params: &Params, task: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
+        let mut traffic = Traffic::default();
+        self.0.traffic(params, &mut traffic);
+        let exchange = Self::exchange(params, task);
+        let masks = exchange.frames();
+        traffic.flow(End::Sender, masks + exchange.labels(task.label_bytes));
+        Some(traffic)
     }
 
     fn prepare(&self, items: usize, rng: &mut dyn CryptoRng) -> Prepared {

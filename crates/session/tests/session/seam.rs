@@ -14,7 +14,9 @@ use vesica_session::{
     RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
 };
 use vesica_testing::{digests, run_both};
-use vesica_wire::{Channel, Error as WireError, Kind, memory_pair, recv_rows, send_rows};
+use vesica_wire::{
+    Channel, Error as WireError, Frames, Kind, Traffic, memory_pair, recv_rows, send_rows,
+};
 
 // ---- The module.
 
@@ -76,6 +78,13 @@ impl Protocol for Toy {
 
     fn reveals(&self) -> &'static [Reveal] {
         Reveal::ALL
+    }
+
+    fn traffic(&self, params: &Params, _: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
+        let mut traffic = Traffic::default();
+        let rows = |items| Frames::rows(items, ROW);
+        traffic.exchange([rows(params.receiver_size), rows(params.sender_size)]);
+        Some(traffic)
     }
 
     fn prepare(&self, items: usize, _: &mut dyn CryptoRng) -> Prepared {

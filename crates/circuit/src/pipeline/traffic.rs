@@ -1,0 +1,98 @@
+//! What a run sends, computed without running it.
+//!
+//! The membership test takes its entries piece by piece as [`crate::membership`] does, so that the messages of their source
+//! are those of a run. Bytes and flows of the function are those of [`crate::cost`]; its COTs are counted as taken one after
+//! the other, and its frames as one for each flow.
+
+use vesica_correlations::bulk::traffic::{Cots, Entries};
+use vesica_wire::{End, Frames, Traffic};
+
+use super::{Plan, Recipe};
+use crate::cost::{self, Cost};
+use crate::cots::{COTS, WIDTH};
+use crate::digits::{self, PIECE};
+use crate::membership::{pieces, takes, window};
+
+/// A test whether the sender's string of each bin is among the receiver's.
+#[derive(Clone, Copy, Debug)]
+pub struct Test {
+    pub(super) bins: usize,
+    /// Bits of a string.
+    pub(super) bits: u32,
+    /// Strings of the receiver in each bin.
+    pub(super) candidates: usize,
+}
+
+impl Test {
+    /// Of one string of the receiver in each bin.
+    pub(super) fn equality(bins: usize, bits: u32) -> Test {
+        Test {
+            bins,
+            bits,
+            candidates: 1,
+        }
+    }
+
+    pub(super) fn cost(&self) -> Cost {
+        cost::transfers::<WIDTH>(self.bins, self.bits, self.candidates)
+    }
+
+    fn traffic(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
+        for level in digits::levels::<WIDTH>(self.bits, self.candidates) {
+            for start in (0..self.bins).step_by(window(&level)) {
+                let end = self.bins.min(start + window(&level));
+                for (_, count) in pieces(start, end) {
+                    for tiles in takes(&level, count) {
+                        entries.extend_entries(traffic, tiles * count);
+                    }
+                }
+                let frames = |bits| Frames::packed(end - start, bits, PIECE);
+                traffic.flow(End::Sender, frames(level.choice_bits()));
+                traffic.flow(End::Receiver, frames(level.table_bits()));
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// What a run sends; `None` for one with a stash.
+    pub(super) fn traffic<R: Recipe>(&self, recipe: &R) -> Option<Traffic> {
+        if self.second.is_some() {
+            return None;
+        }
+        let (cost, optimize) = (self.cost(recipe), self.task.optimize);
+        let function = self.function_cost(recipe.shares(self));
+        let mut traffic = Traffic::default();
+        recipe.traffic(self, &mut traffic);
+        let main = cost.main_cots(optimize);
+        let main = Cots::setup(&mut traffic, End::Receiver, main, optimize);
+        let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
+        recipe.test(self).traffic(&mut traffic, &mut main);
+        for first in (0..function.cots).step_by(COTS) {
+            main.extend(&mut traffic, COTS.min(function.cots - first));
+        }
+        if self.has_payloads() {
+            let count = function.reverse_cots;
+            let mut reverse = Cots::setup(&mut traffic, End::Sender, count, optimize);
+            for first in (0..count).step_by(COTS) {
+                reverse.extend(&mut traffic, COTS.min(count - first));
+            }
+        }
+        function.exchanged(&mut traffic);
+        Some(traffic)
+    }
+}
+
+impl Cost {
+    /// Adds bytes and flows, which begin with the sender's.
+    fn exchanged(&self, traffic: &mut Traffic) {
+        for flow in 0..self.flows {
+            let (from, bytes) = match flow % 2 {
+                0 => (End::Sender, self.sender_bytes),
+                _ => (End::Receiver, self.receiver_bytes),
+            };
+            let payload = if flow < 2 { bytes as u64 } else { 0 };
+            traffic.flow(from, Frames { payload, count: 1 });
+        }
+    }
+}
