@@ -110,22 +110,37 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The pads of every row plus `offset`.
-    fn pads(&self, masked: Masked, offset: Block, hashes: &mut [Block]) {
-        hashes
-            .par_chunks_mut(TASK)
-            .zip(self.rows.par_chunks(TASK))
-            .enumerate()
-            .for_each(|(task, (hashes, rows))| {
-                for (hash, row) in hashes.iter_mut().zip(rows) {
-                    *hash = row ^ offset;
+    /// The pads of every row.
+    fn pads(&self, masked: Masked, pads: &mut [Block]) {
+        let tasks = pads.par_chunks_mut(TASK).zip(self.rows.par_chunks(TASK));
+        tasks.enumerate().for_each(|(task, (pads, rows))| {
+            let first = self.first + (task * TASK) as u128;
+            pads.copy_from_slice(rows);
+            match masked {
+                Masked::Bits => self.hashes.bits.hash(first, pads),
+                Masked::Values => self.hashes.values.hash(first, pads),
+            }
+        });
+    }
+
+    /// The pads of every row, and of every row plus `delta`.
+    fn both_pads(&self, masked: Masked, delta: Block, [zeros, ones]: [&mut [Block]; 2]) {
+        let tasks = zeros.par_chunks_mut(TASK).zip(ones.par_chunks_mut(TASK));
+        let tasks = tasks.zip(self.rows.par_chunks(TASK));
+        tasks.enumerate().for_each(|(task, ((zeros, ones), rows))| {
+            let first = self.first + (task * TASK) as u128;
+            zeros.copy_from_slice(rows);
+            for (one, row) in ones.iter_mut().zip(rows) {
+                *one = row ^ delta;
+            }
+            match masked {
+                Masked::Bits => {
+                    self.hashes.bits.hash(first, zeros);
+                    self.hashes.bits.hash(first, ones);
                 }
-                let first = self.first + (task * TASK) as u128;
-                match masked {
-                    Masked::Bits => self.hashes.bits.hash(first, hashes),
-                    Masked::Values => self.hashes.values.hash(first, hashes),
-                }
-            });
+                Masked::Values => self.hashes.values.hash_choices(first, [zeros, ones]),
+            }
+        });
     }
 }
 
@@ -226,8 +241,7 @@ impl<const W: u32> ValueEnd<W> {
         for start in (0..count).step_by(COTS) {
             let batch = self.take(channel, rng, COTS.min(count - start))?;
             let [zero, one] = hashes.each_mut().map(|h| &mut h[..batch.rows.len()]);
-            batch.pads(masked, 0, zero);
-            batch.pads(masked, *delta, one);
+            batch.both_pads(masked, *delta, [&mut *zero, &mut *one]);
             sink(start, zero, one);
         }
         Ok(())
@@ -303,7 +317,7 @@ impl<const W: u32> ChoiceEnd<W> {
         for start in (0..count).step_by(COTS) {
             let batch = self.take(channel, rng, COTS.min(count - start))?;
             let hashes = &mut hashes[..batch.rows.len()];
-            batch.pads(masked, 0, hashes);
+            batch.pads(masked, hashes);
             sink(start, batch.rows, hashes);
         }
         Ok(())

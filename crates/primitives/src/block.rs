@@ -208,6 +208,28 @@ impl Rekeyed {
         }
     }
 
+    /// As [`Rekeyed::hash`], for both choices of each transfer: their keys are expanded once.
+    ///
+    /// # Panics
+    /// If there are not as many of each.
+    pub fn hash_choices(&self, first: u128, choices: [&mut [Block]; 2]) {
+        let [zeros, ones] = choices;
+        assert_eq!(zeros.len(), ones.len());
+        let mut keys = [0; BATCH];
+        let mut planes = [0; 2 * BATCH];
+        let mut first = first;
+        for (zeros, ones) in zeros.chunks_mut(BATCH).zip(ones.chunks_mut(BATCH)) {
+            let count = zeros.len();
+            let planes = &mut planes[..2 * count];
+            planes[..count].copy_from_slice(zeros);
+            planes[count..].copy_from_slice(ones);
+            self.hash_planes(first, &mut keys[..count], planes);
+            zeros.copy_from_slice(&planes[..count]);
+            ones.copy_from_slice(&planes[count..]);
+            first += count as u128;
+        }
+    }
+
     /// Hashes planes of as many blocks as there is room for keys, each under the keys of the tweaks from `first` on.
     fn hash_planes(&self, first: u128, keys: &mut [Block], planes: &mut [Block]) {
         for (key, tweak) in keys.iter_mut().zip(first..) {
@@ -340,6 +362,12 @@ mod tests {
         let inputs: Vec<Block> = (0..300).map(|i| i * i).collect();
         let mut hashes = inputs.clone();
         Rekeyed::new("vesica test", &session).hash(5, &mut hashes);
+        let [mut zeros, mut ones] = [inputs.clone(), hashes.clone()];
+        let rekeyed = Rekeyed::new("vesica test", &session);
+        rekeyed.hash_choices(5, [&mut zeros, &mut ones]);
+        let mut expected = hashes.clone();
+        rekeyed.hash(5, &mut expected);
+        assert_eq!([zeros, ones], [hashes.clone(), expected]);
         for ((input, hash), tweak) in inputs.iter().zip(&hashes).zip(5..) {
             let mut key = [tweak];
             master.encrypt(&mut key);
