@@ -21,8 +21,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use vesica_kernels::Backend;
 use vesica_kernels::band::{Row, System, WORD, combine};
+use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 
 use crate::{EncodingFailed, Okvs};
@@ -39,6 +39,9 @@ const PLACED: usize = 1 << 14;
 /// Keys decoded by one job, if there are as many and unless the encoding is large: they and their
 /// values are accessed in the order of their bands, and this many stay in cache.
 const JOB: usize = 1 << 18;
+
+/// Keys whose memory is prefetched.
+const AHEAD: usize = 16;
 
 /// A random-band OKVS for a number of keys.
 pub struct RandomBand {
@@ -66,6 +69,26 @@ impl Arrangement {
     /// The same numbers, by value.
     pub fn into_numbers(self) -> Vec<u32> {
         self.numbers
+    }
+
+    /// Writes what `of` makes of the items at these positions, given all items in their own order.
+    ///
+    /// # Panics
+    /// If there are not as many as `to` has room for.
+    pub fn gather<T, U>(
+        &self,
+        places: Range<usize>,
+        items: &[T],
+        to: &mut [U],
+        of: impl Fn(&T) -> U,
+    ) {
+        assert_eq!(places.len(), to.len());
+        for (place, to) in places.zip(to) {
+            if let Some(later) = self.numbers.get(place + AHEAD) {
+                prefetch(items, *later as usize);
+            }
+            *to = of(&items[self.numbers[place] as usize]);
+        }
     }
 
     /// The position of the first item of this word or of a later one.
@@ -196,20 +219,22 @@ impl RandomBand {
         }
     }
 
-    /// Calls `each(places, frames, rows)` for at most [`BATCH`] arranged keys of words `from..to` at a time;
-    /// frames count from `from`.
+    /// Calls `each(places, frames, rows)` for at most [`BATCH`] arranged keys of some words at a time; frames count
+    /// from the first of these words.
     fn for_each_batch<E>(
         &self,
         arrangement: &Arrangement,
-        keys: &[Block],
-        (from, to): (usize, usize),
+        keys: impl Fn(Range<usize>, &mut [Block]),
+        words: Range<usize>,
         mut each: impl FnMut(Range<usize>, &[u32], &[Row]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut frames = [0; BATCH];
         let mut rows = [[0; 8]; BATCH];
+        let mut batch = [0; BATCH];
+        let from = words.start;
         let mut word = from;
         let mut next = arrangement.begin(from);
-        let last = arrangement.begin(to);
+        let last = arrangement.begin(words.end);
         while next < last {
             let places = next..last.min(next + BATCH);
             let count = places.len();
@@ -220,7 +245,8 @@ impl RandomBand {
                 *frame = (word - from) as u32;
                 next += 1;
             }
-            self.rows(&keys[places.clone()], &mut rows[..count]);
+            keys(places.clone(), &mut batch[..count]);
+            self.rows(&batch[..count], &mut rows[..count]);
             each(places, &frames[..count], &rows[..count])?;
         }
         Ok(())
@@ -243,7 +269,30 @@ impl RandomBand {
     ) -> Result<Vec<[u64; W]>, EncodingFailed> {
         assert_eq!(keys.len(), arrangement.numbers.len(), "the arranged keys");
         assert_eq!(keys.len(), values.len(), "one value a key");
-        assert!(keys.len() <= self.parameters.items, "too many keys");
+        self.encoder(arrangement, copied(keys), copied(values), filler)?
+            .whole()
+    }
+
+    /// What encodes arranged keys bin by bin: `keys` and `values` write those at some positions.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`] if a bin has more keys than columns.
+    ///
+    /// # Panics
+    /// If there are more keys than the OKVS was made for.
+    pub fn encoder<'a, const W: usize, K, V>(
+        &'a self,
+        arrangement: &'a Arrangement,
+        keys: K,
+        values: V,
+        filler: &mut Prg,
+    ) -> Result<Encoder<'a, W, K, V>, EncodingFailed>
+    where
+        K: Fn(Range<usize>, &mut [Block]) + Sync,
+        V: Fn(Range<usize>, &mut [[u64; W]]) + Sync,
+    {
+        let count = arrangement.numbers.len();
+        assert!(count <= self.parameters.items, "too many keys");
         let Parameters { bins, columns, .. } = self.parameters;
         let words = self.words();
         let jobs = (0..bins)
@@ -253,24 +302,16 @@ impl RandomBand {
                 Ok((bin, filler.next_block(), free))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let mut encoding = vec![[0; W]; self.size()];
-        // Reused memory costs less than fresh memory, so a thread keeps its system.
-        let system = || System::new(self.backend, columns);
-        encoding
-            .par_chunks_exact_mut(columns)
-            .zip(jobs)
-            .try_for_each_init(system, |system, (slots, (bin, seed, free))| {
-                system.begin(random(seed, free));
-                self.for_each_batch(
-                    arrangement,
-                    keys,
-                    (bin * words, (bin + 1) * words),
-                    |places, frames, rows| system.insert(frames, rows, &values[places]),
-                )?;
-                system.solve(slots)
-            })
-            .map_err(|_| EncodingFailed)?;
-        Ok(encoding)
+        Ok(Encoder {
+            store: self,
+            arrangement,
+            keys,
+            values,
+            jobs: jobs.into_iter(),
+            systems: Vec::new(),
+            slots: Vec::new(),
+            taken: 0,
+        })
     }
 
     /// [`Okvs::decode`] for arranged keys: calls `take` with `out[i]` and the value of key i.
@@ -283,7 +324,7 @@ impl RandomBand {
         arrangement: &Arrangement,
         encoding: &[[u64; W]],
         keys: &[Block],
-        mut out: &mut [T],
+        out: &mut [T],
         take: impl Fn(&mut T, &[u64; W]) + Sync,
     ) {
         assert_eq!(encoding.len(), self.size(), "an encoding of this store");
@@ -293,22 +334,27 @@ impl RandomBand {
         let words = self.words();
         // As many words of a bin as give every thread some.
         let piece = words.div_ceil(rayon::current_num_threads().div_ceil(bins));
+        let mut out = &mut *out;
         let mut jobs = Vec::new();
         for bin in 0..bins {
-            for first in (0..words).step_by(piece) {
-                let end = words.min(first + piece);
-                let range = (bin * words + first, bin * words + end);
-                let count = arrangement.begin(range.1) - arrangement.begin(range.0);
-                let (here, rest) = out.split_at_mut(count);
-                out = rest;
-                let slots = &encoding[bin * columns..][first * WORD..columns];
-                jobs.push((range, slots, here));
-            }
+            let here = bin * words..(bin + 1) * words;
+            let slots = &encoding[bin * columns..][..columns];
+            jobs.extend(Job::cut(arrangement, here, slots, &mut out, piece));
         }
-        jobs.into_par_iter().for_each(|(range, slots, out)| {
-            let first = arrangement.begin(range.0);
+        self.decode_jobs(arrangement, keys, jobs, take);
+    }
+
+    fn decode_jobs<const W: usize, T: Send>(
+        &self,
+        arrangement: &Arrangement,
+        keys: &[Block],
+        jobs: Vec<Job<'_, W, T>>,
+        take: impl Fn(&mut T, &[u64; W]) + Sync,
+    ) {
+        jobs.into_par_iter().for_each(|Job { words, slots, out }| {
+            let first = arrangement.begin(words.start);
             let mut values = [[0; W]; BATCH];
-            self.for_each_batch(arrangement, keys, range, |places, frames, rows| {
+            self.for_each_batch(arrangement, copied(keys), words, |places, frames, rows| {
                 let out = &mut out[places.start - first..places.end - first];
                 let values = &mut values[..out.len()];
                 combine(self.backend, slots, frames, rows, values);
@@ -317,6 +363,218 @@ impl RandomBand {
             })
             .unwrap_or_else(|never| match never {});
         });
+    }
+
+    /// What decodes an encoding for arranged keys, at the same positions, while it arrives.
+    ///
+    /// # Panics
+    /// If there are not as many keys as were arranged.
+    pub fn decoder<'a, const W: usize>(
+        &'a self,
+        arrangement: &'a Arrangement,
+        keys: &'a [Block],
+    ) -> Decoder<'a, W> {
+        assert_eq!(keys.len(), arrangement.numbers.len(), "the arranged keys");
+        Decoder {
+            store: self,
+            arrangement,
+            keys,
+            bin: 0,
+            word: 0,
+            slots: Vec::new(),
+        }
+    }
+}
+
+/// Copies what belongs to arranged keys.
+fn copied<T: Copy + Sync>(from: &[T]) -> impl Fn(Range<usize>, &mut [T]) + Sync {
+    |places, to| to.copy_from_slice(&from[places])
+}
+
+/// Makes an encoding bin by bin, with a bin for each thread at a time. One that fails ends in the middle.
+pub struct Encoder<'a, const W: usize, K, V> {
+    store: &'a RandomBand,
+    arrangement: &'a Arrangement,
+    keys: K,
+    values: V,
+    /// The number, seed and number of free columns of each bin that is left.
+    jobs: std::vec::IntoIter<(usize, Block, usize)>,
+    /// Reused memory costs less than fresh memory.
+    systems: Vec<System<W>>,
+    /// Whole bins, of which the first slots are [taken](Encoder::read).
+    slots: Vec<[u64; W]>,
+    taken: usize,
+}
+
+impl<const W: usize, K, V> Encoder<'_, W, K, V>
+where
+    K: Fn(Range<usize>, &mut [Block]) + Sync,
+    V: Fn(Range<usize>, &mut [[u64; W]]) + Sync,
+{
+    /// The next slots of the encoding.
+    ///
+    /// # Errors
+    /// [`EncodingFailed`]
+    ///
+    /// # Panics
+    /// If there are fewer slots left.
+    pub fn read(&mut self, mut to: &mut [[u64; W]]) -> Result<(), EncodingFailed> {
+        while !to.is_empty() {
+            if self.taken == self.slots.len() {
+                let mut slots = std::mem::take(&mut self.slots);
+                let bins = self.jobs.len().min(rayon::current_num_threads());
+                assert!(bins > 0, "slots of the encoding");
+                slots.resize(bins * self.store.parameters.columns, [0; W]);
+                self.solve(&mut slots)?;
+                (self.slots, self.taken) = (slots, 0);
+            }
+            let from = &self.slots[self.taken..];
+            let (here, rest) = to.split_at_mut(from.len().min(to.len()));
+            here.copy_from_slice(&from[..here.len()]);
+            self.taken += here.len();
+            to = rest;
+        }
+        Ok(())
+    }
+
+    /// The encoding, of which nothing was read.
+    fn whole(mut self) -> Result<Vec<[u64; W]>, EncodingFailed> {
+        let mut encoding = vec![[0; W]; self.store.size()];
+        self.solve(&mut encoding)?;
+        Ok(encoding)
+    }
+
+    /// Encodes the next bins, as many as `slots` has room for.
+    fn solve(&mut self, slots: &mut [[u64; W]]) -> Result<(), EncodingFailed> {
+        let (store, columns) = (self.store, self.store.parameters.columns);
+        let words = store.words();
+        let threads = rayon::current_num_threads().min(slots.len() / columns);
+        while self.systems.len() < threads {
+            self.systems.push(System::new(store.backend, columns));
+        }
+        for slots in slots.chunks_mut(threads * columns) {
+            let jobs: Vec<_> = self.jobs.by_ref().take(slots.len() / columns).collect();
+            let systems = self.systems.par_iter_mut();
+            let bins = slots.par_chunks_exact_mut(columns).zip(jobs).zip(systems);
+            let (keys, values) = (&self.keys, &self.values);
+            bins.try_for_each(|((slots, (bin, seed, free)), system)| {
+                let here = bin * words..(bin + 1) * words;
+                let mut batch = [[0; W]; BATCH];
+                system.begin(random(seed, free));
+                store.for_each_batch(self.arrangement, keys, here, |places, frames, rows| {
+                    let batch = &mut batch[..frames.len()];
+                    values(places, batch);
+                    system.insert(frames, rows, batch)
+                })?;
+                system.solve(slots)
+            })
+            .map_err(|_| EncodingFailed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Decodes an encoding while it arrives: keys whose bands have arrived.
+pub struct Decoder<'a, const W: usize> {
+    store: &'a RandomBand,
+    arrangement: &'a Arrangement,
+    keys: &'a [Block],
+    /// The first word that is not decoded yet.
+    bin: usize,
+    word: usize,
+    /// The slots that have arrived, from this word on.
+    slots: Vec<[u64; W]>,
+}
+
+impl<const W: usize> Decoder<'_, W> {
+    /// Takes the next slots of the encoding. Calls `each` with the positions of the keys whose slots are complete now,
+    /// and their values: each position once, in ascending order.
+    ///
+    /// # Panics
+    /// If there are more slots than an encoding has.
+    pub fn write(&mut self, slots: &[[u64; W]], mut each: impl FnMut(Range<usize>, &[[u64; W]])) {
+        let Parameters { bins, columns, .. } = self.store.parameters;
+        self.slots.extend_from_slice(slots);
+        let mut used = 0;
+        loop {
+            let arrived = &self.slots[used..];
+            let left = columns - self.word * WORD;
+            // A band is in the eight words from its first on, or ends with the bin.
+            let (word, slots) = match arrived.len() < left {
+                true => {
+                    let complete = (arrived.len() / WORD).saturating_sub(7);
+                    (self.word + complete, complete * WORD)
+                }
+                false => (self.store.words(), left),
+            };
+            self.decode(word, &arrived[..arrived.len().min(left)], &mut each);
+            used += slots;
+            self.word = word;
+            if slots < left {
+                break;
+            }
+            (self.bin, self.word) = (self.bin + 1, 0);
+            if self.bin == bins {
+                break;
+            }
+        }
+        self.slots.drain(..used);
+        assert!(self.bin < bins || self.slots.is_empty(), "an encoding");
+    }
+
+    /// Decodes the words of the bin before `end`.
+    fn decode(
+        &self,
+        end: usize,
+        slots: &[[u64; W]],
+        each: &mut impl FnMut(Range<usize>, &[[u64; W]]),
+    ) {
+        let first = self.bin * self.store.words();
+        let words = first + self.word..first + end;
+        let places = self.arrangement.begin(words.start)..self.arrangement.begin(words.end);
+        if places.is_empty() {
+            return;
+        }
+        let mut values = vec![[0; W]; places.len()];
+        let piece = words.len().div_ceil(rayon::current_num_threads());
+        let jobs = Job::cut(self.arrangement, words, slots, &mut &mut values[..], piece);
+        let take = |to: &mut [u64; W], value: &[u64; W]| *to = *value;
+        self.store
+            .decode_jobs(self.arrangement, self.keys, jobs, take);
+        each(places, &values);
+    }
+}
+
+/// Words to decode, slots from the first of them on, and where the values of their keys go.
+struct Job<'a, const W: usize, T> {
+    words: Range<usize>,
+    slots: &'a [[u64; W]],
+    out: &'a mut [T],
+}
+
+impl<'a, const W: usize, T> Job<'a, W, T> {
+    /// Cuts words of a bin, with the slots from the first of them on, into jobs of `piece` words. Their keys are the
+    /// first of `out`.
+    fn cut(
+        arrangement: &Arrangement,
+        words: Range<usize>,
+        slots: &'a [[u64; W]],
+        out: &mut &'a mut [T],
+        piece: usize,
+    ) -> Vec<Self> {
+        let mut jobs = Vec::new();
+        for first in words.clone().step_by(piece.max(1)) {
+            let end = words.end.min(first + piece);
+            let count = arrangement.begin(end) - arrangement.begin(first);
+            let (here, rest) = std::mem::take(out).split_at_mut(count);
+            *out = rest;
+            jobs.push(Job {
+                words: first..end,
+                slots: &slots[(first - words.start) * WORD..],
+                out: here,
+            });
+        }
+        jobs
     }
 }
 
@@ -333,10 +591,13 @@ impl Okvs for RandomBand {
     ) -> Result<Vec<[u64; W]>, EncodingFailed> {
         assert_eq!(keys.len(), values.len(), "one value a key");
         let arrangement = self.arrange(keys, |key| *key);
-        let numbers = arrangement.numbers();
-        let values: Vec<_> = numbers.par_iter().map(|i| values[*i as usize]).collect();
-        let keys: Vec<_> = numbers.par_iter().map(|i| keys[*i as usize]).collect();
-        self.encode_arranged(&arrangement, &keys, &values, filler)
+        let encoder = self.encoder(
+            &arrangement,
+            |places, to| arrangement.gather(places, keys, to, |key| *key),
+            |places, to| arrangement.gather(places, values, to, |value| *value),
+            filler,
+        )?;
+        encoder.whole()
     }
 
     fn decode<const W: usize>(&self, encoding: &[[u64; W]], keys: &[Block], out: &mut [[u64; W]]) {
@@ -350,13 +611,19 @@ impl Okvs for RandomBand {
         let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
         jobs.for_each(|(keys, out)| {
             let arrangement = self.arrange(keys, |key| *key);
-            let numbers = arrangement.numbers();
-            let keys: Vec<_> = numbers.iter().map(|i| keys[*i as usize]).collect();
+            let mut arranged = vec![0; keys.len()];
+            arrangement.gather(0..keys.len(), keys, &mut arranged, |key| *key);
             let mut results = vec![[0; W]; keys.len()];
-            self.decode_arranged(&arrangement, encoding, &keys, &mut results, |to, value| {
-                *to = *value;
-            });
-            for (number, result) in numbers.iter().zip(results) {
+            self.decode_arranged(
+                &arrangement,
+                encoding,
+                &arranged,
+                &mut results,
+                |to, value| {
+                    *to = *value;
+                },
+            );
+            for (number, result) in arrangement.numbers().iter().zip(results) {
                 out[*number as usize] = result;
             }
         });

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 /// Keys and values that look random.
 fn random_map<const W: usize>(seed: Block, count: usize) -> (Vec<Block>, Vec<[u64; W]>) {
@@ -84,6 +85,92 @@ fn bins_are_encoded_and_decoded() {
     let store = RandomBand::with_parameters(small, &[1; 32]);
     let result = store.encode(&keys, &values, &mut Prg::new(2));
     assert_eq!(result, Err(EncodingFailed));
+}
+
+/// Reads an encoding in pieces of up to `read` slots and decodes it in pieces of up to `written` slots.
+fn in_pieces<const W: usize>(
+    parameters: Parameters,
+    count: usize,
+    (read, written): (usize, usize),
+) {
+    let store = RandomBand::with_parameters(parameters, &[1; 32]);
+    let (keys, values) = random_map::<W>(1, count);
+    let encoding = store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+    let arrangement = store.arrange(&keys, |key| *key);
+    let mut encoder = store
+        .encoder(
+            &arrangement,
+            |places, to| arrangement.gather(places, &keys, to, |key| *key),
+            |places, to| arrangement.gather(places, &values, to, |value| *value),
+            &mut Prg::new(2),
+        )
+        .unwrap();
+    let mut pieces = vec![[0; W]; store.size()];
+    for piece in pieces.chunks_mut(read) {
+        encoder.read(piece).unwrap();
+    }
+    assert_eq!(pieces, encoding);
+    // Other keys too, of which some bins have none.
+    let keys = [&keys[..count / 2], &random_map::<W>(1 << 99, 3).0].concat();
+    let expected = decoded(&store, &encoding, &keys);
+    let arrangement = store.arrange(&keys, |key| *key);
+    let mut arranged = vec![0; keys.len()];
+    arrangement.gather(0..keys.len(), &keys, &mut arranged, |key| *key);
+    let mut decoder = store.decoder(&arrangement, &arranged);
+    let mut found = Vec::new();
+    for piece in encoding.chunks(written) {
+        decoder.write(piece, |places, values| {
+            assert_eq!(places, found.len()..found.len() + values.len());
+            found.extend_from_slice(values);
+        });
+    }
+    assert_eq!(found.len(), keys.len());
+    for (number, value) in arrangement.numbers().iter().zip(&found) {
+        assert_eq!(*value, expected[*number as usize]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn encodings_come_and_go_in_pieces(
+        count in 0usize..4000,
+        pieces in (1usize..3000, 1usize..3000),
+        threads in 1usize..4,
+    ) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let five = Parameters { items: 4000, bins: 5, columns: 1200, width: 448 };
+        pool.install(|| {
+            in_pieces::<1>(five, count, pieces);
+            in_pieces::<3>(Parameters::new(count, 40), count, pieces);
+        });
+    }
+}
+
+/// A band that ends with the last slot of a bin waits for that slot, and others for no more than their eight words.
+#[test]
+fn keys_are_decoded_as_soon_as_their_slots_are_there() {
+    let parameters = Parameters {
+        items: 4000,
+        bins: 2,
+        columns: 3000,
+        width: 448,
+    };
+    let store = RandomBand::with_parameters(parameters, &[1; 32]);
+    let (keys, values) = random_map::<1>(1, 4000);
+    let encoding = store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+    let arrangement = store.arrange(&keys, |key| *key);
+    let mut arranged = vec![0; keys.len()];
+    arrangement.gather(0..keys.len(), &keys, &mut arranged, |key| *key);
+    let mut decoder = store.decoder(&arrangement, &arranged);
+    let (mut end, mut arrived) = (0, 0);
+    for piece in encoding.chunks(100) {
+        arrived += piece.len();
+        decoder.write(piece, |places, _| end = places.end);
+        let (bin, slots) = (arrived / 3000, arrived % 3000);
+        let words = bin * store.words() + (slots / WORD).saturating_sub(7);
+        assert_eq!(end, arrangement.begin(words), "{arrived} slots");
+    }
 }
 
 #[test]
