@@ -254,6 +254,7 @@ impl Hint for PolynomialHint {
                 for (to, coefficient) in to.iter_mut().zip(&mut coefficients) {
                     *to = bytemuck::must_cast::<Block, [u64; 2]>(*coefficient);
                 }
+                Ok(())
             },
         )
     }

@@ -294,6 +294,32 @@ impl Pads {
         });
     }
 
+    /// As [`Pads::unhide`], with one candidate, for the queries of these numbers: `slots[i]` hides that of number i.
+    pub(super) fn unhide_some<const W: usize>(
+        &self,
+        queries: &Queries,
+        outputs: &[Output],
+        numbers: &[u32],
+        slots: &[[u64; W]],
+        strings: &mut Strings,
+    ) {
+        let bins = queries.at();
+        let bin = |number: &u32| bins[*number as usize] as usize;
+        let mut gathered = Zeroizing::new([[0; 2]; BATCH]);
+        for (numbers, slots) in numbers.chunks(BATCH).zip(slots.chunks(BATCH)) {
+            let gathered = &mut gathered[..numbers.len()];
+            for (to, number) in gathered.iter_mut().zip(numbers) {
+                *to = outputs[*number as usize];
+            }
+            let inputs = numbers.iter().map(|number| (bin(number), 0));
+            self.for_each(gathered, inputs, |_, pads| {
+                for ((number, slot), pad) in numbers.iter().zip(slots).zip(pads) {
+                    strings.set(bin(number), 0, slot, *pad);
+                }
+            });
+        }
+    }
+
     /// Step 2: the target of each point hidden by its pad number `index(point)`. `W` is [`Layout::words`], or 4 for pads
     /// in full.
     pub fn hide<const W: usize>(

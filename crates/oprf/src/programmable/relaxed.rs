@@ -97,6 +97,7 @@ impl Hint for RelaxedHint {
                         *to = hidden[entry.item()];
                     }
                 }
+                Ok(())
             },
         )
     }

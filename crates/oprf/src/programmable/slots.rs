@@ -27,18 +27,18 @@ pub fn frames(count: usize, bits: u32) -> Frames {
 /// Sends `count` slots of `bits` bits, the lowest of their words; `fill` writes those from a given number on.
 ///
 /// # Errors
-/// The channel's.
+/// The channel's, and those of `fill`.
 pub fn send<const W: usize>(
     channel: &mut dyn Channel,
     kind: Kind,
     count: usize,
     bits: u32,
-    mut fill: impl FnMut(usize, &mut [[u64; W]]),
+    mut fill: impl FnMut(usize, &mut [[u64; W]]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut slots = vec![[0; W]; count.min(per_frame(bits))];
     for first in (0..count).step_by(per_frame(bits)) {
         let here = slots.len().min(count - first);
-        fill(first, &mut slots[..here]);
+        fill(first, &mut slots[..here])?;
         channel.send(kind, packed(&slots[..here], bits))?;
         channel.progress((first + here) as u64, count as u64);
     }
@@ -55,10 +55,29 @@ pub fn recv<const W: usize>(
     count: usize,
     bits: u32,
 ) -> Result<Vec<[u64; W]>, Error> {
-    let mut slots = vec![[0; W]; count];
-    let mut received = 0;
-    for slots in slots.chunks_mut(per_frame(bits)) {
-        let frame = recv_exact(channel, kind, frame_bytes(slots.len(), bits))?;
+    let mut slots = Vec::with_capacity(count);
+    recv_each(channel, kind, count, bits, |here| {
+        slots.extend_from_slice(here)
+    })?;
+    Ok(slots)
+}
+
+/// Receives `count` slots of `bits` bits, and hands those of each frame to `each` when it has come.
+///
+/// # Errors
+/// As [`recv`].
+pub fn recv_each<const W: usize>(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    count: usize,
+    bits: u32,
+    mut each: impl FnMut(&[[u64; W]]),
+) -> Result<(), Error> {
+    let mut slots = vec![[0; W]; count.min(per_frame(bits))];
+    for first in (0..count).step_by(per_frame(bits)) {
+        let here = slots.len().min(count - first);
+        let slots = &mut slots[..here];
+        let frame = recv_exact(channel, kind, frame_bytes(here, bits))?;
         if unpack(&frame, bits, slots) != 0 {
             return Err(Misbehaviour::BadValue {
                 what: kind.name,
@@ -66,10 +85,10 @@ pub fn recv<const W: usize>(
             }
             .into());
         }
-        received += slots.len();
-        channel.progress(received as u64, count as u64);
+        channel.progress((first + here) as u64, count as u64);
+        each(slots);
     }
-    Ok(slots)
+    Ok(())
 }
 
 /// Overwrites slots by random ones.
@@ -158,6 +177,7 @@ mod tests {
         let mut tape = Tape::default();
         send::<W>(&mut tape, KIND, count, bits, |first, to| {
             to.copy_from_slice(&slots[first..first + to.len()]);
+            Ok(())
         })
         .unwrap();
         let sent: usize = tape.0.iter().map(|(_, frame)| frame.len()).sum();

@@ -188,6 +188,7 @@ impl Hint for TableHint {
             for (to, (nonce, _)) in to.iter_mut().zip(&placed[first..]) {
                 *to = [u64::from(*nonce)];
             }
+            Ok(())
         })?;
         // Steps 3 to 5.
         let hidden = pads.hide::<W>(program, |_| HIDING);
@@ -202,6 +203,7 @@ impl Hint for TableHint {
                     to[usize::from(place)] = *hidden;
                 }
             }
+            Ok(())
         })
     }
 
