@@ -39,6 +39,7 @@ mod traffic;
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_encodings::cuckoo;
+use vesica_kernels::prefetch;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{Hint, Opprf, Shape};
 use vesica_oprf::vole::Vole;
@@ -59,6 +60,9 @@ use stash::Second;
 pub use recipes::{Okvs, Psm1, Psm2};
 pub use stash::MAX_PLACES;
 pub use traffic::Test;
+
+/// Points whose values are prefetched.
+const AHEAD: usize = 16;
 
 /// Values that are overwritten once they are not needed.
 type Secret<T> = Zeroizing<Vec<T>>;
@@ -327,7 +331,11 @@ impl Run<'_> {
         let tags = opprf.random_tags(shape, self.rng);
         let masks = self.masks();
         let entries = bins.table.entries();
+        let columns = form.columns;
         let target = |bin: usize, point: usize, part: usize| {
+            if let Some(later) = entries.get(point + AHEAD) {
+                prefetch(values, later.item() * columns);
+            }
             let item = entries[point].item();
             let field = |number| form.of_item(values, item, number);
             form.target(tags[bin], part, |number| {

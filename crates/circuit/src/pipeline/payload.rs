@@ -3,6 +3,8 @@
 //! The fields are the item's values modulo 2^64. Where numbers are opened under a minimum, a bit for each value follows,
 //! which says whether it is not 0.
 
+use std::cmp::Ordering;
+
 use vesica_oprf::programmable::{Strings, Target};
 use vesica_primitives::block::Block;
 use vesica_psi::Task;
@@ -71,19 +73,15 @@ impl Form {
 
     /// What an OPPRF programs in one of its parts: the tag, and the fields that are in that part.
     pub(super) fn target(&self, tag: Block, part: usize, field: impl Fn(usize) -> u64) -> Target {
+        let word = |number: usize| match number.cmp(&self.columns) {
+            Ordering::Less => field(number),
+            Ordering::Equal if self.has_bits => (0..self.columns)
+                .map(|bit| (field(self.columns + bit) & 1) << bit)
+                .sum(),
+            Ordering::Equal | Ordering::Greater => 0,
+        };
         let block = |number: usize| {
-            let from = Block::BITS * number as u32;
-            let mut block = 0;
-            for (number, (ring, first)) in self.fields().enumerate() {
-                if first < from + Block::BITS && first + ring.bits() > from {
-                    let value = Block::from(ring.reduce(field(number)));
-                    block |= match first.checked_sub(from) {
-                        Some(up) => value << up,
-                        None => value >> (from - first),
-                    };
-                }
-            }
-            block
+            Block::from(word(2 * number)) | Block::from(word(2 * number + 1)) << VALUE_BITS
         };
         Target::in_part(part, tag, block)
     }
