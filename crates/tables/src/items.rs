@@ -49,14 +49,20 @@ impl<'a> RowItems<'a> {
         Ok(full)
     }
 
-    /// Passes on what came of all rows since the last call, in order.
+    /// Passes on what came of all rows since the last call, in order. A row whose values could not be read is left out.
     pub(crate) fn drain(
         &mut self,
         mut take: impl FnMut(Item, RowValues) -> Result<()>,
     ) -> Result<()> {
         let RowItems {
-            canonical, values, ..
+            wanted,
+            canonical,
+            values,
         } = self;
-        canonical.drain(|item| take(item, values.pop_front().unwrap_or_default()))
+        canonical.drain(|item| match values.pop_front() {
+            Some(values) => take(item, values),
+            None if wanted.values.is_empty() => take(item, RowValues::default()),
+            None => Ok(()),
+        })
     }
 }

@@ -129,6 +129,25 @@ fn several_columns_are_added_up_each_by_itself() {
     }
 }
 
+/// Whatever the rows before it are.
+#[test]
+fn a_value_of_several_that_cannot_be_read_is_named_by_row() {
+    let rows = [
+        (Some("7"), Some("1.5")),
+        (Some("7"), Some("2")),
+        (Some("8"), Some("x")),
+    ];
+    let columns = [column("k", 0, 100), column("v", 2, 1000)];
+    for source in tables(&rows) {
+        for columns in [&columns, &[columns[1].clone(), columns[0].clone()]] {
+            let error = read_all(&source, "k", columns).unwrap_err();
+            let place = error.place();
+            assert_eq!(error.class(), ErrorClass::Data, "{error}");
+            assert_eq!((place.row, place.column.as_deref()), (Some(3), Some("v")));
+        }
+    }
+}
+
 #[test]
 fn a_column_of_the_key_can_have_the_values() {
     let rows = [(Some("a"), Some("7")), (Some("b"), Some("-3"))];
