@@ -155,7 +155,7 @@ fn exchange(
     if contract.buckets > 1 && contract.get(&REVEAL) != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.
         let sizes = [contract.receiver_size, contract.sender_size];
-        let enough = spec.working_bytes_of(sizes, contract.get(&KEY_BITS), contract.get(&LAMBDA));
+        let enough = contract.working_bytes(protocol, sizes, contract.get(&LAMBDA));
         return Err(WireError::limit(
             Limit::Reveal { enough },
             format!(

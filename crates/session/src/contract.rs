@@ -442,7 +442,12 @@ impl Contract {
     }
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
-    fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
+    pub(crate) fn working_bytes(
+        &self,
+        protocol: &dyn Protocol,
+        sizes: [u64; 2],
+        lambda: u32,
+    ) -> u64 {
         let columns = self.receiver_values.len() + self.sender_values.len();
         let further =
             columns.saturating_sub(1) as u64 * protocol.bytes_per_column(sizes[0], sizes[1]);

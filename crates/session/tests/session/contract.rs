@@ -313,6 +313,49 @@ fn values_up_to_the_peers_limit_are_agreed_on() {
     }
 }
 
+/// Whoever follows the advice gets on: it counts all columns.
+#[test]
+fn a_number_of_what_does_not_fit_into_memory_says_how_much_is_enough() {
+    let agree_within = |memory| {
+        let sides = [Role::Receiver, Role::Sender].map(|role| {
+            let mut side = job(role);
+            sum_of(&mut side, Some((1, 0)), None);
+            side.values = match role {
+                Role::Receiver => side.values.repeat(8),
+                Role::Sender => Vec::new(),
+            };
+            side.memory = Some(memory);
+            side
+        });
+        let agree = |channel: &mut dyn Channel, job: &Job| {
+            agree(channel, job, 1 << 18, &Checkpoint::Nothing, None, None)
+        };
+        run_both(
+            silent_pair(5000),
+            |channel| agree(channel, &sides[0]),
+            |channel| agree(channel, &sides[1]),
+        )
+    };
+    let enough = |came: Agreed| match came {
+        Err(Error::Run(WireError::Resource {
+            limit: Limit::Reveal { enough },
+            ..
+        })) => enough,
+        other => panic!("{other:?}"),
+    };
+    let (near, far) = agree_within(200 << 20);
+    let (enough, theirs) = (enough(near), enough(far));
+    assert_eq!(enough, theirs);
+    let (near, far) = agree_within(enough);
+    assert_eq!(
+        (
+            near.unwrap().contract.buckets,
+            far.unwrap().contract.buckets
+        ),
+        (1, 1)
+    );
+}
+
 #[test]
 fn auto_takes_the_protocol_that_the_other_names() {
     let (mut ours, mut theirs) = (job(Role::Receiver), job(Role::Sender));
