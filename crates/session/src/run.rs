@@ -15,6 +15,7 @@ use crate::terms::{KEY_BITS, LEARNS, REVEAL};
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
     MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, halves, order, salt_items,
+    value,
 };
 
 /// The result of a job.
@@ -422,6 +423,13 @@ fn one_bucket(
             labels.truncate(own * *bytes);
         }
         _ => {}
+    }
+    if role == Role::Sender
+        && let Output::Values(told) = &output
+    {
+        let contract = &agreement.contract;
+        let most = contract.receiver_size.min(contract.sender_size);
+        value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
     }
     if agreement.contract.get(&LEARNS) == Learns::Aligned
         && let Output::Matches(matched) | Output::Labelled { matched, .. } = &output

@@ -166,6 +166,13 @@ pub(crate) fn values([receiver, sender]: [&[ValueTerms]; 2]) -> Values {
     }
 }
 
+/// The largest absolute value that a number can have for `most` items in common.
+fn largest(number: (Reveal, usize), columns: [&[ValueTerms]; 2], most: u64) -> u128 {
+    let columns = columns_of(number, columns);
+    let bounds = columns.iter().map(|terms| u128::from(terms.bound));
+    bounds.fold(u128::from(most), u128::saturating_mul)
+}
+
 /// Refuses what could exceed 63 bits and a sign for `most` items in common.
 pub(crate) fn check_size(
     reveal: Reveals,
@@ -173,15 +180,33 @@ pub(crate) fn check_size(
     most: u64,
 ) -> Result<(), WireError> {
     for number in reveal.numbers(values(columns)) {
-        let columns = columns_of(number, columns);
-        let bounds = columns.iter().map(|terms| u128::from(terms.bound));
-        let product = bounds.fold(u128::from(most), u128::saturating_mul);
-        if product > i64::MAX as u128 {
+        if largest(number, columns, most) > i64::MAX as u128 {
             let reason = format!(
                 "with {most} keys and the bounds that were declared, the {} could exceed 63 bits",
                 number.0
             );
             return Err(WireError::limit(Limit::Values, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses numbers that the peer tells and no run can have: more than the bounds allow for `most` items in common, or for
+/// as many as the size among them.
+pub(crate) fn check_told(
+    reveal: Reveals,
+    columns: [&[ValueTerms]; 2],
+    most: u64,
+    told: &[i128],
+) -> Result<(), WireError> {
+    let numbers = reveal.numbers(values(columns)).into_iter();
+    let mut most = most;
+    for (number, told) in numbers.zip(told) {
+        if told.unsigned_abs() > largest(number, columns, most) {
+            return Err(bad("outcome", "more than the declared bounds allow"));
+        }
+        if number.0 == Reveal::Size {
+            most = told.unsigned_abs() as u64;
         }
     }
     Ok(())
@@ -265,5 +290,31 @@ mod tests {
         assert!(check_size(both, [&[], &columns], 1 << 31).is_err());
         // Shares of values are not added up.
         assert!(check_size(Reveal::Shares.into(), [&columns, &columns], u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn told_numbers_are_within_the_bounds_of_as_many_items_as_are_told() {
+        let columns = [terms(10, 0), terms(7, 2)].concat();
+        let told = |reveal: &str, columns, told: &[i128]| {
+            check_told(reveal.parse().unwrap(), columns, 4, told).is_ok()
+        };
+        let (sums, both) = ([&columns[..], &[]], [&columns[..1], &columns[1..]]);
+        for (numbers, possible) in [([40, -28], true), ([41, 0], false), ([0, -29], false)] {
+            assert_eq!(told("sum", sums, &numbers), possible, "{numbers:?}");
+            assert_eq!(told("sum", [&[], &columns[..]], &numbers), possible);
+        }
+        for (numbers, possible) in [
+            ([4, 40, -28], true),
+            ([3, 30, -21], true),
+            ([3, 31, 0], false),
+            ([0, 0, -1], false),
+            ([5, 0, 0], false),
+        ] {
+            assert_eq!(told("size,sum", sums, &numbers), possible, "{numbers:?}");
+        }
+        for (numbers, possible) in [([2, -140], true), ([2, 141], false)] {
+            assert_eq!(told("size,inner-product", both, &numbers), possible);
+        }
+        assert!(!told("sum", [&columns[..1], &[]], &[i64::MIN.into()]));
     }
 }

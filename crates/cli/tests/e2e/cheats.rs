@@ -172,6 +172,7 @@ static CASES: &[Case] = &[
     case("an outcome with bits beyond the last one", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome[8] |= 0x80), 5, "outcome: bits are set beyond the last one"),
     told("--value id", case("one of several numbers that there cannot be", Receiver, CIRCUIT_SUMS, Changes("outcome", 0, |outcome| outcome[0] |= 1), 5, "outcome: out of range")),
     told("--value id", case("one of several numbers that are withheld", Receiver, CIRCUIT_SUMS, Changes("outcome", 0, |outcome| outcome[15] = 1), 5, "outcome: a value that is withheld")),
+    told("--value id --value-bound 100", case("a sum above what the bounds allow for the size", Receiver, CIRCUIT_SUMS, Changes("outcome", 0, |outcome| (outcome[0], outcome[8]) = (3, 202)), 5, "outcome: more than the declared bounds allow")),
     told("--value id", case("shares of several numbers cut short", Sender, CIRCUIT_SUMS, Changes("opened shares", 0, shorter), 5, "opened shares has a length of")),
     case("a number withheld without a minimum", Receiver, CIRCUIT_BOTH, Changes("outcome", 0, |outcome| outcome.fill(0)), 5, "outcome: withheld without a minimum"),
 ];
