@@ -235,6 +235,7 @@ pub(crate) struct Options {
     align: bool,
     max_peer_items: String,
     pub(crate) max_peer_value_bound: Option<u64>,
+    pub(crate) max_peer_values: u8,
     threads: Option<usize>,
     wait: f64,
     timeout: f64,

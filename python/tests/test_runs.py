@@ -60,6 +60,8 @@ def test_numbers() -> None:
     assert (received.value, received.size) == (None, 20)
     limited = {"max_peer_value_bound": 100_000}
     assert value(prices, limited, reveal="sum") == total
+    with pytest.raises(vesica.ResourceError, match="columns of values; this run allows 1"):
+        value(prices | {"value": ["price", "id"]}, limited | {"max_peer_values": 1}, reveal="sum")
     with pytest.raises(vesica.ContractError, match="value bound"):
         value(prices | {"value_bound": 1001}, limited, reveal="sum")
 

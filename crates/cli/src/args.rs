@@ -296,6 +296,10 @@ pub(crate) struct Meeting {
     /// about single keys; any if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_peer_value_bound: Option<u64>,
+    /// Most --value columns that the peer may have, 1 to 8. A receiver can choose values so that two of its sums differ
+    /// by a single key, however small --max-peer-value-bound is
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
+    pub(crate) max_peer_values: u8,
     /// The sender learns the matches or the number too, on both sides or neither; a dishonest receiver can lie to the
     /// sender about them. Not with threshold-matches and shares
     #[arg(long)]

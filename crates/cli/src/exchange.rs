@@ -173,6 +173,7 @@ fn complete(
     party.terms = link.terms();
     party.max_peer_items = link.max_peer_items;
     party.max_peer_value_bound = link.max_peer_value_bound;
+    party.max_peer_values = link.max_peer_values;
     party.values = link.values(&labels)?;
     party.labels = labels;
     party.check(side.role)?;

@@ -43,6 +43,7 @@ named! {
     Endorsements "endorsements",
     Input "input",
     MaxPeerValueBound "max_peer_value_bound",
+    MaxPeerValues "max_peer_values",
     Memory "memory",
     MinSize "min_size",
     Normalize "normalize",

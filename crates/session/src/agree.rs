@@ -151,6 +151,18 @@ fn exchange(
         )
         .into());
     }
+    if theirs.values.len() > usize::from(job.max_peer_values) {
+        return Err(WireError::limit(
+            Limit::Size,
+            format!(
+                "the {} has {} columns of values; this run allows {}",
+                their_role,
+                theirs.values.len(),
+                job.max_peer_values
+            ),
+        )
+        .into());
+    }
     let begin = begin(&mut contract, protocol, checkpoint, &theirs.resume)?;
     if contract.buckets > 1 && contract.get(&REVEAL) != Reveal::Matches {
         // The values per bucket would reveal more than the value of the whole.

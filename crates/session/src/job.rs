@@ -28,6 +28,9 @@ pub struct Job {
     /// Largest bound that the peer may declare for its values, in units of their last digit; `None` is any. A receiver
     /// that chooses its values can make one result tell more the larger they may be.
     pub max_peer_value_bound: Option<u64>,
+    /// Most columns of values that the peer may have. Its sums can differ by the weight of single items, however small the
+    /// bound.
+    pub max_peer_values: u8,
     /// What is to be done about labels, which the sender hands over with the matches.
     pub labels: LabelExchange,
     /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
@@ -51,6 +54,7 @@ impl Job {
             terms: Terms::default(),
             values: Vec::new(),
             max_peer_value_bound: None,
+            max_peer_values: MAX_VALUE_COLUMNS as u8,
             labels: LabelExchange::Nothing,
             max_peer_items: MAX_ITEMS,
             memory: None,

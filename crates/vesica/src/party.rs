@@ -10,9 +10,9 @@ use vesica_files::{Advice, Argument, Command, advice};
 use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
-    Identity, Job, LabelExchange, Learns, Listener, MAX_ITEMS, Problem, ProtocolRequest, Readiness,
-    RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
-    agree_on_set, connect, connect_once, with_threads,
+    Identity, Job, LabelExchange, Learns, Listener, MAX_ITEMS, MAX_VALUE_COLUMNS, Problem,
+    ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms,
+    Transport, ValueTerms, agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, ValueColumn,
@@ -125,6 +125,8 @@ pub struct Party<'a> {
     pub max_peer_items: u64,
     /// The largest bound that the peer may declare for its values, in units of their last digit; `None` is any.
     pub max_peer_value_bound: Option<u64>,
+    /// The most columns of values that the peer may have, at most eight.
+    pub max_peer_values: u8,
     /// What the run may use of this machine.
     pub resources: Resources,
     /// The columns whose values are summed or multiplied, at most eight.
@@ -151,6 +153,7 @@ impl<'a> Party<'a> {
             terms: Terms::default(),
             max_peer_items: MAX_ITEMS,
             max_peer_value_bound: None,
+            max_peer_values: MAX_VALUE_COLUMNS as u8,
             resources: Resources::default(),
             values: Vec::new(),
             labels: LabelExchange::Nothing,
@@ -199,13 +202,14 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// Whether a side that tells relies on a minimum and lets the peer choose values of any size.
+    /// Whether a side that tells relies on a minimum and lets the peer choose values of any size, or several columns.
     fn leaves_weights_free(&self) -> bool {
-        let peer_has_values = match self.terms.get(&REVEAL).last() {
-            Reveal::Sum => self.values.is_empty(),
-            reveal => reveal == Reveal::InnerProduct,
+        let (peer_has_values, has_several) = match self.terms.get(&REVEAL).last() {
+            Reveal::Sum => (self.values.is_empty(), self.max_peer_values > 1),
+            reveal => (reveal == Reveal::InnerProduct, false),
         };
-        self.terms.get(&MIN_SIZE) > 1 && peer_has_values && self.max_peer_value_bound.is_none()
+        let is_free = has_several || self.max_peer_value_bound.is_none();
+        self.terms.get(&MIN_SIZE) > 1 && peer_has_values && is_free
     }
 
     /// The job but for what the table and the store determine.
@@ -216,6 +220,7 @@ impl<'a> Party<'a> {
             values: self.values.iter().map(value_terms).collect(),
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
+            max_peer_values: self.max_peer_values,
             labels: self.labels.clone(),
             memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
@@ -579,12 +584,14 @@ impl<'a> Party<'a> {
         let peer_learns = job.role == Role::Sender || self.terms.get(&LEARNS).is_both();
         if peer_learns && self.leaves_weights_free() {
             observer.warning(&advice![
-                "the peer chooses its values, and one result over large ones can tell which of its keys match, \
-                 however large ",
+                "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
+                 of its keys match, however large ",
                 Argument::MinSize,
                 " is; ",
                 Argument::MaxPeerValueBound,
-                " limits them",
+                " and ",
+                Argument::MaxPeerValues,
+                " limit them",
             ]);
         }
         let mut work = self.work_dir(job)?;

@@ -1,5 +1,6 @@
 //! Sizes, sums and inner products: what the command prints, and what it refuses.
 
+use std::ops::Range;
 use std::process::Command;
 
 use serde_json::Value;
@@ -61,7 +62,7 @@ fn a_sender_limits_the_values_of_the_receiver() {
     let both = "--reveal sum --min-size 3";
     let free = "however large --min-size is";
     for limit in [100_000, 99_999] {
-        let limited = format!("--max-peer-value-bound {limit}");
+        let limited = format!("--max-peer-values 1 --max-peer-value-bound {limit}");
         let [received, sent] = run(&place, &sides(both, OURS_OF, &limited));
         assert!(!sent.err.contains(free), "{}", sent.err);
         if limit == 100_000 {
@@ -82,10 +83,43 @@ fn a_sender_limits_the_values_of_the_receiver() {
             );
         }
     }
-    let [received, sent] = run(&place, &sides(both, OURS_OF, ""));
-    received.expect_success();
-    assert!(sent.err.contains(free), "{}", sent.err);
-    assert!(!received.err.contains(free), "{}", received.err);
+    for one_limit in ["", "--max-peer-values 1", "--max-peer-value-bound 100000"] {
+        let [received, sent] = run(&place, &sides(both, OURS_OF, one_limit));
+        received.expect_success();
+        assert!(sent.err.contains(free), "{}", sent.err);
+        assert!(!received.err.contains(free), "{}", received.err);
+    }
+}
+
+/// Columns of weights of 0 and 1 would tell of a key each whether the sender has it, by the differences of their sums.
+#[test]
+fn a_sender_limits_the_columns_of_the_receiver() {
+    let place = Place::new();
+    let rows = |numbers: Range<u64>| numbers.map(|i| format!("{i},1,{}\n", u64::from(i != 7)));
+    place.write(
+        "ours.csv",
+        format!("email,all,but\n{}", rows(0..40).collect::<String>()),
+    );
+    for has_it in [true, false] {
+        let theirs: String = rows(0..30)
+            .filter(|row| has_it || !row.starts_with("7,"))
+            .collect();
+        place.write("theirs.csv", format!("mail,all,but\n{theirs}"));
+        let ours = "--value all,but --value-bound 1";
+        let both = "--reveal sum --min-size 20";
+        let theirs = "--max-peer-value-bound 1";
+        let [received, _] = run(&place, &sides(both, ours, theirs));
+        let sums = if has_it {
+            "sum-1\t30\nsum-2\t29\n"
+        } else {
+            "sum-1\t29\nsum-2\t29\n"
+        };
+        assert_eq!(received.text(), sums);
+        let one = format!("{theirs} --max-peer-values 1");
+        for ended in run(&place, &sides(both, ours, &one)) {
+            ended.expect_failure(7, "the receiver has 2 columns of values; this run allows 1");
+        }
+    }
 }
 
 /// How a summary begins the line of a value.
