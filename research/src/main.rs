@@ -3,10 +3,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use vesica_research::circuits::CIRCUITS;
 use vesica_research::narrow_masks::{Options, show};
-use vesica_research::runs::{ABLATIONS, FIGURES, STASHES, compare};
-use vesica_wire::Error;
+use vesica_research::runs::{ABLATIONS, Comparison, FIGURES, STASHES, compare};
+use vesica_wire::{Error, Link};
 
 #[derive(Parser)]
 #[command(about = "Attacks and measurements that are no part of the product")]
@@ -34,28 +36,59 @@ enum Command {
         /// Items of either side
         #[arg(long, default_value = "2^10", value_parser = items)]
         items: usize,
-        /// Runs, of which the median is shown
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-        runs: u64,
+        #[command(flatten)]
+        how: Runs,
     },
     /// Compare circuit-okvs with and without a stash
     Stash {
         /// Items of either side
         #[arg(long, default_value = "2^12", value_parser = items)]
         items: usize,
-        /// Runs, of which the median is shown
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-        runs: u64,
+        #[command(flatten)]
+        how: Runs,
+    },
+    /// Compare circuits on KKRT, CGS22's and PSTY19's, with those that ship
+    Circuits {
+        /// Items of either side
+        #[arg(long, default_value = "2^16", value_parser = items)]
+        items: usize,
+        #[command(flatten)]
+        how: Runs,
     },
     /// Time LTSXQ26 at its widths, at which THE SENDER'S SET LEAKS
     PaperWidth {
         /// Items of either side
         #[arg(long, default_value = "2^16", value_parser = items)]
         items: usize,
-        /// Runs, of which the median is shown
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-        runs: u64,
+        #[command(flatten)]
+        how: Runs,
     },
+}
+
+#[derive(Args)]
+struct Runs {
+    /// Runs, of which the median is shown
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// Emulated link
+    #[arg(long, value_name = "NAME", default_value = "lan", value_parser = link())]
+    link: Link,
+}
+
+impl Runs {
+    fn of(&self, items: usize) -> Comparison {
+        Comparison {
+            items,
+            runs: self.runs,
+            link: self.link,
+        }
+    }
+}
+
+fn link() -> impl TypedValueParser<Value = Link> {
+    let values = Link::NAMED.map(|named| PossibleValue::new(named.name).help(named.source));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Link::from_name(&name).ok_or("a name without a link"))
 }
 
 fn items(text: &str) -> Result<usize, String> {
@@ -79,9 +112,10 @@ fn run(command: &Command) -> Result<(), Error> {
             dictionary: *dictionary as usize,
             seed: *seed,
         }),
-        Command::Ablate { items, runs } => compare(&ABLATIONS, *items, *runs),
-        Command::Stash { items, runs } => compare(&STASHES, *items, *runs),
-        Command::PaperWidth { items, runs } => compare(&FIGURES, *items, *runs),
+        Command::Ablate { items, how } => compare(&ABLATIONS, &how.of(*items)),
+        Command::Stash { items, how } => compare(&STASHES, &how.of(*items)),
+        Command::Circuits { items, how } => compare(&CIRCUITS, &how.of(*items)),
+        Command::PaperWidth { items, how } => compare(&FIGURES, &how.of(*items)),
     }
 }
 

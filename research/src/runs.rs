@@ -10,7 +10,7 @@ use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
 use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Task};
-use vesica_wire::{Channel, Error, memory_pair};
+use vesica_wire::{Channel, ChannelOptions, Error, Link, PhaseTraffic, memory_pair_with};
 
 use crate::okvs_message::OkvsMessage;
 use crate::paper_width::{Figure, PaperWidth};
@@ -18,7 +18,7 @@ use crate::sha256::Sha256Bit;
 use crate::three_hash::ThreeHash;
 
 /// A protocol and its name.
-type Variant = (&'static str, &'static dyn Protocol);
+pub type Variant = (&'static str, &'static dyn Protocol);
 
 /// Which OKVS, and which F, at the width that PRTY19 proves.
 pub static ABLATIONS: [Variant; 4] = [
@@ -86,24 +86,36 @@ pub static STASHES: [Variant; 3] = [
 ];
 
 /// One run, seen by the receiver.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Seconds.
     pub seconds: f64,
-    /// Bytes both ways, framing included.
-    pub bytes: u64,
+    /// What each phase took, framing included.
+    pub phases: Vec<PhaseTraffic>,
     /// Items in common.
     pub matches: usize,
 }
 
-/// Runs a protocol between two sets of `items` items, half of them in common.
+/// Bytes of a phase both ways.
+pub fn bytes_of(phase: &PhaseTraffic) -> u64 {
+    phase.bytes_sent + phase.bytes_received
+}
+
+impl Run {
+    /// Bytes both ways, framing included.
+    pub fn bytes(&self) -> u64 {
+        self.phases.iter().map(bytes_of).sum()
+    }
+}
+
+/// Runs a protocol between two sets of `items` items, half of them in common, over this link.
 ///
 /// # Errors
 /// The protocol's.
 ///
 /// # Panics
 /// If the process cannot start a thread.
-pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Error> {
+pub fn run(protocol: &dyn Protocol, items: usize, seed: u64, link: Link) -> Result<Run, Error> {
     let mut all: Vec<Item> = vec![[0; 32]; items + items / 2];
     ChaCha12Rng::seed_from_u64(seed).fill_bytes(all.as_flattened_mut());
     let (ours, theirs) = (&all[..items], &all[items / 2..][..items]);
@@ -119,7 +131,11 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         pool.expect("a thread")
     };
-    let (mut receiving, mut sending) = memory_pair();
+    let options = || ChannelOptions {
+        link,
+        ..ChannelOptions::default()
+    };
+    let (mut receiving, mut sending) = memory_pair_with(options(), options());
     let (pools, start) = ([pool(), pool()], Instant::now());
     let output = std::thread::scope(|scope| {
         let (params, task) = (&params, &task);
@@ -147,13 +163,9 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
         Ok::<_, Error>(output)
     })?;
     let seconds = start.elapsed().as_secs_f64();
-    let traffic = receiving.traffic();
     Ok(Run {
         seconds,
-        bytes: traffic
-            .iter()
-            .map(|phase| phase.bytes_sent + phase.bytes_received)
-            .sum(),
+        phases: receiving.traffic(),
         matches: match output {
             Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
             Output::Values(numbers) => numbers[0] as usize,
@@ -162,25 +174,46 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64) -> Result<Run, Erro
     })
 }
 
-/// Runs each variant and prints its cost, the median of `runs` runs.
+/// How variants are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    /// Items of either side.
+    pub items: usize,
+    /// Runs, of which the median is shown.
+    pub runs: u64,
+    /// What both parties send goes over it.
+    pub link: Link,
+}
+
+/// Runs each variant and prints its cost, phase by phase: the median of all runs.
 ///
 /// # Errors
 /// The protocols'.
-pub fn compare(variants: &[Variant], items: usize, runs: u64) -> Result<(), Error> {
-    println!("{items} items per side, half in common; medians of {runs} runs");
+pub fn compare(variants: &[Variant], how: &Comparison) -> Result<(), Error> {
+    let Comparison { items, runs, link } = *how;
+    println!("{items} items per side, half in common; {link}; medians of {runs} runs");
     for (name, protocol) in variants {
         let mut measured = Vec::new();
         for seed in 0..runs {
-            measured.push(run(*protocol, items, seed)?);
+            measured.push(run(*protocol, items, seed, link)?);
         }
         measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let middle = measured[measured.len() / 2];
+        let middle = &measured[measured.len() / 2];
         println!(
-            "  {name:<24} {:>9.4} s  {:>7.1} bits per item  {} matches",
+            "  {name:<24} {:>9.4} s  {:>8.2} MB  {:>7.1} bits per item  {} matches",
             middle.seconds,
-            8.0 * middle.bytes as f64 / items as f64,
+            middle.bytes() as f64 / 1e6,
+            8.0 * middle.bytes() as f64 / items as f64,
             middle.matches
         );
+        for phase in &middle.phases {
+            println!(
+                "    {:<22} {:>9.4} s  {:>8.2} MB",
+                phase.phase,
+                phase.seconds,
+                bytes_of(phase) as f64 / 1e6
+            );
+        }
     }
     Ok(())
 }
@@ -188,11 +221,13 @@ pub fn compare(variants: &[Variant], items: usize, runs: u64) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::circuits::CIRCUITS;
 
     #[test]
     fn every_variant_computes_the_intersection() {
-        for (name, protocol) in ABLATIONS.iter().chain(&FIGURES).chain(&STASHES) {
-            let run = run(*protocol, 200, 4).unwrap();
+        let all = [&ABLATIONS[..], &FIGURES, &STASHES, &CIRCUITS].concat();
+        for (name, protocol) in all {
+            let run = run(protocol, 200, 4, Link::LAN).unwrap();
             assert_eq!(run.matches, 100, "{name}");
         }
     }

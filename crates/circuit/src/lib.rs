@@ -59,4 +59,6 @@ pub use cots::{ChoiceEnd, ENTRY_DELTA_BITS, ValueEnd, WIDTH};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Number, Payloads};
-pub use pipeline::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2, Recipe, Test};
+pub use pipeline::{
+    CircuitPsi, MAX_PLACES, Okvs, OneOfThree, Plain, Psm1, Psm2, Recipe, Stages, Test, Twice,
+};

@@ -28,7 +28,8 @@
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
 //! [`Psm2`]. Nothing else here fails.
 //!
-//! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, and COTs and entries come from [`bulk`].
+//! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, unless a [`Recipe`] names another one; COTs and entries
+//! come from [`bulk`].
 
 mod function;
 mod payload;
@@ -36,13 +37,14 @@ mod recipes;
 mod stash;
 mod traffic;
 
+use std::marker::PhantomData;
+
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_encodings::cuckoo;
 use vesica_kernels::prefetch;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
-use vesica_oprf::programmable::{Hint, Opprf, Shape};
-use vesica_oprf::vole::Vole;
+use vesica_oprf::programmable::{BatchOprf, Hint, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task};
@@ -57,7 +59,7 @@ use crate::{Payloads, Receiver, Sender};
 use payload::Form;
 use stash::Second;
 
-pub use recipes::{Okvs, Psm1, Psm2};
+pub use recipes::{Okvs, OneOfThree, Plain, Psm1, Psm2, Twice};
 pub use stash::MAX_PLACES;
 pub use traffic::Test;
 
@@ -67,13 +69,29 @@ const AHEAD: usize = 16;
 /// Values that are overwritten once they are not needed.
 type Secret<T> = Zeroizing<Vec<T>>;
 
-/// The second and third stage: from bins to shares of which of them match.
-pub trait Recipe: Send + Sync {
+/// What a circuit PSI is made of. The stages are [`Plain`], [`OneOfThree`] and [`Twice`]; the OPRF and the hint below them
+/// can come from elsewhere.
+pub trait Recipe: Copy + Send + Sync + 'static {
+    /// The OPRF below each OPPRF.
+    type Oprf: BatchOprf + Default;
+
+    /// The hint of the first OPPRF.
+    type Hint: Hint + Default;
+
+    /// From bins to shares of which of them match.
+    type Stages: Stages<Self::Oprf, Self::Hint>;
+
+    /// Name of the protocol.
+    const NAME: &'static str;
+
+    /// Paper and figures.
+    const SOURCE: &'static str;
+}
+
+/// The second and third stage on this OPRF and this hint: from bins to shares of which of them match.
+pub trait Stages<O, H> {
     /// OPPRFs that share λ.
     const OPPRFS: u32;
-
-    /// Candidates per bin of the first of them.
-    const CANDIDATES: usize;
 
     /// The receiver's table and the shape of the first OPPRF, or nothing if an OPPRF cannot reach λ.
     fn plan(
@@ -85,29 +103,26 @@ pub trait Recipe: Send + Sync {
     /// Approximate memory use of the OPPRFs in bytes, for this shape of the first.
     fn opprf_bytes(first: &Shape) -> u64;
 
-    /// What is known about the protocol.
-    fn spec(&self) -> &'static Spec;
-
     /// Number of shared bits: one per bin, or one per candidate.
-    fn shares(&self, plan: &Plan) -> usize;
+    fn shares(plan: &Plan) -> usize;
 
     /// The membership test.
-    fn test(&self, plan: &Plan) -> Test;
+    fn test(plan: &Plan) -> Test;
 
     /// Adds what the OPPRFs send.
-    fn traffic(&self, plan: &Plan, traffic: &mut Traffic);
+    fn traffic(plan: &Plan, traffic: &mut Traffic);
 
     /// Runs the receiver.
     ///
     /// # Errors
     /// The channel's and those of its parts.
-    fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error>;
+    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error>;
 
     /// Runs the sender, with the values of its items.
     ///
     /// # Errors
-    /// As [`Recipe::receive`].
-    fn send(&self, run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error>;
+    /// As [`Stages::receive`].
+    fn send(run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error>;
 }
 
 /// What both parties know of a run.
@@ -135,11 +150,11 @@ impl Plan {
                 lambda: params.lambda_each(opprfs),
                 ..params.clone()
             };
-            R::plan(&each, form.bits(), table).expect("λ that the protocol allows")
+            R::Stages::plan(&each, form.bits(), table).expect("λ that the protocol allows")
         };
-        let (mut first, mut second) = (plan(R::OPPRFS), None);
+        let (mut first, mut second) = (plan(R::Stages::OPPRFS), None);
         if first.0.stash > 0 {
-            first = plan(R::OPPRFS + 1);
+            first = plan(R::Stages::OPPRFS + 1);
             let each = first.1.params.lambda;
             second = Some(Second::new(params, each, first.0.stash));
         }
@@ -179,14 +194,14 @@ impl Plan {
     }
 
     /// Cost of the membership test and of the function.
-    fn cost<R: Recipe>(&self, recipe: &R) -> Cost {
-        let function = self.function_cost(recipe.shares(self) + self.places());
+    fn cost<R: Recipe>(&self) -> Cost {
+        let function = self.function_cost(R::Stages::shares(self) + self.places());
         let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
             // From a source of their own.
             reverse_cots: 0,
             ..second.cost(&self.form)
         });
-        recipe.test(self).cost() + second + function
+        R::Stages::test(self).cost() + second + function
     }
 }
 
@@ -321,9 +336,9 @@ impl Run<'_> {
     }
 
     /// Runs the first OPPRF as its sender, with the values of its items: returns the tag and the masks of each bin.
-    fn program<H: Hint>(
+    fn program<O: BatchOprf, H: Hint>(
         &mut self,
-        opprf: &Opprf<Vole, H>,
+        opprf: &Opprf<O, H>,
         bins: &SenderBins,
         values: &[i64],
     ) -> Result<(Secret<Block>, Payloads), Error> {
@@ -355,7 +370,7 @@ fn repeated<T: Copy>(each: &[T], times: usize) -> Vec<T> {
 
 /// The protocol of a recipe.
 pub struct CircuitPsi<R> {
-    recipe: R,
+    recipe: PhantomData<R>,
     table: Sizing,
 }
 
@@ -367,13 +382,16 @@ impl<R: Recipe> CircuitPsi<R> {
 
     /// With a table of the caller's choice, of three functions. If it has a stash, of at most [`MAX_PLACES`] places,
     /// the items that it has no bin for go through a second execution, which both parties run whether there are any or
-    /// not. The limits and the memory of [`Recipe::spec`] are those without one: within a few bits of its maximum, λ may be
-    /// too large for the second execution.
+    /// not. The limits and the memory of [`Protocol::spec`] are those without one: within a few bits of its maximum, λ may
+    /// be too large for the second execution.
     ///
     /// # Panics
     /// A run does, if λ is too large for the second execution.
-    pub const fn with_table(recipe: R, table: Sizing) -> Self {
-        CircuitPsi { recipe, table }
+    pub const fn with_table(_: R, table: Sizing) -> Self {
+        CircuitPsi {
+            recipe: PhantomData,
+            table,
+        }
     }
 
     /// All stages of the receiver but the last.
@@ -391,9 +409,9 @@ impl<R: Recipe> CircuitPsi<R> {
             channel,
             rng,
             plan,
-            cost: plan.cost(&self.recipe),
+            cost: plan.cost::<R>(),
         };
-        let mut received = self.recipe.receive(run, &bins)?;
+        let mut received = R::Stages::receive(run, &bins)?;
         if let Some(second) = &plan.second {
             let stash = bins.table.stash().iter();
             let stashed = stash.map(|item| input.items[*item as usize]).collect();
@@ -418,9 +436,9 @@ impl<R: Recipe> CircuitPsi<R> {
             channel,
             rng,
             plan,
-            cost: plan.cost(&self.recipe),
+            cost: plan.cost::<R>(),
         };
-        let mut sent = self.recipe.send(run, &bins, values)?;
+        let mut sent = R::Stages::send(run, &bins, values)?;
         drop(bins);
         if let Some(second) = &plan.second {
             second.send(channel, rng, plan, input.items, values, &mut sent)?;
@@ -431,7 +449,7 @@ impl<R: Recipe> CircuitPsi<R> {
 
 impl<R: Recipe> Protocol for CircuitPsi<R> {
     fn spec(&self) -> &'static Spec {
-        self.recipe.spec()
+        const { &recipes::spec::<R>() }
     }
 
     fn reveals(&self) -> &'static [Reveal] {
@@ -455,7 +473,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         );
         match lambda.is_some_and(|most| params.lambda > most) {
             true => None,
-            false => Plan::new::<R>(params, self.table, task).traffic(&self.recipe),
+            false => Plan::new::<R>(params, self.table, task).traffic::<R>(),
         }
     }
 
@@ -475,14 +493,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let plan = Plan::new::<R>(params, self.table, task);
         let (bins, received) = self.received(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
-        let output = plan.open(
-            channel,
-            rng,
-            plan.cost(&self.recipe),
-            received,
-            &bins,
-            input,
-        )?;
+        let output = plan.open(channel, rng, plan.cost::<R>(), received, &bins, input)?;
         channel.flush()?;
         Ok(output)
     }
@@ -499,7 +510,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let plan = Plan::new::<R>(params, self.table, task);
         let sent = self.sent(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
-        let output = plan.help(channel, rng, plan.cost(&self.recipe), sent)?;
+        let output = plan.help(channel, rng, plan.cost::<R>(), sent)?;
         channel.flush()?;
         Ok(output)
     }

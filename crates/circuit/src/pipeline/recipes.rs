@@ -1,8 +1,10 @@
-//! The recipes: what differs between the circuit PSI of CGS22 and of LTSXQ26, and what is known of each.
+//! The recipes: what differs between the circuit PSI of CGS22, of LTSXQ26 and of PSTY19, and what is known of each.
 
 use vesica_encodings::cuckoo;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
-use vesica_oprf::programmable::{Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership};
+use vesica_oprf::programmable::{
+    BatchOprf, Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership,
+};
 use vesica_oprf::vole::Vole;
 use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::{Error, Traffic};
@@ -10,131 +12,144 @@ use zeroize::Zeroizing;
 
 use super::payload::VALUE_BITS;
 use super::traffic::Test;
-use super::{Plan, Received, Recipe, Run, Sent, repeated};
+use super::{Plan, Received, Recipe, Run, Sent, Stages, repeated};
 use crate::Payloads;
-
-/// An OPPRF on the OPRF of `vole`.
-const fn opprf<H>(hint: H) -> Opprf<Vole, H> {
-    Opprf { oprf: Vole, hint }
-}
 
 /// `circuit-okvs`: one OKVS as the hint, and equality.
 #[derive(Clone, Copy, Debug)]
 pub struct Okvs;
 
-impl Okvs {
-    const OPPRF: Opprf<Vole, OkvsHint> = opprf(OkvsHint);
+impl Recipe for Okvs {
+    type Oprf = Vole;
+    type Hint = OkvsHint;
+    type Stages = Plain;
+    const NAME: &'static str = "circuit-okvs";
+    const SOURCE: &'static str = "LTSXQ26, figures 16 to 19, on the OPRF of vole";
 }
 
-impl Recipe for Okvs {
-    const OPPRFS: u32 = 1;
-    const CANDIDATES: usize = OkvsHint::CANDIDATES;
+/// `circuit-rb-psm1`: a relaxed batch OPPRF, and a membership test of all candidates at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Psm1;
+
+impl Recipe for Psm1 {
+    type Oprf = Vole;
+    type Hint = RelaxedHint;
+    type Stages = OneOfThree;
+    const NAME: &'static str = "circuit-rb-psm1";
+    const SOURCE: &'static str = "CGS22, figures 3, 6 and 8, on the OPRF of vole";
+}
+
+/// `circuit-rb-psm2`: a relaxed batch OPPRF, a table-based one on its candidates, and equality.
+#[derive(Clone, Copy, Debug)]
+pub struct Psm2;
+
+impl Recipe for Psm2 {
+    type Oprf = Vole;
+    type Hint = RelaxedHint;
+    type Stages = Twice;
+    const NAME: &'static str = "circuit-rb-psm2";
+    const SOURCE: &'static str = "CGS22, figures 3, 7 and 8, on the OPRF of vole";
+}
+
+/// One candidate per bin, and equality (PSTY19; LTSXQ26, figure 16).
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
+    const OPPRFS: u32 = {
+        assert!(H::CANDIDATES == 1, "a hint of one candidate");
+        1
+    };
 
     fn plan(
         params: &Params,
         payload_bits: u32,
         table: Sizing,
     ) -> Option<(cuckoo::Parameters, Shape)> {
-        Self::OPPRF.plan(params, payload_bits, table)
+        Opprf::<O, H>::default().plan(params, payload_bits, table)
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
-        Self::OPPRF.working_bytes(first)
+        Opprf::<O, H>::default().working_bytes(first)
     }
 
-    fn spec(&self) -> &'static Spec {
-        static SPEC: Spec = spec::<Okvs>(
-            "circuit-okvs",
-            "LTSXQ26, figures 16 to 19, on the OPRF of vole",
-        );
-        &SPEC
-    }
-
-    fn shares(&self, plan: &Plan) -> usize {
+    fn shares(plan: &Plan) -> usize {
         plan.bins()
     }
 
-    fn test(&self, plan: &Plan) -> Test {
+    fn test(plan: &Plan) -> Test {
         Test::equality(plan.bins(), plan.shape.split.tag_bits)
     }
 
-    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
-        Self::OPPRF.traffic(&plan.shape, traffic);
+    fn traffic(plan: &Plan, traffic: &mut Traffic) {
+        Opprf::<O, H>::default().traffic(&plan.shape, traffic);
     }
 
-    fn receive(&self, run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
-        let shape = &run.plan.shape;
-        let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
+    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+        let (shape, opprf) = (&run.plan.shape, Opprf::<O, H>::default());
+        let strings = opprf.receive(run.channel, shape, &bins.queries, run.rng)?;
         let masked = run.plan.form.of_candidates(&strings);
         run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
     }
 
-    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::OPPRF, bins, values)?;
+    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Opprf::<O, H>::default(), bins, values)?;
         let bits = run.plan.shape.split.tag_bits;
         run.sender_equality(bits, &tags, masks)
     }
 }
 
-/// `circuit-rb-psm1`: a relaxed batch OPPRF, and a membership test of all candidates at once (CGS22, figure 6). If the
-/// sender has values, the shares are those of each candidate, since each comes with a value.
-#[derive(Clone, Copy, Debug)]
-pub struct Psm1;
-
-impl Psm1 {
-    const OPPRF: Opprf<Vole, RelaxedHint> = opprf(RelaxedHint);
+/// The first OPPRF of CGS22.
+fn relaxed<O: BatchOprf + Default>() -> Opprf<O, RelaxedHint> {
+    Opprf::default()
 }
 
-impl Recipe for Psm1 {
+/// Three candidates per bin, and a membership test of all of them at once (CGS22, figure 6). If the sender has values,
+/// the shares are those of each candidate, since each comes with a value.
+#[derive(Clone, Copy, Debug)]
+pub struct OneOfThree;
+
+impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
     const OPPRFS: u32 = 1;
-    const CANDIDATES: usize = RelaxedHint::CANDIDATES;
 
     fn plan(
         params: &Params,
         payload_bits: u32,
         table: Sizing,
     ) -> Option<(cuckoo::Parameters, Shape)> {
-        Self::OPPRF.plan(params, payload_bits, table)
+        relaxed::<O>().plan(params, payload_bits, table)
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
-        Self::OPPRF.working_bytes(first)
+        relaxed::<O>().working_bytes(first)
     }
 
-    fn spec(&self) -> &'static Spec {
-        static SPEC: Spec = spec::<Psm1>(
-            "circuit-rb-psm1",
-            "CGS22, figures 3, 6 and 8, on the OPRF of vole",
-        );
-        &SPEC
-    }
-
-    fn shares(&self, plan: &Plan) -> usize {
+    fn shares(plan: &Plan) -> usize {
         match plan.has_payloads() {
-            true => Self::CANDIDATES * plan.bins(),
+            true => RelaxedHint::CANDIDATES * plan.bins(),
             false => plan.bins(),
         }
     }
 
-    fn test(&self, plan: &Plan) -> Test {
+    fn test(plan: &Plan) -> Test {
         let bits = plan.shape.split.tag_bits;
         match plan.has_payloads() {
-            true => Test::equality(self.shares(plan), bits),
+            true => Test::equality(RelaxedHint::CANDIDATES * plan.bins(), bits),
             false => Test {
-                candidates: Self::CANDIDATES,
+                candidates: RelaxedHint::CANDIDATES,
                 ..Test::equality(plan.bins(), bits)
             },
         }
     }
 
-    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
-        Self::OPPRF.traffic(&plan.shape, traffic);
+    fn traffic(plan: &Plan, traffic: &mut Traffic) {
+        relaxed::<O>().traffic(&plan.shape, traffic);
     }
 
-    fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+    fn receive(mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
         let shape = &run.plan.shape;
         let bits = shape.split.tag_bits;
-        let strings = Self::OPPRF.receive(run.channel, shape, &bins.queries, run.rng)?;
+        let strings = relaxed::<O>().receive(run.channel, shape, &bins.queries, run.rng)?;
         if run.plan.has_payloads() {
             let masked = run.plan.form.of_candidates(&strings);
             return run.receiver_equality(bits, strings.tags(), masked);
@@ -149,13 +164,13 @@ impl Recipe for Psm1 {
         })
     }
 
-    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::OPPRF, bins, values)?;
+    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&relaxed::<O>(), bins, values)?;
         let bits = run.plan.shape.split.tag_bits;
         if run.plan.has_payloads() {
-            let tags = Zeroizing::new(repeated(&tags, Self::CANDIDATES));
+            let tags = Zeroizing::new(repeated(&tags, RelaxedHint::CANDIDATES));
             let masks = run.plan.form.payloads(|number, _, _| {
-                Zeroizing::new(repeated(masks.field(number), Self::CANDIDATES))
+                Zeroizing::new(repeated(masks.field(number), RelaxedHint::CANDIDATES))
             });
             return run.sender_equality(bits, &tags, masks);
         }
@@ -169,78 +184,68 @@ impl Recipe for Psm1 {
     }
 }
 
-/// `circuit-rb-psm2`: a relaxed batch OPPRF, a table-based one on its candidates with the roles exchanged (CGS22,
-/// figure 7), and equality.
+/// Three candidates per bin, a table-based OPPRF on them with the roles exchanged (CGS22, figure 7), and equality.
 ///
 /// The second OPPRF hands the sender the candidate's value under a second mask, σ, of the receiver's: with v + τ in
 /// the first, the sender has v + τ + σ where a bin matches. The two parties then have −σ and τ − (v + τ + σ), whose
 /// difference is v.
 #[derive(Clone, Copy, Debug)]
-pub struct Psm2;
+pub struct Twice;
 
-impl Psm2 {
-    const FIRST: Opprf<Vole, RelaxedHint> = opprf(RelaxedHint);
-    const SECOND: Opprf<Vole, TableHint> = opprf(TableHint);
-
-    fn second_of(first: &Shape) -> Option<Shape> {
-        Self::SECOND.plan_second(first, RelaxedHint::CANDIDATES, first.payload_bits)
-    }
-
-    /// # Panics
-    /// If the first shape is not one of [`Recipe::plan`].
-    fn second_shape(first: &Shape) -> Shape {
-        Self::second_of(first).expect("a plan with room for both")
-    }
+/// The second OPPRF, for this shape of the first.
+fn second<O: BatchOprf + Default>(first: &Shape) -> Option<(Opprf<O, TableHint>, Shape)> {
+    let opprf = Opprf::<O, TableHint>::default();
+    let shape = opprf.plan_second(first, RelaxedHint::CANDIDATES, first.payload_bits)?;
+    Some((opprf, shape))
 }
 
-impl Recipe for Psm2 {
+/// As [`second`].
+///
+/// # Panics
+/// If the first shape is not one of [`Stages::plan`].
+fn second_of<O: BatchOprf + Default>(first: &Shape) -> (Opprf<O, TableHint>, Shape) {
+    second(first).expect("a plan with room for both")
+}
+
+impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
     const OPPRFS: u32 = 2;
-    const CANDIDATES: usize = RelaxedHint::CANDIDATES;
 
     fn plan(
         params: &Params,
         payload_bits: u32,
         table: Sizing,
     ) -> Option<(cuckoo::Parameters, Shape)> {
-        let (table, first) = Self::FIRST.plan(params, payload_bits, table)?;
-        Self::second_of(&first).map(|_| (table, first))
+        let (table, first) = relaxed::<O>().plan(params, payload_bits, table)?;
+        second::<O>(&first).map(|_| (table, first))
     }
 
     fn opprf_bytes(first: &Shape) -> u64 {
-        Self::FIRST
-            .working_bytes(first)
-            .max(Self::SECOND.working_bytes(&Self::second_shape(first)))
+        let (opprf, shape) = second_of::<O>(first);
+        let first = relaxed::<O>().working_bytes(first);
+        first.max(opprf.working_bytes(&shape))
     }
 
-    fn spec(&self) -> &'static Spec {
-        static SPEC: Spec = spec::<Psm2>(
-            "circuit-rb-psm2",
-            "CGS22, figures 3, 7 and 8, on the OPRF of vole",
-        );
-        &SPEC
-    }
-
-    fn shares(&self, plan: &Plan) -> usize {
+    fn shares(plan: &Plan) -> usize {
         plan.bins()
     }
 
-    fn test(&self, plan: &Plan) -> Test {
-        let shape = Self::second_shape(&plan.shape);
+    fn test(plan: &Plan) -> Test {
+        let (_, shape) = second_of::<O>(&plan.shape);
         Test::equality(plan.bins(), shape.split.tag_bits)
     }
 
-    fn traffic(&self, plan: &Plan, traffic: &mut Traffic) {
-        let second = Self::second_shape(&plan.shape);
-        Self::FIRST.traffic(&plan.shape, traffic);
-        traffic.reversed(|traffic| Self::SECOND.traffic(&second, traffic));
+    fn traffic(plan: &Plan, traffic: &mut Traffic) {
+        let (opprf, shape) = second_of::<O>(&plan.shape);
+        relaxed::<O>().traffic(&plan.shape, traffic);
+        traffic.reversed(|traffic| opprf.traffic(&shape, traffic));
     }
 
-    fn receive(&self, mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+    fn receive(mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
         let first = &run.plan.shape;
-        let strings = Self::FIRST.receive(run.channel, first, &bins.queries, run.rng)?;
-        let shape = Self::second_shape(&run.plan.shape);
+        let strings = relaxed::<O>().receive(run.channel, first, &bins.queries, run.rng)?;
+        let (opprf, shape) = second_of::<O>(&run.plan.shape);
         let points = membership::points(&shape, &strings);
-        let tags = Self::SECOND.random_tags(&shape, run.rng);
+        let tags = opprf.random_tags(&shape, run.rng);
         let masks = run.masks();
         let form = &run.plan.form;
         let once = form.of_candidates(&strings);
@@ -248,7 +253,7 @@ impl Recipe for Psm2 {
             let twice = |number| once.field(number)[point].wrapping_add(masks.field(number)[bin]);
             form.target(tags[bin], part, twice)
         };
-        Self::SECOND.send(run.channel, &shape, &points, &target, run.rng)?;
+        opprf.send(run.channel, &shape, &points, &target, run.rng)?;
         let negated = form.payloads(|number, ring, _| {
             let masks = masks.field(number).iter();
             Zeroizing::new(masks.map(|mask| ring.reduce(mask.wrapping_neg())).collect())
@@ -256,11 +261,11 @@ impl Recipe for Psm2 {
         run.receiver_equality(shape.split.tag_bits, &tags, negated)
     }
 
-    fn send(&self, mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Self::FIRST, bins, values)?;
-        let shape = Self::second_shape(&run.plan.shape);
+    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&relaxed::<O>(), bins, values)?;
+        let (opprf, shape) = second_of::<O>(&run.plan.shape);
         let queries = membership::queries(&shape, &tags);
-        let strings = Self::SECOND.receive(run.channel, &shape, &queries, run.rng)?;
+        let strings = opprf.receive(run.channel, &shape, &queries, run.rng)?;
         let form = &run.plan.form;
         let twice = form.of_candidates(&strings);
         let masks = form.payloads(|number, ring, _| {
@@ -273,10 +278,10 @@ impl Recipe for Psm2 {
 }
 
 /// What is known about a recipe's protocol.
-const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
+pub(super) const fn spec<R: Recipe>() -> Spec {
     Spec {
-        name,
-        source,
+        name: R::NAME,
+        source: R::SOURCE,
         security: Security::SemiHonest,
         exact: None,
         has_semi_honest_form: false,
@@ -293,7 +298,7 @@ const fn spec<R: Recipe>(name: &'static str, source: &'static str) -> Spec {
 /// Above what any sizes allow: events and tables take up to 128 bits.
 const MAX_LAMBDA: u32 = 120;
 
-/// The OPRF takes up to 2^28 points, and an item has three of them; so has a bin in [`Psm2`].
+/// The OPRF takes up to 2^28 points, and an item has three of them; so has a bin in [`Twice`].
 const MAX_ITEMS: u64 = 1 << 26;
 
 /// The shape of the first OPPRF for these sizes and λ, or nothing if λ is too large.
@@ -306,12 +311,12 @@ fn any_shape<R: Recipe>(
     let size = |items: u64| items.min(MAX_ITEMS) as usize;
     let params = Params {
         security: Security::SemiHonest,
-        lambda: lambda_each(lambda, R::OPPRFS),
+        lambda: lambda_each(lambda, R::Stages::OPPRFS),
         receiver_size: size(receiver_size),
         sender_size: size(sender_size),
         session: [0; 32],
     };
-    R::plan(&params, payload_bits, bins::table).map(|(_, shape)| shape)
+    R::Stages::plan(&params, payload_bits, bins::table).map(|(_, shape)| shape)
 }
 
 fn max_lambda_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> Option<u32> {
@@ -330,8 +335,8 @@ const CANDIDATE_BYTES: u64 = 128;
 fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
     let shape =
         any_shape::<R>(40, receiver_size, sender_size, VALUE_BITS).expect("less than the maximum");
-    let shares = CANDIDATE_BYTES * (R::CANDIDATES * shape.bins) as u64;
-    R::opprf_bytes(&shape)
+    let shares = CANDIDATE_BYTES * (R::Hint::CANDIDATES * shape.bins) as u64;
+    R::Stages::opprf_bytes(&shape)
         .saturating_add(shares)
         .saturating_add(128 << 20)
 }
@@ -339,6 +344,6 @@ fn working_bytes_of<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
 /// What another value of each item adds: to candidates, and to hidden targets and slots of a hint.
 pub(super) fn bytes_per_column<R: Recipe>(receiver_size: u64, sender_size: u64) -> u64 {
     let shape = any_shape::<R>(40, receiver_size, sender_size, 0).expect("less than the maximum");
-    let candidates = CANDIDATE_BYTES * (R::CANDIDATES * shape.bins) as u64;
+    let candidates = CANDIDATE_BYTES * (R::Hint::CANDIDATES * shape.bins) as u64;
     candidates.saturating_add(32 * shape.params.sender_size as u64)
 }

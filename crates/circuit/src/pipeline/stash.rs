@@ -24,9 +24,10 @@
 //! **λ.** The second OPPRF has a share as the others have ([`Plan::new`]). The table of the sender has room for all
 //! items.
 //!
-//! **Deviations.** The second OPPRF has the OKVS hint where the paper has polynomials, and runs on all of the sender's
-//! items: the paper's fourth instance, of both stashes, is part of it. Its third is for a stash of the hint of figure
-//! 3, whose table has room for all entries here. Folding is ours: the paper hands all bins to the function.
+//! **Deviations.** The second OPPRF has the OKVS hint where the paper has polynomials, on the OPRF of `vole` whatever the
+//! recipe's is, and runs on all of the sender's items: the paper's fourth instance, of both stashes, is part of it. Its
+//! third is for a stash of the hint of figure 3, whose table has room for all entries here. Folding is ours: the paper
+//! hands all bins to the function.
 //!
 //! **Memory.** Some 60 bytes per place and bin of the sender's table.
 //!

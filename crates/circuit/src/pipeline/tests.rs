@@ -154,7 +154,7 @@ fn the_largest_runs_have_as_many_extensions_as_said() {
         };
         let protocol = CircuitPsi::new(recipe);
         let plan = Plan::new::<R>(&params, protocol.table, &task);
-        let (cost, optimize) = (plan.cost(&protocol.recipe), task.optimize);
+        let (cost, optimize) = (plan.cost::<R>(), task.optimize);
         let entries = bulk::subfield::kappa(WIDTH, cost.entries, optimize);
         entries.min(bulk::kappa(cost.main_cots(optimize), optimize))
     }

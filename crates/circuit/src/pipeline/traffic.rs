@@ -7,7 +7,7 @@
 use vesica_correlations::bulk::traffic::{Cots, Entries};
 use vesica_wire::{End, Frames, Traffic};
 
-use super::{Plan, Recipe};
+use super::{Plan, Recipe, Stages};
 use crate::cost::{self, Cost};
 use crate::cots::{COTS, WIDTH};
 use crate::digits::{self, PIECE};
@@ -56,18 +56,18 @@ impl Test {
 
 impl Plan {
     /// What a run sends; `None` for one with a stash.
-    pub(super) fn traffic<R: Recipe>(&self, recipe: &R) -> Option<Traffic> {
+    pub(super) fn traffic<R: Recipe>(&self) -> Option<Traffic> {
         if self.second.is_some() {
             return None;
         }
-        let (cost, optimize) = (self.cost(recipe), self.task.optimize);
-        let function = self.function_cost(recipe.shares(self));
+        let (cost, optimize) = (self.cost::<R>(), self.task.optimize);
+        let function = self.function_cost(R::Stages::shares(self));
         let mut traffic = Traffic::default();
-        recipe.traffic(self, &mut traffic);
+        R::Stages::traffic(self, &mut traffic);
         let main = cost.main_cots(optimize);
         let main = Cots::setup(&mut traffic, End::Receiver, main, optimize);
         let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
-        recipe.test(self).traffic(&mut traffic, &mut main);
+        R::Stages::test(self).traffic(&mut traffic, &mut main);
         for first in (0..function.cots).step_by(COTS) {
             main.extend(&mut traffic, COTS.min(function.cots - first));
         }
