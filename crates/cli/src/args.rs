@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Dealer(Dealer),
     /// Measures `receive` and `send` as two processes on this machine, on random tables
     Bench(Bench),
+    /// Says what a run would take with each protocol: seconds, bytes, memory and money
+    Plan(Plan),
     /// Prints a script that completes commands and options in a shell
     Completions(Completions),
     /// Prints the manual page of vesica or of one of its commands, in roff
@@ -610,6 +612,44 @@ pub(crate) struct Bench {
     pub(crate) yardstick: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// Items of the receiver, as 65536 or 2^16
+    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "calibrate")]
+    pub(crate) receiver_size: Option<u64>,
+    /// Items of the sender; as many as the receiver has if not given
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    pub(crate) sender_size: Option<u64>,
+    /// Items are numbers of so many bits, up to 64, as with `--normalize COL=integer:BITS`
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) items: Option<u32>,
+    /// With --reveal sum or size,sum: columns of the sender's values, at most eight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) value_columns: u8,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    /// Threads of each party
+    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
+    pub(crate) threads: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) agreed: TermOptions,
+    /// Prices of machines and traffic, in the form of crates/plan/data/prices.json, in place of those
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print CSV instead of a table
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Run every protocol on this machine for a minute, and keep what that took for later plans
+    #[arg(long, conflicts_with_all = ["receiver_size", "sender_size", "prices", "json", "csv"])]
+    pub(crate) calibrate: bool,
+    /// File of the calibration; vesica/calibration.json below XDG_CONFIG_HOME or ~/.config if not given
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) calibration: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Repeated {
     /// The sum of the values of its rows
@@ -693,6 +733,15 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     };
     Cli::command()
         .mut_subcommand("bench", of_the_protocol)
+        .mut_subcommand("plan", |command| {
+            command.mut_arg("security", |arg| {
+                let help = arg.get_help().cloned().unwrap_or_default();
+                arg.help(format!(
+                    "{help}. If not given, whatever each protocol withstands"
+                ))
+                .default_value(None::<&str>)
+            })
+        })
         .mut_args(from_environment)
         .mut_subcommands(|command| command.mut_args(from_environment))
 }

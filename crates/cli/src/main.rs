@@ -15,6 +15,7 @@ mod manual;
 mod memory;
 mod offline;
 mod patience;
+mod plan;
 mod process;
 mod progress;
 mod report;
@@ -73,6 +74,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Offline(options) => offline::run(&options, Conditions::REAL),
         Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
         Command::Bench(options) => bench::run(&options),
+        Command::Plan(options) => plan::run(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
         Command::BenchParty(options) => bench::party(&options),

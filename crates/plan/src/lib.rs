@@ -1,12 +1,22 @@
-//! The registry of protocols, and the choice of one when the parties leave it open.
+//! The registry of protocols, the choice of one when the parties leave it open, and what each takes.
 //!
 //! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write its
 //! module and add a line to `PROTOCOLS`.
 //!
+//! [`Machines`] says what a run of each takes: bytes, seconds, memory and money, for a [`Request`] and [`Prices`].
+//!
 //! [`pads`] is the bound on what the hashes of all of them leave of κ.
 #![forbid(unsafe_code)]
 
+mod fit;
+mod forecast;
 pub mod pads;
+mod prices;
+mod sample;
+
+pub use forecast::{Basis, Bytes, Forecast, Interval, Machines, Request, WINDOW};
+pub use prices::{PriceProblem, Prices, Rates, Setting};
+pub use sample::{Calibration, CalibrationProblem, Sample};
 
 use vesica_circuit::{self as circuit, CircuitPsi};
 use vesica_oprf::compact_dh::{CompactDh, Variant};

@@ -1,7 +1,7 @@
 //! The machine.
 
 /// Processor, cores and system, in a line.
-pub(super) fn describe() -> String {
+pub(crate) fn describe() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo")
         .ok()
         .and_then(|text| {

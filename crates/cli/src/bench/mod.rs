@@ -6,7 +6,7 @@
 //! tables does not count.
 
 mod inputs;
-mod machine;
+pub(crate) mod machine;
 mod parties;
 mod result;
 

@@ -22,6 +22,7 @@ mod limits;
 mod offline;
 mod peers;
 mod permutation;
+mod plan;
 mod random;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod recorder;

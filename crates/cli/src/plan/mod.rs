@@ -1,0 +1,189 @@
+//! `vesica plan`: what a run would take with each protocol, and the calibration of this machine that it rests on.
+
+mod calibrate;
+mod measure;
+mod show;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use vesica::terms::{LAMBDA, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
+use vesica::{Reveal, Reveals};
+use vesica_files::open_regular;
+use vesica_plan::{Calibration, Machines, Prices, Registry, Request};
+use vesica_primitives::yardstick::aes_blocks_per_second;
+use vesica_psi::Values;
+
+use crate::args::Plan;
+use crate::bench::machine;
+use crate::failure::{DATA, Failure};
+use crate::log::{self, Level};
+use crate::stdout::print_line;
+
+/// Age from which a calibration is called old.
+const OLD: Duration = Duration::from_secs(90 * 86_400);
+
+/// By how much the speed of AES may differ from that of the calibration without a warning.
+const SAME_SPEED: f64 = 1.2;
+
+/// Samples of the yardstick, and the time of each.
+const YARDSTICK: (Duration, usize) = (Duration::from_millis(20), 7);
+
+pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
+    let path = match &options.calibration {
+        Some(path) => Some(path.clone()),
+        None => usual_place(),
+    };
+    if options.calibrate {
+        let path = path.ok_or_else(|| {
+            Failure::usage("there is no directory for configuration: HOME is not set")
+                .hint("name a file with --calibration")
+        })?;
+        return calibrate::run(&path);
+    }
+    let request = request(options)?;
+    let prices = match &options.prices {
+        Some(path) => Prices::parse(&read(path)?).map_err(|e| broken(path, &e))?,
+        None => Prices::built_in(),
+    };
+    let yardstick = yardstick();
+    let local = match path {
+        Some(path) if options.calibration.is_some() || path.exists() => {
+            let local = Calibration::parse(&read(&path)?).map_err(|e| broken(&path, &e))?;
+            warn(&path, &local, yardstick);
+            Some(local)
+        }
+        _ => {
+            let of = &Machines::reference().machine;
+            log::say(
+                Level::Warning,
+                &format!(
+                    "this machine is not calibrated, and seconds are guesses from those of another \
+                     ({of}); `vesica plan --calibrate` takes a minute"
+                ),
+            );
+            None
+        }
+    };
+    let machines = Machines::new(local, Some(yardstick));
+    let forecasts = machines.forecasts(Registry::standard(), &request, &prices);
+    if forecasts.is_empty() {
+        return Err(nothing(&request));
+    }
+    print_line(&show::text(options, &request, &prices, &forecasts)?)
+}
+
+fn yardstick() -> u64 {
+    let (sample, samples) = YARDSTICK;
+    aes_blocks_per_second(sample, samples)
+}
+
+/// The file of this user's calibration.
+fn usual_place() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let directory = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let directory = directory.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")))?;
+    Some(directory.join("vesica").join("calibration.json"))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    open_regular(path)
+        .and_then(|mut file| std::io::Read::read_to_string(&mut file, &mut text))
+        .map_err(|e| Failure::new(DATA, format!("{}: cannot be read: {e}", path.display())))?;
+    Ok(text)
+}
+
+fn broken(path: &Path, problem: &dyn std::fmt::Display) -> Failure {
+    Failure::new(DATA, format!("{}: {problem}", path.display()))
+}
+
+/// Now, in seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Warns of a calibration that may not be this machine's any more.
+fn warn(path: &Path, local: &Calibration, yardstick: u64) {
+    let again = "`vesica plan --calibrate` takes a minute";
+    let say = |problem: String| {
+        let path = path.display();
+        log::say(
+            Level::Warning,
+            &format!("the calibration {path} {problem}; {again}"),
+        );
+    };
+    let here = machine::describe();
+    if local.machine != here {
+        say(format!(
+            "is of another machine ({}, and this is {here})",
+            local.machine
+        ));
+        return;
+    }
+    let age = now().saturating_sub(local.taken);
+    if age > OLD.as_secs() {
+        say(format!("is {} days old", age / 86_400));
+    }
+    let then = local.yardstick_aes_blocks_per_second as f64;
+    let ratio = yardstick as f64 / then;
+    if !(1.0 / SAME_SPEED..=SAME_SPEED).contains(&ratio) {
+        say(format!(
+            "was taken when AES ran at {:.2} times its speed now",
+            1.0 / ratio
+        ));
+    }
+}
+
+fn request(options: &Plan) -> Result<Request, Failure> {
+    let terms = &options.agreed.terms;
+    let reveal: Reveals = terms.get(&REVEAL);
+    let [receiver, sender] = match reveal.last() {
+        Reveal::Sum => [0, options.value_columns],
+        Reveal::InnerProduct => [1, 1],
+        _ => [0, 0],
+    };
+    let receiver_size = options
+        .receiver_size
+        .ok_or_else(|| Failure::usage("--receiver-size is missing"))?;
+    let sender_size = options.sender_size.unwrap_or(receiver_size);
+    if receiver_size.max(sender_size) > 1 << 40 {
+        return Err(Failure::usage("no set has more than 2^40 items"));
+    }
+    Ok(Request {
+        sizes: [receiver_size, sender_size],
+        lambda: terms.get(&LAMBDA),
+        security: options
+            .agreed
+            .is_given("security")
+            .then(|| terms.get(&SECURITY)),
+        reveal,
+        values: Values { receiver, sender },
+        min_size: terms.get(&MIN_SIZE),
+        optimize: terms.get(&OPTIMIZE),
+        exact: options.items,
+        threads: u32::try_from(options.threads.get()).unwrap_or(u32::MAX),
+        link: options.network.link(),
+    })
+}
+
+/// Why nothing serves.
+fn nothing(request: &Request) -> Failure {
+    let Request {
+        sizes: [n, m],
+        lambda,
+        reveal,
+        ..
+    } = request;
+    let of = format!("of {n} and {m} items at lambda {lambda}");
+    match request.security {
+        Some(security) => {
+            let security = security.name();
+            Failure::usage(format!("no {security} protocol reveals {reveal} {of}"))
+                .hint("`vesica plan` without --security shows what others there are")
+        }
+        None => Failure::usage(format!("no protocol reveals {reveal} {of}"))
+            .hint("docs/limits.md has the largest sets and lambda of each protocol"),
+    }
+}

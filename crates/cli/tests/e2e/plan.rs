@@ -1,0 +1,145 @@
+//! `vesica plan`: what it prints, what it warns of, and what it refuses.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+const SIZES: &str = "plan --receiver-size 2^12 --sender-size 2^14";
+
+/// Somewhere without the calibration of whoever runs the tests.
+fn plan(place: &Place, words: &str) -> crate::support::Ended {
+    place.run_after("export XDG_CONFIG_HOME=.", words)
+}
+
+fn json(place: &Place, words: &str) -> Value {
+    let ended = plan(place, &format!("{SIZES} --json {words}"));
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    serde_json::from_str(ended.text()).unwrap()
+}
+
+#[test]
+fn three_formats_say_the_same() {
+    let place = Place::new();
+    let table = plan(&place, SIZES);
+    assert_eq!(table.code, Some(0), "{}", table.err);
+    assert!(table.err.contains("not calibrated"), "{}", table.err);
+    let answer = json(&place, "");
+    let forecasts = answer["forecasts"].as_array().unwrap();
+    let csv = plan(&place, &format!("{SIZES} --csv"));
+    let csv = csv.text();
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), forecasts.len());
+    for (row, forecast) in rows.iter().zip(forecasts) {
+        let name = forecast["protocol"].as_str().unwrap();
+        assert_eq!(&row[0], name);
+        let sent = &forecast["bytes"]["sender_to_receiver"];
+        assert_eq!(row[9].parse::<u64>().ok(), sent.as_u64());
+        assert!(table.text().lines().any(|line| line.starts_with(name)));
+    }
+    for least in ["fastest", "smallest", "cheapest", "auto"] {
+        let name = answer[least].as_str().unwrap();
+        assert!(table.text().contains(&format!("{least} {name}")) || least == "auto");
+    }
+    assert_eq!(answer["auto"], "vole");
+    assert!(table.text().contains("auto takes vole"));
+}
+
+#[test]
+fn links_results_and_security_count() {
+    let place = Place::new();
+    let seconds = |answer: &Value, name: &str| {
+        let all = answer["forecasts"].as_array().unwrap().iter();
+        let mut named = all.filter(|forecast| forecast["protocol"] == name);
+        named.next().unwrap()["seconds"]["likely"].as_f64().unwrap()
+    };
+    let near = seconds(&json(&place, ""), "vole");
+    let far = seconds(&json(&place, "--network 10mbps-80ms"), "vole");
+    let slow = seconds(&json(&place, "--bandwidth 1mbps --rtt 80ms"), "vole");
+    assert!(near < far && far < slow, "{near} {far} {slow}");
+    let malicious = json(&place, "--security malicious");
+    let malicious = malicious["forecasts"].as_array().unwrap();
+    assert!(
+        malicious
+            .iter()
+            .all(|forecast| forecast["security"] == "malicious")
+    );
+    let sum = json(&place, "--reveal sum --value-columns 2");
+    assert_eq!(sum["auto"], "circuit-okvs");
+}
+
+#[test]
+fn prices_can_be_replaced() {
+    let place = Place::new();
+    let rates =
+        |hour: f64, gb: f64| format!("{{\"usd_per_hour\": {hour}, \"usd_per_gb_sent\": {gb}}}");
+    let setting = |name: &str, gb: f64| {
+        let (one, two) = (rates(0.0, gb), rates(0.0, gb));
+        format!(
+            "{{\"name\": \"{name}\", \"source\": \"a test\", \"date\": \"today\", \
+             \"receiver\": {one}, \"sender\": {two}, \"usd_per_gb_of_both\": 0}}"
+        )
+    };
+    let file = |settings: &str| format!("{{\"version\": 1, \"settings\": [{settings}]}}");
+    place.write("mine.json", file(&setting("here", 1000.0)));
+    let answer = json(&place, "--prices mine.json");
+    assert_eq!(answer["price_settings"], serde_json::json!(["here"]));
+    // Only traffic costs.
+    assert_eq!(answer["cheapest"], answer["smallest"]);
+    for (wrong, problem) in [
+        (file(""), "no settings"),
+        (file(&setting("dear", -1.0)), "dear"),
+        ("{\"version\": 2, \"settings\": []}".to_owned(), "version 2"),
+        ("prices".to_owned(), "expected"),
+    ] {
+        place.write("wrong.json", wrong);
+        plan(&place, &format!("{SIZES} --prices wrong.json")).expect_failure(3, problem);
+    }
+    plan(&place, &format!("{SIZES} --prices none.json")).expect_failure(3, "none.json");
+}
+
+#[test]
+fn calibrations_are_judged() {
+    let place = Place::new();
+    let calibration = |machine: &str, taken: u64| {
+        format!(
+            "{{\"version\": 1, \"machine\": \"{machine}\", \
+             \"yardstick_aes_blocks_per_second\": 1000, \"taken\": {taken}, \"samples\": []}}"
+        )
+    };
+    place.write("other.json", calibration("an abacus", 0));
+    let other = plan(&place, &format!("{SIZES} --calibration other.json"));
+    assert_eq!(other.code, Some(0));
+    assert!(
+        other.err.contains("another machine (an abacus"),
+        "{}",
+        other.err
+    );
+    assert!(other.err.contains("vesica plan --calibrate"));
+    place.write("broken.json", "{}");
+    plan(&place, &format!("{SIZES} --calibration broken.json")).expect_failure(3, "broken.json");
+    plan(&place, &format!("{SIZES} --calibration none.json")).expect_failure(3, "none.json");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let place = Place::new();
+    for (words, problem) in [
+        ("plan", "--receiver-size"),
+        ("plan --receiver-size 2^50", "2^40"),
+        ("plan --receiver-size many", "many"),
+        ("plan --receiver-size 10 --network dialup", "dialup"),
+        ("plan --receiver-size 10 --bandwidth 0mbps", "1kbps"),
+        ("plan --receiver-size 10 --reveal sizes", "sizes"),
+        ("plan --receiver-size 10 --threads 0", "threads"),
+        ("plan --receiver-size 10 --json --csv", "--csv"),
+        ("plan --receiver-size 2^30", "no protocol reveals matches"),
+        (
+            "plan --receiver-size 10 --reveal size --security malicious",
+            "no malicious protocol reveals size",
+        ),
+        ("plan --receiver-size 10 --calibrate", "--calibrate"),
+    ] {
+        plan(&place, words).expect_failure(2, problem);
+    }
+}

@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use vesica_psi::Reveal;
+
+use super::*;
+
+fn request(n: u64, m: u64) -> Request {
+    Request {
+        sizes: [n, m],
+        lambda: 40,
+        security: None,
+        reveal: Reveal::Matches.into(),
+        values: Values::NONE,
+        min_size: 0,
+        optimize: Optimize::Time,
+        exact: None,
+        threads: 1,
+        link: Link::LAN,
+    }
+}
+
+fn forecasts(machines: &Machines, request: &Request) -> Vec<Forecast> {
+    machines.forecasts(Registry::standard(), request, &Prices::built_in())
+}
+
+fn of<'a>(all: &'a [Forecast], name: &str) -> &'a Forecast {
+    all.iter().find(|f| f.protocol == name).unwrap()
+}
+
+/// Every protocol and result that there is has a forecast, with an interval around it and a price in each setting.
+#[test]
+fn whatever_can_be_revealed_has_forecasts() {
+    let machines = Machines::new(None, None);
+    for reveal in Reveals::ALL {
+        let (receiver, sender) = match reveal.last() {
+            Reveal::Sum => (0, 1),
+            Reveal::InnerProduct => (1, 1),
+            _ => (0, 0),
+        };
+        let request = Request {
+            reveal: *reveal,
+            values: Values { receiver, sender },
+            min_size: u64::from(*reveal == Reveal::ThresholdMatches),
+            ..request(3000, 2000)
+        };
+        let all = forecasts(&machines, &request);
+        let able = Registry::standard().revealing(*reveal).count();
+        assert!(all.len() >= able, "{reveal}");
+        assert_eq!(
+            all.iter().filter(|forecast| forecast.is_auto).count(),
+            1,
+            "{reveal}"
+        );
+        for forecast in &all {
+            let Interval { likely, low, high } = forecast.seconds;
+            assert!(
+                0.0 < low && low < likely && likely < high && high < 1000.0,
+                "{forecast:?}"
+            );
+            assert!(forecast.usd.values().all(|usd| *usd > 0.0), "{forecast:?}");
+            let parts = forecast.online_seconds + forecast.offline_seconds;
+            assert!((parts - likely).abs() < 1e-9);
+            assert!(forecast.bytes.total() > 1000 && forecast.memory_bytes > 1000);
+        }
+        assert!(all.is_sorted_by(|a, b| a.seconds.likely <= b.seconds.likely));
+    }
+}
+
+#[test]
+fn what_does_not_serve_is_left_out() {
+    let machines = Machines::new(None, None);
+    let asked = |security, lambda, n| Request {
+        security: Some(security),
+        lambda,
+        ..request(n, n)
+    };
+    let malicious = forecasts(&machines, &asked(Security::Malicious, 40, 1000));
+    let names: Vec<_> = malicious.iter().map(|f| (f.protocol, f.security)).collect();
+    assert!(
+        names.contains(&("vole", Security::Malicious)) && names.len() == 2,
+        "{names:?}"
+    );
+    let large = forecasts(&machines, &asked(Security::SemiHonest, 40, 1 << 27));
+    assert!(
+        large.iter().all(|f| ["vole", "dh"].contains(&f.protocol)),
+        "{large:?}"
+    );
+    assert!(!large.is_empty());
+    let mut wrong = request(10, 10);
+    wrong.reveal = Reveal::Sum.into();
+    assert!(forecasts(&machines, &wrong).is_empty());
+}
+
+/// A link adds what its bytes and its delays take, and a window limits a long one.
+#[test]
+fn links_take_time() {
+    let machines = Machines::new(None, None);
+    let over = |bits_per_second, rtt| {
+        let rtt = Duration::from_millis(rtt);
+        let all = forecasts(
+            &machines,
+            &Request {
+                link: Link::new(bits_per_second, rtt),
+                ..request(1 << 16, 1 << 16)
+            },
+        );
+        of(&all, "vole").clone()
+    };
+    let (lan, far) = (over(None, 0), over(None, 80));
+    let delay = far.seconds.likely - lan.seconds.likely;
+    let expected = lan.delays as f64 * 0.04;
+    // What the window lets through takes no longer than the work.
+    assert!(
+        (expected..expected + 0.1).contains(&delay),
+        "{delay} {expected}"
+    );
+    let slow = over(Some(1_000_000), 0);
+    let transfer = slow.bytes.total() as f64 * 8e-6;
+    assert!((transfer..transfer + lan.seconds.likely).contains(&slow.seconds.likely));
+    let limited = Request {
+        link: Link::new(Some(10_000_000_000), Duration::from_secs(1)),
+        ..request(1, 1)
+    };
+    assert!((limited.transfer(WINDOW) - 0.5).abs() < 1e-9);
+}
+
+/// A calibration changes what it is about, and narrows the intervals.
+#[test]
+fn calibrated_machines_are_known_better() {
+    let reference = Machines::reference();
+    let slower = |sample: &Sample| Sample {
+        online: 3.0 * sample.online,
+        offline: 3.0 * sample.offline,
+        ..sample.clone()
+    };
+    let of_vole = |sample: &&Sample| sample.protocol == "vole" && sample.network == "lan";
+    let samples = reference
+        .samples
+        .iter()
+        .filter(of_vole)
+        .map(slower)
+        .collect();
+    let local = Calibration::new("slow".into(), 1, 0, samples);
+    let known = forecasts(
+        &Machines::new(Some(local), None),
+        &request(1 << 16, 1 << 16),
+    );
+    let unknown = forecasts(&Machines::new(None, None), &request(1 << 16, 1 << 16));
+    let width = |f: &Forecast| f.seconds.high / f.seconds.likely;
+    for (name, basis) in [("vole", Basis::ThisRun), ("kkrt", Basis::ThisMachine)] {
+        let (here, there) = (of(&known, name), of(&unknown, name));
+        assert_eq!((here.basis, there.basis), (basis, Basis::Reference));
+        let factor = here.seconds.likely / there.seconds.likely;
+        assert!((2.5..3.6).contains(&factor), "{name} {factor}");
+        assert!(width(here) < width(there));
+    }
+    let half = Machines::new(None, Some(reference.yardstick_aes_blocks_per_second / 2));
+    let half = forecasts(&half, &request(1 << 16, 1 << 16));
+    let factor = of(&half, "kkrt").seconds.likely / of(&unknown, "kkrt").seconds.likely;
+    assert!((1.99..2.01).contains(&factor), "{factor}");
+}
+
+/// What was measured on the reference machine is within the intervals that are said of that machine.
+#[test]
+fn forecasts_are_near_what_was_measured() {
+    let reference = Machines::reference();
+    let machines = Machines::new(Some(reference.clone()), None);
+    let prices = Prices::built_in();
+    let mut wide = Vec::new();
+    for sample in &reference.samples {
+        let (receiver, sender) = match sample.reveal.last() {
+            Reveal::Sum => (0, 1),
+            Reveal::InnerProduct => (1, 1),
+            _ => (0, 0),
+        };
+        let request = Request {
+            reveal: sample.reveal,
+            values: Values { receiver, sender },
+            min_size: u64::from(sample.reveal == Reveal::ThresholdMatches),
+            exact: sample.exact,
+            link: Link::from_name(&sample.network).unwrap(),
+            ..request(sample.receiver_size, sample.sender_size)
+        };
+        let protocol = Registry::standard().get(&sample.protocol).unwrap();
+        let forecast = machines.forecast(protocol, sample.security, &request, &prices);
+        let Interval { low, high, .. } = forecast.unwrap().seconds;
+        if !(low..=high).contains(&sample.seconds()) {
+            wide.push((sample, low, high));
+        }
+    }
+    // Two standard deviations leave some out.
+    assert!(wide.len() * 12 <= reference.samples.len(), "{wide:#?}");
+}
