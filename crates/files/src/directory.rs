@@ -29,7 +29,7 @@ impl fmt::Display for UnsafeDirectory {
         f.write_str(match self {
             Self::SymbolicLink => "is a symbolic link; name the directory itself",
             Self::NoDirectory => "is not a directory",
-            Self::OfAnotherUser => "belongs to another user",
+            Self::OfAnotherUser => "belongs to another user; name a directory of your own",
             Self::Writable => "can be changed by other users; run: chmod go-w on it",
             Self::Movable { above } => {
                 let above = above.display();

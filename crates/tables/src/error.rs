@@ -91,8 +91,11 @@ pub enum ErrorKind {
     },
     /// A value to hand over has control characters other than tabs and line ends.
     LabelControls,
-    /// A row's values to hand over are not those of an earlier row of its key.
-    LabelsDiffer,
+    /// A row's values to hand over are not those of the first row of its key.
+    LabelsDiffer {
+        /// That row.
+        first: Box<Place>,
+    },
     /// The table has a column of the name that a result adds.
     NameTaken,
     /// Several columns have the name that was asked for.
@@ -239,6 +242,14 @@ impl Error {
         self
     }
 
+    /// The other row that it is about, if there is one, as a row of the table.
+    pub(crate) fn other_row(&mut self) -> Option<&mut Place> {
+        match &mut self.0.kind {
+            ErrorKind::LabelsDiffer { first } => Some(first),
+            _ => None,
+        }
+    }
+
     pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.0.place.line.get_or_insert(line);
         self
@@ -348,9 +359,18 @@ impl fmt::Display for Error {
                     "column {column:?} has a control character, which is not handed over"
                 )
             }
-            ErrorKind::LabelsDiffer => f.write_str(
-                "the values to hand over are not those of an earlier row of the same key",
-            ),
+            ErrorKind::LabelsDiffer { first } => {
+                f.write_str("the values to hand over are not those of row ")?;
+                write!(f, "{}", first.row.unwrap_or_default())?;
+                if let Some(path) = first
+                    .path
+                    .as_ref()
+                    .filter(|first| Some(*first) != path.as_ref())
+                {
+                    write!(f, " of {}", one_line(path))?;
+                }
+                f.write_str(", which has the same key")
+            }
             ErrorKind::NameTaken => write!(
                 f,
                 "a column is called {column:?} already, which the result is to add"

@@ -3,7 +3,7 @@
 use zeroize::Zeroizing;
 
 use crate::columns_read::ColumnsRead;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::handed::is_control;
 use crate::key::{KeyColumn, KeySpec};
 use crate::keys::Keys;
@@ -94,7 +94,15 @@ impl LabelSink<'_> {
         self.label.resize(self.bytes, 0);
         let label = &mut self.labels[item * self.bytes..][..self.bytes];
         match std::mem::replace(&mut self.seen[item], true) {
-            true if *label != **self.label => Err(Error::new(ErrorKind::LabelsDiffer)),
+            true if *label != **self.label => {
+                let mut rows = (1..).zip(self.keys.row_items());
+                let first = rows.find(|(_, of)| **of as usize == item);
+                let first = Box::new(Place {
+                    row: first.map(|(row, _)| row),
+                    ..Place::default()
+                });
+                Err(Error::new(ErrorKind::LabelsDiffer { first }))
+            }
             _ => {
                 label.copy_from_slice(&self.label);
                 Ok(())

@@ -214,9 +214,10 @@ impl Part {
         if self.empty && !self.format.is_text() {
             return Err(Error::new(ErrorKind::Empty));
         }
-        if self.format != Format::Csv && options.csv != CsvOptions::default() {
+        let is_of_csv = options.delimiter.is_some() || options.csv != CsvOptions::default();
+        if self.format != Format::Csv && is_of_csv {
             let problem = format!(
-                "a header, a quote and an escape are for CSV, not {}",
+                "a delimiter, a header, a quote and an escape are for CSV, not {}",
                 self.format
             );
             return Err(Error::usage_with(problem, "leave these options away"));

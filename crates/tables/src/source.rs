@@ -227,16 +227,19 @@ impl Source {
 
     /// Names the file of an error that a first pass met. The row of the error is counted over all files; afterwards
     /// it is that of the file. `ends` are the rows up to the end of each file that has been read.
-    pub(crate) fn locate(&self, error: Error, ends: &[u64]) -> Error {
-        let part = match error.place().row {
-            Some(row) => ends.partition_point(|end| *end < row),
-            None => ends.len(),
-        };
+    pub(crate) fn locate(&self, mut error: Error, ends: &[u64]) -> Error {
+        let part_of = |row: u64| ends.partition_point(|end| *end < row);
+        let before = |part: usize| part.checked_sub(1).map_or(0, |last| ends[last]);
+        if let Some(other) = error.other_row()
+            && let Some(row) = &mut other.row
+        {
+            let part = part_of(*row);
+            *row -= before(part);
+            other.path = self.parts.get(part).map(|file| file.name().to_owned());
+        }
+        let part = error.place().row.map_or(ends.len(), part_of);
         match self.parts.get(part) {
-            Some(file) => {
-                let before = part.checked_sub(1).map_or(0, |last| ends[last]);
-                error.after_rows(before).in_path(file.name())
-            }
+            Some(file) => error.after_rows(before(part)).in_path(file.name()),
             None => error.in_path(&self.name),
         }
     }

@@ -153,7 +153,7 @@ impl fmt::Display for Check {
         }
         match self.delimiter {
             Some('\t') => f.write_str(", delimited by tabs")?,
-            Some(delimiter) => write!(f, ", delimited by {delimiter}")?,
+            Some(delimiter) => write!(f, ", delimited by {delimiter:?}")?,
             None => {}
         }
         if let Some(compression) = self.compression {

@@ -6,7 +6,7 @@ use vesica_files::Argument::{
     Align, Encoding, Input, Memory, Normalize, Rows, ValueBound, ValueRepeated, ValueScale,
     ValueWidth, Wait,
 };
-use vesica_files::{Advice, advice, is_exhausted};
+use vesica_files::{Advice, advice, is_exhausted, nearest};
 
 use super::{Error, ErrorKind};
 
@@ -26,7 +26,7 @@ impl Error {
                 ValueWidth,
                 "); the peer sees how many",
             ],
-            ErrorKind::LabelsDiffer => {
+            ErrorKind::LabelsDiffer { .. } => {
                 "keep one row of each key, or make a key of more columns".into()
             }
             ErrorKind::NameTaken => {
@@ -124,40 +124,6 @@ impl Error {
             _ => return None,
         })
     }
-}
-
-/// The column name that a person most likely meant: equal but for case and white space, or
-/// with at most two letters wrong.
-fn nearest<'a>(wanted: &str, available: &'a [String]) -> Option<&'a str> {
-    let plain = |s: &str| s.trim().trim_start_matches('\u{feff}').to_lowercase();
-    let wanted = plain(wanted);
-    let mut best: Option<(usize, &str)> = None;
-    for name in available.iter().filter(|n| n.len() <= 256) {
-        let distance = edits(&wanted, &plain(name));
-        if distance <= 2
-            && distance < wanted.chars().count()
-            && best.is_none_or(|(d, _)| distance < d)
-        {
-            best = Some((distance, name));
-        }
-    }
-    best.map(|(_, name)| name)
-}
-
-/// Levenshtein distance in characters.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Names as one line of bounded length.

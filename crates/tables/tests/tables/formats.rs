@@ -508,6 +508,55 @@ fn formats_are_told_by_their_bytes_and_may_be_overridden() {
     assert!("xml".parse::<Format>().is_err());
 }
 
+/// Three rows in a format.
+fn three_rows(format: Format) -> Vec<u8> {
+    let batch = batch(&[
+        ("id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+        ("name", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+    ]);
+    match format {
+        Format::Csv => b"id,name\n1,a\n2,b\n3,c\n".to_vec(),
+        Format::Parquet => parquet(&batch),
+        Format::Jsonl => {
+            let line = |(id, name)| format!("{{\"id\":{id},\"name\":\"{name}\"}}\n");
+            let lines: String = (1..).zip(["a", "b", "c"]).map(line).collect();
+            lines.into_bytes()
+        }
+        Format::Arrow => arrow_file(&batch),
+        other => panic!("{other}: write three rows in it"),
+    }
+}
+
+#[test]
+fn every_format_has_the_same_items_and_gives_rows_back() {
+    let all = keys("t.csv", three_rows(Format::Csv), "id,name").unwrap();
+    for format in Format::ALL {
+        let name = format!("t.{format}");
+        let table = source(&name, three_rows(*format));
+        assert_eq!(table.format(), *format);
+        let found = read_keys(&table, &key("id,name")).unwrap();
+        assert_eq!(found.digests(), all.digests(), "{format}");
+        let rest = filtered(&table, "id,name", |item| item != 1);
+        let rest = keys(&name, rest, "id,name").unwrap();
+        let expected = [all.digests()[0], all.digests()[2]];
+        assert_eq!(rest.digests(), expected, "{format}");
+    }
+}
+
+#[test]
+fn a_delimiter_is_for_csv() {
+    for format in Format::ALL {
+        let options = SourceOptions {
+            delimiter: Some(b','),
+            ..SourceOptions::default()
+        };
+        let opened = Source::from_bytes(&format!("t.{format}"), three_rows(*format), options);
+        let class = opened.err().map(|error| error.class());
+        let expected = (*format != Format::Csv).then_some(ErrorClass::Usage);
+        assert_eq!(class, expected, "{format}");
+    }
+}
+
 #[test]
 fn a_dry_run_counts_what_a_run_would() {
     let text = "\u{feff}id,e\r\n007, a\r\n8,A@B.org\r\n,x\r\n7,a@b.org\r\n9,nonsense\r\n10,\"a@b.org\"\r\n";

@@ -228,7 +228,7 @@ fn what_cannot_be_handed_over_is_refused() {
     let (class, text) = read("key,a\nx,1\nx,2\n", &["a"], 8);
     assert_eq!(class, ErrorClass::Data);
     assert!(
-        text.contains("row 2") && text.contains("same key"),
+        text.contains("row 2") && text.contains("those of row 1, which has the same key"),
         "{text}"
     );
     assert_eq!(read("key,a\nx,1\n", &["b"], 8).0, ErrorClass::Data);
