@@ -137,7 +137,8 @@ fn columns(reveals: Reveals) -> &'static [[usize; 2]] {
         [Reveal::Size, Reveal::Sum] => &[[2, 0], [0, 2]],
         [.., Reveal::InnerProduct] => &[[1, 1]],
         [Reveal::Shares] => &[[0, 0], [1, 1]],
-        _ => &[[0, 0]],
+        [Reveal::Matches | Reveal::Size | Reveal::ThresholdMatches] => &[[0, 0]],
+        _ => panic!("{reveals}: say how many values go with it"),
     }
 }
 

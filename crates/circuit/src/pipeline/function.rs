@@ -204,7 +204,8 @@ impl Plan {
             Reveal::Size => {
                 i64::try_from(self.task.min_size).unwrap_or(i64::MAX)..=self.most_matches as i64
             }
-            _ => i64::MIN..=i64::MAX,
+            Reveal::Sum | Reveal::InnerProduct => i64::MIN..=i64::MAX,
+            reveal => panic!("{reveal} is no number"),
         };
         numbers.into_iter().map(range).collect()
     }

@@ -127,7 +127,13 @@ impl Answer {
                 };
                 Answer::Shares(common.into_iter().map(cell).collect())
             }
-            _ => Answer::Value(common.into_values().map(|[a, b]| a * b).sum()),
+            Question::Size
+            | Question::Threshold
+            | Question::SumOfReceiver
+            | Question::SumOfSender
+            | Question::InnerProduct => {
+                Answer::Value(common.into_values().map(|[a, b]| a * b).sum())
+            }
         }
     }
 
