@@ -1,7 +1,7 @@
 //! From errors of the library to exceptions of the package.
 
 use pyo3::prelude::*;
-use vesica::{Argument, Command, ErrorClass, Face, Problem};
+use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem};
 
 /// Why a run failed: the name of the exception, a line, and what to do about it.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ impl InPython {
     fn keyword(argument: Argument) -> &'static str {
         match argument {
             Argument::Input => "table",
+            Argument::Key => "on",
             other => other.name(),
         }
     }
@@ -40,6 +41,9 @@ impl Face for InPython {
     fn command(&self, command: Command) -> String {
         match command {
             Command::Check => "`vesica.check`".to_owned(),
+            Command::Keygen => "`vesica.Identity.generate`".to_owned(),
+            Command::Receive => "`vesica.receive`".to_owned(),
+            Command::Send => "`vesica.send`".to_owned(),
             Command::Fingerprint => "`vesica.Identity.fingerprint`".to_owned(),
             _ => format!("`vesica {}`", command.name()),
         }
@@ -54,6 +58,14 @@ impl Failure {
             line: line.into(),
             hint: None,
         }
+    }
+
+    /// The same with what else to do, if there is something.
+    pub(crate) fn and(mut self, advice: Option<&Advice>) -> Failure {
+        let more = advice.map(|advice| advice.spelled(&InPython));
+        let hints: Vec<String> = self.hint.into_iter().chain(more).collect();
+        self.hint = (!hints.is_empty()).then(|| hints.join("; "));
+        self
     }
 
     /// What the peer may know of it before anything was exchanged, as for [`vesica::Error::problem`].

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener, parse_address};
+use vesica::{
+    BoundListener, Endpoint, Fingerprint, FingerprintError, Interrupt, Listener, parse_address,
+};
 
 use crate::errors::Failure;
 use crate::identity::{Identity, KeyPair};
@@ -27,9 +29,9 @@ enum Side {
 
 impl Link {
     fn new(identity: &Identity, peer: &str, side: Side) -> Result<Link, Failure> {
-        let peer = peer
-            .parse()
-            .map_err(|e| Failure::usage(format!("peer: {e}")))?;
+        let peer = peer.parse().map_err(|e: FingerprintError| {
+            Failure::usage(format!("peer: {e}")).and(Some(&e.remedy()))
+        })?;
         identity.0.key.check_peer(peer)?;
         Ok(Link {
             identity: Arc::clone(&identity.0),

@@ -212,7 +212,11 @@ impl Job {
             }
         })?;
         let output = self.output.as_deref();
-        let outcome = party.run(self.role, &source, &self.key, output, &mut events)?;
+        let ran = party.run(self.role, &source, &self.key, output, &mut events);
+        let outcome = ran.map_err(|error| {
+            let resume = party.resume_hint(&error);
+            Failure::from(error).and(resume.as_ref())
+        })?;
         if self.gets != Gets::Rows {
             return Ok(Finished {
                 outcome,

@@ -3,13 +3,14 @@
 mod terms;
 mod values;
 
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{
     ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -17,9 +18,9 @@ use clap::{
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, Format, KeySpec, LabelExchange, Learns,
-    MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, Terms,
-    ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
+    CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
+    Learns, MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
+    Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
     label_exchange, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
     parse_size, query, value_columns,
 };
@@ -30,7 +31,7 @@ use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
 use crate::config;
-use crate::failure::Failure;
+use crate::failure::{Failure, InCommand};
 use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Offline};
 use crate::patience::seconds;
@@ -810,14 +811,35 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
 
 /// What clap says in a paragraph, in one line.
 fn usage_failure(error: &clap::Error) -> Failure {
-    let hint = "`vesica --help` and `vesica COMMAND --help` show what there is";
+    let general = "`vesica --help` and `vesica COMMAND --help` show what there is";
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("no command given").hint(hint);
+        return Failure::usage("no command given").hint(general);
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let paragraph = text.split("\n\n").next().unwrap_or(text);
-    Failure::usage(paragraph).hint(hint)
+    let hint = of_the_value(error).or_else(|| of_a_bare_word(error));
+    Failure::usage(paragraph).hint(hint.unwrap_or_else(|| general.to_owned()))
+}
+
+/// What to do about a value that a library has refused.
+fn of_the_value(error: &clap::Error) -> Option<String> {
+    let source = error.source()?;
+    let fingerprint = source.downcast_ref::<FingerprintError>();
+    let other = source.downcast_ref::<vesica::Error>();
+    let advice = match (fingerprint, other) {
+        (Some(problem), _) => Some(problem.remedy()),
+        (None, other) => other.and_then(vesica::Error::remedy),
+    };
+    advice.map(|advice| advice.spelled(&InCommand))
+}
+
+/// How the command is used, for a word that no option stands before.
+fn of_a_bare_word(error: &clap::Error) -> Option<String> {
+    let word = error.get(ContextKind::InvalidArg)?.to_string();
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let is_bare = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    is_bare.then(|| usage.replacen("Usage", "usage", 1))
 }
 
 #[cfg(test)]

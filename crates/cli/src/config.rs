@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
-use vesica_files::{is_exhausted, open_regular};
+use vesica_files::{is_exhausted, nearest, open_regular};
 
 use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::log::{self, LogFormat};
@@ -100,8 +100,13 @@ pub(crate) fn with_file(
         let option = options.find(is_called);
         let Some(option) = option else {
             let of = command.get_name();
-            return Err(wrong(format!("{of} has no option --{name}"))
-                .hint("keys are the long names of options"));
+            let problem = wrong(format!("{of} has no option --{name}"));
+            let all = command.get_arguments().chain(commands.get_arguments());
+            let long: Vec<&str> = all.filter_map(Arg::get_long).collect();
+            return Err(match nearest(name, &long) {
+                Some(name) => problem.hint(format!("did you mean {name}?")),
+                None => problem.hint("keys are the long names of options"),
+            });
         };
         let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
         let mut names = alternatives.flatten().copied().chain(names(option));

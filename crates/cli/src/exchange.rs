@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde_json::json;
+use vesica::terms::REVEAL;
 use vesica::{
-    ConnectOptions, Gets, Identity, LabelExchange, OnRefused, Party, Report, Role, Rows, Source,
-    SourceOptions, no_match_hint, prepare_work_dir, same_file,
+    ConnectOptions, Gets, Identity, KeySpec, LabelExchange, OnRefused, Party, Report, Role, Rows,
+    Source, SourceOptions, no_match_hint, prepare_work_dir, same_file,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -53,14 +54,32 @@ struct Side<'a> {
     conditions: Conditions,
 }
 
+impl Side<'_> {
+    /// Tells the peer that this side cannot take part, if it may know of the failure, before there is a party.
+    fn tell_peer(&self, identity: &Identity, failure: &Failure) {
+        if let (Some(problem), Ok(endpoint)) = (failure.problem(), self.link.endpoint())
+            && identity.check_peer(self.link.peer).is_ok()
+        {
+            let party = Party {
+                plaintext_for_benchmarks_only: self.conditions.is_plaintext,
+                ..Party::new(identity, self.link.peer, endpoint)
+            };
+            party.tell_problem(problem);
+        }
+    }
+}
+
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
-    let mut record = Record::open(side.role, side.table, side.link, side.output)?;
-    let destination = destination(side.role, side.link, side.output);
-    let ran = destination.and_then(|output| {
-        let report = run(side, output, &mut record)?;
-        Ok((output, report))
-    });
+    let identity = Identity::load(&side.link.identity);
+    let record = Record::open(side.role, side.table, side.link, side.output);
+    let mut record = record.inspect_err(|failure| {
+        if let Ok(identity) = &identity {
+            side.tell_peer(identity, failure);
+        }
+    })?;
+    let identity = identity.map_err(Failure::from);
+    let ran = identity.and_then(|identity| run(side, &identity, &mut record));
     let (output, report) = match ran {
         Ok(done) => done,
         Err(failure) => {
@@ -89,9 +108,14 @@ fn destination<'a>(
 ) -> Result<Option<&'a Path>, Failure> {
     let writes = Gets::of(role, &link.terms()) != Gets::Nothing;
     match (output, role) {
-        (Some(_), _) if !writes && (role == Role::Receiver || link.both) => Err(Failure::usage(
-            "a value goes to standard output, not to --output",
-        )),
+        (Some(_), _) if !writes && (role == Role::Receiver || link.both) => {
+            let reveal = link.terms().get(&REVEAL);
+            let printed = match reveal.each() {
+                [alone] => format!("the {alone} is printed"),
+                _ => "the numbers are printed".to_owned(),
+            };
+            Err(Failure::usage(format!("{printed}; leave --output away")))
+        }
         (Some(_), Role::Sender) if !writes => Err(Failure::usage(
             "a sender has an --output only with --both or --reveal shares",
         )),
@@ -100,7 +124,15 @@ fn destination<'a>(
     }
 }
 
-fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Result<Report, Failure> {
+/// What the options say, but for what needs a party.
+struct Wanted<'a> {
+    output: Option<&'a Path>,
+    labels: LabelExchange,
+    key: KeySpec,
+}
+
+/// Checks the options without the table.
+fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure> {
     let Side {
         role,
         table,
@@ -109,6 +141,7 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         take_values,
         ..
     } = *side;
+    let output = destination(role, link, side.output)?;
     let labels = link.labels(role, take_values)?;
     if take_values && rows == Some(Rows::Rest) {
         return Err(Failure::usage("--take-values is for rows that match"));
@@ -132,13 +165,32 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         }
     }
     let key = table.key()?;
+    Ok(Wanted {
+        output,
+        labels,
+        key,
+    })
+}
+
+/// A run, and where its result went.
+fn run<'a>(
+    side: &Side<'a>,
+    identity: &Identity,
+    record: &mut Record<'_>,
+) -> Result<(Option<&'a Path>, Report), Failure> {
+    let (role, link) = (side.role, side.link);
     let signals = Signals::install()?;
-    let identity = Identity::load(&link.identity)?;
     record.fingerprint = Some(identity.fingerprint());
     identity.check_peer(link.peer)?;
+    let wanted = check(side, record);
+    let Wanted {
+        output,
+        labels,
+        key,
+    } = wanted.inspect_err(|failure| side.tell_peer(identity, failure))?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
-    let mut party = Party::new(&identity, link.peer, link.endpoint()?);
+    let mut party = Party::new(identity, link.peer, link.endpoint()?);
     party.connect = ConnectOptions {
         wait: link.wait,
         timeout: link.timeout,
@@ -155,11 +207,14 @@ fn run(side: &Side<'_>, output: Option<&Path>, record: &mut Record<'_>) -> Resul
         }
     })?;
     record.readable_as(&source);
-    let report = party
-        .run(role, &source, &key, output, &mut progress)?
-        .finish()?;
+    let ran = party.run(role, &source, &key, output, &mut progress);
+    let outcome = ran.map_err(|error| {
+        let resume = party.resume_hint(&error);
+        Failure::from(error).and(resume.as_ref())
+    })?;
+    let report = outcome.finish()?;
     progress.finish();
-    Ok(report)
+    Ok((output, report))
 }
 
 /// Gives the party what else the side asks for, and opens its table.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vesica::{Argument, Command, ErrorClass, Face, Problem};
+use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem};
 use vesica_wire::is_hidden;
 
 use crate::log;
@@ -44,6 +44,14 @@ impl Failure {
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same with what else to do, if there is something.
+    pub(crate) fn and(mut self, advice: Option<&Advice>) -> Failure {
+        let more = advice.map(|advice| advice.spelled(&InCommand));
+        let hints: Vec<String> = self.hint.into_iter().chain(more).collect();
+        self.hint = (!hints.is_empty()).then(|| hints.join("; "));
         self
     }
 

@@ -114,7 +114,9 @@ impl Error {
     /// What the user can do, where something helps.
     pub fn remedy(&self) -> Option<Advice> {
         Some(match self {
-            Error::Store(_) | Error::UnsafeStore { .. } | Error::NoHalf { .. } => more_halves(),
+            // What to do is said with it.
+            Error::UnsafeStore { .. } => return None,
+            Error::Store(_) | Error::NoHalf { .. } => more_halves(),
             Error::CopiedHalf(_) => advice![
                 "another copy may have served a run: ",
                 Command::RemoveStored,

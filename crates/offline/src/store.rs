@@ -315,7 +315,7 @@ impl OfflineStore {
 }
 
 impl HalfSource for OfflineStore {
-    /// Says why the last half does not fit if none does.
+    /// Says why the latest half does not fit if none does.
     fn offers(&self, purpose: &Purpose<'_>) -> Result<Vec<Offer>, SessionError> {
         let (mut offers, mut copied, mut misfit) = (Vec::new(), None, None);
         for half in self.list()?.halves {

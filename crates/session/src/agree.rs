@@ -5,7 +5,7 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Reveal, Task};
+use vesica_psi::{Params, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
@@ -118,13 +118,24 @@ fn exchange(
         },
     };
     let ours_encoded = ours.encode();
-    channel.send(HELLO, ours_encoded.clone())?;
     // An abort overtakes what is queued; the peer must read the hello first, to find the field itself.
-    channel.flush()?;
-    let theirs_encoded = channel.recv(HELLO, MAX_HELLO)?;
-    if let Some(problem) = Problem::decode(&theirs_encoded)? {
+    let sent = channel
+        .send(HELLO, ours_encoded.clone())
+        .and_then(|()| channel.flush());
+    let heard = match sent {
+        // A peer that cannot take part says so and leaves, perhaps long before this side has read its table.
+        Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => {
+            channel.recv(HELLO, MAX_HELLO)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Ok(heard) = &heard
+        && let Some(problem) = Problem::decode(heard)?
+    {
         return Err(Error::PeerProblem(problem));
     }
+    sent?;
+    let theirs_encoded = heard?;
     let theirs = Hello::decode(&theirs_encoded, &job.terms)?;
     let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
     let (their_role, theirs) = (theirs.role, theirs.local);
@@ -140,16 +151,15 @@ fn exchange(
         )
         .into());
     }
-    let most = job.max_peer_items.min(limit);
+    let brings = format!("the {} brings {} items", their_role, theirs.items);
+    let most = job.max_peer_items;
     if theirs.items > most {
-        return Err(WireError::limit(
-            Limit::Size,
-            format!(
-                "the {} brings {} items; this run allows {most}",
-                their_role, theirs.items
-            ),
-        )
-        .into());
+        let reason = format!("{brings}; this run allows {most}");
+        return Err(WireError::limit(Limit::PeerItems, reason).into());
+    }
+    if theirs.items > limit {
+        let reason = format!("{brings}; {} takes at most {limit}", spec.name);
+        return Err(WireError::limit(Limit::Size, reason).into());
     }
     if theirs.values.len() > usize::from(job.max_peer_values) {
         return Err(WireError::limit(
@@ -164,19 +174,6 @@ fn exchange(
         .into());
     }
     let begin = begin(&mut contract, protocol, checkpoint, &theirs.resume)?;
-    if contract.buckets > 1 && contract.get(&REVEAL) != Reveal::Matches {
-        // The values per bucket would reveal more than the value of the whole.
-        let sizes = [contract.receiver_size, contract.sender_size];
-        let enough = contract.working_bytes(protocol, sizes, contract.get(&LAMBDA));
-        return Err(WireError::limit(
-            Limit::Reveal { enough },
-            format!(
-                "the {} of sets that do not fit into memory cannot be computed",
-                contract.get(&REVEAL)
-            ),
-        )
-        .into());
-    }
     // Padding lets a dishonest peer bring so many more items. The limit that every run has leaves some room for it.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
@@ -187,7 +184,7 @@ fn exchange(
     let most_padded = job.max_padded();
     if is_padded && padded > most_padded {
         return Err(WireError::limit(
-            Limit::Size,
+            Limit::PeerItems,
             format!(
                 "the {}'s {} items, padded to {padded}, are more than the {most_padded} that this run allows",
                 their_role, theirs.items

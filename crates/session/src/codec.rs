@@ -120,6 +120,11 @@ pub fn differ(
     }
 }
 
+/// The error of sides that want what does not go together.
+pub fn impossible(field: &'static str, problem: String) -> Error {
+    Error::ContractImpossible { field, problem }
+}
+
 /// The error of a protocol that offers no more than `most` bits of statistical security.
 pub fn offers_at_most(spec: &Spec, key_bits: Option<u32>, most: u32) -> Error {
     let offers = format!(

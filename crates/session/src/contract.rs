@@ -13,7 +13,7 @@ use vesica_psi::{Protocol, Reveal, Security};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
-use crate::codec::{Reader, bad, differ, put_name};
+use crate::codec::{Reader, bad, differ, impossible, put_name};
 use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
@@ -278,7 +278,8 @@ impl Hello {
         registry: &Registry,
     ) -> Result<(Contract, &'static dyn Protocol), WireError> {
         if self.role == theirs.role {
-            return Err(differ("role", self.role, theirs.role));
+            let problem = format!("both sides are the {}", self.role);
+            return Err(impossible("role", problem));
         }
         let terms = self.terms.agree(&theirs.terms)?;
         let protocol = self.protocol(theirs, &terms, registry)?;
@@ -289,8 +290,7 @@ impl Hello {
         let reveal = terms.get(&REVEAL);
         let values = [&receiver.values[..], &sender.values];
         if !reveal.takes_values(value::values(values)) {
-            let in_words = |hello: &Hello| value::in_words(&hello.local.values);
-            return Err(differ("values", in_words(self), in_words(theirs)));
+            return Err(impossible("values", value::problem(reveal, values)));
         }
         for (owner, peer) in [(self, theirs), (theirs, self)] {
             let most = peer.local.max_peer_value_bound;
@@ -490,13 +490,21 @@ impl Contract {
         let sizes = [self.receiver_size, self.sender_size];
         let lambda = self.get(&LAMBDA);
         let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
+        let reveal = self.get(&REVEAL);
+        let enough = working_bytes(sizes, lambda);
+        if reveal != Reveal::Matches && enough > memory {
+            // The values per bucket would reveal more than the value of the whole.
+            return Err(WireError::limit(
+                Limit::Reveal { enough },
+                format!(
+                    "{memory} bytes of memory are too few for the {reveal} of {} and {} items, which is found in one bucket",
+                    sizes[0], sizes[1]
+                ),
+            ));
+        }
         let split = buckets::split(sizes, lambda, memory, working_bytes);
         let split = split.ok_or_else(|| {
-            let enough = match self.get(&REVEAL) == Reveal::Matches {
-                true => buckets::least_memory(sizes, lambda, working_bytes),
-                // Only matches are found bucket by bucket.
-                false => Some(working_bytes(sizes, lambda)),
-            };
+            let enough = buckets::least_memory(sizes, lambda, working_bytes);
             WireError::limit(
                 Limit::Memory { enough },
                 format!(

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Deadline, Memory, Normalize, Peer, Protocol, Security, Timeout, ValueBound,
+    Align, Both, Deadline, Key, MaxPeerItems, Memory, MinSize, Normalize, Offline, Peer, Protocol,
+    Security, TakeValues, Timeout, Value, ValueBound,
 };
 use vesica_files::{Advice, Command, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
 
-use crate::{Fingerprint, Problem};
+use crate::{Fingerprint, Learns, Problem};
 
 /// What helps where there is no half for a run.
 pub fn more_halves() -> Advice {
@@ -19,6 +20,45 @@ pub fn more_halves() -> Advice {
         " shows what is stored, and ",
         Command::MakeStored,
         " makes more",
+    ]
+}
+
+/// What the user can do where the sides want different values of a field.
+fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
+    let is_of_ole = |name: &str| name.starts_with("ole-");
+    let argument = match field {
+        "version" => return "run the same version of this program on both sides".into(),
+        "stored correlations" => return more_halves(),
+        "who learns" if [ours, theirs].contains(&Learns::Aligned.name()) => {
+            return advice![
+                "give ",
+                Both,
+                " and ",
+                Align,
+                " on both sides, or on neither"
+            ];
+        }
+        "who learns" => return advice!["give ", Both, " on both sides, or on neither"],
+        "columns handed over" => {
+            return advice![
+                "the sender names the columns with ",
+                Value,
+                ", and the receiver asks for them with ",
+                TakeValues,
+            ];
+        }
+        "protocol" if is_of_ole(ours) && is_of_ole(theirs) => Offline,
+        "protocol" => Protocol,
+        "security" => Security,
+        "minimum size" => MinSize,
+        "number of key columns" => Key,
+        "normalization" | "bits of a key" => Normalize,
+        _ => return "agree on this value with the peer, then run both sides again".into(),
+    };
+    advice![
+        "agree with the peer on ",
+        argument,
+        ", then run both sides again"
     ]
 }
 
@@ -60,6 +100,9 @@ pub enum NoConnection {
     NobodyListens,
     /// The peer has not connected in time.
     NobodyConnects,
+    /// The peer has not connected in time, and somebody who did expected another identity than this side's. Whoever that
+    /// was has not proved to be the peer.
+    RefusedByVisitor,
     /// What answers at the peer's address is another program.
     OtherProgram,
     /// What answers at the peer's address broke off and has not proved who it is.
@@ -104,13 +147,24 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// An identity file that cannot be written or understood.
+    /// An identity file that cannot be written.
     #[error("identity {}: {problem}", path.display())]
     IdentityFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it; never its content.
+        /// Why.
         problem: String,
+    },
+    /// There is no such identity file.
+    #[error("identity {}: no such file", .0.display())]
+    NoIdentity(PathBuf),
+    /// A file that holds something else than an identity.
+    #[error("identity {}: {problem}", path.display())]
+    NotAnIdentity {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; never its content.
+        problem: &'static str,
     },
     /// A peer with this side's own key.
     #[error("the peer's fingerprint is that of this side's own identity")]
@@ -177,7 +231,9 @@ impl Error {
             | Error::SecretFile { .. }
             | Error::ExposedSecret { .. }
             | Error::OwnFingerprint
-            | Error::IdentityFile { .. } => ErrorClass::Usage,
+            | Error::IdentityFile { .. }
+            | Error::NoIdentity(_)
+            | Error::NotAnIdentity { .. } => ErrorClass::Usage,
             Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
             Error::Halves { class, .. } => *class,
@@ -194,24 +250,48 @@ impl Error {
                 (Security, runs.name()),
                 " on both sides",
             ],
+            Error::NoIdentity(_) | Error::NotAnIdentity { .. } => {
+                advice![Command::Keygen, " makes an identity, one for each side"]
+            }
             Error::WrongPeer { .. } => {
                 "check the fingerprint with the peer over another channel (a phone call); do not just paste the one shown".into()
             }
             Error::OwnFingerprint => {
                 advice![Command::Fingerprint, " prints it on the other side"]
             }
-            Error::RefusedByPeer { .. } => advice![
+            Error::RefusedByPeer { .. }
+            | Error::Connect {
+                cause: NoConnection::RefusedByVisitor,
+                ..
+            } => advice![
                 "give the peer the fingerprint of this identity, and have it pass that as ",
                 Peer,
             ],
             Error::Halves { remedy, .. } => return remedy.clone(),
             Error::Run(Wire::ContractDiffers {
-                field: "stored correlations",
+                field,
+                ours,
+                theirs,
+            }) => remedy_of_field(field, [ours, theirs]),
+            Error::Run(Wire::ContractImpossible { field: "role", .. }) => advice![
+                "one side receives and the other one sends, as with ",
+                Command::Receive,
+                " and ",
+                Command::Send,
+            ],
+            Error::Run(Wire::ContractImpossible { .. }) => advice![
+                "give ",
+                Value,
+                " on the side whose values count, and on no other",
+            ],
+            Error::Run(Wire::Resource {
+                limit: Limit::PeerItems,
                 ..
-            }) => more_halves(),
-            Error::Run(Wire::ContractDiffers { .. }) => {
-                "agree on this value with the peer, then run both sides again".into()
-            }
+            }) => advice!["if the peer may bring so many, raise ", MaxPeerItems],
+            Error::Run(Wire::Resource {
+                limit: Limit::Storage,
+                ..
+            }) => "if the disk is full, free some space on it".into(),
             Error::Run(Wire::Resource {
                 limit: Limit::Keys, ..
             }) => advice![

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+use vesica_files::{Advice, Command, advice};
 
 /// Fingerprint of an identity's public key, written `vs1:` and 56 characters of lower-case base32.
 ///
@@ -28,6 +29,17 @@ pub enum FingerprintError {
     /// The checksum is wrong: somebody mistyped it.
     #[error("the fingerprint has a typing mistake: its checksum does not fit")]
     Checksum,
+}
+
+impl FingerprintError {
+    /// What the user can do.
+    pub fn remedy(&self) -> Advice {
+        advice![
+            "copy it from what ",
+            Command::Fingerprint,
+            " prints on the other side, or have it read out once more",
+        ]
+    }
 }
 
 const PREFIX: &str = "vs1:";

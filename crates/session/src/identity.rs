@@ -55,12 +55,16 @@ impl Identity {
 
     /// Reads an identity file.
     ///
-    /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the file, and with
-    /// [`Error::IdentityFile`] when it is malformed.
+    /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the file; with
+    /// [`Error::NoIdentity`] when there is none, and with [`Error::NotAnIdentity`] when it is malformed.
     pub fn load(path: &Path) -> Result<Identity, Error> {
-        Self::parse_pem(&read_secret(path)?).map_err(|problem| Error::IdentityFile {
+        let read = read_secret(path).map_err(|error| match error {
+            Error::SecretFile { .. } if !path.exists() => Error::NoIdentity(path.to_owned()),
+            error => error,
+        });
+        Self::parse_pem(&read?).map_err(|problem| Error::NotAnIdentity {
             path: path.to_owned(),
-            problem: problem.into(),
+            problem,
         })
     }
 

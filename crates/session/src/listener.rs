@@ -186,7 +186,8 @@ impl Listener {
                     .map_err(|e| self.broken(from, &e));
             }
             if wait.is_over() {
-                return Err(self.absent(options, "", trouble.as_ref()));
+                let nobody = NoConnection::NobodyConnects;
+                return Err(self.absent(nobody, options, "", trouble.as_ref()));
             }
             std::thread::sleep(POLL / 5);
         }
@@ -220,15 +221,17 @@ impl Listener {
             let expected = *expected;
             return Error::WrongPeer { expected, got };
         }
-        self.absent(
-            options,
-            &pending.visitors.to_string(),
-            pending.trouble.as_ref(),
-        )
+        let cause = match pending.was_refused {
+            true => NoConnection::RefusedByVisitor,
+            false => NoConnection::NobodyConnects,
+        };
+        let visitors = pending.visitors.to_string();
+        self.absent(cause, options, &visitors, pending.trouble.as_ref())
     }
 
     fn absent(
         &self,
+        cause: NoConnection,
         options: &ConnectOptions,
         visitors: &str,
         trouble: Option<&io::Error>,
@@ -242,7 +245,7 @@ impl Listener {
             message.push_str("; turned away: ");
             message.push_str(visitors);
         }
-        let absent = |line| NoConnection::NobodyConnects.error(line);
+        let absent = |line| cause.error(line);
         match trouble {
             Some(e) => {
                 message.push_str(&format!("; connections could not be taken: {e}"));
@@ -310,6 +313,8 @@ struct PendingHandshakes<'a> {
     all: Vec<PendingHandshake>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
+    /// Whether one of them has refused our identity.
+    was_refused: bool,
     /// The last reason why a connection could not be accepted.
     trouble: Option<io::Error>,
     clock: &'a Clock,
@@ -323,6 +328,7 @@ impl<'a> PendingHandshakes<'a> {
             all: Vec::new(),
             leaving: Vec::new(),
             visitors: Visitors::new(&options.on_refused),
+            was_refused: false,
             trouble: None,
             clock: &options.clock,
         }
@@ -407,6 +413,7 @@ impl<'a> PendingHandshakes<'a> {
     }
 
     fn note(&mut self, from: SocketAddr, failure: &Failure) {
+        self.was_refused |= failure.is_refusal();
         self.visitors.note(Refused {
             from,
             identity: match failure {

@@ -62,6 +62,16 @@ pub(crate) enum Failure {
     Interrupted,
 }
 
+impl Failure {
+    /// Whether the other side expects another identity than ours.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Failure::Refused | Failure::Alert(AlertDescription::AccessDenied)
+        )
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

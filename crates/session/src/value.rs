@@ -122,13 +122,13 @@ impl Serialize for Decimal {
     }
 }
 
-/// In words, for errors about both sides' values.
-pub(crate) fn in_words(columns: &[ValueTerms]) -> String {
-    let columns: Vec<_> = columns.iter().map(ValueTerms::to_string).collect();
-    match columns.is_empty() {
-        true => "none".into(),
-        false => columns.join(" and "),
-    }
+/// What is wrong with the values of both sides, neither of which is by itself: only sums are over those of one side.
+pub(crate) fn problem(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> String {
+    let who = match columns.iter().all(|columns| columns.is_empty()) {
+        true => "neither has any",
+        false => "both have some",
+    };
+    format!("the {reveal} is over the values of one side, and {who}")
 }
 
 /// The columns that go into a number, of those of both sides.

@@ -55,6 +55,26 @@ pub enum WorkDirProblem {
     OtherOptions,
 }
 
+impl WorkDirProblem {
+    /// What to do about it, where that is not said with it.
+    fn remedy(&self) -> Option<Advice> {
+        Some(match self {
+            WorkDirProblem::Unsafe(_)
+            | WorkDirProblem::OtherFiles
+            | WorkDirProblem::JournalInClear => return None,
+            WorkDirProblem::InUse => {
+                "wait for that run to end, or name another directory for this one".into()
+            }
+            WorkDirProblem::Unreadable => {
+                "give the identity of the earlier run, or remove the directory".into()
+            }
+            WorkDirProblem::OtherPeer | WorkDirProblem::OtherOptions => {
+                "to resume that run, repeat its options; to give it up, remove the directory".into()
+            }
+        })
+    }
+}
+
 /// Why a job failed: because of this side's table, or because of the session with the peer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -158,7 +178,7 @@ impl Error {
     pub fn remedy(&self) -> Option<Advice> {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
-            Error::WorkDir { .. } => return None,
+            Error::WorkDir { problem, .. } => return problem.remedy(),
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![
                 Command::Check,
@@ -170,11 +190,11 @@ impl Error {
                 ..
             })) => {
                 let enough = enough.map(|bytes| show_bytes(memory_for(bytes)));
-                let enough = enough.map(|bytes| format!("; {bytes} are enough"));
+                let enough = enough.map(|bytes| format!(", and {bytes} are enough"));
                 advice![
                     "raise ",
                     Argument::Memory,
-                    " on the side that gives less",
+                    " on the side that gives less: half of it is for a bucket",
                     enough.unwrap_or_default(),
                 ]
             }
@@ -185,18 +205,9 @@ impl Error {
                 "raise ",
                 Argument::Memory,
                 format!(
-                    " on the side that gives less: both sets have to fit at once, for which {} are enough",
+                    " on the side that gives less: half of it is for the sets at once, and {} are enough",
                     show_bytes(memory_for(*enough))
                 ),
-            ],
-            // What the sides say can be equal: both give values, or neither does.
-            Error::Session(SessionError::Run(WireError::ContractDiffers {
-                field: "values",
-                ..
-            })) => advice![
-                "a sum is over the values of one side: give ",
-                Argument::Value,
-                " on that side only",
             ],
             Error::Session(SessionError::Run(WireError::ContractDiffers {
                 field: "value bound",
@@ -210,9 +221,6 @@ impl Error {
                 Argument::MaxPeerValueBound,
                 " on the other side",
             ],
-            Error::Session(SessionError::Run(WireError::ContractDiffers {
-                field: "role", ..
-            })) => "one side receives and the other one sends".into(),
             Error::Session(SessionError::ExposedSecret { path }) => {
                 format!("run: chmod 600 {}", path.display()).into()
             }
@@ -248,14 +256,14 @@ mod tests {
     #[test]
     fn limits_of_memory_name_the_option() {
         for (limit, words) in [
-            (Limit::Memory { enough: None }, "gives less"),
+            (Limit::Memory { enough: None }, "for a bucket"),
             (
                 Limit::Memory {
                     enough: Some(50 << 20),
                 },
-                "; 100M are enough",
+                ", and 100M are enough",
             ),
-            (Limit::Reveal { enough: 5000 }, "which 64M are enough"),
+            (Limit::Reveal { enough: 5000 }, ", and 64M are enough"),
         ] {
             let error = SessionError::Run(WireError::limit(limit, "too little"));
             let remedy = Error::Session(error).remedy().unwrap();

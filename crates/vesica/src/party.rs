@@ -23,7 +23,7 @@ use vesica_wire::Error as WireError;
 use crate::memory::memory_of_bucket;
 use crate::stored::{CheckpointStore, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
-use crate::{Error, Observer};
+use crate::{Error, ErrorClass, Observer};
 
 /// What a side gets of a run besides its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,11 +391,27 @@ impl<'a> Party<'a> {
         })
     }
 
+    /// What to do after a run that has failed with this error, if it has left something in its work directory that another
+    /// run resumes.
+    pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
+        let may_pass = match error.class() {
+            ErrorClass::Network | ErrorClass::Resource => true,
+            ErrorClass::Usage | ErrorClass::Data | ErrorClass::Peer | ErrorClass::Contract => false,
+        };
+        let work_dir = self.resources.work_dir.as_deref()?;
+        (may_pass && work_dir::has_journal(work_dir)).then(|| {
+            "the work directory keeps what is done: the same run again, on both sides, resumes it"
+                .into()
+        })
+    }
+
     /// Meets the peer for a moment and says that this side cannot take part, so that it goes on waiting until this side
     /// tries again. For failures before a run; the runs of this module do so by themselves. Does nothing if the peer is not
     /// there.
     pub fn tell_problem(&self, problem: Problem) {
         let listener = match &self.endpoint {
+            // Nobody knows which port that would have been.
+            Endpoint::Listen(address) if address.ends_with(":0") => return,
             Endpoint::Listen(address) => Listener::bind(address).ok(),
             Endpoint::Bound(listener) => listener.take().ok(),
             Endpoint::Connect(_) => None,

@@ -301,6 +301,11 @@ impl Drop for WorkDir {
     }
 }
 
+/// Whether a run has left something in a work directory that another can resume.
+pub(crate) fn has_journal(path: &Path) -> bool {
+    path.join(JOURNAL).is_file()
+}
+
 /// Creates a work directory, for this user only, unless there is one. Every run with a work directory does
 /// this itself; call it if something must be written there before.
 ///

@@ -99,6 +99,14 @@ pub enum Error {
         /// The peer's value.
         theirs: String,
     },
+    /// What the two sides want does not go together, although no value of one contradicts the other's.
+    #[error("{problem}")]
+    ContractImpossible {
+        /// Name of the field.
+        field: &'static str,
+        /// One line for a person.
+        problem: String,
+    },
     /// A limit of this run or machine.
     #[error("{reason}")]
     Resource {
@@ -131,6 +139,8 @@ pub enum Limit {
     Randomness,
     /// The largest set, bucket or frame that the run takes.
     Size,
+    /// The items that this side lets its peer bring.
+    PeerItems,
     /// The statistical security that the protocol can offer.
     Security,
     /// The length of what the protocol can compare: hashes of so many keys are longer.
@@ -177,7 +187,7 @@ impl Error {
             | Error::Interrupted => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,
-            Error::ContractDiffers { .. } => Blame::Contract,
+            Error::ContractDiffers { .. } | Error::ContractImpossible { .. } => Blame::Contract,
             Error::Resource { .. } => Blame::Resource,
         }
     }

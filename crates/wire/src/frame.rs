@@ -92,7 +92,8 @@ fn printable(text: &str) -> String {
 
 /// Reads frames from a byte half; heartbeats between them are taken as signs of life.
 ///
-/// The first error is final: every later call returns it again, since the stream is then out of sync.
+/// The first error is final: every later call returns it again, since the stream is then out of sync. Only what the peer
+/// said before it left can still be received once, if it was a failed write that found it gone.
 pub struct FrameReader<R> {
     half: Ahead<R>,
     timeout: Duration,
@@ -103,6 +104,8 @@ pub struct FrameReader<R> {
     start: usize,
     end: usize,
     dead: Option<Error>,
+    /// The first frame that a search for an abort has passed over, where it found none.
+    passed: Option<(u8, Vec<u8>)>,
 }
 
 impl<R: ReadHalf> FrameReader<R> {
@@ -118,6 +121,7 @@ impl<R: ReadHalf> FrameReader<R> {
             start: 0,
             end: 0,
             dead: None,
+            passed: None,
         }
     }
 
@@ -137,7 +141,10 @@ impl<R: ReadHalf> FrameReader<R> {
         unanswered: u64,
     ) -> Result<Vec<u8>, Error> {
         if let Some(error) = &self.dead {
-            return Err(error.clone());
+            return match self.passed.take() {
+                Some((code, payload)) if code == kind.code && payload.len() <= max => Ok(payload),
+                _ => Err(error.clone()),
+            };
         }
         let on_its_way = on_its_way(self.timeout, unanswered);
         let patience = self.patience.saturating_add(on_its_way);
@@ -232,14 +239,21 @@ impl<R: ReadHalf> FrameReader<R> {
                 Ok((code, len)) if code == ABORT.code => {
                     break Some(self.abort_of(len, &mut waiting));
                 }
-                Ok((_, len)) if len <= crate::MAX_FRAME => {
-                    if self.payload(len, &mut waiting).is_err() {
-                        break None;
+                Ok((code, len)) if len <= crate::MAX_FRAME => {
+                    match self.payload(len, &mut waiting) {
+                        Ok(payload) if code != HEARTBEAT.code => {
+                            self.passed.get_or_insert((code, payload));
+                        }
+                        Ok(_) => {}
+                        Err(_) => break None,
                     }
                 }
                 _ => break None,
             }
         };
+        if found.is_some() {
+            self.passed = None;
+        }
         self.dead = Some(found.clone().unwrap_or(Error::Closed));
         found.filter(|error| matches!(error, Error::PeerAborted { .. }))
     }
@@ -265,6 +279,7 @@ impl<R: ReadHalf> FrameReader<R> {
     /// Makes every later call fail with `error`.
     pub(crate) fn kill(&mut self, error: Error) {
         self.dead.get_or_insert(error);
+        self.passed = None;
     }
 }
 

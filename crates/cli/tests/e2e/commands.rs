@@ -95,9 +95,45 @@ fn a_fingerprint_is_that_of_the_identity() {
     let ended = place.run("fingerprint --identity receiver.key");
     ended.expect_success();
     assert_eq!(ended.text(), format!("{}\n", place.receiver));
-    place
-        .run("fingerprint --identity nowhere.key")
-        .expect_failure(2, "nowhere.key");
+    place.write(
+        "cert.pem",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+    );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let owner = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(place.path("cert.pem"), owner).unwrap();
+    }
+    for (words, line, hint) in [
+        ("--identity nowhere.key", "nowhere.key", "`vesica keygen`"),
+        (
+            "--identity cert.pem",
+            "BEGIN PRIVATE KEY",
+            "`vesica keygen`",
+        ),
+        ("receiver.key", "receiver.key", "--identity <FILE>"),
+    ] {
+        let ended = place.run(&format!("fingerprint {words}"));
+        ended.expect_failure(2, line);
+        assert!(ended.hint().contains(hint), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_mistyped_fingerprint_is_read_out_once_more() {
+    let place = Place::new();
+    let mut typed = place.sender.to_string();
+    let last = typed.pop().unwrap();
+    typed.push(if last == 'a' { 'b' } else { 'a' });
+    for wrong in [&typed, "vs1:abc", "sender"] {
+        let ended = place.run(&format!(
+            "receive --input x --key y --connect h:1 --identity receiver.key --peer {wrong}"
+        ));
+        ended.expect_failure(2, wrong);
+        let hint = "`vesica fingerprint --identity FILE`";
+        assert!(ended.hint().contains(hint), "{}", ended.err);
+    }
 }
 
 #[test]
@@ -184,6 +220,10 @@ fn options_come_from_a_file() {
         ended.expect_failure(2, words);
         assert!(!ended.err.contains("s3cret"), "{}", ended.err);
     }
+    place.write("wrong.toml", "no_header = true\n");
+    let ended = place.run("check --config wrong.toml");
+    ended.expect_failure(2, "check has no option --no_header");
+    assert_eq!(ended.hint(), "did you mean no-header?");
     place
         .run("check --config none.toml")
         .expect_failure(2, "none.toml: cannot be read");

@@ -332,6 +332,8 @@ fn an_answer_that_could_not_be_written_is_written_without_the_peer() {
         let full = receiver.clone().without("--output").output("/dev/full");
         let pair = exchange(&place, &full, &sender);
         pair.receiver.expect_failure(7, "/dev/full");
+        let hint = pair.receiver.hint();
+        assert!(hint.contains("the same run again"), "{hint}");
         pair.sender.expect_success();
         assert!(place.path("near/journal").exists());
 
@@ -346,10 +348,9 @@ fn an_answer_that_could_not_be_written_is_written_without_the_peer() {
             .wait();
         ended.expect_failure(4, "127.0.0.1:1");
         let lambda = receiver.clone().with("--lambda 64");
-        place
-            .receiver(&lambda, nobody)
-            .wait()
-            .expect_failure(2, "other options");
+        let ended = place.receiver(&lambda, nobody).wait();
+        ended.expect_failure(2, "other options");
+        assert!(ended.hint().contains("repeat its options"), "{}", ended.err);
         assert!(place.path("near/journal").exists());
         // No port is opened either: when it closes would tell how much there was to write.
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

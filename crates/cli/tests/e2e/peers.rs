@@ -59,9 +59,9 @@ fn another_peer_than_the_pinned_one() {
     );
     let told = listening.wait_for("turned away: ");
     assert!(told.contains("refused this side's identity"), "{told}");
-    listening
-        .wait()
-        .expect_failure(4, "within 2 s; turned away: 127.0.0.1:");
+    let listening = listening.wait();
+    listening.expect_failure(4, "within 2 s; turned away: 127.0.0.1:");
+    assert!(listening.hint().contains("--peer"), "{}", listening.err);
 
     // The listening sender has, and tells at once who came.
     let mut listening = place.sender(&sender.clone().with(&wrong).with("--wait 2"), LISTEN);
@@ -182,8 +182,10 @@ fn contracts_that_differ() {
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     Running::start(place.command(&words))
         .wait()
-        .expect_failure(6, "role");
-    first.wait().expect_failure(6, "role");
+        .expect_failure(6, "both sides are the receiver");
+    let first = first.wait();
+    first.expect_failure(6, "both sides are the receiver");
+    assert!(first.hint().contains("`vesica send`"), "{}", first.err);
     assert_eq!(place.names(), before);
 }
 
@@ -488,6 +490,12 @@ fn a_mistake_can_be_mended_while_the_peer_waits() {
     let mistaken = place.receiver(&failing(&receiver, "ours.csv", "idd"), &listen);
     mistaken.wait().expect_failure(3, "idd");
     waiting.wait_for(&told("its table"));
+    let number = receiver
+        .clone()
+        .with("--reveal size --security semi-honest");
+    let mistaken = place.receiver(&number, &listen).wait();
+    mistaken.expect_failure(2, "the size is printed; leave --output away");
+    waiting.wait_for(&told("its options"));
     place.receiver(&receiver, &listen).wait().expect_success();
     waiting.wait().expect_success();
 

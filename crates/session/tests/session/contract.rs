@@ -11,8 +11,8 @@ use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, R
 use vesica_session::{
     Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, HalfSource, Hello, Job,
     LabelExchange, LabelTerms, Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS,
-    NO_LIMIT, Name, Offer, Optimize, ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume,
-    Reveal, Role, Security, Terms, VERSION, ValueTerms, agree, confirm_done,
+    NO_LIMIT, Name, Offer, Optimize, Problem, ProtocolRequest, Purpose, Registry, RepeatedKeys,
+    Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::{pair_within, run_both};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -139,13 +139,6 @@ fn each_difference_ends_both_sides_with_both_values() {
     let named = |name: &str| ProtocolRequest::named(name);
     type Change = Box<dyn Fn(&mut Job)>;
     let cases: Vec<(&str, &str, &str, Change, Change)> = vec![
-        (
-            "role",
-            "receiver",
-            "receiver",
-            Box::new(|_| {}),
-            Box::new(|j| j.role = Role::Receiver),
-        ),
         (
             "security",
             "malicious",
@@ -284,6 +277,107 @@ fn each_difference_ends_both_sides_with_both_values() {
     }
 }
 
+#[test]
+fn sides_that_want_what_does_not_go_together_are_told_what_to_do() {
+    let sum = |role, values: usize| {
+        let mut job = job(role).with(&REVEAL, Reveal::Sum.into());
+        job = job.with(&SECURITY, Security::SemiHonest);
+        sum_of(&mut job, (values > 0).then_some((1000, 0)), None);
+        job
+    };
+    let receiver = Role::Receiver;
+    for (jobs, field, arguments) in [
+        ([job(receiver), job(receiver)], "role", &[][..]),
+        (
+            [sum(receiver, 0), sum(Role::Sender, 0)],
+            "values",
+            &[Argument::Value][..],
+        ),
+        (
+            [sum(receiver, 1), sum(Role::Sender, 1)],
+            "values",
+            &[Argument::Value][..],
+        ),
+    ] {
+        let (a, b) = compare(&jobs[0], &jobs[1]);
+        for error in [a.unwrap_err(), b.unwrap_err()] {
+            assert_eq!(error.class(), ErrorClass::Contract, "{error}");
+            let remedy = error.remedy().unwrap();
+            assert!(remedy.arguments().eq(arguments.iter().copied()), "{remedy}");
+            match error {
+                Error::Run(WireError::ContractImpossible { field: f, .. }) => assert_eq!(f, field),
+                other => panic!("{field}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn differences_name_the_argument_that_sets_them() {
+    let named =
+        |name: &'static str| move |job: &mut Job| job.protocol = ProtocolRequest::named(name);
+    let semi_honest = |job: &mut Job| job.terms.set(&SECURITY, Security::SemiHonest);
+    type Change<'a> = &'a dyn Fn(&mut Job);
+    let cases: [(Change<'_>, Change<'_>, &[Argument]); 5] = [
+        (
+            &named("ole-ot"),
+            &named("ole-lattice"),
+            &[Argument::Offline],
+        ),
+        (&named("ole-ot"), &named("kkrt"), &[Argument::Protocol]),
+        (
+            &|job| job.terms.set(&LEARNS, Learns::Both),
+            &|_| {},
+            &[Argument::Both],
+        ),
+        (
+            &|job| job.terms.set(&LEARNS, Learns::Both),
+            &|job| job.terms.set(&LEARNS, Learns::Aligned),
+            &[Argument::Both, Argument::Align],
+        ),
+        (
+            &|job| job.labels = LabelExchange::Wanted { most_bytes: 8 },
+            &|_| {},
+            &[Argument::Value, Argument::TakeValues],
+        ),
+    ];
+    for (i, (change_ours, change_theirs, arguments)) in cases.into_iter().enumerate() {
+        let [mut ours, mut theirs] = [job(Role::Receiver), job(Role::Sender)];
+        for (job, change) in [(&mut ours, change_ours), (&mut theirs, change_theirs)] {
+            if i < 2 {
+                semi_honest(job);
+            }
+            change(job);
+        }
+        let (a, b) = compare(&ours, &theirs);
+        for error in [a.unwrap_err(), b.unwrap_err()] {
+            let remedy = error.remedy().unwrap();
+            assert!(remedy.arguments().eq(arguments.iter().copied()), "{remedy}");
+        }
+    }
+}
+
+/// It says so and leaves while this side is still reading its table.
+#[test]
+fn a_peer_that_cannot_take_part_is_heard_after_it_has_left() {
+    let (mut near, mut far) = silent_pair(5000);
+    Problem::Options.tell(&mut far).unwrap();
+    drop(far);
+    let agreed = agree(
+        &mut near,
+        &job(Role::Receiver),
+        10,
+        &Checkpoint::Nothing,
+        None,
+        None,
+    );
+    let problem = agreed.unwrap_err();
+    assert!(
+        matches!(problem, Error::PeerProblem(Problem::Options)),
+        "{problem:?}"
+    );
+}
+
 /// A sum over values up to a number of units of 10^-scale, if this side has them, and with such a limit for the peer's.
 fn sum_of(job: &mut Job, values: Option<(u64, u8)>, max_peer_value_bound: Option<u64>) {
     *job = Job {
@@ -414,12 +508,14 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         matches!(
             &a,
             Error::Run(WireError::Resource {
-                limit: Limit::Size,
+                limit: Limit::PeerItems,
                 ..
             })
         ),
         "{a:?}"
     );
+    let remedy = a.remedy().unwrap();
+    assert!(remedy.arguments().eq([Argument::MaxPeerItems]));
     assert!(
         matches!(
             &b,

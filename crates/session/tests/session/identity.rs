@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use vesica_session::{Error, ErrorClass, Fingerprint, FingerprintError, Identity};
+use vesica_session::{Command, Error, ErrorClass, Fingerprint, FingerprintError, Identity};
 
 #[test]
 fn an_identity_survives_its_file() {
@@ -67,15 +67,17 @@ fn what_is_no_identity_is_refused_without_showing_it() {
     for text in bad {
         write(&text);
         let error = Identity::load(&path).unwrap_err();
-        assert!(matches!(error, Error::IdentityFile { .. }));
+        assert!(matches!(error, Error::NotAnIdentity { .. }));
+        assert!(error.remedy().unwrap().commands().eq([Command::Keygen]));
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(Identity::from_pem(text.as_bytes()).is_err());
     }
     write(&"x".repeat(100_000));
-    for path in [path.clone(), dir.path().join("none")] {
-        let error = Identity::load(&path).unwrap_err();
-        assert!(matches!(error, Error::SecretFile { .. }), "{error}");
-    }
+    let error = Identity::load(&path).unwrap_err();
+    assert!(matches!(error, Error::SecretFile { .. }), "{error}");
+    let error = Identity::load(&dir.path().join("none")).unwrap_err();
+    assert!(matches!(error, Error::NoIdentity(_)), "{error}");
+    assert!(error.remedy().unwrap().commands().eq([Command::Keygen]));
 }
 
 #[test]

@@ -372,8 +372,8 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
         ..job(role, reveal)
     };
     for (reveal, near, far, expected) in [
-        (Reveal::Sum, vec![], vec![], "values"),
-        (Reveal::Sum, terms(1, 0), terms(1, 0), "values"),
+        (Reveal::Sum, vec![], vec![], "neither has any"),
+        (Reveal::Sum, terms(1, 0), terms(1, 0), "both have some"),
         (
             Reveal::Sum,
             terms(i64::MAX as u64 / 2, 0),
