@@ -13,8 +13,8 @@ use vesica::{
     ConnectOptions, CsvOptions, Encoding, Format, KeyColumn, KeySpec, LabelExchange, Learns,
     OnRefused, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
     Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in, label_exchange,
-    parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query, same_file,
-    value_columns,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
+    query, same_file, value_columns,
 };
 
 use crate::errors::Failure;
@@ -240,6 +240,7 @@ pub(crate) struct Options {
     wait: f64,
     timeout: f64,
     deadline: Option<f64>,
+    bandwidth: Option<String>,
     pub(crate) work_dir: Option<PathBuf>,
     pub(crate) allow_empty: bool,
 }
@@ -326,6 +327,9 @@ impl Options {
             deadline: (self.deadline.map(|time| seconds("deadline", time))).transpose()?,
             on_refused: OnRefused::new(events.refusals()),
             interrupt: link.interrupt.child(),
+            bandwidth: (self.bandwidth.as_deref())
+                .map(|text| named("bandwidth", parse_bandwidth(text)))
+                .transpose()?,
             ..ConnectOptions::default()
         })
     }

@@ -117,7 +117,8 @@ def receive(
     both: bool = False,
     align: bool = False,
     min_size: int | None = None,
-    optimize: Literal["time", "traffic"] = "time",
+    optimize: Literal["time", "traffic", "auto"] = "time",
+    bandwidth: str | None = None,
     max_peer_items: int = 2**28,
     max_peer_value_bound: int | None = None,
     max_peer_values: int = 8,
@@ -162,6 +163,7 @@ def receive(
     value_scale, value_bound   of all columns to compute with, or one for each
     align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
                `match_number` that both sides share
+    bandwidth  that of the link, as "200mbps", by which `optimize="auto"` decides; else it goes by the round trip
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     deadline   seconds that the run may take from when the contract is agreed; ten times what the sizes take on a slow
                link and a slow machine if not given, and at least an hour
@@ -223,7 +225,8 @@ def send(
     both: bool = False,
     align: bool = False,
     min_size: int | None = None,
-    optimize: Literal["time", "traffic"] = "time",
+    optimize: Literal["time", "traffic", "auto"] = "time",
+    bandwidth: str | None = None,
     max_peer_items: int = 2**28,
     max_peer_value_bound: int | None = None,
     max_peer_values: int = 8,

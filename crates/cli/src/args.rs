@@ -21,8 +21,8 @@ use vesica::{
     CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
     Learns, MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
     Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
-    label_exchange, parse_address, parse_bytes, parse_character, parse_delimiter, parse_protocol,
-    parse_size, query, value_columns,
+    label_exchange, parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
+    parse_protocol, parse_size, query, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -258,6 +258,9 @@ pub(crate) struct Meeting {
     pub(crate) peer: Fingerprint,
     #[command(flatten)]
     agreed: TermOptions,
+    /// Bandwidth of the link to the peer, as 200mbps or 1.5gbps, by which --optimize auto decides
+    #[arg(long, value_name = "RATE", value_parser = parse_bandwidth)]
+    pub(crate) bandwidth: Option<u64>,
     /// Columns of numbers to sum, at most eight, or one to multiply, on the side that has them. Where the receiver learns
     /// the matches: columns that the sender hands over with the rows that match. Separated by commas as in --key
     #[arg(long, value_name = "COL[,COL…]")]

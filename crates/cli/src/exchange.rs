@@ -198,6 +198,7 @@ fn run<'a>(
         on_refused: OnRefused::new(progress.refusals()),
         interrupt,
         link: side.conditions.link,
+        bandwidth: link.bandwidth,
         ..ConnectOptions::default()
     };
     party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;

@@ -35,6 +35,7 @@ named! {
     Argument:
     Align "align",
     AllowEmpty "allow_empty",
+    Bandwidth "bandwidth",
     Both "both",
     Database "database",
     DatabaseFile "database_file",

@@ -238,7 +238,7 @@ fn exchange(
             min_size: contract.get(&MIN_SIZE),
             values: value::values(contract.values()),
             label_bytes: contract.label_bytes(),
-            optimize: contract.get(&OPTIMIZE),
+            optimize: contract.get(&OPTIMIZE).choice(),
         },
         params: Params {
             security: contract.runs,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vesica_files::is_exhausted;
 use vesica_wire::{Error as WireError, POLL};
@@ -171,15 +171,15 @@ fn try_once(
         let error = cannot_connect(address, &Problem::other(e));
         Error::limit_or(e, error.to_string(), |_| error)
     };
-    let stream = match attempt(address, wait)? {
+    let (stream, round_trip) = match attempt(address, wait)? {
         Attempt::Hopeless(problem) => return Err(cannot_connect(address, &problem)),
         Attempt::Exhausted(e) => return Err(cannot(&e)),
         Attempt::Failed(problem) => return Ok(Tried::Failed(problem)),
         Attempt::GivenUp => return Ok(Tried::GivenUp),
-        Attempt::Open(stream) => stream,
+        Attempt::Open(stream, round_trip) => (stream, round_trip),
     };
     match secure(stream, transport, wait, options) {
-        Ok((stream, tls)) => Connection::over(stream, tls, transport, options)
+        Ok((stream, tls)) => Connection::over(stream, tls, round_trip, transport, options)
             .map(|connection| Tried::Met(Box::new(connection)))
             .map_err(|e| cannot(&e)),
         Err(failure) => match verdict(failure, transport)? {
@@ -237,7 +237,8 @@ fn pause(wait: &Wait<'_>, rest: Duration) -> Result<(), Error> {
 }
 
 enum Attempt {
-    Open(TcpStream),
+    /// A connection, and how long that took: a round trip.
+    Open(TcpStream, Duration),
     /// Worth another try.
     Failed(Problem),
     /// The address itself is wrong.
@@ -284,8 +285,9 @@ fn try_addresses(name: &str) -> Attempt {
     };
     let mut problem = Problem::other("the name has no address");
     for address in addresses {
+        let began = Instant::now();
         match TcpStream::connect_timeout(&address, ATTEMPT) {
-            Ok(stream) => return Attempt::Open(stream),
+            Ok(stream) => return Attempt::Open(stream, began.elapsed()),
             Err(e) if is_exhausted(&e) => return Attempt::Exhausted(e),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 problem = Problem {

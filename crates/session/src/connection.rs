@@ -50,13 +50,15 @@ pub struct ConnectOptions {
     pub interrupt: Interrupt,
     /// Emulated link for what this side sends.
     pub link: Link,
+    /// Bits per second of the link, if they are known. They decide what a job leaves open ([`Connection::link`]).
+    pub bandwidth: Option<u64>,
     /// What waits go by; [`ConnectOptions::ready`] goes by the same.
     pub clock: Clock,
 }
 
 impl Default for ConnectOptions {
     /// Two minutes to connect, the times of [`ChannelOptions`], the usual deadline, ready from the start, no listener for refusals, its
-    /// own interrupt flag, no emulated link.
+    /// own interrupt flag, no emulated link, no known bandwidth.
     fn default() -> Self {
         let channel = ChannelOptions::default();
         ConnectOptions {
@@ -68,6 +70,7 @@ impl Default for ConnectOptions {
             on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
             link: Link::LAN,
+            bandwidth: None,
             clock: Clock::default(),
         }
     }
@@ -84,6 +87,9 @@ pub struct Connection {
     /// Connections that were turned away before the peer connected: the first 16 wrong identities, and the
     /// first 16 others.
     pub refused: Vec<Refused>,
+    /// What is known of the link: the bandwidth that was declared, or else that of an emulated link, and the round trip that
+    /// connecting took, along with an emulated one.
+    pub link: Link,
     pub(crate) deadline: Deadline,
 }
 
@@ -93,6 +99,7 @@ impl fmt::Debug for Connection {
             .field("local", &self.local)
             .field("peer", &self.peer)
             .field("refused", &self.refused)
+            .field("link", &self.link)
             .finish_non_exhaustive()
     }
 }
@@ -101,6 +108,7 @@ impl Connection {
     pub(crate) fn over(
         stream: TcpStream,
         tls: Option<rustls::Connection>,
+        round_trip: Duration,
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> io::Result<Connection> {
@@ -132,6 +140,10 @@ impl Connection {
             local,
             peer,
             refused: Vec::new(),
+            link: Link {
+                bits_per_second: options.bandwidth.or(options.link.bits_per_second),
+                rtt: round_trip + options.link.rtt,
+            },
             deadline: Deadline::new(options.deadline, options.wait, interrupt),
         })
     }

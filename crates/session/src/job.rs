@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vesica_plan::Registry;
 use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Values};
+use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
@@ -72,6 +73,14 @@ impl Job {
     /// The value of a term.
     pub fn get<T: TermValue>(&self, term: &Term<T>) -> T {
         self.terms.get(term)
+    }
+
+    /// The same, with what is left open decided by what is known of the link to the peer.
+    pub fn over(&self, link: Link) -> Job {
+        Job {
+            terms: self.terms.clone().over(link),
+            ..self.clone()
+        }
     }
 
     /// Maximum number of items that the peer may bring with those in the place of padding.

@@ -73,7 +73,7 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Checkpoint, KeySet, Labels, MemoryBuckets, MemorySet, State};
-pub use terms::{MAX_ITEMS, Setting, Term, TermValue, Terms};
+pub use terms::{MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};

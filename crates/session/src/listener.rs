@@ -164,12 +164,13 @@ impl Listener {
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
-        let from = caller.from;
+        let (from, round_trip) = (caller.from, caller.handshake.round_trip());
         let (stream, tls) = caller
             .handshake
             .finish()
             .map_err(|e| self.broken(from, &e))?;
-        Connection::over(stream, Some(tls), transport, options).map_err(|e| self.broken(from, &e))
+        Connection::over(stream, Some(tls), round_trip, transport, options)
+            .map_err(|e| self.broken(from, &e))
     }
 
     /// The first connection.
@@ -182,7 +183,7 @@ impl Listener {
         loop {
             wait.check_interrupt()?;
             if let Some((stream, from)) = self.next(&mut trouble) {
-                return Connection::over(stream, None, transport, options)
+                return Connection::over(stream, None, Duration::ZERO, transport, options)
                     .map_err(|e| self.broken(from, &e));
             }
             if wait.is_over() {

@@ -21,8 +21,8 @@ use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
     Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange, LabelTerms, Labels,
-    Learns, MemorySet, Name, NoProgress, Offer, Optimize, ProtocolRequest, Purpose, RepeatedKeys,
-    Report, Reveal, Reveals, Role, Security, ValueTerms, agree, run_set_over, split,
+    Learns, MemorySet, Name, NoProgress, Offer, OptimizeRequest, ProtocolRequest, Purpose,
+    RepeatedKeys, Report, Reveal, Reveals, Role, Security, ValueTerms, agree, run_set_over, split,
 };
 
 /// A half in memory.
@@ -99,7 +99,9 @@ const CHANGES: [(&str, Change); 11] = [
     ("numbers", |job| job.terms.set(&KEY_BITS, Some(24))),
     ("minimum met", |job| job.terms.set(&MIN_SIZE, SHARED)),
     ("minimum missed", |job| job.terms.set(&MIN_SIZE, SHARED + 1)),
-    ("traffic", |job| job.terms.set(&OPTIMIZE, Optimize::Traffic)),
+    ("traffic", |job| {
+        job.terms.set(&OPTIMIZE, OptimizeRequest::Traffic)
+    }),
     ("buckets", |job| job.memory = two_buckets(job)),
     ("labels", |job| {
         job.labels = match job.role {

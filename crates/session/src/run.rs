@@ -136,8 +136,9 @@ pub fn agree_on_set(
 ) -> Result<Agreed, Error> {
     let (local, peer, began) = (connection.local, connection.peer, Instant::now());
     connection.deadline.of_contract();
+    let job = job.over(connection.link);
     let mut channel = ObservedChannel::new(&mut connection.channel, progress);
-    let agreement = agree_for(&mut channel, job, set, [local, peer])?;
+    let agreement = agree_for(&mut channel, &job, set, [local, peer])?;
     connection.deadline.of_run(&agreement);
     Ok(Agreed {
         connection,

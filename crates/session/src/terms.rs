@@ -7,6 +7,7 @@
 //!
 //! A program can declare terms of its own and [set](Terms::set) them: both sides have to do so.
 
+mod optimize;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -17,11 +18,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use vesica_files::{Argument, Part};
-use vesica_psi::{Optimize, Reveal, Reveals, Security};
-use vesica_wire::Error as WireError;
+use vesica_psi::{Reveal, Reveals, Security};
+use vesica_wire::{Error as WireError, Link};
 
 use crate::codec::{Reader, bad, differ, put_name};
 use crate::parties::Learns;
+pub use optimize::OptimizeRequest;
 use value::AnyValue;
 pub use value::TermValue;
 
@@ -136,21 +138,27 @@ terms! {
         ..Term::new("min_size", "minimum size", || 0, same)
     };
 
-    /// What the run saves where the protocol can choose: traffic if either side favours that.
-    pub OPTIMIZE: Term<Optimize> = Term {
+    /// What the run saves where the protocol can choose: traffic if either side asks for that. A side whose request is
+    /// `auto` has decided before its hello.
+    pub OPTIMIZE: Term<OptimizeRequest> = Term {
         // It matters to runs in one bucket alone, which do not resume.
         is_of_each_run: true,
         option: Some(Setting {
             value_name: "WHAT",
             former_names: &["favour"],
-            values: &["time", "traffic"],
+            values: &["time", "traffic", "auto"],
             default: "time",
-            help: &[Part::Words(
-                "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s",
-            )],
+            help: &[
+                Part::Words(
+                    "What a circuit protocol saves; traffic if either side says so, which is faster below some 60 Mb/s. auto decides \
+                     by this side's ",
+                ),
+                Part::Argument(Argument::Bandwidth),
+                Part::Words(", or else by the round trip"),
+            ],
             set: |terms, text| terms.set_named(&OPTIMIZE, text),
         }),
-        ..Term::new("optimize", "what to save", || Optimize::Time, larger)
+        ..Term::new("optimize", "what to save", || OptimizeRequest::Time, optimize::rule)
     };
 
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
@@ -367,6 +375,13 @@ impl Terms {
             true => (option.set)(self, text),
             false => Err(format!("there are {}", option.values.join(", "))),
         }
+    }
+
+    /// The same, with what is left open decided by what is known of the link.
+    pub(crate) fn over(mut self, link: Link) -> Terms {
+        let request = self.get(&OPTIMIZE).over(link);
+        self.set(&OPTIMIZE, request);
+        self
     }
 
     /// Raises the least number of matches.

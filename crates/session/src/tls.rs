@@ -109,6 +109,10 @@ pub(crate) struct Handshake {
     pin: Arc<Pin>,
     side: Side,
     welcomed: bool,
+    /// When this side's first message was sent.
+    sent: Option<Instant>,
+    /// From then to the peer's answer.
+    round_trip: Duration,
 }
 
 impl Handshake {
@@ -127,6 +131,8 @@ impl Handshake {
             pin,
             side,
             welcomed: false,
+            sent: None,
+            round_trip: Duration::ZERO,
         })
     }
 
@@ -138,6 +144,11 @@ impl Handshake {
     /// Whether the peer has begun a handshake that this side understands.
     pub(crate) fn has_begun(&self) -> bool {
         self.tls.negotiated_cipher_suite().is_some()
+    }
+
+    /// The time from this side's first message to the peer's answer; zero if there was none.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 
     /// Sends what is due and reads once.
@@ -166,6 +177,9 @@ impl Handshake {
             None => return Ok(Step::Waiting),
             Some(0) => return Err(Failure::Gone("closed by the peer".into())),
             Some(_) => {}
+        }
+        if let Some(sent) = self.sent.filter(|_| self.round_trip.is_zero()) {
+            self.round_trip = sent.elapsed();
         }
         match self.tls.process_new_packets() {
             Ok(_) => Ok(Step::Moved),
@@ -196,7 +210,7 @@ impl Handshake {
     fn flush(&mut self) -> Result<bool, Failure> {
         while self.tls.wants_write() {
             match retry(self.tls.write_tls(&mut &self.stream)) {
-                Ok(Some(_)) => {}
+                Ok(Some(_)) => self.sent = self.sent.or_else(|| Some(Instant::now())),
                 Ok(None) => return Ok(false),
                 Err(e) => return Err(Failure::Gone(e.to_string())),
             }

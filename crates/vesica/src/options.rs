@@ -156,6 +156,21 @@ pub fn parse_character(text: &str) -> Result<u8, Error> {
     }
 }
 
+/// Bits per second: a number and a unit, as in 200mbps and 1.5gbps; from 1kbps to 1000gbps.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_bandwidth(text: &str) -> Result<u64, Error> {
+    let units = [("gbps", 1e9), ("mbps", 1e6), ("kbps", 1e3), ("bps", 1.0)];
+    let mut of_unit = units.iter().filter_map(|(unit, factor)| {
+        let number = text.strip_suffix(unit)?.parse::<f64>().ok()?;
+        Some(number * factor)
+    });
+    let rate = of_unit.next().filter(|rate| (1e3..=1e12).contains(rate));
+    let rate = rate.map(|rate| rate.round() as u64);
+    rate.ok_or_else(|| usage("a rate is from 1kbps to 1000gbps, as 200mbps or 1.5gbps"))
+}
+
 /// A number of bytes: digits, and K, M, G or T for powers of 1024, as in 4G, 4GB and 4GiB.
 ///
 /// # Errors
@@ -274,6 +289,18 @@ mod tests {
             "::1:80",
         ] {
             assert!(parse_address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_have_units() {
+        let rate = |text| parse_bandwidth(text).ok();
+        assert_eq!(rate("1.5gbps"), Some(1_500_000_000));
+        assert_eq!((rate("1kbps"), rate("8000bps")), (Some(1000), Some(8000)));
+        for wrong in [
+            "", "200", "mbps", "-1mbps", "0.1kbps", "1001gbps", "nanbps", "infgbps",
+        ] {
+            assert_eq!(rate(wrong), None, "{wrong}");
         }
     }
 

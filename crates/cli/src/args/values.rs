@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use vesica::parse_quote;
+use vesica::{parse_bandwidth, parse_quote};
 use vesica_session::Link;
 
 /// The quote of CSV, if there is one.
@@ -22,7 +22,7 @@ pub(crate) struct Network {
     #[arg(long, value_name = "NAME", default_value = "lan", value_parser = network())]
     network: Link,
     /// Bandwidth of each direction in place of that of --network, as 200mbps or 1.5gbps
-    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    #[arg(long, value_name = "RATE", value_parser = parse_bandwidth)]
     bandwidth: Option<u64>,
     /// Round-trip time in place of that of --network, as 30ms or 0.5ms
     #[arg(long, value_name = "TIME", value_parser = rtt)]
@@ -55,24 +55,13 @@ fn network() -> impl TypedValueParser<Value = Link> {
         .try_map(|name| Link::from_name(&name).ok_or("a network without a link"))
 }
 
-/// The number before the first of these units that the text ends with, in the smallest unit.
-fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let of_unit = |(name, factor): &(&str, f64)| Some((text.strip_suffix(name)?, *factor));
-    let (number, factor) = units.iter().find_map(of_unit)?;
-    let number = number.parse::<f64>().ok()? * factor;
-    number.is_finite().then_some(number)
-}
-
-fn bandwidth(text: &str) -> Result<u64, String> {
-    let units = [("gbps", 1e9), ("mbps", 1e6), ("kbps", 1e3), ("bps", 1.0)];
-    let rate = with_unit(text, &units).filter(|rate| (1e3..=1e12).contains(rate));
-    let rate = rate.map(|rate| rate.round() as u64);
-    rate.ok_or_else(|| "a rate is from 1kbps to 1000gbps, as 200mbps or 1.5gbps".to_owned())
-}
-
 fn rtt(text: &str) -> Result<Duration, String> {
-    let time = with_unit(text, &[("us", 1.0), ("ms", 1e3), ("s", 1e6)]);
-    let time = time.filter(|micros| (0.0..=6e7).contains(micros));
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let mut of_unit = units.iter().filter_map(|(unit, factor)| {
+        let number = text.strip_suffix(unit)?.parse::<f64>().ok()?;
+        Some(number * factor)
+    });
+    let time = of_unit.next().filter(|micros| (0.0..=6e7).contains(micros));
     let time = time.map(|micros| Duration::from_micros(micros.round() as u64));
     time.ok_or_else(|| "a time is from 0ms to 60s, as 30ms or 0.5ms".to_owned())
 }

@@ -100,8 +100,15 @@ pub(super) struct Report {
     value: Option<Value>,
     values: Option<BTreeMap<String, Value>>,
     below: Option<u64>,
+    pub(super) contract: Agreed,
     #[serde(flatten)]
     pub(super) measured: Said,
+}
+
+/// What a benchmark reads of what was agreed.
+#[derive(Debug, Deserialize)]
+pub(super) struct Agreed {
+    pub(super) optimize: String,
 }
 
 /// What a process says of its work.

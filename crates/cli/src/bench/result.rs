@@ -4,8 +4,6 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use vesica::Optimize;
-use vesica::terms::OPTIMIZE;
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
@@ -67,7 +65,7 @@ struct Measured {
     protocol: String,
     security: String,
     reveal: String,
-    optimize: Optimize,
+    optimize: String,
     receiver_size: u64,
     sender_size: u64,
     matches: u64,
@@ -138,7 +136,7 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
         protocol: first.receiver.protocol.clone(),
         security: first.receiver.security.clone(),
         reveal: first.receiver.reveal.clone(),
-        optimize: job.terms.get(&OPTIMIZE),
+        optimize: first.receiver.contract.optimize.clone(),
         receiver_size: job.inputs.receiver_size,
         sender_size: job.inputs.sender_size,
         matches: job.inputs.shared(),

@@ -161,7 +161,7 @@ fn request(options: &Plan) -> Result<Request, Failure> {
         reveal,
         values: Values { receiver, sender },
         min_size: terms.get(&MIN_SIZE),
-        optimize: terms.get(&OPTIMIZE),
+        optimize: terms.get(&OPTIMIZE).over(options.network.link()).choice(),
         exact: options.items,
         threads: u32::try_from(options.threads.get()).unwrap_or(u32::MAX),
         link: options.network.link(),

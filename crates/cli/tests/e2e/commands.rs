@@ -665,6 +665,7 @@ fn former_names_of_options_count_as_the_options_do() {
     let place = Place::new();
     place.write("favour.toml", "favour = \"traffic\"\n");
     place.write("optimize.toml", "optimize = \"traffic\"\n");
+    place.write("auto.toml", "optimize = \"auto\"\n");
     let bench = "bench --json --protocol circuit-okvs --receiver-size 8 --sender-size 8 --runs 1";
     for (set, options, expected) in [
         ("true", "--favour traffic", "traffic"),
@@ -683,6 +684,11 @@ fn former_names_of_options_count_as_the_options_do() {
             "--config optimize.toml",
             "time",
         ),
+        // Decided by the link.
+        ("true", "--optimize auto", "time"),
+        ("true", "--optimize auto --bandwidth 40mbps", "traffic"),
+        ("true", "--config auto.toml --rtt 80ms", "traffic"),
+        ("true", "--config auto.toml --network 272mbps-80ms", "time"),
     ] {
         let ended = place.run_after(set, &format!("{bench} {options}"));
         ended.expect_success();

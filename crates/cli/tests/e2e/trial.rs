@@ -15,7 +15,7 @@ use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
     Attester, ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Listener,
-    NoProgress, OfflineStore, OfflineTerms, Optimize, Platform, Registry, Role, Security,
+    NoProgress, OfflineStore, OfflineTerms, OptimizeRequest, Platform, Registry, Role, Security,
     Simulated, deal, fetch_half,
 };
 use vesica_psi::{Origin, Spec};
@@ -563,7 +563,7 @@ pub(crate) struct Trial {
     pub(crate) both: bool,
     /// How many must match; 0 if the run has no minimum.
     pub(crate) minimum: u64,
-    pub(crate) optimize: Optimize,
+    pub(crate) optimize: OptimizeRequest,
     /// Bytes that each side allows, receiver first.
     pub(crate) memory: [Option<u64>; 2],
     /// What a dealer deals for the run, if its protocol needs one.
@@ -643,7 +643,11 @@ impl Trial {
             lambda,
             both: question == Question::Matches && dice.once_in(3),
             minimum,
-            optimize: dice.pick(&[Optimize::Time, Optimize::Time, Optimize::Traffic]),
+            optimize: dice.pick(&[
+                OptimizeRequest::Time,
+                OptimizeRequest::Traffic,
+                OptimizeRequest::Auto,
+            ]),
             memory: if dice.once_in(2) {
                 [limit, other]
             } else {

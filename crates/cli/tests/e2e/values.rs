@@ -339,7 +339,7 @@ fn every_recipe_says_in_its_report_what_it_computed() {
         let both = format!("--reveal inner-product --protocol {protocol}");
         let (ours, theirs) = (OURS_OF, THEIRS_OF);
         let reports = [
-            &*format!("{ours} --report ours.json --favour traffic"),
+            &*format!("{ours} --report ours.json --optimize auto --bandwidth 5mbps"),
             &*format!("{theirs} --report theirs.json"),
         ];
         let [received, sent] = run(&place, &sides(&both, reports[0], reports[1]));

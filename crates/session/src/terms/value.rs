@@ -6,9 +6,10 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use vesica_psi::{Optimize, Reveals, Security};
+use vesica_psi::{Reveals, Security};
 use vesica_wire::Error as WireError;
 
+use super::OptimizeRequest;
 use crate::codec::{Reader, bad, put_name};
 use crate::parties::Learns;
 
@@ -55,7 +56,7 @@ coded_values! {
     Security: [Security::SemiHonest, Security::Malicious], Security::name;
     Reveals: Reveals::ALL, |reveals: Reveals| reveals.to_string();
     Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
-    Optimize: [Optimize::Time, Optimize::Traffic], Optimize::name;
+    OptimizeRequest: OptimizeRequest::ALL, OptimizeRequest::name;
 }
 
 impl TermValue for u32 {

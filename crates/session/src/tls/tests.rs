@@ -25,6 +25,8 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
                 pin: Arc::new(Pin::new(&[ours.fingerprint()])),
                 side,
                 welcomed: false,
+                sent: None,
+                round_trip: Duration::ZERO,
             };
             let until = Instant::now() + LIMIT;
             while Instant::now() < until && matches!(theirs.step(), Ok(Step::Moved | Step::Waiting))

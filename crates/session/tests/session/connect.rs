@@ -67,6 +67,34 @@ fn an_emulated_link_delays_what_both_sides_send() {
     assert!(start.elapsed() >= Duration::from_millis(120));
 }
 
+/// A round trip over loopback takes less than the ones that matter, which are emulated.
+#[test]
+fn each_side_knows_something_of_the_link() {
+    let known = |bandwidth, link| {
+        let options = ConnectOptions {
+            bandwidth,
+            link,
+            ..within(5.0)
+        };
+        let (near, far) = connected(&options);
+        [near.link, far.link]
+    };
+    for link in known(None, Link::LAN) {
+        assert_eq!(link.bits_per_second, None);
+        assert!(
+            !link.rtt.is_zero() && link.rtt < Duration::from_secs(5),
+            "{link}"
+        );
+    }
+    let slow = Link::new(Some(2_000_000), Duration::from_millis(80));
+    for (declared, expected) in [(None, 2_000_000), (Some(7_000_000), 7_000_000)] {
+        for link in known(declared, slow) {
+            assert_eq!(link.bits_per_second, Some(expected));
+            assert!(link.rtt > slow.rtt, "{link}");
+        }
+    }
+}
+
 #[test]
 fn plaintext_knows_nobody() {
     let plain = Transport::PlaintextForBenchmarksOnly;

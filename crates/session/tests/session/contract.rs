@@ -10,9 +10,10 @@ use vesica_psi::Spec;
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{
     Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, HalfSource, Hello, Job,
-    LabelExchange, LabelTerms, Learns, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS, MAX_OFFERS,
-    NO_LIMIT, Name, Offer, Optimize, Problem, ProtocolRequest, Purpose, Registry, RepeatedKeys,
-    Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms, agree, confirm_done,
+    LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS,
+    MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, Problem, ProtocolRequest,
+    Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms,
+    agree, confirm_done,
 };
 use vesica_testing::{pair_within, run_both};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -87,17 +88,57 @@ fn either_side_can_have_traffic_saved() {
         assert_eq!(a.contract, b.contract);
         assert_eq!(
             [a.task.optimize, b.task.optimize],
-            [a.contract.get(&OPTIMIZE); 2]
+            [a.contract.get(&OPTIMIZE).choice(); 2]
         );
         (a.contract.get(&OPTIMIZE), a.contract.hash)
     };
-    let (time, traffic) = (Optimize::Time, Optimize::Traffic);
+    let (time, traffic) = (OptimizeRequest::Time, OptimizeRequest::Traffic);
     let (none, hash) = agreed(time, time);
     assert_eq!(none, time);
     for (ours, theirs) in [(time, traffic), (traffic, time), (traffic, traffic)] {
         let (optimize, other) = agreed(ours, theirs);
         assert_eq!(optimize, traffic);
         assert_ne!(other, hash);
+    }
+    // What a peer has left open is not a choice.
+    assert_eq!(agreed(OptimizeRequest::Auto, time), (time, hash.clone()));
+    assert_eq!(agreed(OptimizeRequest::Auto, traffic).0, traffic);
+}
+
+/// Each side decides by its own link, and a side that asks for nothing goes along.
+#[test]
+fn what_is_left_open_is_decided_before_the_hello() {
+    let open = |role| job(role).with(&OPTIMIZE, OptimizeRequest::Auto);
+    let [slow, fast] = [1_000_000, 1_000_000_000].map(|rate| Link::new(Some(rate), Duration::ZERO));
+    let (receiver, sender) = (Role::Receiver, Role::Sender);
+    for (ours, theirs, expected) in [
+        (
+            open(receiver).over(fast),
+            open(sender).over(fast),
+            Optimize::Time,
+        ),
+        (
+            open(receiver).over(fast),
+            open(sender).over(slow),
+            Optimize::Traffic,
+        ),
+        (
+            open(receiver).over(slow),
+            open(sender).over(fast),
+            Optimize::Traffic,
+        ),
+        (open(receiver).over(slow), job(sender), Optimize::Traffic),
+        (
+            job(receiver).over(slow),
+            job(sender).over(slow),
+            Optimize::Time,
+        ),
+    ] {
+        let (a, b) = compare(&ours, &theirs);
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!([a.task.optimize, b.task.optimize], [expected; 2]);
+        assert_eq!(a.contract, b.contract);
+        assert_eq!(a.contract.get(&OPTIMIZE), expected.into());
     }
 }
 
