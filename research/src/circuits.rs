@@ -70,8 +70,8 @@ mod tests {
     use vesica_testing::{digests, honest, rng};
 
     use super::*;
-    use crate::runs::{bytes_of, run as run_over};
-    use vesica_wire::Link;
+    use crate::runs::{bytes_of, params, run as run_over};
+    use vesica_wire::{End, Link};
 
     /// A table with as many bins as items, so that some go to a stash.
     fn too_small(items: usize, _: u32) -> cuckoo::Parameters {
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// The phases into which CGS22's Table 2 breaks its bytes are those of a run, and rows of KKRT are as wide as its
-    /// analysis says, or wider, in each OPPRF.
+    /// The phases into which CGS22's Table 2 breaks its bytes are those of a run, rows of KKRT are as wide as its
+    /// analysis says, or wider, in each OPPRF, and all bytes are those that are computed without a run.
     #[test]
     fn phases_are_those_of_the_papers() {
         let circuits = CIRCUITS.iter().take(3);
@@ -197,6 +197,11 @@ mod tests {
                 (oprfs * rows..oprfs * 2.0 * rows).contains(&of("oprf")),
                 "{name}"
             );
+            let task = Task::new(Reveal::Size);
+            let said = protocol.traffic(&params(500), &task, None, false);
+            let said = said.unwrap();
+            let said = said.bytes(End::Receiver) + said.bytes(End::Sender);
+            assert_eq!(run.bytes(), said, "{name}");
             assert!(of("hint") > 0.0 && of("membership") > 0.0, "{name}");
         }
     }

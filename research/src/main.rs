@@ -7,7 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use vesica_research::circuits::CIRCUITS;
 use vesica_research::narrow_masks::{Options, show};
-use vesica_research::runs::{ABLATIONS, Comparison, FIGURES, STASHES, compare};
+use vesica_research::runs::{ABLATIONS, COMPACT, Comparison, FIGURES, STASHES, compare};
+use vesica_research::widths;
 use vesica_wire::{Error, Link};
 
 #[derive(Parser)]
@@ -51,6 +52,22 @@ enum Command {
     Circuits {
         /// Items of either side
         #[arg(long, default_value = "2^16", value_parser = items)]
+        items: usize,
+        #[command(flatten)]
+        how: Runs,
+    },
+    /// Compare tests of membership by digits of two, three, four and eight bits
+    Widths {
+        /// Items of the receiver
+        #[arg(long, default_value = "2^16", value_parser = items)]
+        items: usize,
+        #[command(flatten)]
+        how: Runs,
+    },
+    /// Compare RT21 with its polynomial and with an OKVS
+    Compact {
+        /// Items of either side
+        #[arg(long, default_value = "2^12", value_parser = items)]
         items: usize,
         #[command(flatten)]
         how: Runs,
@@ -115,6 +132,8 @@ fn run(command: &Command) -> Result<(), Error> {
         Command::Ablate { items, how } => compare(&ABLATIONS, &how.of(*items)),
         Command::Stash { items, how } => compare(&STASHES, &how.of(*items)),
         Command::Circuits { items, how } => compare(&CIRCUITS, &how.of(*items)),
+        Command::Widths { items, how } => widths::compare(&how.of(*items)),
+        Command::Compact { items, how } => compare(&COMPACT, &how.of(*items)),
         Command::PaperWidth { items, how } => compare(&FIGURES, &how.of(*items)),
     }
 }

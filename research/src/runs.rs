@@ -1,17 +1,22 @@
 //! Whole runs of the variants that papers compare, in one process, one thread per party.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_circuit::{CircuitPsi, Okvs};
 use vesica_encodings::cuckoo;
 use vesica_encodings::random_band::RandomBand;
+use vesica_oprf::compact_dh::{self, CompactDh};
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
+use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Task};
-use vesica_wire::{Channel, ChannelOptions, Error, Link, PhaseTraffic, memory_pair_with};
+use vesica_wire::{
+    Channel, ChannelOptions, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
+};
 
+use crate::compact_okvs::CompactOkvs;
 use crate::okvs_message::OkvsMessage;
 use crate::paper_width::{Figure, PaperWidth};
 use crate::sha256::Sha256Bit;
@@ -85,6 +90,15 @@ pub static STASHES: [Variant; 3] = [
     ),
 ];
 
+/// RT21 for semi-honest peers, with a polynomial and with an OKVS.
+pub static COMPACT: [Variant; 2] = [
+    (
+        "figure 5, polynomial",
+        &MaskExchange(CompactDh(compact_dh::Variant::SemiHonest1)),
+    ),
+    ("appendix B, OKVS", &MaskExchange(CompactOkvs)),
+];
+
 /// One run, seen by the receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -108,6 +122,48 @@ impl Run {
     }
 }
 
+/// Runs both parties over this link, one thread each: what they return, seconds, and the phases of the receiver.
+///
+/// # Errors
+/// The receiver's, or else the sender's.
+///
+/// # Panics
+/// If the process cannot start a thread, or a party panics.
+pub fn both<T: Send>(
+    link: Link,
+    receiver: impl FnOnce(&mut FramedChannel) -> Result<T, Error> + Send,
+    sender: impl FnOnce(&mut FramedChannel) -> Result<T, Error> + Send,
+) -> Result<([T; 2], f64, Vec<PhaseTraffic>), Error> {
+    let pool = || {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        pool.expect("a thread")
+    };
+    let options = || ChannelOptions {
+        link,
+        ..ChannelOptions::default()
+    };
+    let (mut receiving, mut sending) = memory_pair_with(options(), options());
+    let (pools, start) = ([pool(), pool()], Instant::now());
+    let results = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| pools[0].install(|| sender(&mut sending)));
+        let received = pools[1].install(|| receiver(&mut receiving))?;
+        let sent = sender.join().expect("no panic")?;
+        Ok::<_, Error>([received, sent])
+    })?;
+    Ok((results, start.elapsed().as_secs_f64(), receiving.traffic()))
+}
+
+/// The parameters of a run with so many items on each side.
+pub fn params(items: usize) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size: items,
+        sender_size: items,
+        session: [1; 32],
+    }
+}
+
 /// Runs a protocol between two sets of `items` items, half of them in common, over this link.
 ///
 /// # Errors
@@ -119,53 +175,26 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64, link: Link) -> Resu
     let mut all: Vec<Item> = vec![[0; 32]; items + items / 2];
     ChaCha12Rng::seed_from_u64(seed).fill_bytes(all.as_flattened_mut());
     let (ours, theirs) = (&all[..items], &all[items / 2..][..items]);
-    let params = Params {
-        security: Security::SemiHonest,
-        lambda: 40,
-        receiver_size: items,
-        sender_size: items,
-        session: [1; 32],
-    };
+    let params = params(items);
     let task = Task::new(protocol.reveals()[0]);
-    let pool = || {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-        pool.expect("a thread")
-    };
-    let options = || ChannelOptions {
+    let rng = |party| ChaCha12Rng::seed_from_u64(seed + party);
+    let ([output, _], seconds, phases) = both(
         link,
-        ..ChannelOptions::default()
-    };
-    let (mut receiving, mut sending) = memory_pair_with(options(), options());
-    let (pools, start) = ([pool(), pool()], Instant::now());
-    let output = std::thread::scope(|scope| {
-        let (params, task) = (&params, &task);
-        let sender = scope.spawn(|| {
-            pools[0].install(|| {
-                let mut rng = ChaCha12Rng::seed_from_u64(seed + 1);
-                let input = Input::new(theirs);
-                protocol.send(
-                    &mut sending,
-                    params,
-                    task,
-                    input,
-                    Prepared::nothing(),
-                    &mut rng,
-                )
-            })
-        });
-        let output = pools[1].install(|| {
-            let mut rng = ChaCha12Rng::seed_from_u64(seed + 2);
+        |channel| {
+            let mut rng = rng(2);
+            channel.begin_phase("offline");
             let prepared = protocol.prepare(items, &mut rng);
             let input = Input::new(ours);
-            protocol.receive(&mut receiving, params, task, input, prepared, &mut rng)
-        })?;
-        sender.join().expect("no panic")?;
-        Ok::<_, Error>(output)
-    })?;
-    let seconds = start.elapsed().as_secs_f64();
+            protocol.receive(channel, &params, &task, input, prepared, &mut rng)
+        },
+        |channel| {
+            let (input, nothing) = (Input::new(theirs), Prepared::nothing());
+            protocol.send(channel, &params, &task, input, nothing, &mut rng(1))
+        },
+    )?;
     Ok(Run {
         seconds,
-        phases: receiving.traffic(),
+        phases,
         matches: match output {
             Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
             Output::Values(numbers) => numbers[0] as usize,
@@ -185,6 +214,44 @@ pub struct Comparison {
     pub link: Link,
 }
 
+/// The run of median time, of the seeds from 0 up.
+///
+/// # Errors
+/// A run's.
+pub fn median(runs: u64, run: impl FnMut(u64) -> Result<Run, Error>) -> Result<Run, Error> {
+    let mut all = (0..runs).map(run).collect::<Result<Vec<_>, _>>()?;
+    all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Ok(all.swap_remove(all.len() / 2))
+}
+
+/// Prints what a run took, phase by phase, for so many items.
+pub fn show(name: &str, run: &Run, items: usize) {
+    println!(
+        "  {name:<24} {:>9.4} s  {:>8.2} MB  {:>7.1} bits per item  {} matches",
+        run.seconds,
+        run.bytes() as f64 / 1e6,
+        8.0 * run.bytes() as f64 / items as f64,
+        run.matches
+    );
+    for phase in &run.phases {
+        println!(
+            "    {:<22} {:>9.4} s  {:>8.2} MB",
+            phase.phase,
+            phase.seconds,
+            bytes_of(phase) as f64 / 1e6
+        );
+    }
+}
+
+/// Prints how fast the machine is: what `vesica bench --yardstick` begins with.
+pub fn yardstick() {
+    let blocks = aes_blocks_per_second(Duration::from_millis(40), 5);
+    println!(
+        "{:.2} G fixed-key AES-128 blocks per second on one core",
+        blocks as f64 / 1e9
+    );
+}
+
 /// Runs each variant and prints its cost, phase by phase: the median of all runs.
 ///
 /// # Errors
@@ -192,28 +259,10 @@ pub struct Comparison {
 pub fn compare(variants: &[Variant], how: &Comparison) -> Result<(), Error> {
     let Comparison { items, runs, link } = *how;
     println!("{items} items per side, half in common; {link}; medians of {runs} runs");
+    yardstick();
     for (name, protocol) in variants {
-        let mut measured = Vec::new();
-        for seed in 0..runs {
-            measured.push(run(*protocol, items, seed, link)?);
-        }
-        measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let middle = &measured[measured.len() / 2];
-        println!(
-            "  {name:<24} {:>9.4} s  {:>8.2} MB  {:>7.1} bits per item  {} matches",
-            middle.seconds,
-            middle.bytes() as f64 / 1e6,
-            8.0 * middle.bytes() as f64 / items as f64,
-            middle.matches
-        );
-        for phase in &middle.phases {
-            println!(
-                "    {:<22} {:>9.4} s  {:>8.2} MB",
-                phase.phase,
-                phase.seconds,
-                bytes_of(phase) as f64 / 1e6
-            );
-        }
+        let middle = median(runs, |seed| run(*protocol, items, seed, link))?;
+        show(name, &middle, items);
     }
     Ok(())
 }
@@ -225,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_variant_computes_the_intersection() {
-        let all = [&ABLATIONS[..], &FIGURES, &STASHES, &CIRCUITS].concat();
+        let all = [&ABLATIONS[..], &FIGURES, &STASHES, &COMPACT, &CIRCUITS].concat();
         for (name, protocol) in all {
             let run = run(protocol, 200, 4, Link::LAN).unwrap();
             assert_eq!(run.matches, 100, "{name}");
