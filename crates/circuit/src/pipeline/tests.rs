@@ -37,7 +37,8 @@ fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
     [(3..).find(serves).unwrap(); 32]
 }
 
-/// What the receiver has before the last stage, bit by bit: shares of matches, and masked values.
+/// What the receiver has before the last stage, bit by bit: shares of matches, masked values of three columns and the bits
+/// that say whether they are 0, and each column XOR the next: the values are equal, and masks are not.
 fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: u64) -> Vec<bool> {
     let params = Params {
         security: Security::SemiHonest,
@@ -47,7 +48,8 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
         session: session(protocol.table, &digests(0..20)),
     };
     let task = Task {
-        values: values(0, 1),
+        values: values(0, 3),
+        min_size: 1,
         ..Task::new(Reveal::Sum)
     };
     let plan = &Plan::new::<R>(&params, protocol.table, &task);
@@ -58,15 +60,23 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
             protocol.received(channel, rng, &params, plan, input)
         },
         |channel| {
-            let (rng, values) = (&mut rng(2 * seed + 1), &[value; 20]);
+            let (rng, values) = (&mut rng(2 * seed + 1), &[value; 60]);
             let input = Input::with_values(&theirs, Some(values));
             protocol.sent(channel, rng, &params, plan, input)
         },
     );
     assert_eq!(bins.table.stash().is_empty(), plan.places() == 0);
     let mut seen = each_bit(&received.matches).to_vec();
-    for masked in received.masked.values[0].iter() {
-        seen.extend((0..64).map(|bit| masked >> bit & 1 == 1));
+    let Payloads { values, adding } = &received.masked;
+    assert_eq!((values.len(), adding.len()), (3, 3));
+    for (columns, bits) in [(values, 64), (adding, 1)] {
+        for (column, next) in columns.iter().zip(columns.iter().cycle().skip(1)) {
+            let both = column
+                .iter()
+                .zip(next.iter())
+                .flat_map(|(a, b)| [*a, a ^ b]);
+            seen.extend(both.flat_map(|word| (0..bits).map(move |bit| word >> bit & 1 == 1)));
+        }
     }
     seen
 }
