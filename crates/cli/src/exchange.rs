@@ -71,16 +71,13 @@ impl Side<'_> {
 
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
-    let identity = Identity::load(&side.link.identity);
     let record = Record::open(side.role, side.table, side.link, side.output);
     let mut record = record.inspect_err(|failure| {
-        if let Ok(identity) = &identity {
-            side.tell_peer(identity, failure);
+        if let Ok(identity) = Identity::load(&side.link.identity) {
+            side.tell_peer(&identity, failure);
         }
     })?;
-    let identity = identity.map_err(Failure::from);
-    let ran = identity.and_then(|identity| run(side, &identity, &mut record));
-    let (output, report) = match ran {
+    let (output, report) = match run(side, &mut record) {
         Ok(done) => done,
         Err(failure) => {
             let failure = signals::cause(failure);
@@ -175,11 +172,11 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
 /// A run, and where its result went.
 fn run<'a>(
     side: &Side<'a>,
-    identity: &Identity,
     record: &mut Record<'_>,
 ) -> Result<(Option<&'a Path>, Report), Failure> {
     let (role, link) = (side.role, side.link);
     let signals = Signals::install()?;
+    let identity = Identity::load(&link.identity)?;
     record.fingerprint = Some(identity.fingerprint());
     identity.check_peer(link.peer)?;
     let wanted = check(side, record);
@@ -187,10 +184,10 @@ fn run<'a>(
         output,
         labels,
         key,
-    } = wanted.inspect_err(|failure| side.tell_peer(identity, failure))?;
+    } = wanted.inspect_err(|failure| side.tell_peer(&identity, failure))?;
     let interrupt = signals.interrupt().clone();
     let mut progress = Progress::new(link.progress, signals, "reading the table");
-    let mut party = Party::new(identity, link.peer, link.endpoint()?);
+    let mut party = Party::new(&identity, link.peer, link.endpoint()?);
     party.connect = ConnectOptions {
         wait: link.wait,
         timeout: link.timeout,
