@@ -68,6 +68,14 @@ impl Failure {
         self
     }
 
+    /// Something that cannot be used was given.
+    pub(crate) fn data(line: impl Into<String>) -> Failure {
+        Failure {
+            class: "DataError",
+            ..Failure::usage(line)
+        }
+    }
+
     /// What the peer may know of it before anything was exchanged, as for [`vesica::Error::problem`].
     pub(crate) fn problem(&self) -> Option<Problem> {
         match self.class {

@@ -11,6 +11,7 @@ mod events;
 mod identity;
 mod link;
 mod options;
+mod plan;
 mod run;
 mod stream;
 mod supervise;
@@ -34,6 +35,8 @@ mod _vesica {
     use crate::identity::Identity;
     #[pymodule_export]
     use crate::link::{Link, connect, listen};
+    #[pymodule_export]
+    use crate::plan::plan;
     #[pymodule_export]
     use crate::run::run;
     #[pymodule_export]

@@ -25,6 +25,7 @@ from ._errors import (
     RunWarning,
     UsageError,
 )
+from ._plan import plan
 from ._progress import Progress
 from ._runs import Check, Result, check, pair, receive, rehearse, send
 from ._table import Table
@@ -50,6 +51,7 @@ __all__ = [
     "connect",
     "listen",
     "pair",
+    "plan",
     "receive",
     "rehearse",
     "send",

@@ -12,6 +12,7 @@ __all__ = [
     "check",
     "connect",
     "listen",
+    "plan",
     "run",
     "wait_for_runs",
 ]
@@ -76,4 +77,5 @@ def run(
     listener: _Listener,
 ) -> tuple[str, bytes | None, Batches | None]: ...
 def check(table: Any, reading: dict[str, Any]) -> tuple[str, str]: ...
+def plan(asked: dict[str, Any]) -> str: ...
 def wait_for_runs(seconds: float) -> None: ...

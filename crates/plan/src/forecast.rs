@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
-use vesica_psi::{Half, Optimize, Params, Protocol, Reveals, Security, Task, Values};
+use vesica_psi::{Half, Optimize, Params, Protocol, Reveal, Reveals, Security, Task, Values};
 use vesica_wire::{End, Link, Traffic};
 
 use crate::fit::{Fit, Work, factors};
@@ -64,6 +64,28 @@ pub struct Request {
 }
 
 impl Request {
+    /// For a reveal over sets of these sizes, with the usual security, a thread for each party and no link to slow them
+    /// down. Sums are of so many columns of the sender's.
+    pub fn new(sizes: [u64; 2], reveal: Reveals, columns: u8) -> Request {
+        let (receiver, sender) = match reveal.last() {
+            Reveal::Sum => (0, columns),
+            Reveal::InnerProduct => (1, 1),
+            _ => (0, 0),
+        };
+        Request {
+            sizes,
+            lambda: 40,
+            security: None,
+            reveal,
+            values: Values { receiver, sender },
+            min_size: u64::from(!reveal.takes_minimum(0)),
+            optimize: Optimize::Time,
+            exact: None,
+            threads: 1,
+            link: Link::LAN,
+        }
+    }
+
     fn task(&self) -> Task {
         Task {
             values: self.values,
@@ -190,6 +212,35 @@ pub struct Forecast {
     pub is_auto: bool,
 }
 
+/// What every protocol that serves takes, and the best of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// Items of the receiver.
+    pub receiver_size: u64,
+    /// Items of the sender.
+    pub sender_size: u64,
+    /// What the receiver learns.
+    pub reveal: Reveals,
+    /// Statistical security in bits.
+    pub lambda: u32,
+    /// The link as text.
+    pub network: String,
+    /// Threads of each party.
+    pub threads: u32,
+    /// The protocol that takes the least time.
+    pub fastest: &'static str,
+    /// The protocol that sends the fewest bytes.
+    pub smallest: &'static str,
+    /// The protocol that costs the least in the first setting of the prices.
+    pub cheapest: &'static str,
+    /// The protocol of a run that leaves the choice open, if it serves.
+    pub auto: Option<&'static str>,
+    /// The names of the settings.
+    pub price_settings: Vec<String>,
+    /// Of every protocol that serves, the fastest first.
+    pub forecasts: Vec<Forecast>,
+}
+
 /// What is known of machines.
 pub struct Machines {
     reference: &'static Calibration,
@@ -216,13 +267,39 @@ impl Machines {
         &REFERENCE
     }
 
-    /// What every protocol that serves takes, the fastest first.
-    pub fn forecasts(
+    /// What every protocol that serves takes, and the best of them; `None` if none does.
+    pub fn answer(
         &self,
         registry: &Registry,
         request: &Request,
         prices: &Prices,
-    ) -> Vec<Forecast> {
+    ) -> Option<Answer> {
+        let forecasts = self.forecasts(registry, request, prices);
+        let least = |of: &dyn Fn(&Forecast) -> f64| {
+            let least = forecasts.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
+            least.map(|forecast| forecast.protocol)
+        };
+        let setting = prices.settings.first().map(|setting| &setting.name);
+        let usd = |forecast: &Forecast| setting.and_then(|name| forecast.usd.get(name).copied());
+        let [receiver_size, sender_size] = request.sizes;
+        Some(Answer {
+            receiver_size,
+            sender_size,
+            reveal: request.reveal,
+            lambda: request.lambda,
+            network: request.link.to_string(),
+            threads: request.threads,
+            fastest: least(&|forecast| forecast.seconds.likely)?,
+            smallest: least(&|forecast| forecast.bytes.total() as f64)?,
+            cheapest: least(&|forecast| usd(forecast).unwrap_or_default())?,
+            auto: forecasts.iter().find(|f| f.is_auto).map(|f| f.protocol),
+            price_settings: prices.settings.iter().map(|s| s.name.clone()).collect(),
+            forecasts,
+        })
+    }
+
+    /// What every protocol that serves takes, the fastest first.
+    fn forecasts(&self, registry: &Registry, request: &Request, prices: &Prices) -> Vec<Forecast> {
         let mut all = Vec::new();
         let serving: Vec<_> = registry.revealing(request.reveal).collect();
         let [n, m] = request.sizes;

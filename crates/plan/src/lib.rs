@@ -14,9 +14,9 @@ pub mod pads;
 mod prices;
 mod sample;
 
-pub use forecast::{Basis, Bytes, Forecast, Interval, Machines, Request, WINDOW};
+pub use forecast::{Answer, Basis, Bytes, Forecast, Interval, Machines, Request, WINDOW};
 pub use prices::{PriceProblem, Prices, Rates, Setting};
-pub use sample::{Calibration, CalibrationProblem, Sample};
+pub use sample::{Calibration, CalibrationProblem, Sample, calibration_path};
 
 use vesica_circuit::{self as circuit, CircuitPsi};
 use vesica_oprf::compact_dh::{CompactDh, Variant};

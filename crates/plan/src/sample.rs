@@ -1,5 +1,7 @@
 //! Measured runs, and sets of them from one machine.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Reveals, Security};
 
@@ -83,6 +85,14 @@ impl std::fmt::Display for CalibrationProblem {
 }
 
 impl std::error::Error for CalibrationProblem {}
+
+/// The file of this user's calibration; `None` if the environment names no directory for configuration.
+pub fn calibration_path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let directory = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let directory = directory.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")))?;
+    Some(directory.join("vesica").join("calibration.json"))
+}
 
 impl Calibration {
     /// A calibration of a machine.

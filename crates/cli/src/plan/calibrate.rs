@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vesica::WholeFile;
 use vesica_plan::{Calibration, Machines, Prices, Registry, Request, Sample};
-use vesica_psi::{Optimize, Protocol, Reveal, Security, Values};
+use vesica_psi::{Protocol, Reveal, Security, Values};
 use vesica_wire::Link;
 
 use super::measure::Run;
@@ -96,19 +96,14 @@ fn many(protocol: &'static dyn Protocol, security: Security) -> usize {
     let (machines, prices) = (Machines::new(None, None), Prices::built_in());
     let is_short = |size: &usize| {
         let run = of_size(protocol, security, *size);
+        let sizes = [*size as u64; 2];
         let request = Request {
-            sizes: [*size as u64; 2],
-            lambda: 40,
             security: Some(security),
-            reveal: run.reveal,
-            values: run.values,
-            min_size: 0,
-            optimize: Optimize::Time,
             exact: run.exact,
-            threads: 1,
-            link: Link::LAN,
+            ..Request::new(sizes, run.reveal, 1)
         };
-        let all = machines.forecasts(Registry::standard(), &request, &prices);
+        let answer = machines.answer(Registry::standard(), &request, &prices);
+        let all = answer.map_or_else(Vec::new, |answer| answer.forecasts);
         let name = protocol.spec().name;
         all.iter().any(|forecast| {
             (forecast.protocol, forecast.security) == (name, security)

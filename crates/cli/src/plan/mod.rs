@@ -4,15 +4,13 @@ mod calibrate;
 mod measure;
 mod show;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vesica::terms::{LAMBDA, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
-use vesica::{Reveal, Reveals};
 use vesica_files::open_regular;
-use vesica_plan::{Calibration, Machines, Prices, Registry, Request};
+use vesica_plan::{Calibration, Machines, Prices, Registry, Request, calibration_path};
 use vesica_primitives::yardstick::aes_blocks_per_second;
-use vesica_psi::Values;
 
 use crate::args::Plan;
 use crate::bench::machine;
@@ -32,7 +30,7 @@ const YARDSTICK: (Duration, usize) = (Duration::from_millis(20), 7);
 pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
     let path = match &options.calibration {
         Some(path) => Some(path.clone()),
-        None => usual_place(),
+        None => calibration_path(),
     };
     if options.calibrate {
         let path = path.ok_or_else(|| {
@@ -66,24 +64,14 @@ pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
         }
     };
     let machines = Machines::new(local, Some(yardstick));
-    let forecasts = machines.forecasts(Registry::standard(), &request, &prices);
-    if forecasts.is_empty() {
-        return Err(nothing(&request));
-    }
-    print_line(&show::text(options, &request, &prices, &forecasts)?)
+    let answer = machines.answer(Registry::standard(), &request, &prices);
+    let answer = answer.ok_or_else(|| nothing(&request))?;
+    print_line(&show::text(options, &answer)?)
 }
 
 fn yardstick() -> u64 {
     let (sample, samples) = YARDSTICK;
     aes_blocks_per_second(sample, samples)
-}
-
-/// The file of this user's calibration.
-fn usual_place() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let directory = set("XDG_CONFIG_HOME").map(PathBuf::from);
-    let directory = directory.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")))?;
-    Some(directory.join("vesica").join("calibration.json"))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -138,33 +126,23 @@ fn warn(path: &Path, local: &Calibration, yardstick: u64) {
 
 fn request(options: &Plan) -> Result<Request, Failure> {
     let terms = &options.agreed.terms;
-    let reveal: Reveals = terms.get(&REVEAL);
-    let [receiver, sender] = match reveal.last() {
-        Reveal::Sum => [0, options.value_columns],
-        Reveal::InnerProduct => [1, 1],
-        _ => [0, 0],
-    };
     let receiver_size = options
         .receiver_size
         .ok_or_else(|| Failure::usage("--receiver-size is missing"))?;
-    let sender_size = options.sender_size.unwrap_or(receiver_size);
-    if receiver_size.max(sender_size) > 1 << 40 {
+    let sizes = [receiver_size, options.sender_size.unwrap_or(receiver_size)];
+    if sizes.iter().any(|size| *size > 1 << 40) {
         return Err(Failure::usage("no set has more than 2^40 items"));
     }
+    let is_given = options.agreed.is_given("security");
     Ok(Request {
-        sizes: [receiver_size, sender_size],
         lambda: terms.get(&LAMBDA),
-        security: options
-            .agreed
-            .is_given("security")
-            .then(|| terms.get(&SECURITY)),
-        reveal,
-        values: Values { receiver, sender },
+        security: is_given.then(|| terms.get(&SECURITY)),
         min_size: terms.get(&MIN_SIZE),
         optimize: terms.get(&OPTIMIZE).over(options.network.link()).choice(),
         exact: options.items,
         threads: u32::try_from(options.threads.get()).unwrap_or(u32::MAX),
         link: options.network.link(),
+        ..Request::new(sizes, terms.get(&REVEAL), options.value_columns)
     })
 }
 

@@ -2,79 +2,37 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
-use vesica_plan::{Forecast, Prices, Request};
+use vesica_plan::{Answer, Forecast};
 
 use crate::args::Plan;
 use crate::failure::{Failure, RESOURCE};
 
-/// The answer as JSON.
-#[derive(Serialize)]
-struct Answer<'a> {
-    receiver_size: u64,
-    sender_size: u64,
-    reveal: String,
-    lambda: u32,
-    network: String,
-    threads: u32,
-    fastest: &'a str,
-    smallest: &'a str,
-    cheapest: &'a str,
-    auto: Option<&'a str>,
-    price_settings: Vec<&'a str>,
-    forecasts: &'a [Forecast],
-}
-
-/// The protocol of the forecast of the least of something.
-fn least(forecasts: &[Forecast], of: impl Fn(&Forecast) -> f64) -> &'static str {
-    let least = forecasts.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
-    least.map_or("", |forecast| forecast.protocol)
-}
-
-pub(super) fn text(
-    options: &Plan,
-    request: &Request,
-    prices: &Prices,
-    forecasts: &[Forecast],
-) -> Result<String, Failure> {
-    let setting = prices.settings.first().map_or("", |setting| &setting.name);
-    let usd = |forecast: &Forecast| forecast.usd.get(setting).copied().unwrap_or(0.0);
-    let auto = forecasts.iter().find(|forecast| forecast.is_auto);
-    let [receiver_size, sender_size] = request.sizes;
-    let answer = Answer {
-        receiver_size,
-        sender_size,
-        reveal: request.reveal.to_string(),
-        lambda: request.lambda,
-        network: request.link.to_string(),
-        threads: request.threads,
-        fastest: least(forecasts, |forecast| forecast.seconds.likely),
-        smallest: least(forecasts, |forecast| forecast.bytes.total() as f64),
-        cheapest: least(forecasts, usd),
-        auto: auto.map(|forecast| forecast.protocol),
-        price_settings: prices.settings.iter().map(|s| s.name.as_str()).collect(),
-        forecasts,
-    };
+pub(super) fn text(options: &Plan, answer: &Answer) -> Result<String, Failure> {
     match (options.json, options.csv) {
-        (true, _) => serde_json::to_string(&answer)
+        (true, _) => serde_json::to_string(answer)
             .map_err(|e| Failure::new(RESOURCE, format!("the answer is not JSON: {e}"))),
-        (_, true) => Ok(csv(prices, forecasts)),
-        _ => Ok(table(&answer, setting, usd)),
+        (_, true) => Ok(csv(answer)),
+        _ => Ok(table(answer)),
     }
 }
 
-fn csv(prices: &Prices, forecasts: &[Forecast]) -> String {
+/// What a run costs in a setting.
+fn usd(forecast: &Forecast, setting: &str) -> f64 {
+    forecast.usd.get(setting).copied().unwrap_or_default()
+}
+
+fn csv(answer: &Answer) -> String {
     let mut text = String::from(
         "protocol,security,seconds,seconds_low,seconds_high,online_seconds,offline_seconds,basis,\
          receiver_to_sender_bytes,sender_to_receiver_bytes,offline_bytes,dealer_to_receiver_bytes,\
          delays,memory_bytes,auto",
     );
-    for setting in &prices.settings {
+    for setting in &answer.price_settings {
         // A name is any text.
-        let name = setting.name.replace('"', "\"\"");
+        let name = setting.replace('"', "\"\"");
         let _ = write!(text, ",\"usd {name}\"");
     }
-    for f in forecasts {
+    for f in &answer.forecasts {
         let basis = serde_json::to_value(f.basis).unwrap_or_default();
         let _ = write!(
             text,
@@ -95,9 +53,8 @@ fn csv(prices: &Prices, forecasts: &[Forecast]) -> String {
             f.memory_bytes,
             f.is_auto,
         );
-        for setting in &prices.settings {
-            let usd = f.usd.get(&setting.name).copied().unwrap_or(0.0);
-            let _ = write!(text, ",{usd}");
+        for setting in &answer.price_settings {
+            let _ = write!(text, ",{}", usd(f, setting));
         }
     }
     text
@@ -113,7 +70,8 @@ fn short(seconds: f64) -> String {
     }
 }
 
-fn table(answer: &Answer<'_>, setting: &str, usd: impl Fn(&Forecast) -> f64) -> String {
+fn table(answer: &Answer) -> String {
+    let setting = answer.price_settings.first().map_or("", String::as_str);
     let Answer {
         receiver_size,
         sender_size,
@@ -136,7 +94,7 @@ fn table(answer: &Answer<'_>, setting: &str, usd: impl Fn(&Forecast) -> f64) -> 
         "MiB",
         "USD per 1000"
     );
-    for f in answer.forecasts {
+    for f in &answer.forecasts {
         let between = format!("{} and {}", short(f.seconds.low), short(f.seconds.high));
         let mark = if f.is_auto { "  auto" } else { "" };
         let _ = writeln!(
@@ -149,7 +107,7 @@ fn table(answer: &Answer<'_>, setting: &str, usd: impl Fn(&Forecast) -> f64) -> 
             f.bytes.total() as f64 / 1e6,
             f.delays,
             f.memory_bytes as f64 / f64::from(1 << 20),
-            1000.0 * usd(f),
+            1000.0 * usd(f, setting),
         );
     }
     let Answer {

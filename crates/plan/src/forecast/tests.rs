@@ -5,18 +5,7 @@ use vesica_psi::Reveal;
 use super::*;
 
 fn request(n: u64, m: u64) -> Request {
-    Request {
-        sizes: [n, m],
-        lambda: 40,
-        security: None,
-        reveal: Reveal::Matches.into(),
-        values: Values::NONE,
-        min_size: 0,
-        optimize: Optimize::Time,
-        exact: None,
-        threads: 1,
-        link: Link::LAN,
-    }
+    Request::new([n, m], Reveal::Matches.into(), 1)
 }
 
 fn forecasts(machines: &Machines, request: &Request) -> Vec<Forecast> {
@@ -32,17 +21,7 @@ fn of<'a>(all: &'a [Forecast], name: &str) -> &'a Forecast {
 fn whatever_can_be_revealed_has_forecasts() {
     let machines = Machines::new(None, None);
     for reveal in Reveals::ALL {
-        let (receiver, sender) = match reveal.last() {
-            Reveal::Sum => (0, 1),
-            Reveal::InnerProduct => (1, 1),
-            _ => (0, 0),
-        };
-        let request = Request {
-            reveal: *reveal,
-            values: Values { receiver, sender },
-            min_size: u64::from(*reveal == Reveal::ThresholdMatches),
-            ..request(3000, 2000)
-        };
+        let request = Request::new([3000, 2000], *reveal, 1);
         let all = forecasts(&machines, &request);
         let able = Registry::standard().revealing(*reveal).count();
         assert!(all.len() >= able, "{reveal}");
@@ -168,18 +147,11 @@ fn forecasts_are_near_what_was_measured() {
     let prices = Prices::built_in();
     let mut wide = Vec::new();
     for sample in &reference.samples {
-        let (receiver, sender) = match sample.reveal.last() {
-            Reveal::Sum => (0, 1),
-            Reveal::InnerProduct => (1, 1),
-            _ => (0, 0),
-        };
+        let sizes = [sample.receiver_size, sample.sender_size];
         let request = Request {
-            reveal: sample.reveal,
-            values: Values { receiver, sender },
-            min_size: u64::from(sample.reveal == Reveal::ThresholdMatches),
             exact: sample.exact,
             link: Link::from_name(&sample.network).unwrap(),
-            ..request(sample.receiver_size, sample.sender_size)
+            ..Request::new(sizes, sample.reveal, 1)
         };
         let protocol = Registry::standard().get(&sample.protocol).unwrap();
         let forecast = machines.forecast(protocol, sample.security, &request, &prices);

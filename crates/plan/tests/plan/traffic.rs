@@ -116,7 +116,10 @@ impl Case {
     }
 }
 
-const SIZES: [[usize; 2]; 7] = [
+const SIZES: [[usize; 2]; 10] = [
+    [0, 0],
+    [0, 5],
+    [5, 0],
     [1, 1],
     [100, 100],
     [1, 3000],
@@ -180,7 +183,15 @@ fn circuits_send_what_they_say() {
         (Reveal::Sum, values(0, 1), 5),
     ];
     for protocol in Registry::standard().revealing(Reveal::Size) {
-        for sizes in [[1, 1], [100, 100], [10, 900], [900, 10], [4000, 4000]] {
+        for sizes in [
+            [0, 5],
+            [5, 0],
+            [1, 1],
+            [100, 100],
+            [10, 900],
+            [900, 10],
+            [4000, 4000],
+        ] {
             for (reveal, values, min_size) in tasks {
                 // The others at two pairs of sizes.
                 if reveal != Reveal::Size && !matches!(sizes, [100, 100] | [900, 10]) {

@@ -1,0 +1,46 @@
+"""What a run will take, before it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Union
+
+from . import _vesica
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def plan(
+    receiver_size: int,
+    sender_size: int | None = None,
+    *,
+    reveal: str = "matches",
+    security: str | None = None,
+    lambda_: int = 40,
+    min_size: int | None = None,
+    value_columns: int = 1,
+    items: int | None = None,
+    bandwidth: int | None = None,
+    rtt: float = 0.0,
+    threads: int = 1,
+    prices: Path | None = None,
+    calibration: Path | None = None,
+) -> dict[str, Any]:
+    """What a run over sets of these sizes would take with each protocol that serves: the object that
+    `vesica plan --json` prints.
+
+    `bandwidth` is in bits per second, without a limit if it is `None`, and `rtt`, the round trip, in seconds. `items` is
+    the number of bits of keys that are numbers. Seconds are those of this machine if `vesica plan --calibrate` has
+    measured it, or a calibration is given.
+
+    Raises UsageError if no protocol serves, and DataError for a file that cannot be used.
+
+    >>> answer = vesica.plan(1000, 2**20, bandwidth=100_000_000, rtt=0.08)
+    >>> answer["auto"], answer["forecasts"][0]["protocol"] == answer["fastest"]
+    ('vole', True)
+    """
+    asked = dict(locals())
+    asked["sender_size"] = receiver_size if sender_size is None else sender_size
+    asked["lambda"] = asked.pop("lambda_")
+    return json.loads(_vesica.plan(asked))
