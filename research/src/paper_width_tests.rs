@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use chacha20::ChaCha12Rng;
-use vesica_testing::{honest, items, rng, run_both};
+use vesica_testing::{bad_value, honest, items, misbehaviour, rng, run_both, wrong_length};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 use vesica_encodings::random_band::RandomBand;
@@ -108,7 +108,7 @@ fn a_coin_that_is_not_the_one_committed_to_is_refused() {
     let (ours, theirs) = (items(3, 50), items(4, 60));
     let params = params(50, 60);
     let figure = Figure::Malicious;
-    let receiver_says = |frame, spoil| {
+    let found = |frame, spoil| {
         let run = Run::Paper(figure);
         let (own, _) = against(
             &params,
@@ -125,15 +125,12 @@ fn a_coin_that_is_not_the_one_committed_to_is_refused() {
                 )
             },
         );
-        own.unwrap_err().to_string()
+        misbehaviour(own)
     };
-    let broken = "the peer misbehaved: coin: not what was committed to";
-    assert_eq!(receiver_says(0, Spoil::FlipBit(9)), broken);
-    assert_eq!(receiver_says(2, Spoil::FlipBit(9)), broken);
-    assert_eq!(
-        receiver_says(2, Spoil::Truncate(16)),
-        "the peer misbehaved: coin has a length of 48 bytes, which the protocol does not allow"
-    );
+    let broken = bad_value("coin", "not what was committed to");
+    assert_eq!(found(0, Spoil::FlipBit(9)), broken);
+    assert_eq!(found(2, Spoil::FlipBit(9)), broken);
+    assert_eq!(found(2, Spoil::Truncate(16)), wrong_length("coin", 48));
 }
 
 /// A receiver that keeps its view sends what others send: the sender's outputs are the same.

@@ -4,7 +4,8 @@
 //! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
 //! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array()`].
 //! - Runs under fixed seeds: [`with_seed`], [`seeded_fill`], [`recorded_pair`].
-//! - Outcomes: [`misbehaviour`], [`says`], [`chi_squared`].
+//! - Outcomes: [`misbehaviour`] and what to compare it with ([`unexpected`], [`too_long`], [`wrong_length`],
+//!   [`bad_value`]), [`limit`], [`fields`], [`chi_squared`].
 //!
 //! Of our crates it uses `wire` only, so that the tests of every crate above `wire` can use it.
 #![forbid(unsafe_code)]
@@ -17,6 +18,8 @@ mod recording;
 
 pub use channels::{Clocked, Recorder, Tape, clocked_pair, pair_within};
 pub use inputs::{Script, array, bytes, digests, items, rng};
-pub use outcomes::{chi_squared, misbehaviour, says};
+pub use outcomes::{
+    bad_value, chi_squared, fields, limit, misbehaviour, too_long, unexpected, wrong_length,
+};
 pub use parties::{honest, run_both, try_both};
 pub use recording::{Sent, recorded_pair, seeded_fill, with_seed};

@@ -116,7 +116,7 @@ impl DealerRequest {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vesica_testing::{array, bytes};
+    use vesica_testing::{array, bytes, fields};
     use vesica_wire::Blame;
 
     fn request() -> DealerRequest {
@@ -154,7 +154,7 @@ mod tests {
         }
         for vector in vectors["bad"].as_array().unwrap() {
             let error = DealerRequest::decode(&bytes(&vector["bytes"])).unwrap_err();
-            assert_eq!(error.to_string(), vector["error"], "{}", vector["why"]);
+            assert_eq!(fields(&error), vector["error"], "{}", vector["why"]);
         }
     }
 

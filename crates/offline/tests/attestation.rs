@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use vesica_offline::{
-    Claims, Evidence, Expected, Measurement, Platform, Product, SevSnp, TcbLevel, Tdx, Untrusted,
-    Verifier,
+    Claims, Error, Evidence, Expected, Measurement, Platform, Product, SevSnp, TcbLevel, Tdx,
+    Untrusted, Verifier,
 };
 
 fn at(seconds: u64) -> SystemTime {
@@ -73,8 +73,8 @@ mod sev_snp {
         {
             let mut evidence = whole.clone();
             evidence.report[at] ^= 1;
-            let forged = Untrusted::Forged("the VCEK has not signed the report".into());
-            assert_eq!(authenticate(&evidence), Err(forged), "{at}");
+            let refused = authenticate(&evidence);
+            assert!(matches!(refused, Err(Untrusted::Forged(_))), "{at}");
         }
         for length in [0, 1183, 1185] {
             let mut evidence = whole.clone();
@@ -186,15 +186,13 @@ mod sev_snp {
     #[test]
     fn versions_are_those_of_a_product() {
         let new = |product, least: &str| SevSnp::new(product, least.parse().unwrap(), None);
-        for (product, right, wrong, numbers) in [
-            (Product::Milan, "1.2.3.4", "1.2.3.4.5", "four"),
-            (Product::Genoa, "1.2.3.4", "1.2.3.4.5", "four"),
-            (Product::Turin, "1.2.3.4.5", "1.2.3.4", "five"),
+        for (product, right, wrong) in [
+            (Product::Milan, "1.2.3.4", "1.2.3.4.5"),
+            (Product::Genoa, "1.2.3.4", "1.2.3.4.5"),
+            (Product::Turin, "1.2.3.4.5", "1.2.3.4"),
         ] {
             assert!(new(product, right).is_ok());
-            let said = new(product, wrong).unwrap_err().to_string();
-            let expected = format!("firmware versions of {product} are {numbers} numbers");
-            assert!(said.contains(&expected), "{said}");
+            assert!(matches!(new(product, wrong), Err(Error::Usage(_))));
         }
     }
 

@@ -96,7 +96,7 @@ impl fmt::Display for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_testing::says;
+    use vesica_testing::{bad_value, misbehaviour, wrong_length};
 
     #[test]
     fn a_problem_is_seven_bytes() {
@@ -110,12 +110,23 @@ mod tests {
         let with = |change: fn(&mut Vec<u8>)| {
             let mut bytes = Problem::Table.encode();
             change(&mut bytes);
-            says(Problem::decode(&bytes))
+            Problem::decode(&bytes)
         };
-        assert!(with(|bytes| bytes.push(0)).contains("problem"));
-        assert!(with(|bytes| bytes.truncate(6)).contains("problem"));
-        assert!(with(|bytes| bytes[6] = 5).contains("problem: unknown code"));
-        assert!(with(|bytes| bytes[6] = 0).contains("problem: unknown code"));
-        assert!(with(|bytes| bytes[4] ^= 1).contains("disagree on version"));
+        for length in [6, 8] {
+            let mut bytes = Problem::Table.encode();
+            bytes.resize(length, 0);
+            let wrong = wrong_length("problem", length - MAGIC.len());
+            assert_eq!(misbehaviour(Problem::decode(&bytes)), wrong);
+        }
+        let unknown = bad_value("problem", "unknown code");
+        assert_eq!(misbehaviour(with(|bytes| bytes[6] = 5)), unknown);
+        assert_eq!(misbehaviour(with(|bytes| bytes[6] = 0)), unknown);
+        assert!(matches!(
+            with(|bytes| bytes[4] ^= 1),
+            Err(WireError::ContractDiffers {
+                field: "version",
+                ..
+            })
+        ));
     }
 }

@@ -2,8 +2,8 @@ use std::thread;
 
 use super::*;
 use crate::lpn::MAX_LEAVES;
-use vesica_testing::{rng, says, try_both};
-use vesica_wire::{Blame, FramedChannel, Spoil, Tamper, memory_pair};
+use vesica_testing::{bad_value, misbehaviour, rng, too_long, try_both, wrong_length};
+use vesica_wire::{FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair};
 
 const SESSION: [u8; 32] = [8; 32];
 
@@ -100,49 +100,38 @@ fn shapes_hold_their_length() {
     }
 }
 
-fn refusal<T>(result: Result<T, Error>) -> String {
-    let blame = result.as_ref().err().map(Error::blame);
-    assert!(blame.is_none_or(|blame| blame == Blame::Peer));
-    says(result)
-}
-
-/// Spoils frame number `frame` of the receiver, and says what the sender thinks of it.
-fn sender_says(frame: usize, spoil: Spoil) -> String {
+/// Spoils frame number `frame` of the receiver: what the sender blames it for.
+fn sender_finds(frame: usize, spoil: Spoil) -> Misbehaviour {
     let (sending, receiving) = memory_pair();
     let receiving: Tamper<FramedChannel> = Tamper::new(receiving, frame, spoil);
     let (sender, _) = setup_over::<u64>(Security::Malicious, 100, sending, receiving);
-    refusal(sender)
+    misbehaviour(sender)
 }
 
 /// The same with the sender's frames and the receiver's word.
-fn receiver_says(frame: usize, spoil: Spoil) -> String {
+fn receiver_finds(frame: usize, spoil: Spoil) -> Misbehaviour {
     let (sending, receiving) = memory_pair();
     let sending: Tamper<FramedChannel> = Tamper::new(sending, frame, spoil);
     let (_, receiver) = setup_over::<u64>(Security::Malicious, 100, sending, receiving);
-    refusal(receiver)
+    misbehaviour(receiver)
+}
+
+fn inconsistent(kind: Kind) -> Misbehaviour {
+    bad_value(kind.name, "the correlation is inconsistent")
 }
 
 #[test]
 fn cheating_senders_are_found_out() {
-    let inconsistent = "the peer misbehaved: VOLE check: the correlation is inconsistent";
     // What makes up for the hole of the first tree, and the value of the check.
     let depth = Shape::new(100, 64).depth;
-    assert_eq!(
-        receiver_says(1, Spoil::FlipBit(2 * depth * 128 + 5)),
-        inconsistent
-    );
-    assert_eq!(receiver_says(2, Spoil::FlipBit(77)), inconsistent);
-    let row = 16 * (2 * depth + 1);
-    let short = format!(
-        "the peer misbehaved: VOLE trees has a length of {} bytes, which the protocol does not allow",
-        546 * row - 16
-    );
-    assert_eq!(receiver_says(1, Spoil::Truncate(16)), short);
-    let replayed = receiver_says(2, Spoil::ReplayPrevious);
-    assert!(
-        replayed.starts_with("the peer misbehaved: VOLE check of "),
-        "{replayed}"
-    );
+    let hole = Spoil::FlipBit(2 * depth * 128 + 5);
+    assert_eq!(receiver_finds(1, hole), inconsistent(CHECK));
+    assert_eq!(receiver_finds(2, Spoil::FlipBit(77)), inconsistent(CHECK));
+    let trees = 546 * 16 * (2 * depth + 1);
+    let short = wrong_length("VOLE trees", trees - 16);
+    assert_eq!(receiver_finds(1, Spoil::Truncate(16)), short);
+    let replayed = too_long(CHECK.name, trees, 16);
+    assert_eq!(receiver_finds(2, Spoil::ReplayPrevious), replayed);
 }
 
 #[test]
@@ -155,29 +144,15 @@ fn cheating_receivers_are_found_out() {
         (7, "VOLE opening", 48),
     ];
     for (frame, name, bytes) in frames {
-        let said = sender_says(frame, Spoil::Truncate(1));
-        let short = bytes - 1;
-        assert_eq!(
-            said,
-            format!(
-                "the peer misbehaved: {name} has a length of {short} bytes, which the protocol does not allow"
-            )
-        );
-        let said = sender_says(frame, Spoil::Extend(vec![0]));
-        let long = bytes + 1;
-        assert_eq!(
-            said,
-            format!("the peer misbehaved: {name} of {long} bytes; at most {bytes} are allowed")
-        );
+        let short = wrong_length(name, bytes - 1);
+        assert_eq!(sender_finds(frame, Spoil::Truncate(1)), short);
+        let long = too_long(name, bytes + 1, bytes);
+        assert_eq!(sender_finds(frame, Spoil::Extend(vec![0])), long);
     }
-    assert_eq!(
-        sender_says(7, Spoil::FlipBit(3)),
-        "the peer misbehaved: VOLE opening: not what was committed to"
-    );
-    assert_eq!(
-        sender_says(7, Spoil::ReplayPrevious),
-        "the peer misbehaved: VOLE opening: not what was committed to"
-    );
+    for spoil in [Spoil::FlipBit(3), Spoil::ReplayPrevious] {
+        let broken = bad_value(OPENING.name, "not what was committed to");
+        assert_eq!(sender_finds(7, spoil), broken);
+    }
 }
 
 /// A flipped bit in any message of a malicious setup ends it with the error that is named here, on the side that is;
@@ -185,10 +160,10 @@ fn cheating_receivers_are_found_out() {
 #[test]
 fn flipped_bits_are_found() {
     use Finder::{Receiver, Sender};
-    let transfers = (Sender, "transfer check: not what the matrix leads to");
-    let no_key = (Sender, "base-transfer key: not a point of the curve");
-    let check = (Receiver, "VOLE check: the correlation is inconsistent");
-    let opening = (Sender, "VOLE opening: not what was committed to");
+    let transfers = (Sender, "transfer check", "not what the matrix leads to");
+    let no_key = (Sender, "base-transfer key", "not a point of the curve");
+    let check = (Receiver, "VOLE check", "the correlation is inconsistent");
+    let opening = (Sender, "VOLE opening", "not what was committed to");
     let depth = Shape::new(100, 128).depth;
     let tree = 16 * (2 * depth + 1);
     // Of the receiver: the kind of frame, its bytes, and bytes with a flipped bit and what becomes of it.
@@ -283,13 +258,14 @@ fn flipped_bits_are_found() {
         ("VOLE check", 16, vec![(0, check), (8, check), (15, check)]),
     ];
     for (frame, (name, bytes, flips)) in of_receiver.into_iter().enumerate() {
-        for (byte, (finder, error)) in flips {
+        for (byte, (finder, what, problem)) in flips {
             let (sending, receiving) = memory_pair();
             let receiving = Tamper::new(receiving, frame, Spoil::FlipBit(8 * byte + 3));
             let halves = setup_over::<u128>(Security::Malicious, 100, sending, receiving);
             assert!(byte < bytes, "{name}");
             // The opening comes last, and the receiver has finished by then: its correlation is right.
-            let finished = error == opening.1;
+            let finished = what == opening.1;
+            let error = bad_value(what, problem);
             expect(
                 halves,
                 finder,
@@ -300,11 +276,12 @@ fn flipped_bits_are_found() {
         }
     }
     for (frame, (name, bytes, flips)) in of_sender.into_iter().enumerate() {
-        for (byte, (finder, error)) in flips {
+        for (byte, (finder, what, problem)) in flips {
             let (sending, receiving) = memory_pair();
             let sending = Tamper::new(sending, frame, Spoil::FlipBit(8 * byte + 3));
             let halves = setup_over::<u128>(Security::Malicious, 100, sending, receiving);
             assert!(byte < bytes, "{name}");
+            let error = bad_value(what, problem);
             expect(
                 halves,
                 finder,
@@ -327,7 +304,7 @@ enum Finder {
 fn expect(
     (sender, receiver): Halves<u128>,
     finder: Finder,
-    error: &str,
+    error: Misbehaviour,
     finished: bool,
     case: &str,
 ) {
@@ -336,14 +313,14 @@ fn expect(
         finished && finder == Finder::Sender,
         "{case}"
     );
-    let said = match finder {
-        Finder::Sender => refusal(sender),
+    let found = match finder {
+        Finder::Sender => misbehaviour(sender),
         Finder::Receiver => {
             assert!(sender.is_err(), "{case}");
-            refusal(receiver)
+            misbehaviour(receiver)
         }
     };
-    assert_eq!(said, format!("the peer misbehaved: {error}"), "{case}");
+    assert_eq!(found, error, "{case}");
 }
 
 /// The check of the trees covers the transfer matrix: with different ones on both sides nothing else differs, and the
@@ -361,10 +338,7 @@ fn the_check_depends_on_the_transfer_matrix() {
         |channel| Receiver::<u64>::setup(channel, &SESSION, level, 100, &mut rng(2)),
     );
     assert!(sender.is_err());
-    assert_eq!(
-        refusal(receiver),
-        "the peer misbehaved: VOLE check: the correlation is inconsistent"
-    );
+    assert_eq!(misbehaviour(receiver), inconsistent(CHECK));
 }
 
 /// A receiver with inconsistent halves, who knows that the check fails and goes on all the same.
@@ -388,8 +362,5 @@ fn a_receiver_that_commits_to_a_wrong_value_is_found_out() {
         drop(peer.join());
         result
     });
-    assert_eq!(
-        refusal(result),
-        "the peer misbehaved: VOLE opening: the correlation is inconsistent"
-    );
+    assert_eq!(misbehaviour(result), inconsistent(OPENING));
 }

@@ -1,7 +1,8 @@
 use super::*;
 
 use proptest::prelude::*;
-use vesica_wire::Blame;
+use vesica_testing::{bad_value, misbehaviour, wrong_length};
+use vesica_wire::{Blame, Misbehaviour};
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -81,12 +82,21 @@ fn evidence_is_bounded() {
     let bytes = evidence.encode();
     assert_eq!(bytes.len(), MAX_EVIDENCE);
     assert_eq!(Evidence::decode(&bytes).unwrap(), evidence);
-    let said = |bytes: &[u8]| Evidence::decode(bytes).unwrap_err().to_string();
-    assert!(said(&bytes[1..]).contains("unknown code"));
-    assert!(said(&bytes[..9]).contains("length"));
-    assert!(said(&[&bytes[..], &[0]].concat()).contains("length"));
+    let found = |bytes: &[u8]| misbehaviour(Evidence::decode(bytes));
+    let what = EVIDENCE.name;
+    assert!(matches!(
+        found(&bytes[1..]),
+        Misbehaviour::BadValue {
+            problem: "unknown code",
+            ..
+        }
+    ));
+    assert_eq!(found(&bytes[..9]), wrong_length(what, 9));
+    let extended = [&bytes[..], &[0]].concat();
+    assert_eq!(found(&extended), wrong_length(what, MAX_EVIDENCE + 1));
     let long = (MAX_BLOB as u32 + 1).to_le_bytes();
-    assert!(said(&[&[2], &long[..], &[0; 9]].concat()).contains("attestation: too long"));
+    let long = [&[2], &long[..], &[0; 9]].concat();
+    assert_eq!(found(&long), bad_value(what, "too long"));
 }
 
 proptest! {

@@ -3,7 +3,10 @@ use std::collections::{HashMap, VecDeque};
 use super::*;
 use crate::Output;
 use vesica_correlations::ideal::random_transfers;
-use vesica_testing::{Tape, chi_squared, items, rng, says, try_both};
+use vesica_testing::{
+    Tape, chi_squared, items, limit, misbehaviour, rng, too_long, try_both, unexpected,
+    wrong_length,
+};
 use vesica_wire::{Limit, Spoil, Tamper, memory_pair};
 
 fn row_bytes(params: &Params) -> usize {
@@ -219,41 +222,25 @@ fn rows_do_not_tell_the_items() {
 fn malformed_rows_are_refused() {
     let (ours, theirs) = (items(3, 10_000), items(4, 60));
     let params = params(10_000, 60);
-    let sender_says = |frame, spoil| {
+    let found = |frame, spoil| {
         let (receiving, sending) = memory_pair();
         let receiving = Tamper::new(receiving, frame, spoil);
-        says(run_over(Base::Ideal, &params, &ours, &theirs, receiving, sending).1)
+        misbehaviour(run_over(Base::Ideal, &params, &ours, &theirs, receiving, sending).1)
     };
+    let name = ROWS.name;
     let row = row_bytes(&params);
     let bins = functions(&params).parameters().bins;
     for (frame, bytes) in [(0, CHUNK * row), (1, (bins - CHUNK) * row)] {
-        let wrong = |bytes: usize| {
-            format!(
-                "the peer misbehaved: code rows has a length of {bytes} bytes, which the protocol does not allow"
-            )
-        };
-        assert_eq!(sender_says(frame, Spoil::Truncate(1)), wrong(bytes - 1));
-        assert_eq!(sender_says(frame, Spoil::Truncate(bytes)), wrong(0));
-        assert_eq!(
-            sender_says(frame, Spoil::Extend(vec![1])),
-            format!(
-                "the peer misbehaved: code rows of {} bytes; at most {bytes} are allowed",
-                bytes + 1
-            )
-        );
-        assert_eq!(
-            sender_says(frame, Spoil::Kind(99)),
-            "the peer misbehaved: expected code rows, the peer sent frame kind 99"
-        );
+        for cut in [1, bytes] {
+            let short = wrong_length(name, bytes - cut);
+            assert_eq!(found(frame, Spoil::Truncate(cut)), short);
+        }
+        let long = too_long(name, bytes + 1, bytes);
+        assert_eq!(found(frame, Spoil::Extend(vec![1])), long);
+        assert_eq!(found(frame, Spoil::Kind(99)), unexpected(ROWS, 99));
     }
-    assert_eq!(
-        sender_says(0, Spoil::Duplicate),
-        format!(
-            "the peer misbehaved: code rows of {} bytes; at most {} are allowed",
-            CHUNK * row,
-            (bins - CHUNK) * row
-        )
-    );
+    let twice = too_long(name, CHUNK * row, (bins - CHUNK) * row);
+    assert_eq!(found(0, Spoil::Duplicate), twice);
 }
 
 /// A bit of a row that is wrong spoils the outputs of its bin at most, and only where s is 1.
@@ -282,21 +269,14 @@ fn malformed_base_transfers_are_refused() {
     let params = params(50, 60);
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 0, Spoil::Truncate(1));
-    let said = says(run_over(Base::Real, &params, &ours, &theirs, receiving, sending).1);
-    assert_eq!(
-        said,
-        "the peer misbehaved: base-transfer key has a length of 31 bytes, which the protocol does not allow"
-    );
+    let (_, sender) = run_over(Base::Real, &params, &ours, &theirs, receiving, sending);
+    let short = wrong_length("base-transfer key", 31);
+    assert_eq!(misbehaviour(sender), short);
     let (receiving, sending) = memory_pair();
     let sending = Tamper::new(sending, 0, Spoil::Truncate(1));
-    let said = says(run_over(Base::Real, &params, &ours, &theirs, receiving, sending).0);
-    let bytes = 64 * columns(&params) - 1;
-    assert_eq!(
-        said,
-        format!(
-            "the peer misbehaved: base-transfer functions has a length of {bytes} bytes, which the protocol does not allow"
-        )
-    );
+    let (receiver, _) = run_over(Base::Real, &params, &ours, &theirs, receiving, sending);
+    let short = wrong_length("base-transfer functions", 64 * columns(&params) - 1);
+    assert_eq!(misbehaviour(receiver), short);
 }
 
 /// More equal items than an item has bins: an error of this side's, before anything of them is sent.
@@ -308,12 +288,6 @@ fn items_without_places_are_an_error() {
     let (pairs, _) = random_transfers(5, &choices);
     let mut tape = Tape::default();
     let found = receive_with(&mut tape, &params, &ours, &pairs);
-    assert!(matches!(
-        found,
-        Err(Error::Resource {
-            limit: Limit::Encoding,
-            ..
-        })
-    ));
+    assert_eq!(limit(found), Limit::Encoding);
     assert!(tape.0.is_empty());
 }

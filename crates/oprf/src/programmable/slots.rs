@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use vesica_primitives::block::Prg;
-    use vesica_testing::{Tape, misbehaviour, says};
+    use vesica_testing::{Tape, bad_value, misbehaviour, wrong_length};
 
     const KIND: Kind = Kind {
         code: 98,
@@ -220,16 +220,8 @@ mod tests {
             recv::<1>(&mut tape, KIND, 3, 5)
         };
         assert_eq!(read(&[255, 127]).unwrap(), [[31]; 3]);
-        assert_eq!(
-            misbehaviour(read(&[255])),
-            Misbehaviour::WrongLength {
-                what: "slots",
-                bytes: 1
-            }
-        );
-        assert_eq!(
-            says(read(&[255, 128])),
-            "the peer misbehaved: slots: a bit is set after the last slot"
-        );
+        assert_eq!(misbehaviour(read(&[255])), wrong_length(KIND.name, 1));
+        let stray = bad_value(KIND.name, "a bit is set after the last slot");
+        assert_eq!(misbehaviour(read(&[255, 128])), stray);
     }
 }

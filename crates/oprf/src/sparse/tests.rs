@@ -6,8 +6,11 @@ use chacha20::ChaCha12Rng;
 use rand_core::Rng;
 use vesica_correlations::ideal;
 use vesica_primitives::security::lambda_each;
-use vesica_testing::{chi_squared, honest, items, rng, says, try_both};
-use vesica_wire::{Spoil, Tamper, memory_pair};
+use vesica_testing::{
+    bad_value, chi_squared, honest, items, limit, misbehaviour, rng, too_long, try_both,
+    unexpected, wrong_length,
+};
+use vesica_wire::{Limit, Spoil, Tamper, memory_pair};
 
 fn params(receiver_size: usize, sender_size: usize) -> Params {
     Params {
@@ -286,37 +289,23 @@ fn messages_look_uniform() {
 /// Frames of the receiver's: the key of the base transfers, the salt, then the message.
 #[test]
 fn malformed_messages_are_refused() {
-    fn refused<M: Message>(name: &str, bytes: usize, packed: bool) {
+    fn refused<M: Message>(kind: Kind, bytes: usize, packed: bool) {
         let (ours, theirs) = (items(3, 50), items(4, 60));
         let params = params(50, 60);
-        let sender_says = |frame, spoil| {
+        let found = |spoil| {
             let (receiving, sending) = memory_pair();
-            let receiving = Tamper::new(receiving, frame, spoil);
-            says(run_over::<M>(&params, &ours, &theirs, receiving, sending).1)
+            let receiving = Tamper::new(receiving, 2, spoil);
+            misbehaviour(run_over::<M>(&params, &ours, &theirs, receiving, sending).1)
         };
-        assert_eq!(
-            sender_says(2, Spoil::Truncate(1)),
-            format!(
-                "the peer misbehaved: {name} has a length of {} bytes, which the protocol does not allow",
-                bytes - 1
-            )
-        );
-        assert_eq!(
-            sender_says(2, Spoil::Extend(vec![1])),
-            format!(
-                "the peer misbehaved: {name} of {} bytes; at most {bytes} are allowed",
-                bytes + 1
-            )
-        );
-        assert_eq!(
-            sender_says(2, Spoil::Kind(99)),
-            format!("the peer misbehaved: expected {name}, the peer sent frame kind 99")
-        );
+        let name = kind.name;
+        let short = wrong_length(name, bytes - 1);
+        assert_eq!(found(Spoil::Truncate(1)), short);
+        let long = too_long(name, bytes + 1, bytes);
+        assert_eq!(found(Spoil::Extend(vec![1])), long);
+        assert_eq!(found(Spoil::Kind(99)), unexpected(kind, 99));
         if packed {
-            assert_eq!(
-                sender_says(2, Spoil::FlipBit(8 * bytes - 1)),
-                format!("the peer misbehaved: {name}: bits behind its end")
-            );
+            let stray = bad_value(name, "bits behind its end");
+            assert_eq!(found(Spoil::FlipBit(8 * bytes - 1)), stray);
         }
         // Any strings are a message: nothing matches that should not.
         let (receiving, sending) = memory_pair();
@@ -329,26 +318,25 @@ fn malformed_messages_are_refused() {
         [ours, &items(9, more)].concat()
     }
     let width = |points| width(&params(50, 60), points);
-    refused::<Slices>("polynomial", width(1).div_ceil(4) * 7, true);
+    refused::<Slices>(SLICE, width(1).div_ceil(4) * 7, true);
     let each = lambda_each(40, EVENTS);
     let capacity = vesica_encodings::two_choice::Parameters::new(50, each);
     let strings = (capacity.bins * capacity.capacity).div_ceil(8);
-    refused::<Bins>("bin polynomials", width(2).div_ceil(4) * strings, false);
+    refused::<Bins>(BINS, width(2).div_ceil(4) * strings, false);
     let slots = vesica_encodings::random_band::Parameters::new(50, each).size();
-    refused::<Store>("store", width(1).div_ceil(8) * slots, false);
+    refused::<Store>(STORE, width(1).div_ceil(8) * slots, false);
 }
 
 #[test]
 fn equal_items_are_an_error() {
-    fn fails<M: Message>(problem: &str) {
+    fn fails<M: Message>() {
         let mut ours = items(3, 50);
         ours[49] = ours[7];
         let params = params(50, 50);
         let (receiving, sending) = memory_pair();
         let (own, _) = run_over::<M>(&params, &ours, &items(4, 50), receiving, sending);
-        let said = says(own);
-        assert!(said.contains(problem), "{said}");
+        assert_eq!(limit(own), Limit::Encoding);
     }
-    fails::<Slices>("interpolation points are not distinct");
-    fails::<Store>("the keys cannot be encoded");
+    fails::<Slices>();
+    fails::<Store>();
 }

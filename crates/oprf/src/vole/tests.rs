@@ -3,7 +3,10 @@ use std::collections::HashMap;
 use super::*;
 use crate::Output;
 use vesica_correlations::ideal;
-use vesica_testing::{Recorder, chi_squared, honest, items, rng, run_both, says, try_both};
+use vesica_testing::{
+    Recorder, bad_value, chi_squared, honest, items, misbehaviour, rng, run_both, too_long,
+    try_both, unexpected, wrong_length,
+};
 use vesica_wire::{Spoil, Tamper, memory_pair};
 
 fn params(security: Security, receiver_size: usize, sender_size: usize) -> Params {
@@ -208,40 +211,24 @@ fn messages_do_not_depend_on_items() {
 fn cheating_receivers_are_refused() {
     let (ours, theirs) = (items(3, 50), items(4, 60));
     let params = params(Security::Malicious, 50, 60);
-    let sender_says = |frame, spoil| {
+    let found = |frame, spoil| {
         let (receiving, sending) = memory_pair();
         let receiving = Tamper::new(receiving, frame, spoil);
-        says(run_over(&params, &ours, &theirs, receiving, sending).1)
+        misbehaviour(run_over(&params, &ours, &theirs, receiving, sending).1)
     };
     let slots = Events::of(&params).slots(&params);
-    for (frame, name, bytes) in [(8, "coin", 16), (9, "encoding", slots * 16)] {
-        let wrong = |bytes: usize| {
-            format!(
-                "the peer misbehaved: {name} has a length of {bytes} bytes, which the protocol does not allow"
-            )
-        };
-        assert_eq!(sender_says(frame, Spoil::Truncate(1)), wrong(bytes - 1));
-        assert_eq!(
-            sender_says(frame, Spoil::Extend(vec![1])),
-            format!(
-                "the peer misbehaved: {name} of {} bytes; at most {bytes} are allowed",
-                bytes + 1
-            )
-        );
-        assert_eq!(
-            sender_says(frame, Spoil::Kind(99)),
-            format!("the peer misbehaved: expected {name}, the peer sent frame kind 99")
-        );
+    for (frame, kind, bytes) in [(8, COIN, 16), (9, ENCODING, slots * 16)] {
+        let short = wrong_length(kind.name, bytes - 1);
+        assert_eq!(found(frame, Spoil::Truncate(1)), short);
+        let long = too_long(kind.name, bytes + 1, bytes);
+        assert_eq!(found(frame, Spoil::Extend(vec![1])), long);
+        assert_eq!(found(frame, Spoil::Kind(99)), unexpected(kind, 99));
     }
     // A replayed frame is of the wrong length where it stands.
-    assert_eq!(
-        sender_says(9, Spoil::ReplayPrevious),
-        "the peer misbehaved: encoding has a length of 16 bytes, which the protocol does not allow"
-    );
-    assert_eq!(
-        sender_says(8, Spoil::Duplicate),
-        "the peer misbehaved: expected encoding, the peer sent frame kind 55"
-    );
+    let replayed = wrong_length(ENCODING.name, 16);
+    assert_eq!(found(9, Spoil::ReplayPrevious), replayed);
+    let twice = unexpected(ENCODING, COIN.code);
+    assert_eq!(found(8, Spoil::Duplicate), twice);
 }
 
 /// The sender's frames: commitment, functions of the base transfers, trees, check, coin.
@@ -249,41 +236,37 @@ fn cheating_receivers_are_refused() {
 fn cheating_senders_are_refused() {
     let (ours, theirs) = (items(3, 50), items(4, 60));
     let params = params(Security::Malicious, 50, 60);
-    let receiver_says = |frame, spoil| {
+    let found = |frame, spoil| {
         let (receiving, sending) = memory_pair();
         let sending = Tamper::new(sending, frame, spoil);
-        says(run_over(&params, &ours, &theirs, receiving, sending).0)
+        misbehaviour(run_over(&params, &ours, &theirs, receiving, sending).0)
     };
-    let broken = "the peer misbehaved: coin: not what was committed to";
-    let torn = "the peer misbehaved: coin: not the sum of both halves";
+    let broken = bad_value(COIN.name, "not what was committed to");
+    let torn = bad_value(COIN.name, "not the sum of both halves");
     // Bytes of the commitment; then of the sender's half, of what hides it, and of the coin.
     for (frame, byte, error) in [
-        (0, 0, broken),
-        (0, 16, broken),
-        (0, 31, broken),
-        (4, 0, broken),
-        (4, 16, broken),
-        (4, 47, broken),
-        (4, 48, torn),
-        (4, 63, torn),
+        (0, 0, &broken),
+        (0, 16, &broken),
+        (0, 31, &broken),
+        (4, 0, &broken),
+        (4, 16, &broken),
+        (4, 47, &broken),
+        (4, 48, &torn),
+        (4, 63, &torn),
     ] {
-        assert_eq!(receiver_says(frame, Spoil::FlipBit(8 * byte + 1)), error);
+        assert_eq!(found(frame, Spoil::FlipBit(8 * byte + 1)), *error);
     }
     // A receiver's half that changed on its way makes two coins, and the sender says which it has.
     for byte in [0, 8, 15] {
         let (receiving, sending) = memory_pair();
         let receiving = Tamper::new(receiving, 8, Spoil::FlipBit(8 * byte));
         let (receiver, _) = run_over(&params, &ours, &theirs, receiving, sending);
-        assert_eq!(says(receiver), torn);
+        assert_eq!(misbehaviour(receiver), torn);
     }
-    assert_eq!(
-        receiver_says(3, Spoil::FlipBit(9)),
-        "the peer misbehaved: VOLE check: the correlation is inconsistent"
-    );
-    assert_eq!(
-        receiver_says(4, Spoil::Truncate(16)),
-        "the peer misbehaved: coin has a length of 48 bytes, which the protocol does not allow"
-    );
+    let inconsistent = bad_value("VOLE check", "the correlation is inconsistent");
+    assert_eq!(found(3, Spoil::FlipBit(9)), inconsistent);
+    let short = wrong_length(COIN.name, 48);
+    assert_eq!(found(4, Spoil::Truncate(16)), short);
 }
 
 /// An encoding that is not one: the run goes on, and nothing matches that should not.

@@ -9,8 +9,8 @@ use vesica_plan::Registry;
 use vesica_psi::{
     Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Task, indices_vartime,
 };
-use vesica_testing::{digests, misbehaviour, pair_within, rng, try_both};
-use vesica_wire::{Channel, Error, Misbehaviour, Spoil, Tamper, memory_pair};
+use vesica_testing::{bad_value, digests, misbehaviour, pair_within, rng, try_both};
+use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
 
 fn protocol(name: &str) -> &'static dyn Protocol {
     Registry::standard().get(name).unwrap()
@@ -255,10 +255,6 @@ fn spoilt_frames_never_add_matches() {
     }
 }
 
-fn bad(what: &'static str, problem: &'static str) -> Misbehaviour {
-    Misbehaviour::BadValue { what, problem }
-}
-
 /// The exact error of each check that a cheating peer can run into.
 #[test]
 fn cheating_peers_are_named() {
@@ -278,7 +274,7 @@ fn cheating_peers_are_named() {
         let (matches, _) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
         assert_eq!(
             misbehaviour(matches),
-            bad("key-agreement message", expected)
+            bad_value("key-agreement message", expected)
         );
     }
     // A constant polynomial.
@@ -287,7 +283,7 @@ fn cheating_peers_are_named() {
     let (receiving, sending) = memory_pair();
     let receiving = Tamper::new(receiving, 0, Spoil::Replace(constant));
     let (matches, sent) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
-    assert_eq!(misbehaviour(sent), bad("polynomial", "constant"));
+    assert_eq!(misbehaviour(sent), bad_value("polynomial", "constant"));
     assert!(matches!(matches, Err(Error::PeerAborted { .. })));
     // The largest mask, and behind it one that is larger by 0.
     let (receiving, sending) = memory_pair();
@@ -295,7 +291,10 @@ fn cheating_peers_are_named() {
     descending.extend_from_slice(&[1; 500]);
     let sending = Tamper::new(sending, 1, Spoil::Replace(descending));
     let (matches, _) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
-    assert_eq!(misbehaviour(matches), bad("masks", "a number out of range"));
+    assert_eq!(
+        misbehaviour(matches),
+        bad_value("masks", "a number out of range")
+    );
 }
 
 /// Both sides learn the matches, if so agreed; a receiver that tells more than it can is found out.
@@ -313,7 +312,7 @@ fn both_learn_the_matches() {
     let (_, told) = run_over(protocol("dh"), both(), &ours, &theirs, receiving, sending);
     assert_eq!(
         misbehaviour(told),
-        bad("matched positions", "more matches than items")
+        bad_value("matched positions", "more matches than items")
     );
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::collections::HashSet;
 use vesica_correlations::ideal;
 use vesica_testing::{
-    Recorder, Script, Tape, array, bytes, chi_squared, honest, items, misbehaviour, rng, run_both,
-    try_both,
+    Recorder, Script, Tape, array, bytes, chi_squared, fields, honest, items, misbehaviour, rng,
+    run_both, try_both,
 };
 use vesica_wire::{Misbehaviour, memory_pair};
 
@@ -464,10 +464,10 @@ fn frames_are_known() {
     };
     for vector in vector["bad_to_sender"].as_array().unwrap() {
         let error = send(&mut spoken(vector, &[QUERIES])).unwrap_err();
-        assert_eq!(error.to_string(), vector["error"], "{}", vector["why"]);
+        assert_eq!(fields(&error), vector["error"], "{}", vector["why"]);
     }
     for vector in vector["bad_to_receiver"].as_array().unwrap() {
         let error = receive(&mut spoken(vector, &[CHECKED, ANSWERS])).unwrap_err();
-        assert_eq!(error.to_string(), vector["error"], "{}", vector["why"]);
+        assert_eq!(fields(&error), vector["error"], "{}", vector["why"]);
     }
 }

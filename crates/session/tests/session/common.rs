@@ -7,7 +7,19 @@ use vesica_session::{
     ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Interrupt, Job, Listener,
     Role, Transport, connect,
 };
-use vesica_wire::{ChannelOptions, FramedChannel, memory_pair_with};
+use vesica_wire::{ChannelOptions, Error as WireError, FramedChannel, Limit, memory_pair_with};
+
+/// The limit that a run has met.
+///
+/// Panics if it ended otherwise.
+#[track_caller]
+pub(crate) fn limit<T>(result: Result<T, Error>) -> Limit {
+    match result {
+        Err(Error::Run(WireError::Resource { limit, .. })) => limit,
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("no limit"),
+    }
+}
 
 pub(crate) fn identity() -> Identity {
     Identity::generate().unwrap()

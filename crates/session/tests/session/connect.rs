@@ -156,12 +156,11 @@ fn the_connector_refuses_another_listener() {
     );
     let listener = listener.unwrap_err();
     // Anybody could have said that, so that it is no more than noted.
-    let said = listener.to_string();
+    no_connection(&listener, NoConnection::NobodyConnects);
     assert!(
-        said.starts_with("the peer did not connect to 127.0.0.1:")
-            && said.contains("within 2 s; turned away: 127.0.0.1:")
-            && said.contains("it refused this side's identity"),
-        "{said}"
+        listener
+            .to_string()
+            .contains("refused this side's identity")
     );
     assert_eq!(
         (listener.class(), connector.class()),
@@ -425,8 +424,6 @@ fn a_wrong_identity_is_told_at_once_and_the_right_one_gets_in() {
         let told = list.lock().unwrap().clone();
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].identity, Some(stranger.fingerprint()));
-        let said = format!("wrong identity {}", stranger.fingerprint());
-        assert!(told[0].to_string().ends_with(&said), "{told:?}");
         connect(&endpoint, &tls(&b, a.fingerprint()), &within(30.0)).unwrap();
         let accepted = accepting.join().unwrap().unwrap();
         assert_eq!(accepted.peer, Some(b.fingerprint()));
