@@ -93,7 +93,7 @@ pub enum StoreError {
         /// The file or the directory.
         path: PathBuf,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: StoreProblem,
     },
     /// A half that is not in the file that it was written to, so that it may have served a run elsewhere.
     #[error("{path}: was copied or restored after it was stored")]
@@ -101,6 +101,27 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+}
+
+/// What is wrong with a file of a store. Displayed behind its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StoreProblem {
+    /// A half of this name is or was in the store.
+    #[error("the store has or had a half of this name")]
+    Exists,
+    /// A run has used the half.
+    #[error("this half was used before")]
+    Used,
+    /// Another file, or the beginning of a half.
+    #[error("no half of prepared correlations, or not whole")]
+    NoHalf,
+    /// A half as other versions write them.
+    #[error("written by another version of this software")]
+    OtherVersion,
+    /// What no holder of the key has written.
+    #[error("damaged, or written by another identity")]
+    NotAuthentic,
 }
 
 /// A directory of halves, whose content only holders of a key can read.
@@ -162,7 +183,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         assert!(header.len() <= MAX_HEADER);
         let path = self.path(name, SUFFIX);
-        let known = || bad(&path, "the store has or had a half of this name");
+        let known = || bad(&path, StoreProblem::Exists);
         if self.path(name, MARKER).exists() {
             return Err(known());
         }
@@ -361,7 +382,7 @@ impl Store {
         let content = self.sealed(name, &head).read(&head, length, &mut opened);
         let content = content.map_err(|e| match e {
             Unreadable::Io(e) => failed(&path, e),
-            Unreadable::NotAuthentic => bad(&path, "damaged, or written by another identity"),
+            Unreadable::NotAuthentic => bad(&path, StoreProblem::NotAuthentic),
             Unreadable::TooLong => failed(&path, io::ErrorKind::OutOfMemory.into()),
         })?;
         Ok(Opened {
@@ -453,10 +474,10 @@ fn open_half(path: &Path) -> io::Result<File> {
 }
 
 fn used(path: &Path) -> StoreError {
-    bad(path, "this half was used before")
+    bad(path, StoreProblem::Used)
 }
 
-fn bad(path: &Path, problem: &'static str) -> StoreError {
+fn bad(path: &Path, problem: StoreProblem) -> StoreError {
     StoreError::Bad {
         path: path.to_owned(),
         problem,
@@ -472,7 +493,7 @@ fn failed(path: &Path, cause: io::Error) -> StoreError {
 
 /// Everything before the content.
 fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
-    let no_half = || bad(path, "no half of prepared correlations, or not whole");
+    let no_half = || bad(path, StoreProblem::NoHalf);
     let not_read = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => no_half(),
         _ => failed(path, e),
@@ -482,7 +503,7 @@ fn read_head(path: &Path, opened: &mut File) -> Result<Vec<u8>, StoreError> {
     let (_, length) = head.split_last_chunk::<4>().ok_or_else(no_half)?;
     let length = u32::from_le_bytes(*length) as usize;
     if head.starts_with(&MAGIC[..7]) && head[7] != MAGIC[7] {
-        return Err(bad(path, "written by another version of this software"));
+        return Err(bad(path, StoreProblem::OtherVersion));
     }
     if !head.starts_with(MAGIC) || length > MAX_HEADER {
         return Err(no_half());

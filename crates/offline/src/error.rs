@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vesica_correlations::store::StoreError;
+use vesica_correlations::store::{StoreError, StoreProblem};
 use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted};
 use vesica_session::{Error as SessionError, ErrorClass, Fingerprint, Name, Role, more_halves};
 use vesica_wire::{Error as WireError, Limit};
@@ -61,6 +61,14 @@ pub enum Error {
     /// Stored correlations that cannot be used.
     #[error("stored correlations: {0}")]
     Store(String),
+    /// A stored half, or a name for one, that cannot be used.
+    #[error("stored correlations: {}: {problem}", path.display())]
+    BadHalf {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: StoreProblem,
+    },
     /// A store that other users can change.
     #[error("stored correlations: {} {problem}", directory.display())]
     UnsafeStore {
@@ -102,6 +110,7 @@ impl Error {
         match self {
             Error::Usage(_) => ErrorClass::Usage,
             Error::Store(_)
+            | Error::BadHalf { .. }
             | Error::UnsafeStore { .. }
             | Error::NoHalf { .. }
             | Error::CopiedHalf(_) => ErrorClass::Data,
@@ -116,7 +125,7 @@ impl Error {
         Some(match self {
             // What to do is said with it.
             Error::UnsafeStore { .. } => return None,
-            Error::Store(_) | Error::NoHalf { .. } => more_halves(),
+            Error::Store(_) | Error::BadHalf { .. } | Error::NoHalf { .. } => more_halves(),
             Error::CopiedHalf(_) => advice![
                 "another copy may have served a run: ",
                 Command::RemoveStored,
@@ -151,6 +160,10 @@ impl From<StoreError> for Error {
                 WireError::limit(Limit::System, error).into()
             }
             StoreError::Copied { path } => Error::CopiedHalf(path.clone()),
+            StoreError::Bad { path, problem } => Error::BadHalf {
+                path: path.clone(),
+                problem: *problem,
+            },
             _ => Error::Store(error.to_string()),
         }
     }

@@ -276,7 +276,7 @@ impl OfflineStore {
 
     /// Checks that the file of a half is whole, as this identity wrote it, and the same file.
     ///
-    /// Fails with [`Error::Store`] or [`Error::CopiedHalf`] if it is not.
+    /// Fails with [`Error::BadHalf`] or [`Error::CopiedHalf`] if it is not.
     pub fn verify(&self, name: Name) -> Result<(), Error> {
         Ok(self.store.verify(name)?)
     }
@@ -284,7 +284,7 @@ impl OfflineStore {
     /// Takes over a half that was copied, restored or moved to another file system. Returns whether it was. The caller
     /// knows that no run has taken or will take another copy of it: two runs reveal items of both.
     ///
-    /// Fails with [`Error::Store`] if it is damaged, used or of another identity; it stays as it was then.
+    /// Fails with [`Error::BadHalf`] if it is damaged, used or of another identity; it stays as it was then.
     pub fn adopt(&self, name: Name) -> Result<bool, Error> {
         Ok(self.store.adopt(name, &mut fresh_rng()?)?)
     }

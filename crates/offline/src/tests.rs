@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use vesica_correlations::store::StoreProblem;
 use vesica_files::{Argument, Command};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
@@ -216,6 +217,15 @@ fn of_session(error: &Error) -> &SessionError {
     }
 }
 
+/// Whom the peer blamed when it gave up.
+#[track_caller]
+fn blamed(error: &SessionError) -> Blame {
+    match error {
+        SessionError::Run(WireError::PeerAborted { blame, .. }) => *blame,
+        _ => panic!("{error:?}"),
+    }
+}
+
 /// The limit that a run has met.
 #[track_caller]
 fn limit(error: &SessionError) -> Limit {
@@ -225,14 +235,29 @@ fn limit(error: &SessionError) -> Limit {
     }
 }
 
-/// Why no half serves the run that ended with this.
+/// Why the store has no half for the run that ended with this.
 #[track_caller]
-fn misfit(error: &SessionError) -> Option<Misfit> {
+fn of_store(error: &SessionError) -> &Error {
     let SessionError::Halves { cause, .. } = error else {
         panic!("{error:?}");
     };
-    match cause.downcast_ref() {
-        Some(Error::NoHalf { misfit, .. }) => misfit.as_ref().map(|(_, why)| why.clone()),
+    cause.downcast_ref().unwrap()
+}
+
+/// Why the first half in the store does not serve the run that ended with this.
+#[track_caller]
+fn misfit(error: &SessionError) -> Option<Misfit> {
+    match of_store(error) {
+        Error::NoHalf { misfit, .. } => misfit.as_ref().map(|(_, why)| why.clone()),
+        _ => panic!("{error:?}"),
+    }
+}
+
+/// What is wrong with the half that the run took which ended with this.
+#[track_caller]
+fn damage(error: &SessionError) -> StoreProblem {
+    match of_store(error) {
+        Error::BadHalf { problem, .. } => *problem,
         _ => panic!("{error:?}"),
     }
 }
@@ -381,9 +406,8 @@ fn copies_and_damaged_files_are_refused() {
         let (own, peer) = runs(sides, "ole-ot");
         let own = own.unwrap_err();
         assert_eq!(own.class(), ErrorClass::Data);
-        assert!(own.to_string().contains("damaged"), "{own}");
-        let told = "its half of the stored correlations cannot be used";
-        assert!(peer.unwrap_err().to_string().contains(told));
+        assert_eq!(damage(&own), StoreProblem::NotAuthentic);
+        assert_eq!(blamed(&peer.unwrap_err()), Blame::Resource);
         // The sender's half was taken, and is gone.
         assert_eq!(fs::read(&file).unwrap(), bad);
         assert!(sender.files().is_empty());
@@ -581,7 +605,6 @@ fn a_dealer_keeps_to_its_memory() {
     let error = agreed.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Resource);
     assert_eq!(limit(of_session(&error)), Limit::Memory { enough: None });
-    assert!(error.to_string().contains(&MEMORY.to_string()), "{error}");
     for made in fetched {
         assert_eq!(made.unwrap_err().class(), ErrorClass::Resource);
     }
@@ -922,11 +945,7 @@ fn deal_with_one_party(dies: bool) {
         }
         drop(liar);
         let error = honest.join().unwrap().unwrap_err();
-        let SessionError::Run(WireError::PeerAborted { blame, reason }) = of_session(&error) else {
-            panic!("{error:?}");
-        };
-        assert_eq!(*blame, Blame::Network);
-        assert!(reason.contains("the other party"), "{reason}");
+        assert_eq!(blamed(of_session(&error)), Blame::Network);
         let error = dealing.join().unwrap().unwrap_err();
         let class = match dies {
             true => ErrorClass::Network,
@@ -1028,7 +1047,7 @@ fn headers_are_checked() {
     assert_eq!(misfit(&problem()), Some(other));
     let [from, to] = [&stranger, &sender].map(|side| side.fingerprint().to_string());
     forge(&file, &from, &to);
-    assert!(problem().to_string().contains("damaged"));
+    assert_eq!(damage(&problem()), StoreProblem::NotAuthentic);
     let layout = terms.layout(registry()).unwrap();
     // Of the version before, whose seeds mean other tuples.
     forge(&file, &layout, &format!("1{}", &layout[1..]));
