@@ -2,7 +2,7 @@
 
 use arrow_schema::{Field, SchemaRef};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Difference, Error, ErrorKind, Result};
 
 /// What is known of the columns from the files that have been read.
 #[derive(Clone, Debug, Default)]
@@ -96,28 +96,33 @@ fn same_names(than: &str, first: &[String], names: &[String]) -> Result<()> {
         alone.cloned()
     };
     let how = if sorted == others {
-        "the columns are in another order".to_owned()
+        Difference::Order
     } else if let Some(name) = alone(first, names) {
-        format!("column {name:?} is missing")
+        Difference::Missing(name)
     } else if let Some(name) = alone(names, first) {
-        format!("column {name:?} is only here")
+        Difference::Added(name)
     } else {
-        format!("there are {} columns, not {}", names.len(), first.len())
+        Difference::Count {
+            found: names.len(),
+            expected: first.len(),
+        }
     };
     let than = than.to_owned();
     Err(Error::new(ErrorKind::OtherColumns { than, how }))
 }
 
 /// How a column differs from that of the first file. What is never null may be where nulls may.
-fn other_type(first: &Field, field: &Field) -> Option<String> {
-    let (name, found, expected) = (field.name(), field.data_type(), first.data_type());
+fn other_type(first: &Field, field: &Field) -> Option<Difference> {
+    let (column, found, expected) = (field.name().clone(), field.data_type(), first.data_type());
     if !found.equals_datatype(expected) {
-        return Some(format!(
-            "column {name:?} is of type {found}, not {expected}"
-        ));
+        return Some(Difference::Type {
+            column,
+            found: found.to_string(),
+            expected: expected.to_string(),
+        });
     }
     let nullable = field.is_nullable() && !first.is_nullable();
-    nullable.then(|| format!("column {name:?} may be null"))
+    nullable.then_some(Difference::Nullable(column))
 }
 
 #[cfg(test)]
@@ -132,24 +137,32 @@ mod tests {
         let names = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
         for (second, how) in [
             ("a b c", None),
-            ("b a c", Some("another order")),
-            ("a b", Some("\"c\" is missing")),
-            ("a b d", Some("\"c\" is missing")),
-            ("a b c d", Some("\"d\" is only here")),
-            ("a b c c", Some("4 columns, not 3")),
+            ("b a c", Some(Difference::Order)),
+            ("a b", Some(Difference::Missing("c".into()))),
+            ("a b d", Some(Difference::Missing("c".into()))),
+            ("a b c d", Some(Difference::Added("d".into()))),
+            (
+                "a b c c",
+                Some(Difference::Count {
+                    found: 4,
+                    expected: 3,
+                }),
+            ),
         ] {
             let mut columns = Columns::default();
             columns.names("one", &names("a b c")).unwrap();
-            let found = columns.names("two", &names(second)).err();
-            let found = found.map(|e| e.to_string());
-            match how {
-                None => assert_eq!(found, None),
-                Some(how) => {
-                    let found = found.unwrap();
-                    assert!(found.contains(how) && found.contains("one"), "{found}");
-                }
-            }
+            assert_eq!(found(columns.names("two", &names(second))), how);
         }
+    }
+
+    /// How the second file differs from the first one, which is called `one`.
+    fn found(result: Result<()>) -> Option<Difference> {
+        let error = result.err()?;
+        let ErrorKind::OtherColumns { than, how } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(than, "one");
+        Some(how.clone())
     }
 
     #[test]
@@ -163,21 +176,20 @@ mod tests {
         columns
             .schema("one", &schema(DataType::Int32, true))
             .unwrap();
-        assert!(
-            columns
-                .schema("two", &schema(DataType::Int32, false))
-                .is_ok()
-        );
-        let error = columns.schema("two", &schema(DataType::Int64, true));
-        assert!(error.unwrap_err().to_string().contains("Int64, not Int32"));
+        let same = columns.schema("two", &schema(DataType::Int32, false));
+        assert_eq!(found(same), None);
+        let other = columns.schema("two", &schema(DataType::Int64, true));
+        let how = Difference::Type {
+            column: "a".into(),
+            found: "Int64".into(),
+            expected: "Int32".into(),
+        };
+        assert_eq!(found(other), Some(how));
         let mut columns = Columns::default();
         columns
             .schema("one", &schema(DataType::Int32, false))
             .unwrap();
-        assert!(
-            columns
-                .schema("two", &schema(DataType::Int32, true))
-                .is_err()
-        );
+        let other = columns.schema("two", &schema(DataType::Int32, true));
+        assert_eq!(found(other), Some(Difference::Nullable("a".into())));
     }
 }

@@ -176,7 +176,6 @@ mod tests {
         ] {
             let error = read(name, bytes, 3).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{name}");
-            assert!(error.to_string().contains("it is not valid"), "{error}");
         }
     }
 

@@ -64,7 +64,7 @@ pub enum ErrorKind {
         /// What the other one is called.
         than: String,
         /// The first difference.
-        how: String,
+        how: Difference,
     },
     /// The input cannot be opened or read.
     Unreadable(io::Error),
@@ -152,7 +152,7 @@ pub enum ErrorKind {
     /// A row's value that cannot be computed with, or the values of all rows with the key of this one.
     BadValue {
         /// What is wrong with it; never the value.
-        reason: &'static str,
+        problem: ValueProblem,
     },
     /// A run over values whose keys do not fit into memory.
     ValuesTooLarge,
@@ -184,6 +184,77 @@ pub enum ErrorKind {
         /// The limit.
         limit: u64,
     },
+}
+
+/// How a file of a table differs from the first one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Difference {
+    /// It is of another format.
+    #[error("it is {found}, not {expected}")]
+    Format {
+        /// Its format.
+        found: String,
+        /// That of the first file.
+        expected: String,
+    },
+    /// It has the same columns otherwise.
+    #[error("the columns are in another order")]
+    Order,
+    /// It lacks this column.
+    #[error("column {0:?} is missing")]
+    Missing(String),
+    /// The first file lacks this column.
+    #[error("column {0:?} is only here")]
+    Added(String),
+    /// Names that both have occur more often in one of them.
+    #[error("there are {found} columns, not {expected}")]
+    Count {
+        /// How many columns it has.
+        found: usize,
+        /// How many the first file has.
+        expected: usize,
+    },
+    /// A column is of another type.
+    #[error("column {column:?} is of type {found}, not {expected}")]
+    Type {
+        /// The column.
+        column: String,
+        /// Its type, as its format calls it.
+        found: String,
+        /// That in the first file.
+        expected: String,
+    },
+    /// This column may be null, and may not in the first file.
+    #[error("column {0:?} may be null")]
+    Nullable(String),
+}
+
+/// Why a row's value, or the values of the rows of a key, cannot be computed with. Displayed behind the column's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueProblem {
+    /// There is none.
+    #[error("is empty")]
+    Empty,
+    /// It is text other than a number such as `-12.50`.
+    #[error("is not a decimal number")]
+    NotANumber,
+    /// It is between two multiples of the declared unit.
+    #[error("has more digits after the decimal point than were declared")]
+    TooManyDigits,
+    /// It does not fit into a sign and 63 bits.
+    #[error("does not fit into 63 bits")]
+    TooLarge,
+    /// It exceeds the declared bound.
+    #[error("exceeds the declared bound")]
+    AboveBound,
+    /// The sum over several rows of one key exceeds the declared bound.
+    #[error("exceeds the declared bound in the sum over the rows of its key")]
+    SumAboveBound,
+    /// Its key has another row, which was not declared.
+    #[error("belongs to a key that an earlier row has")]
+    Repeated,
 }
 
 impl Error {
@@ -342,7 +413,12 @@ impl fmt::Display for Error {
                 )
             }
             ErrorKind::OtherColumns { than, how } => {
-                write!(f, "is not like {}: {}", one_line(than), one_line(how))
+                write!(
+                    f,
+                    "is not like {}: {}",
+                    one_line(than),
+                    one_line(&how.to_string())
+                )
             }
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
             ErrorKind::Database { reason } => f.write_str(&one_line(reason)),
@@ -408,7 +484,9 @@ impl fmt::Display for Error {
                     "column {column:?} has no values to compute with: it is of type {found}"
                 )
             }
-            ErrorKind::BadValue { reason } => write!(f, "the value in column {column:?} {reason}"),
+            ErrorKind::BadValue { problem } => {
+                write!(f, "the value in column {column:?} {problem}")
+            }
             ErrorKind::ValuesTooLarge => {
                 f.write_str("a run over values needs all keys in memory, and they do not fit")
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
@@ -283,12 +283,12 @@ impl Sums<'_> {
             column.within(*sum).ok_or_else(|| {
                 let mut rows = (0..).zip(row_items).filter(|(_, i)| **i as usize == item);
                 let first = rows.next().map_or(0, |(row, _): (u64, _)| row);
-                let reason = match rows.next() {
-                    None => "exceeds the declared bound",
-                    Some(_) => "exceeds the declared bound in the sum over the rows of its key",
+                let problem = match rows.next() {
+                    None => ValueProblem::AboveBound,
+                    Some(_) => ValueProblem::SumAboveBound,
                 };
                 let line = self.lines[item].map(NonZeroU64::get);
-                column.wrong(reason).at_row(first + 1, line)
+                column.wrong(problem).at_row(first + 1, line)
             })
         };
         self.sums.iter().enumerate().map(value).collect()
@@ -427,11 +427,10 @@ impl<'a> Collector<'a> {
         {
             let repeated = (0..).zip(&numbers).find(|(index, first)| index != *first);
             if let Some((index, _)) = repeated {
-                let reason = "belongs to a key that an earlier row has";
                 let row = new_rows.iter().take_while(|item| **item != index).count();
                 let line = sums.lines[index as usize].map(NonZeroU64::get);
                 let row = (self.numbered + row) as u64 + 1;
-                return Err(column.wrong(reason).at_row(row, line));
+                return Err(column.wrong(ValueProblem::Repeated).at_row(row, line));
             }
         }
         if !numbers.is_empty() {

@@ -109,7 +109,7 @@ pub use compression::Compression;
 pub use database::{Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
-pub use error::{Error, ErrorClass, ErrorKind, Place, Result};
+pub use error::{Difference, Error, ErrorClass, ErrorKind, Place, Result, ValueProblem};
 pub use format::Format;
 pub use guard::panic_is_caught;
 pub use handed::{HandedOver, Matched};

@@ -2,7 +2,7 @@
 
 use vesica_files::{Argument, advice};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::value::{Kind, Value};
 
 /// The column whose values a run computes with.
@@ -67,14 +67,14 @@ impl ValueColumn {
     /// The value of a row in units, whatever the bound: that is for the sum over the rows of a key.
     pub(crate) fn units(&self, value: Value<'_>) -> Result<i64> {
         let units = match value {
-            Value::Null => Err("is empty"),
+            Value::Null => Err(ValueProblem::Empty),
             Value::Text(text) => str::from_utf8(text)
-                .map_err(|_| NOT_A_NUMBER)
+                .map_err(|_| ValueProblem::NotANumber)
                 .and_then(|text| parse(text, self.scale)),
             Value::Typed(Kind::Integer | Kind::Decimal, text) => parse(text, self.scale),
-            Value::Bytes(_) | Value::Typed(..) => Err(NOT_A_NUMBER),
+            Value::Bytes(_) | Value::Typed(..) => Err(ValueProblem::NotANumber),
         };
-        units.map_err(|reason| self.wrong(reason))
+        units.map_err(|problem| self.wrong(problem))
     }
 
     /// The sum over the rows of a key, if it is within the bound.
@@ -83,20 +83,17 @@ impl ValueColumn {
         (sum.unsigned_abs() <= self.bound).then_some(sum)
     }
 
-    /// An error about a row's value; `reason` goes on from "the value".
-    pub(crate) fn wrong(&self, reason: &'static str) -> Error {
-        Error::new(ErrorKind::BadValue { reason }).in_column(&self.name)
+    /// An error about a row's value.
+    pub(crate) fn wrong(&self, problem: ValueProblem) -> Error {
+        Error::new(ErrorKind::BadValue { problem }).in_column(&self.name)
     }
 }
 
-const NOT_A_NUMBER: &str = "is not a decimal number";
-const TOO_LARGE: &str = "does not fit into 63 bits";
-
 /// Units of 10^-`scale` in a number such as `-12.50`. White space around it does not count.
-fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
+fn parse(text: &str, scale: u8) -> Result<i64, ValueProblem> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("is empty");
+        return Err(ValueProblem::Empty);
     }
     let (negative, digits) = match text.as_bytes()[0] {
         b'-' => (true, &text[1..]),
@@ -106,11 +103,11 @@ fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
-        return Err(NOT_A_NUMBER);
+        return Err(ValueProblem::NotANumber);
     }
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > usize::from(scale) {
-        return Err("has more digits after the decimal point than were declared");
+        return Err(ValueProblem::TooManyDigits);
     }
     let padding = usize::from(scale) - fraction.len();
     let digits = whole
@@ -127,7 +124,7 @@ fn parse(text: &str, scale: u8) -> Result<i64, &'static str> {
         true => units,
         false => units.and_then(i64::checked_neg),
     };
-    units.ok_or(TOO_LARGE)
+    units.ok_or(ValueProblem::TooLarge)
 }
 
 #[cfg(test)]

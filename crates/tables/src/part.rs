@@ -16,7 +16,7 @@ use crate::backing::{Backing, Handle, Stamp, open_error};
 use crate::compression::Compression;
 use crate::dialect::{CsvOptions, Dialect};
 use crate::encoding::Encoding;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Difference, Error, ErrorKind, Result};
 use crate::format::{ARROW_FILE_START, Format};
 use crate::options::{Passes, SourceOptions};
 use crate::records::guess_delimiter;
@@ -247,12 +247,12 @@ impl Part {
             self.format = first.format;
         }
         if self.format != first.format {
-            let (format, than) = (self.format.name(), first.name.clone());
-            return Err(Error::new(ErrorKind::OtherColumns {
-                than,
-                how: format!("it is {format}, not {}", first.format),
-            })
-            .in_path(&self.name));
+            let how = Difference::Format {
+                found: self.format.name().to_owned(),
+                expected: first.format.to_string(),
+            };
+            let than = first.name.clone();
+            return Err(Error::new(ErrorKind::OtherColumns { than, how }).in_path(&self.name));
         }
         self.dialect = first.dialect;
         Ok(())

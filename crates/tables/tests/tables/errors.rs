@@ -54,7 +54,8 @@ fn files_that_are_not_there() {
     let open = |path: &str| Source::open(Path::new(path), SourceOptions::default()).unwrap_err();
     let missing = open("/nonexistent/t.csv");
     assert!(matches!(missing.kind(), ErrorKind::MissingFile));
-    assert_eq!(missing.to_string(), "/nonexistent/t.csv: no such file");
+    let place = missing.place();
+    assert_eq!(place.path.as_deref(), Some("/nonexistent/t.csv"));
     assert_eq!(missing.class(), ErrorClass::Data);
     let directory = open(env!("CARGO_MANIFEST_DIR"));
     assert!(matches!(directory.kind(), ErrorKind::Subdirectory { .. }));
@@ -72,13 +73,19 @@ fn parquet_metadata_that_claims_more_than_there_is() {
     file.extend((metadata + claim.len() as u32 - 1).to_le_bytes());
     file.extend(b"PAR1");
     let error = fails("t.parquet", file, "id");
-    assert!(error.to_string().contains("metadata is damaged"), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Corrupt { reason } if reason.contains("metadata")),
+        "{error}"
+    );
 
     // The same in the header of the first page.
     let mut file = parquet(&small());
     file[4..4 + claim.len()].copy_from_slice(&claim);
     let error = fails("t.parquet", file, "id");
-    assert!(error.to_string().contains("metadata is damaged"), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Corrupt { reason } if reason.contains("metadata")),
+        "{error}"
+    );
 }
 
 /// Each page would count for one of them, and be kept for both.
@@ -86,23 +93,27 @@ fn parquet_metadata_that_claims_more_than_there_is() {
 fn columns_of_parquet_share_no_bytes() {
     let overlap = include_bytes!("../../../../vectors/tables/overlap.parquet");
     let error = fails("t.parquet", overlap.to_vec(), "c0");
-    assert!(error.to_string().contains("columns share bytes"), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Corrupt { reason } if reason.contains("share")),
+        "{error}"
+    );
 }
 
 #[test]
 fn columns() {
     let text = "id,e-mail,x,x\n1,2,3,4\n";
     let missing = fails("t.csv", text, "email");
-    assert_eq!(missing.to_string(), "t.csv: no column is called \"email\"");
-    assert_eq!(remedy(&missing), "did you mean \"e-mail\"?");
-    assert_eq!(
-        remedy(&fails("t.csv", text, "country")),
-        r#"columns are: "id", "e-mail", "x", "x""#
-    );
-    assert_eq!(
-        remedy(&fails("t.csv", "\x1b[31mEVIL,y\n1,2\n", "country")),
-        r#"columns are: "\u{1b}[31mEVIL", "y""#
-    );
+    let ErrorKind::MissingColumn { available } = missing.kind() else {
+        panic!("{missing}");
+    };
+    assert_eq!(available[..], ["id", "e-mail", "x", "x"]);
+    assert_eq!(place(&missing), (None, None, Some("email")));
+    // The nearest name, or else all of them, quoted.
+    assert!(remedy(&missing).contains("\"e-mail\"?"));
+    let all = remedy(&fails("t.csv", text, "country"));
+    assert!(all.ends_with(r#""id", "e-mail", "x", "x""#), "{all}");
+    let evil = remedy(&fails("t.csv", "\x1b[31mEVIL,y\n1,2\n", "country"));
+    assert!(evil.ends_with(r#""\u{1b}[31mEVIL", "y""#), "{evil}");
     assert!(matches!(
         fails("t.csv", text, "x").kind(),
         ErrorKind::AmbiguousColumn
@@ -112,7 +123,7 @@ fn columns() {
         ("t.arrow", arrow_file(&small())),
     ] {
         let missing = fails(name, bytes.clone(), "ID");
-        assert_eq!(remedy(&missing), "did you mean \"id\"?");
+        assert!(remedy(&missing).contains("\"id\"?"));
         for column in ["float", "list"] {
             let error = fails(name, bytes.clone(), column);
             assert!(matches!(error.kind(), ErrorKind::KeyType { .. }));
@@ -120,7 +131,7 @@ fn columns() {
         }
     }
     let missing = fails("t.jsonl", "{\"id\":1,\"name\":2}\n{\"id\":2}\n", "nmae");
-    assert_eq!(remedy(&missing), "did you mean \"name\"?");
+    assert!(remedy(&missing).contains("\"name\"?"));
 }
 
 #[test]
@@ -147,7 +158,7 @@ fn empty_tables() {
     ));
     for text in ["id,x", "id,x\n", "id,x\r\n\r\n"] {
         let error = fails("t.csv", text, "id");
-        assert_eq!(error.to_string(), "t.csv: has no data rows");
+        assert!(matches!(error.kind(), ErrorKind::NoRows));
         assert!(error.remedy().is_some());
     }
     let none = small().slice(0, 0);
@@ -166,10 +177,14 @@ fn empty_tables() {
 #[test]
 fn broken_rows() {
     let ragged = fails("t.csv", "id,x\n1,\"a\nb\"\n\n2,3,4\n", "id");
-    assert_eq!(
-        ragged.to_string(),
-        "t.csv: row 2 (line 5): has 3 fields where the header has 2"
-    );
+    assert!(matches!(
+        ragged.kind(),
+        ErrorKind::Ragged {
+            expected: 2,
+            found: 3
+        }
+    ));
+    assert!(ragged.to_string().starts_with("t.csv: row 2 (line 5): "));
     let ragged = fails("t.csv", "id,x,y\n1,2,3\n2\n", "id");
     assert_eq!(place(&ragged), (Some(2), Some(3), None));
     let open = fails("t.csv", "id,x\n1,2\n3,\"4\n5,6\n", "id");
@@ -323,16 +338,11 @@ proptest! {
 #[test]
 fn what_is_not_supported_is_not_called_damaged() {
     let unsupported = |error: &Error, column: &str, words: &str| {
-        let line = error.to_string();
-        assert!(
-            matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
-            "{line}"
-        );
-        assert_eq!(error.place().column.as_deref(), Some(column), "{line}");
-        assert!(
-            line.contains(words) && line.contains("not supported"),
-            "{line}"
-        );
+        let ErrorKind::UnsupportedInput { found } = error.kind() else {
+            panic!("{error}");
+        };
+        assert!(found.contains(words), "{error}");
+        assert_eq!(error.place().column.as_deref(), Some(column), "{error}");
     };
     for (name, bytes) in [
         (
@@ -348,7 +358,7 @@ fn what_is_not_supported_is_not_called_damaged() {
             &include_bytes!("../../../../vectors/tables/int128.arrows")[..],
         ),
     ] {
-        unsupported(&fails(name, bytes, "id"), "big", "128-bit integers");
+        unsupported(&fails(name, bytes, "id"), "big", "128-bit");
     }
     // Rows cannot be copied without a column, keys can be read without it.
     let brotli = include_bytes!("../../../../vectors/tables/brotli.parquet");
@@ -360,11 +370,7 @@ fn what_is_not_supported_is_not_called_damaged() {
     let codec = column + brotli[column..].iter().position(|byte| *byte == 8).unwrap();
     let mut bytes = brotli.to_vec();
     bytes[codec] = 6;
-    unsupported(
-        &fails("t.parquet", bytes.clone(), "id"),
-        "note",
-        "LZO compression",
-    );
+    unsupported(&fails("t.parquet", bytes.clone(), "id"), "note", "LZO");
     let options = SourceOptions {
         passes: Passes::One,
         ..SourceOptions::default()
@@ -372,5 +378,5 @@ fn what_is_not_supported_is_not_called_damaged() {
     let source = Source::from_bytes("t.parquet", bytes, options).unwrap();
     assert_eq!(read_keys(&source, &key("id")).unwrap().digests().len(), 3);
     let error = read_keys(&source, &key("note")).unwrap_err();
-    unsupported(&error, "note", "LZO compression");
+    unsupported(&error, "note", "LZO");
 }
