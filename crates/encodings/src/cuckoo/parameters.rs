@@ -125,8 +125,8 @@ impl Parameters {
         let n = items as u64;
         let bins = (n * rule.published)
             .div_ceil(100)
-            .max(rule.against_crowds(n, lambda))
-            .max(against_few(n, hashes as u64, 0, lambda + rule.spare));
+            .max(rule.against_crowds(n, lambda));
+        let bins = against_few(n, hashes as u64, 0, lambda + rule.spare, bins);
         Self::with_bins(items, hashes, bins as usize)
     }
 
@@ -139,15 +139,15 @@ impl Parameters {
         assert!(stash <= 4, "the bound was summed for up to four places");
         let without = Self::new(items, 3, lambda);
         let n = items as u64;
-        let few = match items <= 3 + stash {
-            true => 3,
-            false => against_few(n, 3, stash as u64, lambda + 2 + 2 * stash as u32),
-        };
         let crowds = RULES[1].against_crowds(n, lambda) + STASHED;
-        let bins = few.max(crowds) as usize;
+        let bits = lambda + 2 + 2 * stash as u32;
+        let bins = match items <= 3 + stash {
+            true => crowds,
+            false => against_few(n, 3, stash as u64, bits, crowds),
+        };
         Parameters {
             stash,
-            bins: bins.min(without.bins),
+            bins: without.bins.min(bins as usize),
             ..without
         }
     }
@@ -204,9 +204,9 @@ impl Rule {
     }
 }
 
-/// The least β with C(n, m) / C(β, k)^(m−1) ≤ 2^-`bits` for m = k + 1 + `stash` items:
+/// The least β from `first` on with C(n, m) / C(β, k)^(m−1) ≤ 2^-`bits` for m = k + 1 + `stash` items:
 /// (n)_m·k!^(m−1)·2^bits ≤ m!·(β)_k^(m−1).
-fn against_few(n: u64, k: u64, stash: u64, bits: u32) -> u64 {
+fn against_few(n: u64, k: u64, stash: u64, bits: u32, first: u64) -> u64 {
     let items = k + 1 + stash;
     let factorial: u64 = (1..=k).product();
     let one = Scaled::power_of_two(0);
@@ -224,12 +224,17 @@ fn against_few(n: u64, k: u64, stash: u64, bits: u32) -> u64 {
         let all = falling(bins, k, Round::Down).power(items - 1, Round::Down);
         few.at_most(all.times(orders, Round::Down))
     };
-    least(k, enough)
+    least(first, enough)
 }
 
-/// The least number from `first` on that is enough; all larger ones are too.
+/// The least number from `first` on that is enough; all larger ones are too. Of most tables `first` is, and a try is
+/// slow.
 fn least(first: u64, enough: impl Fn(u64) -> bool) -> u64 {
-    let (mut below, mut reached) = (first - 1, u64::MAX >> 1);
+    const MAX: u64 = u64::MAX >> 1;
+    let (mut below, mut reached) = (first - 1, first);
+    while reached < MAX && !enough(reached) {
+        (below, reached) = (reached, reached.saturating_mul(2).min(MAX));
+    }
     while reached - below > 1 {
         let middle = below + (reached - below) / 2;
         match enough(middle) {
