@@ -114,22 +114,23 @@ proptest! {
             .collect();
         let coset = high << log | 1 << 40;
         let points: Vec<Element> = (0..n as u64).map(|i| [cantor_element(coset ^ i), 0, 0, 0]).collect();
+        // X_j is the product of s_i over the bits of j.
+        let naive = |x: &Element| {
+            let mut s = *x;
+            let mut basis = vec![[1, 0, 0, 0]];
+            for _ in 0..log {
+                let more: Vec<Element> = basis.iter().map(|b| slow256(*b, s)).collect();
+                basis.extend(more);
+                s = ops::add(slow256(s, s), s);
+            }
+            data.iter().zip(basis).fold([0; 4], |sum, (c, b)| ops::add(sum, slow256(*c, b)))
+        };
+        let expected: Vec<Element> = points.iter().map(naive).collect();
         for backend in Backend::ALL {
             let transform = Transform::new(log + 1);
             let mut values = data.clone();
             transform.forward(backend, &mut values, log, coset);
-            // Naive: X_j is the product of s_i over the bits of j.
-            for (x, value) in points.iter().zip(&values) {
-                let mut s = *x;
-                let mut basis = vec![[1, 0, 0, 0]];
-                for _ in 0..log {
-                    let more: Vec<Element> = basis.iter().map(|b| slow256(*b, s)).collect();
-                    basis.extend(more);
-                    s = ops::add(slow256(s, s), s);
-                }
-                let naive = data.iter().zip(basis).fold([0; 4], |sum, (c, b)| ops::add(sum, slow256(*c, b)));
-                prop_assert_eq!(*value, naive);
-            }
+            prop_assert_eq!(&values, &expected);
             let mut direct = vec![[0; 4]; n];
             evaluate_blocks(backend, &data, log, log, &points, &mut direct);
             prop_assert_eq!(&direct, &values);
