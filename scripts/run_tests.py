@@ -1,7 +1,8 @@
 """Runs every test and ends on one line: `N passed, N failed, N skipped`.
 
-Stages: the scripts' own tests, and `cargo test` of the whole workspace with its documentation tests, the reference crate
-and the attacks of `research`. The later stage runs even if the earlier one failed. Exits 1 if anything failed.
+Stages: the scripts' own tests, `cargo test` of the whole workspace, the attacks of `research` among it, and the
+documentation tests. Examples without tests are not built: `make lint` compiles those. A later stage runs even if an
+earlier one failed. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main() -> int:
     os.environ.setdefault("RUST_TEST_THREADS", str(2 * (os.cpu_count() or 1)))
     stages = [
         ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
-        ("cargo test", [CARGO, "test", *options.split(), "--no-fail-fast"]),
+        ("cargo test", [CARGO, "test", *options.split(), "--no-fail-fast", "--tests"]),
+        ("documentation", [CARGO, "test", *options.split(), "--no-fail-fast", "--doc"]),
     ]
     total, times, bad = Tally(), [], False
     for name, command in stages:
