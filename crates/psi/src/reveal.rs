@@ -9,9 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub const MAX_VALUE_COLUMNS: usize = 8;
 
 /// Declares what can be revealed: name in commands, contracts and reports; least numbers of matches that a run may have;
-/// how many values the receiver and the sender can have for an item; and what the receiver gets.
+/// how many values the receiver and the sender can have for an item; and what the receiver gets. Then the sets of numbers
+/// that one run tells.
 macro_rules! reveals {
-    ($($(#[$doc:meta])* $reveal:ident = $name:literal, $minimum:pat, $values:pat, $answer:ident;)+) => {
+    (
+        $($(#[$doc:meta])* $reveal:ident = $name:literal, $minimum:pat, $values:pat, $answer:expr;)+
+        $([$($together:ident),+];)*
+    ) => {
         /// What the receiver learns.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -40,38 +44,62 @@ macro_rules! reveals {
             }
 
             fn answer(self) -> Answer {
-                match self { $(Reveal::$reveal => Answer::$answer,)+ }
+                match self { $(Reveal::$reveal => $answer,)+ }
             }
 
             fn alone(self) -> &'static [Reveal] {
                 match self { $(Reveal::$reveal => &[Reveal::$reveal],)+ }
             }
         }
+
+        impl Reveals {
+            /// All of them.
+            pub const ALL: &[Reveals] = &[
+                $(Reveals(&[Reveal::$reveal]),)+
+                $(Reveals(&[$(Reveal::$together),+]),)*
+            ];
+        }
     };
 }
 
-/// What the receiver gets of a run.
-#[derive(PartialEq)]
+/// What the receiver gets of a run. A number is a sum over the items in common: of what each adds to it, by the values that
+/// receiver and sender have for it, 0 where a party has none.
 enum Answer {
     Matches,
-    Value,
+    Number(fn([i128; 2]) -> i128),
+    /// One for each value of an item.
+    NumberPerColumn(fn([i128; 2]) -> i128),
     Shares,
 }
 
 reveals! {
     /// Which of its own items the sender also holds.
-    Matches = "matches", 0, (0, 0), Matches;
+    Matches = "matches", 0, (0, 0), Answer::Matches;
     /// How many of its items the sender also holds.
-    Size = "size", _, (0, 0), Value;
+    Size = "size", _, (0, 0), Answer::Number(|_| 1);
     /// The sum of the values that one of the parties has for the items in common; one sum for each value of an item.
-    Sum = "sum", _, (1.., 0) | (0, 1..), Value;
+    Sum = "sum", _, (1.., 0) | (0, 1..), Answer::NumberPerColumn(|[receiver, sender]| receiver + sender);
     /// The sum, over the items in common, of the product of both parties' values.
-    InnerProduct = "inner-product", _, (1, 1), Value;
+    InnerProduct = "inner-product", _, (1, 1), Answer::Number(|[receiver, sender]| receiver * sender);
     /// Which of its own items the sender also holds, if those are at least [`Task::min_size`](crate::Task::min_size);
     /// otherwise none matches, whose number is then below the minimum, which is at least 1.
-    ThresholdMatches = "threshold-matches", 1.., (0, 0), Matches;
+    ThresholdMatches = "threshold-matches", 1.., (0, 0), Answer::Matches;
     /// Nothing: both parties get shares of which items match, and of the values of those.
-    Shares = "shares", 0, (_, _), Shares;
+    Shares = "shares", 0, (_, _), Answer::Shares;
+
+    [Size, Sum];
+    [Size, InnerProduct];
+}
+
+impl Reveal {
+    /// What an item in common adds to the number, if this is one, by the values that receiver and sender have for it, 0
+    /// where a party has none.
+    pub fn adds(self, values: [i128; 2]) -> Option<i128> {
+        match self.answer() {
+            Answer::Number(adds) | Answer::NumberPerColumn(adds) => Some(adds(values)),
+            Answer::Matches | Answer::Shares => None,
+        }
+    }
 }
 
 impl fmt::Display for Reveal {
@@ -86,18 +114,6 @@ impl fmt::Display for Reveal {
 pub struct Reveals(&'static [Reveal]);
 
 impl Reveals {
-    /// All of them.
-    pub const ALL: &[Reveals] = &[
-        Reveals(&[Reveal::Matches]),
-        Reveals(&[Reveal::Size]),
-        Reveals(&[Reveal::Sum]),
-        Reveals(&[Reveal::InnerProduct]),
-        Reveals(&[Reveal::ThresholdMatches]),
-        Reveals(&[Reveal::Shares]),
-        Reveals(&[Reveal::Size, Reveal::Sum]),
-        Reveals(&[Reveal::Size, Reveal::InnerProduct]),
-    ];
-
     /// The same, in whichever order they are given; `None` if they do not go together, or are given twice.
     pub fn of(given: &[Reveal]) -> Option<Reveals> {
         let is_given = |all: &&Reveals| {
@@ -118,7 +134,7 @@ impl Reveals {
 
     /// Whether the result is numbers.
     pub fn is_value(self) -> bool {
-        self.last().answer() == Answer::Value
+        self.last().adds([0; 2]).is_some()
     }
 
     /// Whether the receiver can tell the sender the result.
@@ -128,7 +144,7 @@ impl Reveals {
 
     /// Whether the receiver learns which of its items match.
     pub fn is_matches(self) -> bool {
-        self.last().answer() == Answer::Matches
+        matches!(self.last().answer(), Answer::Matches)
     }
 
     /// Whether the result can depend on a minimum of this size.
@@ -145,10 +161,10 @@ impl Reveals {
     /// Nothing for what yields no numbers.
     pub fn numbers(self, values: Values) -> Vec<(Reveal, usize)> {
         let of = |reveal: &Reveal| {
-            let count = match reveal {
-                _ if !self.is_value() => 0,
-                Reveal::Sum => values.receiver + values.sender,
-                _ => 1,
+            let count = match reveal.answer() {
+                Answer::Number(_) => 1,
+                Answer::NumberPerColumn(_) => values.receiver + values.sender,
+                Answer::Matches | Answer::Shares => 0,
             };
             let reveal = *reveal;
             (0..usize::from(count)).map(move |column| (reveal, column))
@@ -264,6 +280,19 @@ mod tests {
             "size,sum,sum",
         ] {
             assert_eq!(wrong.parse::<Reveals>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_sums_of_what_items_add() {
+        let added = |reveal: Reveal, values| reveal.adds(values);
+        assert_eq!(added(Reveal::Size, [0, -7]), Some(1));
+        assert_eq!(added(Reveal::Sum, [0, -7]), Some(-7));
+        assert_eq!(added(Reveal::Sum, [5, 0]), Some(5));
+        assert_eq!(added(Reveal::InnerProduct, [5, -7]), Some(-35));
+        for reveal in Reveal::ALL {
+            let alone = Reveals::from(*reveal);
+            assert_eq!(reveal.adds([1; 2]).is_some(), alone.is_value(), "{reveal}");
         }
     }
 

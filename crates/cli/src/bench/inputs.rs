@@ -148,14 +148,11 @@ impl Inputs {
 
     /// The numbers that a run with so many columns is to reveal, by their names.
     pub(super) fn revealed_numbers(&self, reveals: Reveals, values: Values) -> Vec<(String, i128)> {
-        let of = |i| i128::from(value(i));
+        let of = |columns, item| if columns > 0 { value(item).into() } else { 0 };
         let number = |(reveal, _): (Reveal, usize)| {
-            let shared = 0..self.shared();
-            match reveal {
-                Reveal::Sum => shared.map(of).sum(),
-                Reveal::InnerProduct => shared.map(|i| of(i) * of(i)).sum(),
-                _ => shared.end.into(),
-            }
+            let values = |item| [of(values.receiver, item), of(values.sender, item)];
+            let adds = (0..self.shared()).filter_map(|item| reveal.adds(values(item)));
+            adds.sum()
         };
         let numbers = reveals.numbers(values).into_iter().map(number);
         reveals.names(values).into_iter().zip(numbers).collect()

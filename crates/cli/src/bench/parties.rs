@@ -40,14 +40,14 @@ impl Job<'_> {
         self.terms.get(&REVEAL)
     }
 
-    /// The columns of values of each side. Sums are those of the sender's.
+    /// The columns of values of each side: as few as can be, and the sender's where one side has several.
     fn values(&self) -> Values {
-        let [receiver, sender] = match self.reveal().last() {
-            Reveal::Sum => [0, self.options.value_columns],
-            Reveal::InnerProduct => [1, 1],
-            _ => [0, 0],
-        };
-        Values { receiver, sender }
+        let ways = [[0, 0], [0, self.options.value_columns], [1, 1]];
+        let mut ways = ways
+            .map(|[receiver, sender]| Values { receiver, sender })
+            .into_iter();
+        let fits = |values: &Values| self.reveal().takes_values(*values);
+        ways.find(fits).unwrap_or(Values::NONE)
     }
 
     fn columns(&self, role: Role) -> usize {
