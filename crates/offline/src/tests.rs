@@ -11,9 +11,9 @@ use vesica_correlations::store::StoreProblem;
 use vesica_files::{Argument, Command};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass, Fingerprint,
-    HalfSource, Identity, Interrupt, Job, Listener, MemorySet, Name, NoProgress, ProtocolRequest,
-    Registry, Report, Role, Security, Transport, connect, run_set, run_set_over,
+    BucketKeys, ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass,
+    Fingerprint, HalfSource, Identity, Interrupt, Job, Listener, MemorySet, Name, NoProgress,
+    ProtocolRequest, Registry, Report, Role, Security, Transport, connect, run_set, run_set_over,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit, Misbehaviour};
@@ -143,9 +143,11 @@ fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
     .with(&KEY_BITS, Some(24))
 }
 
-/// Digests of keys that are these numbers, and the numbers.
-fn keys(numbers: std::ops::Range<u64>) -> (Vec<[u8; 32]>, Vec<u64>) {
-    (digests(numbers.clone()), numbers.collect())
+/// Keys that are these numbers.
+fn keys(numbers: std::ops::Range<u64>) -> BucketKeys<'static> {
+    let mut keys = BucketKeys::from(digests(numbers.clone()));
+    keys.numbers = Some(numbers.collect());
+    keys
 }
 
 type Ran = Result<(Vec<bool>, Report), SessionError>;
@@ -153,9 +155,8 @@ type Ran = Result<(Vec<bool>, Report), SessionError>;
 /// A run of 50 numbers against 70, of which 20 are the same.
 fn run(sides: [&Side; 2], jobs: [&Job; 2]) -> (Ran, Ran) {
     let side = |connection, job: &Job, numbers| {
-        let (keys, numbers) = keys(numbers);
-        let mut set = MemorySet::new(&keys, None).unwrap();
-        set = set.with_numbers(&numbers).unwrap();
+        let keys = keys(numbers);
+        let mut set = MemorySet::new(keys).unwrap();
         let report = run_set(connection, job, &mut set, &mut NoProgress)?;
         Ok((
             set.matched().map(<[bool]>::to_vec).unwrap_or_default(),
@@ -1142,9 +1143,8 @@ fn nothing_is_sent_before_both_have_taken() {
         &receiver,
         &sender,
         |mut connection| {
-            let (keys, numbers) = keys(0..50);
-            let mut set = MemorySet::new(&keys, None).unwrap();
-            set = set.with_numbers(&numbers).unwrap();
+            let keys = keys(0..50);
+            let mut set = MemorySet::new(keys).unwrap();
             let (own, peer) = (connection.local, connection.peer);
             let channel = &mut connection.channel;
             let ours = job(Role::Receiver, &receiver);
@@ -1157,9 +1157,8 @@ fn nothing_is_sent_before_both_have_taken() {
                 .collect::<Vec<_>>()
         },
         |connection| {
-            let (keys, numbers) = keys(30..100);
-            let mut set = MemorySet::new(&keys, None).unwrap();
-            set = set.with_numbers(&numbers).unwrap();
+            let keys = keys(30..100);
+            let mut set = MemorySet::new(keys).unwrap();
             run_set(
                 connection,
                 &job(Role::Sender, &sender),

@@ -154,6 +154,16 @@ pub enum Output {
     Shares(Shares),
 }
 
+impl Output {
+    /// For each of the party's items, in order, whether the peer also holds it, if it learns that.
+    pub fn matched(&self) -> Option<&[bool]> {
+        match self {
+            Output::Matches(matched) | Output::Labelled { matched, .. } => Some(matched),
+            Output::Nothing | Output::Values(_) | Output::Below(_) | Output::Shares(_) => None,
+        }
+    }
+}
+
 /// One party's shares of an intersection. Both parties have the same number of cells in the same order, which does not
 /// depend on what matches. An item of the receiver is in one cell or several and matches in one of them at most; a
 /// cell in which no item of the receiver is does not match.

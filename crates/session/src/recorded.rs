@@ -4,6 +4,7 @@
 //! A change that is meant to leave the wire alone leaves that file alone. One that is not writes it anew, by this test
 //! with `VESICA_RECORD_FRAMES=1`, and the difference of the file shows what it has changed.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -20,9 +21,10 @@ use zeroize::Zeroizing;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange, LabelTerms, Labels,
-    Learns, MemorySet, Name, NoProgress, Offer, OptimizeRequest, ProtocolRequest, Purpose,
-    RepeatedKeys, Report, Reveal, Reveals, Role, Security, ValueTerms, agree, run_set_over, split,
+    BucketKeys, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange,
+    LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, OptimizeRequest, ProtocolRequest,
+    Purpose, RepeatedKeys, Report, Reveal, Reveals, Role, Security, ValueTerms, agree,
+    run_set_over, split,
 };
 
 /// A half in memory.
@@ -195,14 +197,15 @@ fn run(
         (0..columns).map(move |column| first + column as i64)
     };
     let values: Vec<i64> = numbers.iter().flat_map(values).collect();
-    let values = (columns > 0).then_some(&values[..]);
-    let mut set = MemorySet::new(&keys, values).unwrap();
-    set = set.with_numbers(&numbers).unwrap();
     let labels: Vec<u8> = (0..5 * SIZES[1]).map(|i| i as u8).collect();
+    let mut keys = BucketKeys::from(&keys);
+    keys.values = (columns > 0).then(|| Cow::from(&values));
+    keys.numbers = Some(Cow::from(&numbers));
     if let LabelExchange::Offered(terms) = &job.labels {
-        let (all, bytes) = (&labels[..], terms.bytes as usize);
-        set = set.with_labels(Labels { all, bytes }).unwrap();
+        assert_eq!(terms.bytes, 5);
+        keys.labels = Some(Cow::from(&labels));
     }
+    let mut set = MemorySet::new(keys).unwrap();
     let mut report = run_set_over(
         &mut channel,
         Some(side.fingerprint),

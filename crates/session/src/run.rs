@@ -1,6 +1,5 @@
 //! Running one job over an open connection.
 
-use std::borrow::Cow;
 use std::time::Instant;
 
 use vesica_psi::{Exact, Input, Output, Prepared, Reveal, indices_vartime};
@@ -96,7 +95,7 @@ pub fn run_over(
         let problem = "values, labels and shares go with a set of keys, in `run_set`";
         return Err(Error::Usage(problem.into()));
     }
-    let mut set = MemorySet::new(digests, None)?;
+    let mut set = MemorySet::new(digests)?;
     let report = run_set_over(channel, local, peer, job, &mut set, progress)?;
     let matched = set.matched().filter(|_| report.below.is_none());
     Ok(Outcome {
@@ -265,14 +264,12 @@ fn protocol(
         }
         let keys = set.load(bucket)?;
         let output = one_bucket(channel, role, agreement, bucket, stored.take(), keys)?;
-        let mut found = 0;
         match &output {
-            Output::Matches(matched) | Output::Labelled { matched, .. } => found = count(matched),
             Output::Values(values) => answer = Some(Answer::Values(values.clone())),
             Output::Below(least) => answer = Some(Answer::Below(*least)),
             _ => {}
         }
-        state.found.push(found);
+        state.found.push(output.matched().map_or(0, count));
         set.finished(output, &state)?;
     }
     confirm_done(channel, role)?;
@@ -346,7 +343,7 @@ fn one_bucket(
     agreement: &Agreement,
     bucket: u32,
     stored: Option<Zeroizing<Vec<u8>>>,
-    keys: BucketKeys<'_>,
+    mut keys: BucketKeys<'_>,
 ) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
     let Agreement { protocol, task, .. } = agreement;
@@ -355,28 +352,22 @@ fn one_bucket(
         params.session = bucket_session(&params.session, bucket);
         channel.begin_phase("items");
     }
-    let BucketKeys {
-        digests,
-        numbers,
-        values,
-        labels,
-    } = keys;
+    let own = keys.digests.len();
     let columns = agreement.contract.values_of(role);
-    check_values(columns, digests.len(), values.as_deref())?;
+    check_values(columns, own, keys.values.as_deref())?;
     let label_bytes = match role {
         Role::Receiver => 0,
         Role::Sender => task.label_bytes,
     };
-    if labels.as_ref().map_or(0, |labels| labels.len()) != digests.len() * label_bytes {
+    if keys.labels.as_ref().map_or(0, |labels| labels.len()) != own * label_bytes {
         let reason = "the items do not have the labels that were declared";
         return Err(WireError::limit(Limit::Input, reason));
     }
     let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
     if let Some((_, bits)) = compared {
-        check_numbers(bits, digests.len(), numbers.as_deref())?;
+        check_numbers(bits, own, keys.numbers.as_deref())?;
     }
-    let own = digests.len();
-    let mut items = salt_items(&params.session, digests);
+    let mut items = salt_items(&params.session, std::mem::take(&mut keys.digests));
     if !pad(&mut items, agreement.own_size(role), &mut rng) {
         // The number is not for the peer.
         return Err(WireError::limit(
@@ -385,9 +376,12 @@ fn one_bucket(
         ));
     }
     // Padding matches nothing: whatever its values are, they count for nothing.
+    let values = keys.values.as_deref();
     let values = values.map(|values| padded(values, items.len() * columns.len()));
-    let labels =
-        (label_bytes > 0).then(|| padded(labels.unwrap_or_default(), items.len() * label_bytes));
+    let labels = keys.labels.as_deref().unwrap_or_default();
+    let labels = (label_bytes > 0).then(|| padded(labels, items.len() * label_bytes));
+    let numbers = keys.numbers.take();
+    drop(keys);
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
     let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
     let exact = compared.zip(numbers.as_deref());
@@ -433,7 +427,7 @@ fn one_bucket(
         value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
     }
     if agreement.contract.get(&LEARNS) == Learns::Aligned
-        && let Output::Matches(matched) | Output::Labelled { matched, .. } = &output
+        && let Some(matched) = output.matched()
     {
         order::confirm(channel, role, &items[..own], matched)?;
     }
@@ -471,16 +465,13 @@ fn check_numbers(bits: u32, keys: usize, numbers: Option<&[u64]>) -> Result<(), 
 }
 
 /// The values or labels of a bucket's keys, and zeros for its padding.
-fn padded<T>(of_keys: Cow<'_, [T]>, size: usize) -> Zeroizing<Vec<T>>
+fn padded<T>(of_keys: &[T], size: usize) -> Zeroizing<Vec<T>>
 where
     T: Copy + Default + Zeroize,
 {
     let mut padded = Zeroizing::new(Vec::with_capacity(size));
-    padded.extend_from_slice(&of_keys);
+    padded.extend_from_slice(of_keys);
     padded.resize(size, T::default());
-    if let Cow::Owned(mut picked) = of_keys {
-        picked.zeroize();
-    }
     padded
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Output, Shares};
 use vesica_wire::{Error as WireError, Limit};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::items::all_distinct;
 use crate::terms::LEARNS;
@@ -57,8 +57,8 @@ pub enum Checkpoint {
     State(Box<State>),
 }
 
-/// The keys in a bucket.
-#[derive(Clone, Debug)]
+/// Keys with what goes with them.
+#[derive(Clone, Debug, Default)]
 pub struct BucketKeys<'a> {
     /// Their digests, each once.
     pub digests: Cow<'a, [[u8; 32]]>,
@@ -70,19 +70,54 @@ pub struct BucketKeys<'a> {
     pub labels: Option<Cow<'a, [u8]>>,
 }
 
-/// The labels of a set, one for each key.
-#[derive(Clone, Copy, Debug)]
-pub struct Labels<'a> {
-    /// One after the other, in the order of the keys.
-    pub all: &'a [u8],
-    /// Bytes of each.
-    pub bytes: usize,
+impl<'a> BucketKeys<'a> {
+    /// The same keys, lent.
+    fn lend(&self) -> BucketKeys<'_> {
+        BucketKeys {
+            digests: Cow::Borrowed(&self.digests),
+            numbers: self.numbers.as_deref().map(Cow::Borrowed),
+            values: self.values.as_deref().map(Cow::Borrowed),
+            labels: self.labels.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// The keys at these indices.
+    fn pick(&self, indices: &[u32]) -> BucketKeys<'a> {
+        /// Of equally many elements for each of so many keys.
+        fn pick<T: Copy, C: From<Vec<T>>>(all: &[T], keys: usize, indices: &[u32]) -> C {
+            let each = all.len() / keys.max(1);
+            let mut picked = Vec::with_capacity(indices.len() * each);
+            for index in indices {
+                picked.extend_from_slice(&all[*index as usize * each..][..each]);
+            }
+            picked.into()
+        }
+        let keys = self.digests.len();
+        BucketKeys {
+            digests: pick(&self.digests, keys, indices),
+            numbers: self.numbers.as_ref().map(|all| pick(all, keys, indices)),
+            values: self.values.as_ref().map(|all| pick(all, keys, indices)),
+            labels: self.labels.as_ref().map(|all| pick(all, keys, indices)),
+        }
+    }
 }
 
-impl<'a> From<&'a [[u8; 32]]> for BucketKeys<'a> {
-    fn from(digests: &'a [[u8; 32]]) -> Self {
+/// Wipes the values and labels that it owns.
+impl Drop for BucketKeys<'_> {
+    fn drop(&mut self) {
+        if let Some(Cow::Owned(values)) = &mut self.values {
+            values.zeroize();
+        }
+        if let Some(Cow::Owned(labels)) = &mut self.labels {
+            labels.zeroize();
+        }
+    }
+}
+
+impl<'a, D: Into<Cow<'a, [[u8; 32]]>>> From<D> for BucketKeys<'a> {
+    fn from(digests: D) -> Self {
         BucketKeys {
-            digests: Cow::Borrowed(digests),
+            digests: digests.into(),
             numbers: None,
             values: None,
             labels: None,
@@ -115,171 +150,90 @@ pub trait KeySet: Send {
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
 }
 
-/// Digests in memory, put into buckets by their indices.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryBuckets {
-    /// For each bucket the indices of its digests; empty if there is one bucket.
+/// A set in memory, for one run. Nothing is kept after it.
+#[derive(Default)]
+pub struct MemorySet<'a> {
+    /// All keys, unless they have been given away.
+    keys: BucketKeys<'a>,
+    items: usize,
+    /// For each bucket the indices of its keys; empty if there is one bucket.
     buckets: Vec<Vec<u32>>,
     current: usize,
-}
-
-impl MemoryBuckets {
-    /// Puts every digest into its bucket; there are at most 2³² − 1.
-    pub fn assign(&mut self, assignment: &Assignment, digests: &[[u8; 32]]) {
-        self.buckets.clear();
-        if assignment.buckets() > 1 {
-            let number = assignment.buckets() as usize;
-            self.buckets.resize(number, Vec::new());
-            for (index, digest) in (0..).zip(digests) {
-                self.buckets[assignment.bucket(digest) as usize].push(index);
-            }
-        }
-    }
-
-    /// The keys in a bucket, of all of them, which have labels of so many bytes. If they are
-    /// [all in one](MemoryBuckets::is_one), the digests are handed on as they come, and may be given away: nothing needs
-    /// them any more.
-    pub fn load<'a>(
-        &mut self,
-        bucket: u32,
-        all: BucketKeys<'a>,
-        label_bytes: usize,
-    ) -> BucketKeys<'a> {
-        /// Of so many elements for each key.
-        fn pick<'a, T: Copy>(
-            all: Cow<'a, [T]>,
-            each: usize,
-            indices: Option<&[u32]>,
-        ) -> Cow<'a, [T]> {
-            let Some(indices) = indices else {
-                return all;
-            };
-            let mut picked = Vec::with_capacity(indices.len() * each);
-            for index in indices {
-                picked.extend_from_slice(&all[*index as usize * each..][..each]);
-            }
-            Cow::Owned(picked)
-        }
-        self.current = bucket as usize;
-        let columns = |values: &[i64]| values.len().checked_div(all.digests.len()).unwrap_or(1);
-        let columns = all.values.as_deref().map_or(1, columns);
-        let indices = self.current();
-        BucketKeys {
-            digests: pick(all.digests, 1, indices),
-            numbers: all.numbers.map(|numbers| pick(numbers, 1, indices)),
-            values: all.values.map(|values| pick(values, columns, indices)),
-            labels: all.labels.map(|labels| pick(labels, label_bytes, indices)),
-        }
-    }
-
-    /// Puts what is known of the last loaded keys, `each` elements of each, into its place among those of all keys.
-    ///
-    /// # Panics
-    /// If `of_bucket` has another length, or `of_all` is too short.
-    pub fn place<T: Copy>(&self, of_bucket: &[T], each: usize, of_all: &mut [T]) {
-        let Some(indices) = self.current() else {
-            return of_all.copy_from_slice(of_bucket);
-        };
-        assert_eq!(of_bucket.len(), indices.len() * each);
-        for (index, new) in indices.iter().zip(of_bucket.chunks_exact(each)) {
-            of_all[*index as usize * each..][..each].copy_from_slice(new);
-        }
-    }
-
-    /// Whether all digests are in one bucket.
-    pub fn is_one(&self) -> bool {
-        self.buckets.is_empty()
-    }
-
-    /// The indices of the last loaded digests; `None` if those are all, in order.
-    pub fn current(&self) -> Option<&[u32]> {
-        self.buckets.get(self.current).map(Vec::as_slice)
-    }
-}
-
-/// A set in memory, for one run. Nothing is kept after it.
-pub struct MemorySet<'a> {
-    digests: Cow<'a, [[u8; 32]]>,
-    items: usize,
-    numbers: Option<&'a [u64]>,
-    values: Option<&'a [i64]>,
-    labels: Option<Labels<'a>>,
-    buckets: MemoryBuckets,
+    /// Whether the digests are for more than the run: the order of the matches.
+    keeps: bool,
     matched: Option<Vec<bool>>,
-    handed_over: Zeroizing<Vec<u8>>,
+    handed_over: Option<Zeroizing<Vec<u8>>>,
     shares: Option<Shares>,
 }
 
 impl<'a> MemorySet<'a> {
-    /// At most 2³² − 1 digests, and the values of each, one digest's after the other's, if this side has values. A run needs
-    /// less memory if the digests are given to it.
+    /// At most 2³² − 1 keys. A run needs less memory if the digests are given to it.
     ///
-    /// Fails with [`Error::Usage`] for digests that repeat, or do not have equally many values.
-    pub fn new(
-        digests: impl Into<Cow<'a, [[u8; 32]]>>,
-        values: Option<&'a [i64]>,
-    ) -> Result<MemorySet<'a>, Error> {
-        let digests = digests.into();
-        let usage = |problem: &str| Err(Error::Usage(problem.into()));
-        if !all_distinct(&digests) {
-            return usage("a set holds each item once, and this one holds some twice");
+    /// Fails with [`Error::Usage`] as [`MemorySet::of_distinct`] does, and for digests that repeat.
+    pub fn new(keys: impl Into<BucketKeys<'a>>) -> Result<MemorySet<'a>, Error> {
+        let keys = keys.into();
+        if !all_distinct(&keys.digests) {
+            let problem = "a set holds each item once, and this one holds some twice";
+            return Err(Error::Usage(problem.into()));
         }
-        let left = |values: &[i64]| {
-            values
-                .len()
-                .checked_rem(digests.len())
-                .unwrap_or(values.len())
+        MemorySet::of_distinct(keys)
+    }
+
+    /// Keys that are known to be distinct.
+    ///
+    /// Fails with [`Error::Usage`] if there is not one number for each, or not equally many values or bytes of a label.
+    pub fn of_distinct(keys: BucketKeys<'a>) -> Result<MemorySet<'a>, Error> {
+        let items = keys.digests.len();
+        let uneven = |len: usize| len.checked_rem(items).unwrap_or(len) != 0;
+        let numbers = keys.numbers.as_ref();
+        let problem = if numbers.is_some_and(|numbers| numbers.len() != items) {
+            "there is not one number for each item"
+        } else if keys.values.as_ref().is_some_and(|all| uneven(all.len())) {
+            "the items do not have equally many values"
+        } else if keys.labels.as_ref().is_some_and(|all| uneven(all.len())) {
+            "the items do not have labels of equally many bytes"
+        } else {
+            return Ok(MemorySet {
+                keys,
+                items,
+                ..MemorySet::default()
+            });
         };
-        if values.is_some_and(|values| left(values) != 0) {
-            return usage("the items do not have equally many values");
-        }
-        Ok(MemorySet {
-            items: digests.len(),
-            digests,
-            numbers: None,
-            values,
-            labels: None,
-            buckets: MemoryBuckets::default(),
-            matched: None,
-            handed_over: Zeroizing::default(),
-            shares: None,
-        })
+        Err(Error::Usage(problem.into()))
     }
 
-    /// The same keys, which are these numbers of a declared width.
-    ///
-    /// Fails with [`Error::Usage`] if there is not one for each digest.
-    pub fn with_numbers(self, numbers: &'a [u64]) -> Result<MemorySet<'a>, Error> {
-        if numbers.len() != self.items {
-            return Err(Error::Usage("there is not one number for each item".into()));
-        }
-        Ok(MemorySet {
-            numbers: Some(numbers),
-            ..self
-        })
-    }
-
-    /// The same with labels to hand over.
-    ///
-    /// Fails with [`Error::Usage`] if there is not one for each digest.
-    pub fn with_labels(self, labels: Labels<'a>) -> Result<MemorySet<'a>, Error> {
-        if Some(labels.all.len()) != self.items.checked_mul(labels.bytes) {
-            return Err(Error::Usage("there is not one label for each item".into()));
-        }
-        Ok(MemorySet {
-            labels: Some(labels),
-            ..self
-        })
-    }
-
-    /// Refuses a second run with digests that were given to the first.
+    /// Refuses a second run with keys that were given to the first.
     fn check(&self) -> Result<(), WireError> {
-        match self.digests.len() == self.items {
+        match self.keys.digests.len() == self.items {
             true => Ok(()),
             false => Err(WireError::limit(
                 Limit::Input,
                 "the set has been given to an earlier run",
             )),
+        }
+    }
+
+    /// The digests of all keys. There are none once they have been given to a run, which keeps them if the matches have an
+    /// order.
+    pub fn digests(&self) -> &[[u8; 32]] {
+        &self.keys.digests
+    }
+
+    /// The indices of the last loaded keys; `None` if those are all, in order.
+    pub fn current(&self) -> Option<&[u32]> {
+        self.buckets.get(self.current).map(Vec::as_slice)
+    }
+
+    /// Puts what is known of the last loaded keys, `each` elements of each, into its place among those of all keys.
+    fn place<T: Copy + Default>(&self, of_bucket: &[T], each: usize, of_all: &mut Vec<T>) {
+        of_all.resize(self.items * each, T::default());
+        let Some(indices) = self.current() else {
+            return of_all.copy_from_slice(of_bucket);
+        };
+        assert_eq!(of_bucket.len(), indices.len() * each);
+        for (place, index) in indices.iter().enumerate() {
+            let new = &of_bucket[place * each..][..each];
+            of_all[*index as usize * each..][..each].copy_from_slice(new);
         }
     }
 
@@ -289,14 +243,14 @@ impl<'a> MemorySet<'a> {
     }
 
     /// For each digest the label that the sender has handed over, one after the other; zeros for those that did not
-    /// match. Empty if none were handed over.
-    pub fn handed_over(&self) -> &[u8] {
-        &self.handed_over
+    /// match. `None` if none were handed over.
+    pub fn handed_over(&self) -> Option<&[u8]> {
+        self.handed_over.as_deref().map(Vec::as_slice)
     }
 
     /// This side's shares, if the run made some.
-    pub fn into_shares(self) -> Option<Shares> {
-        self.shares
+    pub fn shares(&self) -> Option<&Shares> {
+        self.shares.as_ref()
     }
 }
 
@@ -305,50 +259,48 @@ impl KeySet for MemorySet<'_> {
         self.items as u64
     }
 
-    fn assign(&mut self, assignment: &Assignment, _: &State) -> Result<(), WireError> {
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
         self.check()?;
-        self.buckets.assign(assignment, &self.digests);
+        self.keeps = state.order_key().is_some();
+        self.buckets.clear();
+        if assignment.buckets() > 1 {
+            let number = assignment.buckets() as usize;
+            self.buckets.resize(number, Vec::new());
+            for (index, digest) in (0..).zip(&*self.keys.digests) {
+                self.buckets[assignment.bucket(digest) as usize].push(index);
+            }
+        }
         Ok(())
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
         self.check()?;
-        let digests = match &mut self.digests {
-            Cow::Owned(digests) if self.buckets.is_one() => std::mem::take(digests).into(),
-            digests => Cow::Borrowed(&**digests),
-        };
-        let all = BucketKeys {
-            digests,
-            numbers: self.numbers.map(Cow::Borrowed),
-            values: self.values.map(Cow::Borrowed),
-            labels: self.labels.map(|labels| labels.all.into()),
-        };
-        let label_bytes = self.labels.map_or(0, |labels| labels.bytes);
-        Ok(self.buckets.load(bucket, all, label_bytes))
+        self.current = bucket as usize;
+        if let Some(indices) = self.current() {
+            return Ok(self.keys.pick(indices));
+        }
+        let given = !self.keeps && matches!(self.keys.digests, Cow::Owned(_));
+        Ok(match given {
+            true => std::mem::take(&mut self.keys),
+            false => self.keys.lend(),
+        })
     }
 
     fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {
-        let items = self.items;
-        let matched = match output {
-            Output::Matches(matched) => matched,
-            Output::Labelled {
-                matched,
-                labels,
-                bytes,
-            } => {
-                self.handed_over.resize(items * bytes, 0);
-                self.buckets.place(&labels, bytes, &mut self.handed_over);
-                matched
+        if let Some(matched) = output.matched() {
+            let mut all = self.matched.take().unwrap_or_default();
+            self.place(matched, 1, &mut all);
+            self.matched = Some(all);
+        }
+        match output {
+            Output::Labelled { labels, bytes, .. } => {
+                let mut all = self.handed_over.take().unwrap_or_default();
+                self.place(&labels, bytes, &mut all);
+                self.handed_over = Some(all);
             }
-            output => {
-                if let Output::Shares(shares) = output {
-                    self.shares = Some(shares);
-                }
-                return Ok(());
-            }
-        };
-        let all = self.matched.get_or_insert_with(|| vec![false; items]);
-        self.buckets.place(&matched, 1, all);
+            Output::Shares(shares) => self.shares = Some(shares),
+            _ => {}
+        }
         Ok(())
     }
 }
@@ -357,11 +309,67 @@ impl KeySet for MemorySet<'_> {
 mod tests {
     use super::*;
 
+    /// Keys with two values and a label of three bytes each, all of which follow from the number of the key.
+    fn keys(count: u8) -> BucketKeys<'static> {
+        let mut keys = BucketKeys::from((0..count).map(|i| [i; 32]).collect::<Vec<_>>());
+        keys.numbers = Some((0..count).map(u64::from).collect());
+        let values = |i| [i64::from(i), -i64::from(i)];
+        keys.values = Some((0..count).flat_map(values).collect());
+        keys.labels = Some((0..count).flat_map(|i| [i, i ^ 1, i ^ 2]).collect());
+        keys
+    }
+
+    #[test]
+    fn columns_follow_their_keys_and_what_is_learnt_finds_its_way_back() {
+        let all = keys(5);
+        let mut set = MemorySet::new(all.lend()).unwrap();
+        set.buckets = vec![vec![3, 0], vec![], vec![4, 1, 2]];
+        let (mut matched, mut labels) = (Vec::new(), Vec::new());
+        for bucket in [2, 0, 1] {
+            let keys = set.load(bucket).unwrap();
+            let (numbers, values) = (keys.numbers.as_deref(), keys.values.as_deref());
+            for (place, digest) in keys.digests.iter().enumerate() {
+                let i = digest[0];
+                assert_eq!(numbers.unwrap()[place], u64::from(i));
+                assert_eq!(values.unwrap()[2 * place..][..2], [i.into(), -i64::from(i)]);
+            }
+            let learnt: Vec<bool> = keys.digests.iter().map(|d| d[0] % 2 == 0).collect();
+            let own = keys.labels.as_deref().unwrap().to_vec();
+            drop(keys);
+            set.place(&learnt, 1, &mut matched);
+            set.place(&own, 3, &mut labels);
+        }
+        assert_eq!(matched, [true, false, true, false, true]);
+        assert_eq!(labels, all.labels.as_deref().unwrap());
+        // All at once, in order.
+        set.buckets.clear();
+        let lent = set.load(0).unwrap();
+        assert_eq!((&lent.digests, &lent.values), (&all.digests, &all.values));
+    }
+
+    #[test]
+    fn every_key_has_as_much_as_the_others() {
+        let refused = |change: fn(&mut BucketKeys<'_>)| {
+            let mut keys = keys(5);
+            change(&mut keys);
+            matches!(MemorySet::of_distinct(keys), Err(Error::Usage(_)))
+        };
+        assert!(!refused(|_| {}));
+        assert!(refused(|keys| keys.numbers = Some(vec![0; 10].into())));
+        assert!(refused(|keys| keys.values = Some(vec![0; 9].into())));
+        assert!(refused(|keys| keys.labels = Some(vec![0; 11].into())));
+        // Without keys there is nothing.
+        assert!(refused(|keys| keys.digests = Cow::default()));
+        assert!(MemorySet::of_distinct(keys(0)).is_ok());
+        let twice = [[1; 32], [2; 32], [1; 32]];
+        assert!(matches!(MemorySet::new(&twice), Err(Error::Usage(_))));
+    }
+
     #[test]
     fn digests_are_given_to_one_run_and_lent_to_many() {
         let digests = [[1; 32], [2; 32]];
-        let mut lent = MemorySet::new(&digests, None).unwrap();
-        let mut given = MemorySet::new(digests.to_vec(), None).unwrap();
+        let mut lent = MemorySet::new(&digests).unwrap();
+        let mut given = MemorySet::new(digests.to_vec()).unwrap();
         assert_eq!(*given.load(0).unwrap().digests, digests);
         assert!(given.load(0).is_err());
         for _ in 0..2 {

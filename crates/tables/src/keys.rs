@@ -62,6 +62,17 @@ pub struct Keys {
     counts: Counts,
 }
 
+/// What a run works on: see [`Keys::digests`], [`Keys::numbers`] and [`Keys::values`].
+#[derive(Clone, Debug, Default)]
+pub struct KeyColumns {
+    /// The digests of the keys.
+    pub digests: Vec<[u8; 32]>,
+    /// The keys, if they are numbers.
+    pub numbers: Option<Vec<u64>>,
+    /// The values of each, one key's after the other's.
+    pub values: Option<Vec<i64>>,
+}
+
 impl Keys {
     /// The entry of [`Keys::row_items`] for a row that has no item and never matches.
     pub const NO_ITEM: u32 = u32::MAX;
@@ -75,9 +86,14 @@ impl Keys {
         &self.digests
     }
 
-    /// Gives the digests away. Rows can still be marked, and first rows found: items keep their numbers.
-    pub fn give_digests(&mut self) -> Vec<[u8; 32]> {
-        std::mem::take(&mut self.digests)
+    /// Gives away what a run works on: the digests, the numbers and the values. What is about rows stays: items keep their
+    /// numbers.
+    pub fn take_columns(&mut self) -> KeyColumns {
+        KeyColumns {
+            digests: std::mem::take(&mut self.digests),
+            numbers: self.numbers.take(),
+            values: self.values.take(),
+        }
     }
 
     /// Approximate memory use in bytes, while they are read.
@@ -142,10 +158,20 @@ impl Keys {
         first
     }
 
-    /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
-    /// approximately `memory` bytes; what does not fit takes more passes over the table.
-    pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
-        CommonOrder::new(self, key, memory)
+    /// The order that the rows of matching keys have on both sides, under the key of a run; `digests` are those of these
+    /// keys, wherever they are now. To put rows in order takes approximately `memory` bytes; what does not fit takes more
+    /// passes over the table.
+    ///
+    /// # Panics
+    /// If there are more or fewer digests.
+    pub fn common_order<'a>(
+        &'a self,
+        digests: &'a [[u8; 32]],
+        key: [u8; 32],
+        memory: u64,
+    ) -> CommonOrder<'a> {
+        assert_eq!(digests.len(), self.items(), "all digests");
+        CommonOrder::new(KeyRows::Memory(digests, &self.row_items), key, memory)
     }
 
     /// The rows whose item matched. `matched` has one entry for each of [`Keys::digests`].
@@ -185,18 +211,6 @@ impl Keys {
                 rows.set(row, *matched);
             }
         }
-    }
-}
-
-impl KeyRows for Keys {
-    fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
-        for (row, item) in (0..).zip(&self.row_items) {
-            // NO_ITEM is beyond every index.
-            if let Some(digest) = self.digests().get(*item as usize) {
-                each(digest, row);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -115,7 +115,7 @@ pub use guard::panic_is_caught;
 pub use handed::{HandedOver, Matched};
 pub use import::import_batches;
 pub use key::{KeyColumn, KeySpec};
-pub use keys::{Counts, Keys};
+pub use keys::{Counts, KeyColumns, Keys};
 pub use labels::read_labels;
 pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};

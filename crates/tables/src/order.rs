@@ -8,6 +8,7 @@ use std::fmt::{self, Debug};
 
 use crate::error::Result;
 use crate::rows::RowSet;
+use crate::streams::Streams;
 
 /// Fewest rows that are put in order at once, whatever the memory.
 const MIN_ROWS: usize = 1 << 16;
@@ -19,15 +20,39 @@ const MIN_BYTES: usize = 1 << 20;
 const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 
 /// The keys of a table with their rows, wherever they are.
-pub(crate) trait KeyRows: Debug + Sync {
+#[derive(Clone, Copy)]
+pub(crate) enum KeyRows<'a> {
+    /// The distinct digests, and for each row the index of its own, or one beyond them all.
+    Memory(&'a [[u8; 32]], &'a [u32]),
+    Disk(&'a Streams),
+}
+
+impl KeyRows<'_> {
     /// Hands every key to `each`, with each of its rows, in any order.
-    fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()>;
+    fn each(self, mut each: impl FnMut(&[u8; 32], u32)) -> Result<()> {
+        match self {
+            KeyRows::Memory(digests, row_items) => {
+                for (row, item) in (0..).zip(row_items) {
+                    if let Some(digest) = digests.get(*item as usize) {
+                        each(digest, row);
+                    }
+                }
+                Ok(())
+            }
+            KeyRows::Disk(streams) => (0..streams.len()).try_for_each(|stream| {
+                streams.read(stream, |record| {
+                    each(&record.digest, record.row);
+                    Ok(())
+                })
+            }),
+        }
+    }
 }
 
 /// What a result in the common order is made from.
 #[derive(Clone, Copy)]
 pub struct CommonOrder<'a> {
-    keys: &'a dyn KeyRows,
+    keys: KeyRows<'a>,
     key: [u8; 32],
     memory: u64,
 }
@@ -41,7 +66,7 @@ impl Debug for CommonOrder<'_> {
 
 impl<'a> CommonOrder<'a> {
     /// The order of these keys under the key of a run. To put rows in order takes approximately `memory` bytes.
-    pub(crate) fn new(keys: &'a dyn KeyRows, key: [u8; 32], memory: u64) -> CommonOrder<'a> {
+    pub(crate) fn new(keys: KeyRows<'a>, key: [u8; 32], memory: u64) -> CommonOrder<'a> {
         CommonOrder { keys, key, memory }
     }
 
@@ -63,7 +88,7 @@ impl<'a> CommonOrder<'a> {
         let most = most.max(MIN_ROWS);
         let mut entries: Vec<Entry> = Vec::new();
         let mut limit: Option<Entry> = None;
-        self.keys.each(&mut |digest, row| {
+        self.keys.each(|digest, row| {
             if !matched.contains(row.into()) {
                 return;
             }
@@ -184,7 +209,7 @@ mod tests {
         let keys = read_keys(&source, &spec).unwrap();
         let matches: Vec<bool> = keys.digests().iter().map(|d| d[0] != 7).collect();
         let matched = keys.rows_of(&matches);
-        let of = |memory| keys.common_order([9; 32], memory);
+        let of = |memory| keys.common_order(keys.digests(), [9; 32], memory);
 
         // Said directly.
         let mut places: Vec<_> = keys.digests().iter().zip(&matches).collect();

@@ -423,6 +423,7 @@ impl Writer {
             counts: self.counts,
             identity: self.rows.finish(),
             memory: self.memory,
+            current: Bucket::default(),
         };
         let mut items = 0;
         for stream in 0..PARTITIONS {
@@ -446,6 +447,8 @@ pub struct Spool {
     identity: [u8; 32],
     /// Approximate bytes of memory for the digests of a partition.
     memory: u64,
+    /// The bucket that was loaded last.
+    current: Bucket,
 }
 
 impl Spool {
@@ -474,14 +477,14 @@ impl Spool {
             })?;
         }
         split.flush().map_err(unwritten)?;
-        self.streams = split;
+        (self.streams, self.current) = (split, Bucket::default());
         Ok(())
     }
 
     /// The order that the rows of matching keys have on both sides, under the key of a run. To put rows in order takes
     /// approximately `memory` bytes; what does not fit takes more passes over the table.
     pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
-        CommonOrder::new(self, key, memory)
+        CommonOrder::new(KeyRows::Disk(&self.streams), key, memory)
     }
 
     /// The distinct keys of one bucket. Uses memory for these only, some 36 bytes each and at most three
@@ -492,14 +495,18 @@ impl Spool {
     ///
     /// # Panics
     /// If there is no such bucket.
-    pub fn load(&self, bucket: usize) -> Result<Bucket> {
-        if !self.streams.has_numbers() {
-            let digests = self.distinct(bucket, |record| record.digest)?;
-            return Ok(Bucket::new(bucket, digests));
-        }
-        let keys = self.distinct(bucket, |record| (record.digest, record.number))?;
-        let (digests, numbers) = keys.into_iter().unzip();
-        Ok(Bucket::new(bucket, digests).with_numbers(numbers))
+    pub fn load(&mut self, bucket: usize) -> Result<&Bucket> {
+        // The last one makes room.
+        self.current = Bucket::default();
+        self.current = match self.streams.has_numbers() {
+            false => Bucket::new(bucket, self.distinct(bucket, |record| record.digest)?),
+            true => {
+                let keys = self.distinct(bucket, |record| (record.digest, record.number))?;
+                let (digests, numbers) = keys.into_iter().unzip();
+                Bucket::new(bucket, digests).with_numbers(numbers)
+            }
+        };
+        Ok(&self.current)
     }
 
     /// What is distinct of the records of a stream, ascending.
@@ -512,7 +519,7 @@ impl Spool {
         Ok(distinct.finish())
     }
 
-    /// Chooses exactly the rows of a bucket whose key matched: reads the bucket's records again, and
+    /// Chooses exactly the rows of the last loaded bucket whose key matched: reads the bucket's records again, and
     /// [sets](RowSet::set) the row of each to the entry of its key in `matched`, which has one entry for each
     /// of [`Bucket::digests`].
     ///
@@ -523,9 +530,9 @@ impl Spool {
     /// Resource: the file cannot be read back.
     ///
     /// # Panics
-    /// If `matched` is of another length, `rows` is of another table, or `bucket` was loaded from
-    /// another spool or before a [`Spool::split`].
-    pub fn mark(&self, bucket: &Bucket, matched: &[bool], rows: &mut RowSet) -> Result<()> {
+    /// If `matched` is of another length, or `rows` is of another table.
+    pub fn mark(&self, matched: &[bool], rows: &mut RowSet) -> Result<()> {
+        let bucket = &self.current;
         assert_eq!(matched.len(), bucket.digests.len(), "one entry per key");
         self.streams.read(bucket.stream, |record| {
             let index = bucket.find(&record.digest);
@@ -559,16 +566,6 @@ impl Spool {
                 return Ok(());
             }
         }
-    }
-}
-
-impl KeyRows for Spool {
-    fn each(&self, each: &mut dyn FnMut(&[u8; 32], u32)) -> Result<()> {
-        let mut each = |record: &Record| {
-            each(&record.digest, record.row);
-            Ok(())
-        };
-        (0..self.streams.len()).try_for_each(|stream| self.streams.read(stream, &mut each))
     }
 }
 
@@ -634,7 +631,7 @@ mod tests {
                     digests.extend_from_slice(loaded.digests());
                     let matched: Vec<bool> = loaded.digests().iter().map(chosen).collect();
                     for rows in [&mut none, &mut all] {
-                        spool.mark(&loaded, &matched, rows).unwrap();
+                        spool.mark(&matched, rows).unwrap();
                     }
                 }
                 assert!(none == expected && all == expected, "{buckets}");

@@ -21,7 +21,7 @@ use vesica_tables::{
 use vesica_wire::Error as WireError;
 
 use crate::memory::memory_of_bucket;
-use crate::stored::{CheckpointStore, Stored, shares_need_memory};
+use crate::stored::{CheckpointStore, Stored, labels_of, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer};
 
@@ -309,13 +309,12 @@ impl<'a> Party<'a> {
         self.check_interrupt()?;
         let checkpoints =
             work.map(|(work, earlier)| CheckpointStore::new(work, role, earlier, &keys));
-        let mut keys = Stored::new(keys, directory.to_owned(), checkpoints);
-        keys.limit_labels(memory);
-        if let LabelExchange::Offered(terms) = &self.labels {
-            keys.hand_over(source, key, terms, memory)?;
-            self.check_interrupt()?;
-        }
-        Ok(keys)
+        let labels = match &self.labels {
+            LabelExchange::Offered(terms) => Some(labels_of(&keys, source, key, terms, memory)?),
+            _ => None,
+        };
+        self.check_interrupt()?;
+        Stored::new(keys, labels, memory, directory.to_owned(), checkpoints)
     }
 
     /// The bound port, where this side listens.

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use vesica_psi::Shares;
 
 /// One side's shares, cell by cell. Both sides' have the same cells in the same order.
-pub(crate) struct RowShares {
+pub(crate) struct RowShares<'a> {
     /// For each cell the first row with the key in it, counted from 0, on the receiver's side.
     pub(crate) rows: Option<Vec<Option<u64>>>,
-    pub(crate) shares: Shares,
+    pub(crate) shares: &'a Shares,
 }
 
-impl RowShares {
+impl RowShares<'_> {
     /// Writes a CSV table with a line per cell: `row` (the receiver's only; counted from 1, empty where no key is in the
     /// cell), `match` (0 or 1), and `receiver_value` and `sender_value` where those sides have values (0 to 2^64 − 1); of several, with their
     /// numbers, as `sender_value_2`.
@@ -21,7 +21,7 @@ impl RowShares {
             receiver_values,
             sender_values,
             ..
-        } = &self.shares;
+        } = self.shares;
         let sides = [
             ("receiver_value", receiver_values),
             ("sender_value", sender_values),

@@ -1,17 +1,15 @@
 //! The keys of a table in the form that a run uses, and the way back from them to rows.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_psi::{Output, Shares};
+use vesica_psi::Output;
 use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemoryBuckets, Role, State,
+    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Role, State,
 };
 use vesica_tables::{
-    Bucket, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool,
-    read_labels,
+    Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool, read_labels,
 };
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -28,39 +26,17 @@ pub(crate) struct Stored {
     directory: PathBuf,
     /// The rows that matched in the finished buckets.
     matched: RowSet,
-    /// What a run that reveals nothing has made.
-    shares: Option<RowShares>,
-    /// What this side hands over, one for each key, and the bytes of each.
-    labels: Option<(Zeroizing<Vec<u8>>, usize)>,
-    /// What the peer has handed over, for each key, if it hands over anything.
-    handed_over: Option<Zeroizing<Vec<u8>>>,
-    /// Maximum bytes of these.
+    /// Maximum bytes of labels.
     label_memory: u64,
     /// The key of the order that the matches have on both sides, if they have one.
     order_key: Option<[u8; 32]>,
     checkpoints: Option<CheckpointStore>,
 }
 
-/// Where the keys are, and the bucket that was loaded last.
+/// Where the keys are. In memory their columns are in the set, and the way back to the rows is beside it.
 enum Place {
-    Memory { keys: Keys, buckets: MemoryBuckets },
-    Disk { spool: Spool, current: Bucket },
-}
-
-impl Place {
-    /// Shares with the rows of this side's items.
-    fn with_rows(&self, shares: Shares, counts: &Counts) -> Result<RowShares, WireError> {
-        let rows = match (&shares.items, self) {
-            (None, _) => None,
-            (Some(items), Place::Memory { keys, .. }) => {
-                let first = keys.first_rows();
-                let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
-                Some(items.iter().map(row).collect())
-            }
-            (Some(_), Place::Disk { .. }) => return Err(shares_need_memory(counts)),
-        };
-        Ok(RowShares { rows, shares })
-    }
+    Memory { keys: Keys, set: MemorySet<'static> },
+    Disk(Spool),
 }
 
 /// The state from which another run can resume.
@@ -98,56 +74,36 @@ impl CheckpointStore {
 }
 
 impl Stored {
+    /// Hands over these labels, if there are some, and takes at most `label_memory` bytes of them from the peer.
     pub(crate) fn new(
         keys: KeyStore,
+        labels: Option<Zeroizing<Vec<u8>>>,
+        label_memory: u64,
         directory: PathBuf,
         checkpoints: Option<CheckpointStore>,
-    ) -> Stored {
+    ) -> Result<Stored, Error> {
         let counts = *keys.counts();
-        Stored {
-            place: match keys {
-                KeyStore::Memory(keys) => Place::Memory {
-                    keys,
-                    buckets: MemoryBuckets::default(),
-                },
-                KeyStore::Disk(spool) => Place::Disk {
-                    spool,
-                    current: Bucket::default(),
-                },
-            },
+        let place = match keys {
+            KeyStore::Memory(mut keys) => {
+                let taken = keys.take_columns();
+                let mut columns = BucketKeys::from(taken.digests);
+                columns.numbers = taken.numbers.map(Into::into);
+                columns.values = taken.values.map(Into::into);
+                columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
+                let set = MemorySet::of_distinct(columns)?;
+                Place::Memory { keys, set }
+            }
+            KeyStore::Disk(spool) => Place::Disk(spool),
+        };
+        Ok(Stored {
+            place,
             counts,
             directory,
             matched: RowSet::none(counts.rows),
-            shares: None,
-            labels: None,
-            handed_over: None,
-            label_memory: u64::MAX,
+            label_memory,
             order_key: None,
             checkpoints,
-        }
-    }
-
-    /// Takes at most so many bytes of labels from the peer.
-    pub(crate) fn limit_labels(&mut self, memory: u64) {
-        self.label_memory = memory;
-    }
-
-    /// Hands over the columns of these terms, of the rows of `source`.
-    pub(crate) fn hand_over(
-        &mut self,
-        source: &Source,
-        key: &KeySpec,
-        terms: &LabelTerms,
-        memory: u64,
-    ) -> Result<(), Error> {
-        let Place::Memory { keys, .. } = &self.place else {
-            return Err(vesica_session::Error::Run(labels_need_memory(&self.counts)).into());
-        };
-        let bytes = terms.bytes as usize;
-        check_memory(self.counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
-        let labels = read_labels(source, key, keys, &terms.columns, bytes)?;
-        self.labels = Some((labels, bytes));
-        Ok(())
+        })
     }
 
     /// The rows that match, with what the peer has handed over under the contract, and with the order that both sides
@@ -157,21 +113,22 @@ impl Stored {
         terms: Option<&'a LabelTerms>,
         memory: u64,
     ) -> Matched<'a> {
-        let handed_over = match (&self.place, &self.handed_over, terms) {
-            (Place::Memory { keys, .. }, Some(labels), Some(terms)) => {
-                let bytes = terms.bytes as usize;
-                Some(HandedOver::new(&terms.columns, keys, labels, bytes))
+        match &self.place {
+            Place::Memory { keys, set } => {
+                let handed_over = set.handed_over().zip(terms);
+                let handed_over = handed_over.map(|(labels, terms)| {
+                    HandedOver::new(&terms.columns, keys, labels, terms.bytes as usize)
+                });
+                let matched = Matched::new(&self.matched, handed_over);
+                self.order_key.map_or(matched, |key| {
+                    matched.in_order(keys.common_order(set.digests(), key, memory))
+                })
             }
-            _ => None,
-        };
-        let matched = Matched::new(&self.matched, handed_over);
-        match (self.order_key, &self.place) {
-            (None, _) => matched,
-            (Some(key), Place::Memory { keys, .. }) => {
-                matched.in_order(keys.common_order(key, memory))
-            }
-            (Some(key), Place::Disk { spool, .. }) => {
-                matched.in_order(spool.common_order(key, memory))
+            Place::Disk(spool) => {
+                let matched = Matched::from(&self.matched);
+                self.order_key.map_or(matched, |key| {
+                    matched.in_order(spool.common_order(key, memory))
+                })
             }
         }
     }
@@ -203,9 +160,18 @@ impl Stored {
         &self.matched
     }
 
-    /// This side's shares, if the run made some.
-    pub(crate) fn shares(&self) -> Option<&RowShares> {
-        self.shares.as_ref()
+    /// This side's shares, if the run made some, with the rows of its items.
+    pub(crate) fn shares(&self) -> Option<RowShares<'_>> {
+        let Place::Memory { keys, set } = &self.place else {
+            return None;
+        };
+        let shares = set.shares()?;
+        let rows = shares.items.as_ref().map(|items| {
+            let first = keys.first_rows();
+            let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
+            items.iter().map(row).collect()
+        });
+        Some(RowShares { rows, shares })
     }
 
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
@@ -239,6 +205,22 @@ pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
         Limit::Reveal { enough },
         "shares are for keys that fit into memory",
     )
+}
+
+/// What a side hands over with these keys of `source`, under these terms.
+pub(crate) fn labels_of(
+    keys: &KeyStore,
+    source: &Source,
+    key: &KeySpec,
+    terms: &LabelTerms,
+    memory: u64,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let (counts, bytes) = (keys.counts(), terms.bytes as usize);
+    let KeyStore::Memory(keys) = keys else {
+        return Err(vesica_session::Error::Run(labels_need_memory(counts)).into());
+    };
+    check_memory(counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
+    Ok(read_labels(source, key, keys, &terms.columns, bytes)?)
 }
 
 /// Why no columns are handed over with keys on the disk: they would have to go there too.
@@ -291,96 +273,57 @@ impl KeySet for Stored {
         {
             self.matched = earlier.matched;
         }
-        if let Some(terms) = &state.contract.labels
-            && self.labels.is_none()
-        {
-            if matches!(self.place, Place::Disk { .. }) {
-                return Err(labels_need_memory(&self.counts));
-            }
-            check_memory(self.counts.items, terms.bytes as usize, self.label_memory)?;
-        }
+        let labels = state.contract.labels.as_ref();
         match &mut self.place {
-            Place::Disk { spool, .. } => {
+            Place::Disk(_) if labels.is_some() => Err(labels_need_memory(&self.counts)),
+            Place::Disk(spool) => {
                 let of = |digest: &[u8; 32]| assignment.bucket(digest) as usize;
                 let number = assignment.buckets() as usize;
                 spool.split(&self.directory, number, of).map_err(limit)
             }
-            Place::Memory { keys, buckets } => {
+            Place::Memory { set, .. } => {
+                let bytes = labels.map_or(0, |terms| terms.bytes as usize);
+                check_memory(self.counts.items, bytes, self.label_memory)?;
                 // The identity of a table does not cover values, so that no run with them may be resumed.
-                let resumes = assignment.buckets() > 1 || !state.found.is_empty();
-                debug_assert!(keys.values().is_none() || !resumes);
-                buckets.assign(assignment, keys.digests());
-                Ok(())
+                let contract = &state.contract;
+                let values = [&contract.receiver_values, &contract.sender_values];
+                debug_assert!(state.found.is_empty() || values.iter().all(|all| all.is_empty()));
+                set.assign(assignment, state)
             }
         }
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
         match &mut self.place {
-            Place::Disk { spool, current } => {
-                *current = spool.load(bucket as usize).map_err(limit)?;
-                Ok(BucketKeys {
-                    numbers: current.numbers().map(Cow::Borrowed),
-                    ..current.digests().into()
-                })
+            Place::Disk(spool) => {
+                let bucket = spool.load(bucket as usize).map_err(limit)?;
+                let mut keys = BucketKeys::from(bucket.digests());
+                keys.numbers = bucket.numbers().map(Into::into);
+                Ok(keys)
             }
-            Place::Memory { keys, buckets } => {
-                let label_bytes = self.labels.as_ref().map_or(0, |(_, bytes)| *bytes);
-                // The common order is made from the digests, after the run.
-                let given = match buckets.is_one() && self.order_key.is_none() {
-                    true => Some(keys.give_digests()),
-                    false => None,
-                };
-                let digests = match given {
-                    Some(digests) => digests.into(),
-                    None => keys.digests().into(),
-                };
-                let all = BucketKeys {
-                    digests,
-                    numbers: keys.numbers().map(Cow::Borrowed),
-                    values: keys.values().map(Cow::Borrowed),
-                    labels: self.labels.as_ref().map(|(all, _)| Cow::Borrowed(&***all)),
-                };
-                Ok(buckets.load(bucket, all, label_bytes))
-            }
+            Place::Memory { set, .. } => set.load(bucket),
         }
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
-        let matched = match output {
-            Output::Matches(matched) => Some(matched),
-            Output::Labelled {
-                matched,
-                labels,
-                bytes,
-            } => {
-                if let Place::Memory { buckets, .. } = &self.place {
-                    let all = self.handed_over.get_or_insert_default();
-                    all.resize(self.counts.items as usize * bytes, 0);
-                    buckets.place(&labels, bytes, all);
+        let learns = output.matched().is_some();
+        match &mut self.place {
+            Place::Disk(spool) => match (output.matched(), &output) {
+                (Some(matched), _) => spool.mark(matched, &mut self.matched).map_err(limit)?,
+                (None, Output::Shares(_)) => return Err(shares_need_memory(&self.counts)),
+                (None, _) => {}
+            },
+            Place::Memory { keys, set } => {
+                if let Some(matched) = output.matched() {
+                    keys.mark(set.current(), matched, &mut self.matched);
                 }
-                Some(matched)
-            }
-            Output::Shares(shares) => {
-                self.shares = Some(self.place.with_rows(shares, &self.counts)?);
-                None
-            }
-            _ => None,
-        };
-        if let Some(matched) = &matched {
-            match &mut self.place {
-                Place::Disk { spool, current } => spool
-                    .mark(current, matched, &mut self.matched)
-                    .map_err(limit)?,
-                Place::Memory { keys, buckets } => {
-                    keys.mark(buckets.current(), matched, &mut self.matched);
-                }
+                set.finished(output, state)?;
             }
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.
         if let Some(checkpoints) = &mut self.checkpoints
-            && (matched.is_some() || !state.is_complete())
+            && (learns || !state.is_complete())
             && state.contract.get(&MIN_SIZE) == 0
         {
             let head = Head {

@@ -254,7 +254,7 @@ impl Learnt {
     pub(crate) fn new(report: Report, set: MemorySet<'_>) -> Learnt {
         Learnt {
             matches: set.matched().map(indices_vartime),
-            shares: set.into_shares(),
+            shares: set.shares().cloned(),
             report,
         }
     }

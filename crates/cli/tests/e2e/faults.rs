@@ -7,6 +7,7 @@
 //!
 //! `make reliability` runs everything and writes the tables; what `make test` runs is a small part of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use vesica::{OfflineTerms, ProtocolRequest, Role, Security};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
-use vesica_session::{ErrorClass, Job, MemorySet, NoProgress, run_set_over};
+use vesica_session::{BucketKeys, ErrorClass, Job, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
@@ -323,7 +324,9 @@ fn spoilt(
             let values: Vec<i64> = table.totals().values().map(|v| *v as i64).collect();
             let values = table.has_values().then_some(&values[..]);
             let run = AssertUnwindSafe(|| {
-                let mut set = MemorySet::new(keys, values).unwrap();
+                let mut keys = BucketKeys::from(keys);
+                keys.values = values.map(Cow::from);
+                let mut set = MemorySet::new(keys).unwrap();
                 let progress = &mut NoProgress;
                 let report = run_set_over(&mut channel, own, peer, &job, &mut set, progress);
                 let learnt = report.map(|report| Learnt::new(report, set));

@@ -3,6 +3,7 @@
 //!
 //! A failure names the protocol and the number of its run, which [`Trial::new`] makes again.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::thread;
 
 use vesica::{KeySpec, ProtocolRequest, Role, Source, SourceOptions};
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
-use vesica_session::{Job, Learns, MemorySet, NoProgress, run_set_over};
+use vesica_session::{BucketKeys, Job, Learns, MemorySet, NoProgress, run_set_over};
 use vesica_tables::{KeyStore, Keys, read_keys_within};
 use vesica_wire::{FramedChannel, memory_pair};
 
@@ -130,10 +131,10 @@ fn in_memory(variant: Variant, number: u64) -> bool {
         let job = job(&trial, dealt, role);
         let party = usize::from(role == Role::Sender);
         let [own, peer] = [party, 1 - party].map(|party| Some(dealt?.fingerprints[party]));
-        let mut set = MemorySet::new(keys.digests(), keys.values()).unwrap();
-        if let Some(numbers) = keys.numbers() {
-            set = set.with_numbers(numbers).unwrap();
-        }
+        let mut columns = BucketKeys::from(keys.digests());
+        columns.values = keys.values().map(Cow::from);
+        columns.numbers = keys.numbers().map(Cow::from);
+        let mut set = MemorySet::new(columns).unwrap();
         let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
         Learnt::new(report.unwrap(), set)
     };

@@ -206,12 +206,8 @@ impl KeySet for Resumable {
         self.current = bucket as usize;
         self.loaded.push(bucket);
         let items = &self.buckets[self.current];
-        Ok(BucketKeys {
-            digests: items.iter().map(|i| self.digests[*i]).collect(),
-            numbers: None,
-            values: None,
-            labels: None,
-        })
+        let digests: Vec<_> = items.iter().map(|i| self.digests[*i]).collect();
+        Ok(digests.into())
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {

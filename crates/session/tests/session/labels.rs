@@ -1,9 +1,11 @@
 //! Labels handed over through the whole session: in one bucket and in several, and between sides that do not fit.
 
+use std::borrow::Cow;
+
 use crate::common::{job, limit, silent_pair};
 use vesica_session::terms::{REVEAL, SECURITY};
 use vesica_session::{
-    Error, ErrorClass, Job, LabelExchange, LabelTerms, Labels, MemorySet, NoProgress,
+    BucketKeys, Error, ErrorClass, Job, LabelExchange, LabelTerms, MemorySet, NoProgress,
     ProtocolRequest, Registry, Report, Reveal, Role, Security, run_set_over,
 };
 use vesica_testing::{digests, run_both};
@@ -50,10 +52,10 @@ fn run(
     run_both(
         silent_pair(5000),
         |channel| {
-            let mut set = MemorySet::new(&own, None)?;
+            let mut set = MemorySet::new(&own)?;
             let report = run_set_over(channel, None, None, ours, &mut set, &mut NoProgress)?;
             let matched = set.matched().unwrap();
-            let learnt = matched.iter().zip(set.handed_over().chunks(BYTES));
+            let learnt = matched.iter().zip(set.handed_over().unwrap().chunks(BYTES));
             let learnt = learnt.map(|(matched, label)| match matched {
                 true => Some(label.to_vec()),
                 false => {
@@ -64,12 +66,9 @@ fn run(
             Ok((learnt.collect(), report))
         },
         |channel| {
-            let all = &labels[..];
-            let set = MemorySet::new(&other, None)?;
-            let mut set = match theirs.labels {
-                LabelExchange::Nothing => set,
-                _ => set.with_labels(Labels { all, bytes: BYTES })?,
-            };
+            let mut keys = BucketKeys::from(&other);
+            keys.labels = (!theirs.labels.is_nothing()).then(|| Cow::from(&labels));
+            let mut set = MemorySet::new(keys)?;
             run_set_over(channel, None, None, theirs, &mut set, &mut NoProgress)
         },
     )
@@ -173,12 +172,9 @@ fn what_cannot_be_is_refused_before_the_peer_is_told() {
         );
     }
     let items = digests(0..3);
-    let short = Labels {
-        all: &[0; 14],
-        bytes: 5,
-    };
-    let set = MemorySet::new(&items, None).unwrap();
-    assert!(set.with_labels(short).is_err());
+    let mut uneven = BucketKeys::from(&items);
+    uneven.labels = Some(Cow::from(&[0; 14]));
+    assert!(matches!(MemorySet::new(uneven), Err(Error::Usage(_))));
 }
 
 /// A set whose labels are not those of its job is this side's fault, and the peer is told.
@@ -189,11 +185,11 @@ fn labels_are_those_that_were_declared() {
     let (received, sent) = run_both(
         silent_pair(5000),
         |channel| {
-            let mut set = MemorySet::new(&own, None).unwrap();
+            let mut set = MemorySet::new(&own).unwrap();
             run_set_over(channel, None, None, &ours, &mut set, &mut NoProgress)
         },
         |channel| {
-            let mut set = MemorySet::new(&other, None).unwrap();
+            let mut set = MemorySet::new(&other).unwrap();
             run_set_over(channel, None, None, &theirs, &mut set, &mut NoProgress)
         },
     );

@@ -1,6 +1,7 @@
 //! From outside: a protocol is one module with its `Spec` and one line in a registry; a term is one declaration. The
 //! session runs both.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::thread;
 
@@ -11,8 +12,8 @@ use vesica_session::terms::{
     KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
 };
 use vesica_session::{
-    Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest, Registry,
-    RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
+    BucketKeys, Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest,
+    Registry, RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
 };
 use vesica_testing::{digests, run_both};
 use vesica_wire::{
@@ -221,8 +222,10 @@ fn over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> (Report
 
 fn try_over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> Reports {
     let sets = [digests(0..20), digests(13..90)];
-    let run = |channel: &mut dyn Channel, job, digests, values| {
-        let mut set = MemorySet::new(digests, values).unwrap();
+    let run = |channel: &mut dyn Channel, job, digests: &[_], values: Option<&[i64]>| {
+        let mut keys = BucketKeys::from(digests);
+        keys.values = values.map(Cow::from);
+        let mut set = MemorySet::new(keys).unwrap();
         run_set_over(channel, None, None, job, &mut set, &mut NoProgress)
     };
     run_both(
