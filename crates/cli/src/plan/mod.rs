@@ -130,9 +130,6 @@ fn request(options: &Plan) -> Result<Request, Failure> {
         .receiver_size
         .ok_or_else(|| Failure::usage("--receiver-size is missing"))?;
     let sizes = [receiver_size, options.sender_size.unwrap_or(receiver_size)];
-    if sizes.iter().any(|size| *size > 1 << 40) {
-        return Err(Failure::usage("no set has more than 2^40 items"));
-    }
     let is_given = options.agreed.is_given("security");
     Ok(Request {
         lambda: terms.get(&LAMBDA),

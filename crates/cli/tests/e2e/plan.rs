@@ -126,14 +126,17 @@ fn what_cannot_be_is_refused() {
     let place = Place::new();
     for (words, problem) in [
         ("plan", "--receiver-size"),
-        ("plan --receiver-size 2^50", "2^40"),
+        ("plan --receiver-size 2^50", "2^28"),
         ("plan --receiver-size many", "many"),
         ("plan --receiver-size 10 --network dialup", "dialup"),
         ("plan --receiver-size 10 --bandwidth 0mbps", "1kbps"),
         ("plan --receiver-size 10 --reveal sizes", "sizes"),
         ("plan --receiver-size 10 --threads 0", "threads"),
         ("plan --receiver-size 10 --json --csv", "--csv"),
-        ("plan --receiver-size 2^30", "no protocol reveals matches"),
+        (
+            "plan --receiver-size 2^28 --reveal size",
+            "no protocol reveals size",
+        ),
         (
             "plan --receiver-size 10 --reveal size --security malicious",
             "no malicious protocol reveals size",
