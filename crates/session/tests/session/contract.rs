@@ -419,6 +419,45 @@ fn a_peer_that_cannot_take_part_is_heard_after_it_has_left() {
     );
 }
 
+/// What fuzzing starts from gets beyond the version.
+#[test]
+fn seeds_of_hellos_are_of_this_version() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+    let files = |target: &str| {
+        let files = std::fs::read_dir(format!("{seeds}/{target}")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        files.map(|path| (path.display().to_string(), std::fs::read(path).unwrap()))
+    };
+    for (path, bytes) in files("hello") {
+        if let Err(error) = Hello::decode(&bytes, &Terms::default()) {
+            let problem = Problem::decode(&bytes);
+            assert!(
+                matches!(problem, Ok(Some(_))),
+                "{path}: {error}; write the seeds anew (make fuzz-seeds)"
+            );
+        }
+    }
+    let hellos = |bytes: &[u8]| -> Vec<u16> {
+        let found = bytes
+            .windows(6)
+            .filter(|window| window.starts_with(b"vs1h"));
+        found
+            .map(|hello| u16::from_le_bytes([hello[4], hello[5]]))
+            .collect()
+    };
+    let mut found = 0;
+    for (path, bytes) in files("agree") {
+        for version in hellos(&bytes) {
+            assert_eq!(
+                version, VERSION,
+                "{path}: write the seeds anew (make fuzz-seeds)"
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
+
 /// A sum over values up to a number of units of 10^-scale, if this side has them, and with such a limit for the peer's.
 fn sum_of(job: &mut Job, values: Option<(u64, u8)>, max_peer_value_bound: Option<u64>) {
     *job = Job {
