@@ -27,7 +27,8 @@ use vesica_fuzz::transfers::Party;
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
     Fingerprint, Hello, Identity, Job, LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT,
-    ProtocolRequest, Registry, Resume, Role, terms::LEARNS,
+    ProtocolRequest, Registry, Resume, Reveal, Role,
+    terms::{LEARNS, REVEAL},
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -108,6 +109,9 @@ fn session(seeds: &Seeds) -> Result<()> {
         bytes: 8,
         columns: vec!["Größe".into()],
     });
+    let mut sharing = hello(Role::Receiver, ProtocolRequest::named("circuit-okvs"));
+    sharing.terms.set(&REVEAL, Reveal::Shares.into());
+    sharing.local.labels = LabelExchange::Shared { bytes: 20 };
     let mut both = hello(Role::Sender, named());
     both.terms.set(&LEARNS, Learns::Both);
     both.local.memory = 1;
@@ -115,6 +119,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
         ("columns-handed-over", 1, handing_over),
+        ("payloads", 1, sharing),
         ("both-and-little-memory", 0, both),
     ] {
         let bytes = hello.encode();

@@ -6,8 +6,8 @@ use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Task,
-    Values,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
+    StringBytes, Task, Values,
 };
 use vesica_wire::{Channel, Error};
 
@@ -35,7 +35,7 @@ pub const HASHED: u8 = 0x10;
 /// Set in the second byte: a protocol that can hands over labels.
 pub const LABELLED: u8 = 0x20;
 
-/// Bytes of a label.
+/// Bytes of a label, and of a string of either side of which both get shares.
 const LABEL_BYTES: usize = 9;
 
 /// The sizes of a set; two bits of the second byte choose one.
@@ -83,10 +83,18 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             },
             false => {
                 let (reveals, min_size, [receiver, sender]) = CIRCUITS[usize::from(sizes >> 4 & 3)];
+                let reveals = Reveals::of(reveals).expect("they go together");
                 Task {
                     min_size,
                     values: Values { receiver, sender },
-                    ..Task::new(Reveals::of(reveals).expect("they go together"))
+                    string_bytes: match reveals == Reveal::Shares {
+                        true => StringBytes {
+                            receiver: LABEL_BYTES,
+                            sender: LABEL_BYTES,
+                        },
+                        false => StringBytes::default(),
+                    },
+                    ..Task::new(reveals)
                 }
             }
         },
@@ -99,7 +107,7 @@ fn items(count: usize) -> Vec<Item> {
     (1..=count as u8).map(|i| [i; 32]).collect()
 }
 
-/// The sender's labels of so many items.
+/// The sender's labels, or either side's strings, of so many items.
 fn labels(items: usize) -> Vec<u8> {
     (1..=items * LABEL_BYTES).map(|i| i as u8).collect()
 }
@@ -196,6 +204,8 @@ impl Run {
                 let cells = shares.matches.len();
                 let values = [&shares.receiver_values, &shares.sender_values];
                 assert!(values.into_iter().flatten().all(|v| v.len() == cells));
+                let strings = [&shares.receiver_strings, &shares.sender_strings];
+                assert!(strings.iter().all(|all| all.len() == cells * LABEL_BYTES));
                 let items = shares.items.iter().flatten().flatten();
                 assert!(items.into_iter().all(|item| (*item as usize) < own));
             }
@@ -211,7 +221,9 @@ fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let prepared = dealt.unwrap_or_else(|| run.protocol.prepare(items.len(), &mut rng));
     let (params, task) = (&run.params, &run.task);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
+    let strings = (run.task.string_bytes.receiver > 0).then(|| labels(items.len()));
     let input = run.input(&items, &numbers, values.as_deref());
+    let input = input.with_labels(strings.as_deref());
     run.protocol
         .receive(channel, params, task, input, prepared, &mut rng)
 }
@@ -220,12 +232,10 @@ fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let mut rng = ChaCha20Rng::from_seed([2; 32]);
     let (items, values) = run.set(run.params.sender_size, run.task.values.sender);
     let numbers: Vec<u64> = (0..items.len() as u64).collect();
-    let labels = labels(match run.task.label_bytes {
-        0 => 0,
-        _ => items.len(),
-    });
+    let bytes = run.task.label_bytes.max(run.task.string_bytes.sender);
+    let labels = (bytes > 0).then(|| labels(items.len()));
     let input = run.input(&items, &numbers, values.as_deref());
-    let input = input.with_labels((run.task.label_bytes > 0).then_some(&labels[..]));
+    let input = input.with_labels(labels.as_deref());
     let prepared = run.dealt(Half::Sender).unwrap_or_else(Prepared::nothing);
     run.protocol
         .send(channel, &run.params, &run.task, input, prepared, &mut rng)

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
     ConnectOptions, CsvOptions, Encoding, Format, KeyColumn, KeySpec, LabelExchange, Learns,
-    OnRefused, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
-    Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in, label_exchange,
-    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
-    query, same_file, value_columns,
+    OnRefused, PayloadColumn, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source,
+    SourceOptions, Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in,
+    label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol,
+    parse_size, query, same_file, value_columns,
 };
 
 use crate::errors::Failure;
@@ -227,6 +227,8 @@ pub(crate) struct Options {
     value_scale: Vec<u8>,
     value_bound: Vec<u64>,
     value_repeated: String,
+    payload: Option<String>,
+    payload_width: Option<u32>,
     protocol: String,
     offline: Option<String>,
     offline_store: Option<PathBuf>,
@@ -291,6 +293,14 @@ impl Options {
             ));
         }
         Ok(labels)
+    }
+
+    /// The column to share.
+    pub(crate) fn payload(&self) -> Result<Option<PayloadColumn>, Failure> {
+        Ok(PayloadColumn::new(
+            self.payload.as_deref(),
+            self.payload_width,
+        )?)
     }
 
     /// The columns to compute with.

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
     ConnectOptions, Endpoint, Fingerprint, Gets, KeySpec, LabelExchange, Outcome, Party,
-    ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms, ValueColumn,
-    no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    PayloadColumn, ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms,
+    ValueColumn, no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
@@ -119,6 +119,7 @@ struct Job {
     resources: Resources,
     values: Vec<ValueColumn>,
     labels: LabelExchange,
+    payload: Option<PayloadColumn>,
     allow_empty: bool,
 }
 
@@ -149,6 +150,7 @@ impl Job {
             resources: options.resources(reading.memory()?)?,
             values: options.values(&labels)?,
             labels,
+            payload: options.payload()?,
             allow_empty: options.allow_empty,
         };
         let party = job.party(link.endpoint());
@@ -188,6 +190,7 @@ impl Job {
             resources: self.resources.clone(),
             values: self.values.clone(),
             labels: self.labels.clone(),
+            payload: self.payload.clone(),
             allow_empty: self.allow_empty,
             ..Party::new(&self.identity.key, self.peer, endpoint)
         }

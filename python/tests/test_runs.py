@@ -125,6 +125,24 @@ def test_shares(tmp_path: Path) -> None:
     assert sorted(map(int, matching)) == list(range(81, 101))
     shares = (int(a["sender_value"]) + int(b["sender_value"]) for a, b in cells)
     assert sum(shares) % 2**64 == 40
+    payload = {"payload": "id", "payload_width": 4}
+    vesica.rehearse(
+        OURS | {"output": ours},
+        THEIRS | {"output": theirs} | payload,
+        reveal="shares",
+        **SEMI_HONEST,
+    )
+    with open(ours, newline="") as left, open(theirs, newline="") as right:
+        cells = [
+            (a["sender_payload"], b["sender_payload"])
+            for a, b in zip(csv.DictReader(left), csv.DictReader(right))
+        ]
+    opened = {bytes(x ^ y for x, y in zip(bytes.fromhex(a), bytes.fromhex(b))) for a, b in cells}
+    assert opened == {str(i).encode().ljust(4, b"\0") for i in range(80, 100)} | {bytes(4)}
+    with pytest.raises(vesica.DataError, match="payload takes 3 bytes"):
+        vesica.rehearse(
+            OURS, THEIRS | payload | {"payload_width": 2}, reveal="shares", **SEMI_HONEST
+        )
     with pytest.raises(vesica.UsageError, match="give an output"):
         vesica.rehearse(OURS, THEIRS, reveal="shares", **SEMI_HONEST)
 

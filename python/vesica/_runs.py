@@ -108,6 +108,8 @@ def receive(
     value_scale: int | Sequence[int] = 0,
     value_bound: int | Sequence[int] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
+    payload: str | None = None,
+    payload_width: int | None = None,
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
     offline: str | None = None,
@@ -161,6 +163,8 @@ def receive(
     value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
                hand over
     value_scale, value_bound   of all columns to compute with, or one for each
+    payload, payload_width   with `reveal="shares"`: a column of texts of which both sides get shares too, and the bytes
+               that it takes for each key
     align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
                `match_number` that both sides share
     bandwidth  that of the link, as "200mbps", by which `optimize="auto"` decides; else it goes by the round trip
@@ -216,6 +220,8 @@ def send(
     value_scale: int | Sequence[int] = 0,
     value_bound: int | Sequence[int] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
+    payload: str | None = None,
+    payload_width: int | None = None,
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
     offline: str | None = None,

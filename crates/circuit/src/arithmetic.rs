@@ -1,4 +1,4 @@
-//! Additive shares modulo 2^k, and products of a value by a bit or by an integer.
+//! Shares of integers modulo 2^k and of strings of bytes, and products of a value by a bit or by an integer.
 //!
 //! **Papers.** N. Gilboa, *Two Party RSA Key Generation*, CRYPTO 1999; the correlated form is that of G. Asharov,
 //! Y. Lindell, T. Schneider, M. Zohner, CCS 2013.
@@ -10,6 +10,9 @@
 //! **A value by a shared bit.** If the value end also has a share a of the bit, a ⊕ c = a + (1 − 2a)·c: it adds a·v
 //! and multiplies (1 − 2a)·v by c. With v = 1 this turns XOR shares into additive ones.
 //!
+//! **A string by a bit** is the same in the group of strings under exclusive or ([`Group`]), with as long pads: a block of 128
+//! bits of a pad is a hash of the COT under a tweak of its own. It takes one COT however long the string.
+//!
 //! **A value by an integer.** 64 products by bits: bit j multiplies 2^j·v modulo 2^64, of which the lowest j bits
 //! are 0 and not sent. Where only the sum over all pairs is wanted, long vectors take a tenth of that by homomorphic
 //! encryption ([`inner_product`], from [`LATTICE`] entries on).
@@ -19,7 +22,7 @@
 //! end lacks, or the message depends on one. **Cost** modulo 2^k: 1 COT, 1 bit from the choice end, k bits from the
 //! value end, two message flows per window; by an integer 64 COTs, 64 bits and 2080 bits.
 //!
-//! **Memory.** Three words per product of a window of 2^20 bits, or 66 words per product of a window of 2^16
+//! **Memory.** Three words per word of the products of a window of 2^20 bits, or 66 words per product of a window of 2^16
 //! integers: 24 and 33 MiB.
 
 use rand_core::CryptoRng;
@@ -66,7 +69,74 @@ impl Ring {
     }
 }
 
-/// Shares of one integer per bin.
+/// What values and their shares add up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Integers, of one word each.
+    Integers(Ring),
+    /// Strings of so many bytes, at least one, under exclusive or. The bytes of a word come lowest first, and those that a
+    /// last word has too many are 0.
+    Strings(usize),
+}
+
+impl From<Ring> for Group {
+    fn from(ring: Ring) -> Group {
+        Group::Integers(ring)
+    }
+}
+
+impl Group {
+    /// Bits of an element.
+    pub(crate) fn bits(self) -> usize {
+        match self {
+            Group::Integers(ring) => ring.bits as usize,
+            Group::Strings(bytes) => 8 * bytes,
+        }
+    }
+
+    /// Words of an element.
+    pub(crate) fn words(self) -> usize {
+        self.bits().div_ceil(64)
+    }
+
+    /// Bits of a word of an element.
+    fn bits_of(self, word: usize) -> u32 {
+        (self.bits() - 64 * word).min(64) as u32
+    }
+
+    /// A word of an element without the bits that it has too many.
+    pub(crate) fn reduce(self, word: usize, value: u64) -> u64 {
+        Ring::new(self.bits_of(word)).reduce(value)
+    }
+
+    /// The sum of two words, perhaps with bits too many.
+    pub(crate) fn add(self, one: u64, other: u64) -> u64 {
+        match self {
+            Group::Integers(_) => one.wrapping_add(other),
+            Group::Strings(_) => one ^ other,
+        }
+    }
+
+    /// What adds up to 0 with a word, perhaps with bits too many.
+    pub(crate) fn negate(self, word: u64) -> u64 {
+        match self {
+            Group::Integers(_) => word.wrapping_neg(),
+            Group::Strings(_) => word,
+        }
+    }
+
+    /// Products of one frame; a multiple of 64.
+    pub(crate) fn piece(self) -> usize {
+        (PIECE / self.words() / 64).max(1) * 64
+    }
+
+    /// Products whose pads are kept at once; a multiple of 64.
+    pub(crate) fn window(self) -> usize {
+        (WINDOW / self.words() / 64).max(1) * 64
+    }
+}
+
+/// Shares of one integer, or of the words of one string, per bin.
 pub(crate) type Shares = Zeroizing<Vec<u64>>;
 
 /// Σ of shares, modulo 2^64.
@@ -74,10 +144,10 @@ pub(crate) fn sum(shares: &[u64]) -> u64 {
     shares.iter().fold(0, |sum, share| sum.wrapping_add(*share))
 }
 
-/// Products of one frame; a multiple of 8.
+/// Words of products of one frame; a multiple of 64.
 pub(crate) const PIECE: usize = 1 << 15;
 
-/// Products whose pads are kept at once.
+/// Words of products whose pads are kept at once.
 pub(crate) const WINDOW: usize = WINDOW_BYTES / 32;
 
 /// Products by integers of one frame.
@@ -103,41 +173,48 @@ fn mask(bit: u64) -> u64 {
 }
 
 impl ValueEnd {
-    /// Shares of `values[i]` times bit i of the choice end.
+    /// Shares of value i, all words of one value after those of the other, times bit i of the choice end.
     pub(crate) fn multiply(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        ring: Ring,
+        group: impl Into<Group>,
         values: &[u64],
     ) -> Result<Shares, Error> {
+        let group = group.into();
+        let words = group.words();
         let mut shares = Zeroizing::new(Vec::with_capacity(values.len()));
-        for values in values.chunks(WINDOW) {
-            let mut pads = Zeroizing::new(Vec::with_capacity(values.len()));
-            self.pads(
+        for values in values.chunks(group.window() * words) {
+            let mut pads = Zeroizing::new(vec![[0; 2]; values.len()]);
+            self.pad_blocks(
                 channel,
                 rng,
                 Masked::Values,
-                values.len(),
-                |_, zero, one| {
-                    let low = |(zero, one): (&u128, &u128)| [*zero as u64, *one as u64];
-                    pads.extend(zero.iter().zip(one).map(low));
+                [values.len() / words, words.div_ceil(2)],
+                |[start, block], zero, one| {
+                    let pads = pads.chunks_exact_mut(words).skip(start);
+                    for (pads, (zero, one)) in pads.zip(zero.iter().zip(one)) {
+                        for (half, pad) in pads[2 * block..].iter_mut().take(2).enumerate() {
+                            *pad = [zero, one].map(|block| (block >> (64 * half)) as u64);
+                        }
+                    }
                 },
             )?;
             let mut frames = Vec::new();
-            for piece in values.chunks(PIECE) {
-                frames.push(receive_bits(channel, CHOICES, piece.len())?);
+            let pieces = || values.chunks(group.piece() * words);
+            for piece in pieces() {
+                frames.push(receive_bits(channel, CHOICES, piece.len() / words)?);
             }
-            let pieces = values.chunks(PIECE).zip(pads.chunks(PIECE));
+            let pieces = pieces().zip(pads.chunks(group.piece() * words));
             for ((values, pads), corrections) in pieces.zip(&frames) {
-                let message = mask_values(ring, values, pads, corrections, &mut shares);
+                let message = mask_values(group, values, pads, corrections, &mut shares);
                 channel.send(VALUES, message)?;
             }
         }
         Ok(shares)
     }
 
-    /// Shares of `values[i]` times a bit of which this end has a share too.
+    /// Shares of value i times a bit of which this end has a share too.
     ///
     /// # Panics
     /// If there are not as many bits as values.
@@ -145,19 +222,22 @@ impl ValueEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        ring: Ring,
+        group: impl Into<Group>,
         values: &[u64],
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        assert_eq!(values.len(), bits.len());
+        let group = group.into();
+        let words = group.words();
+        assert_eq!(values.len(), words * bits.len());
         let negated = values.iter().enumerate().map(|(i, value)| {
-            let a = mask(bits.get(i));
-            (value ^ a).wrapping_sub(a)
+            let a = mask(bits.get(i / words));
+            value ^ (value ^ group.negate(*value)) & a
         });
         let negated: Shares = Zeroizing::new(negated.collect());
-        let mut shares = self.multiply(channel, rng, ring, &negated)?;
+        let mut shares = self.multiply(channel, rng, group, &negated)?;
         for (i, (share, value)) in shares.iter_mut().zip(values).enumerate() {
-            *share = ring.reduce(share.wrapping_add(value & mask(bits.get(i))));
+            let own = value & mask(bits.get(i / words));
+            *share = group.reduce(i % words, group.add(*share, own));
         }
         Ok(shares)
     }
@@ -204,20 +284,26 @@ impl ValueEnd {
 
 /// The messages h₀ − h₁ + v of a piece; appends the shares −h₀.
 fn mask_values(
-    ring: Ring,
+    group: Group,
     values: &[u64],
     pads: &[[u64; 2]],
     corrections: &[u8],
     shares: &mut Vec<u64>,
 ) -> Vec<u8> {
-    let mut writer = BitWriter::with_capacity(values.len() * ring.bits as usize);
+    let words = group.words();
+    let count = values.len() / words;
+    let mut writer = BitWriter::with_capacity(count * group.bits());
     let mut corrections = BitReader::new(corrections);
-    for (value, [zero, one]) in values.iter().zip(pads) {
-        let exchanged = (zero ^ one) & mask(corrections.next(1));
-        let (zero, one) = (zero ^ exchanged, one ^ exchanged);
-        let message = zero.wrapping_sub(one).wrapping_add(*value);
-        writer.push(ring.reduce(message), ring.bits);
-        shares.push(ring.reduce(zero.wrapping_neg()));
+    let all = values.chunks_exact(words).zip(pads.chunks_exact(words));
+    for (value, pads) in all {
+        let correction = mask(corrections.next(1));
+        for (word, (value, [zero, one])) in value.iter().zip(pads).enumerate() {
+            let exchanged = (zero ^ one) & correction;
+            let (zero, one) = (zero ^ exchanged, one ^ exchanged);
+            let message = group.add(group.add(zero, group.negate(one)), *value);
+            writer.push(group.reduce(word, message), group.bits_of(word));
+            shares.push(group.reduce(word, group.negate(zero)));
+        }
     }
     writer.finish()
 }
@@ -246,32 +332,50 @@ impl ChoiceEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        ring: Ring,
+        group: impl Into<Group>,
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        let mut shares: Shares = Zeroizing::new(Vec::with_capacity(bits.len()));
-        for first in (0..bits.len()).step_by(WINDOW) {
-            let count = WINDOW.min(bits.len() - first);
+        let group = group.into();
+        let (words, piece) = (group.words(), group.piece());
+        let mut shares: Shares = Zeroizing::new(vec![0; words * bits.len()]);
+        for first in (0..bits.len()).step_by(group.window()) {
+            let count = group.window().min(bits.len() - first);
             let mut corrections = Zeroizing::new(vec![0; count.div_ceil(64)]);
-            self.pads(channel, rng, Masked::Values, count, |start, rows, pads| {
-                for (i, (t, pad)) in rows.iter().zip(pads).enumerate() {
-                    let k = start + i;
-                    corrections[k / 64] |= (*t as u64 & 1 ^ bits.get(first + k)) << (k % 64);
-                    shares.push(*pad as u64);
-                }
-            })?;
-            for (words, start) in corrections.chunks(PIECE / 64).zip((0..).step_by(PIECE)) {
+            self.pad_blocks(
+                channel,
+                rng,
+                Masked::Values,
+                [count, words.div_ceil(2)],
+                |[start, block], rows, pads| {
+                    let shares = shares.chunks_exact_mut(words).skip(first + start);
+                    for (i, (share, (t, pad))) in shares.zip(rows.iter().zip(pads)).enumerate() {
+                        if block == 0 {
+                            let k = start + i;
+                            let correction = *t as u64 & 1 ^ bits.get(first + k);
+                            corrections[k / 64] |= correction << (k % 64);
+                        }
+                        for (half, share) in share[2 * block..].iter_mut().take(2).enumerate() {
+                            *share = (pad >> (64 * half)) as u64;
+                        }
+                    }
+                },
+            )?;
+            for (words, start) in corrections.chunks(piece / 64).zip((0..).step_by(piece)) {
                 let mut message = Vec::new();
-                BitShares::write(words, PIECE.min(count - start), &mut message);
+                BitShares::write(words, piece.min(count - start), &mut message);
                 channel.send(CHOICES, message)?;
             }
-            for start in (first..first + count).step_by(PIECE) {
-                let end = (start + PIECE).min(first + count);
-                let message = receive_bits(channel, VALUES, (end - start) * ring.bits as usize)?;
+            for start in (first..first + count).step_by(piece) {
+                let end = (start + piece).min(first + count);
+                let message = receive_bits(channel, VALUES, (end - start) * group.bits())?;
                 let mut values = BitReader::new(&message);
-                for (i, share) in shares[start..end].iter_mut().enumerate() {
-                    let message = values.next(ring.bits) & mask(bits.get(start + i));
-                    *share = ring.reduce(share.wrapping_add(message));
+                let shares = &mut shares[start * words..end * words];
+                for (i, share) in shares.chunks_exact_mut(words).enumerate() {
+                    let choice = mask(bits.get(start + i));
+                    for (word, share) in share.iter_mut().enumerate() {
+                        let message = values.next(group.bits_of(word)) & choice;
+                        *share = group.reduce(word, group.add(*share, message));
+                    }
                 }
             }
         }
@@ -329,6 +433,7 @@ mod tests {
     use crate::harness::{SIZES, blocks, run, share};
     use proptest::prelude::*;
     use vesica_testing::rng;
+    use vesica_wire::MAX_FRAME;
 
     /// Values with extremes among them.
     fn values(count: usize) -> Vec<u64> {
@@ -377,6 +482,48 @@ mod tests {
         }
     }
 
+    /// Exclusive or of both ends' shares of strings of `bytes` bytes, after products by every third bit.
+    fn selected(bytes: usize, strings: &[u64], bits: &[BitShares; 2]) -> Vec<u64> {
+        let group = Group::Strings(bytes);
+        let (one, two) = run(
+            12,
+            |engine, channel| {
+                engine
+                    .main
+                    .select(channel, &mut rng(1), group, strings, &bits[0])
+            },
+            |engine, channel| engine.main.multiply(channel, &mut rng(2), group, &bits[1]),
+        );
+        one.iter().zip(&*two).map(|(a, b)| a ^ b).collect()
+    }
+
+    #[test]
+    fn strings_are_multiplied_by_shared_bits() {
+        for (bytes, count) in [
+            (1, 200),
+            (7, 65),
+            (8, WINDOW + 65),
+            (9, WINDOW / 2 + 64),
+            (16, 63),
+            (17, 129),
+            (256, 1200),
+        ] {
+            let group = Group::Strings(bytes);
+            let words = group.words();
+            assert!(group.piece() * group.bits() / 8 <= MAX_FRAME);
+            let random = values(words * count);
+            let strings: Vec<u64> = (0..words * count)
+                .map(|i| group.reduce(i % words, random[i]))
+                .collect();
+            let bit = |i: usize| i.is_multiple_of(3);
+            let found = selected(bytes, &strings, &share(9, bit, count));
+            for (i, found) in found.iter().enumerate() {
+                let expected = strings[i] * u64::from(bit(i / words));
+                assert_eq!(*found, expected, "word {i} of strings of {bytes} bytes");
+            }
+        }
+    }
+
     fn products(values: &[u64], factors: &[u64]) -> Vec<u64> {
         let (one, two) = run(
             11,
@@ -409,6 +556,25 @@ mod tests {
         ) {
             let (a, b): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
             prop_assert_eq!(products(&a, &b), plain(&a, &b));
+        }
+
+        #[test]
+        fn any_strings_are_multiplied_by_any_bits(
+            bytes in 1usize..40,
+            bits in prop::collection::vec(any::<bool>(), 0..80),
+            seed in any::<u64>(),
+        ) {
+            let group = Group::Strings(bytes);
+            let words = group.words();
+            let random = blocks(seed, words * bits.len());
+            let reduced = random.iter().enumerate();
+            let strings: Vec<u64> = reduced
+                .map(|(i, block)| group.reduce(i % words, *block as u64))
+                .collect();
+            let found = selected(bytes, &strings, &share(seed, |i| bits[i], bits.len()));
+            let plain = strings.iter().enumerate();
+            let plain: Vec<u64> = plain.map(|(i, word)| word * u64::from(bits[i / words])).collect();
+            prop_assert_eq!(found, plain);
         }
     }
 }

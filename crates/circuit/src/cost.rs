@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use vesica_correlations::ole::lattice::inner_product;
 
-use crate::arithmetic::{self, LONG_BITS, LONG_WINDOW, Ring, WINDOW};
+use crate::arithmetic::{self, Group, LONG_BITS, LONG_WINDOW, Ring};
 use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
@@ -74,12 +74,13 @@ pub(crate) fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize)
 }
 
 /// Products of values by bits, seen by the end that has the values as if it were the receiver.
-fn products(bins: usize, ring: Ring) -> Cost {
+fn products(bins: usize, group: impl Into<Group>) -> Cost {
+    let group = group.into();
     Cost {
         cots: bins,
-        receiver_bytes: framed(bins, ring.bits() as usize, arithmetic::PIECE),
-        sender_bytes: framed(bins, 1, arithmetic::PIECE),
-        flows: 2 * bins.div_ceil(WINDOW),
+        receiver_bytes: framed(bins, group.bits(), group.piece()),
+        sender_bytes: framed(bins, 1, group.piece()),
+        flows: 2 * bins.div_ceil(group.window()),
         ..Cost::default()
     }
 }
@@ -135,10 +136,13 @@ fn comparison(bins: usize, counts: usize) -> Cost {
 }
 
 /// The shares of a stash's places from those of bins, and of the fields of the sender's payloads there.
-pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Ring>) -> Cost {
-    let of = |ring| products(places * bins, ring);
-    let bits = of(Ring::new(1)) + reversed(of(Ring::new(1)));
-    fields.map(|ring| reversed(of(ring))).fold(bits, Cost::add)
+pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Group>) -> Cost {
+    let of = |group: Group| products(places * bins, group);
+    let bit = Group::from(Ring::new(1));
+    let bits = of(bit) + reversed(of(bit));
+    fields
+        .map(|group| reversed(of(group)))
+        .fold(bits, Cost::add)
 }
 
 /// [`crate::Receiver::open`] of a size, if there is one, and of so many other numbers.
@@ -200,6 +204,17 @@ pub fn shares_of_receiver(bins: usize, columns: usize) -> Cost {
 /// [`crate::Receiver::shares_of_sender`].
 pub fn shares_of_sender(bins: usize, columns: usize) -> Cost {
     let of = products(columns * bins, Ring::FULL);
+    of + reversed(of)
+}
+
+/// [`crate::Receiver::string_of_receiver`], of so many bytes.
+pub fn string_of_receiver(bins: usize, bytes: usize) -> Cost {
+    products(bins, Group::Strings(bytes))
+}
+
+/// [`crate::Receiver::string_of_sender`], of so many bytes.
+pub fn string_of_sender(bins: usize, bytes: usize) -> Cost {
+    let of = products(bins, Group::Strings(bytes));
     of + reversed(of)
 }
 
@@ -339,6 +354,7 @@ mod tests {
                 let of = |columns| Payloads {
                     values: vec![words.clone(); columns],
                     adding: vec![words.clone(); columns],
+                    ..Payloads::default()
                 };
                 let (payloads, payload) = (&of(columns), &of(1));
                 let of = (minimum, bins);
@@ -402,6 +418,39 @@ mod tests {
                 |engine, channel| engine.matches(channel, &mut rng(2), bits, 5),
             );
             check(found.2, matches(bins));
+        }
+    }
+
+    #[test]
+    fn strings_cost_what_is_said() {
+        for (bins, bytes) in [(0, 9usize), (1, 1), (65, 8), (4200, 20), (9000, 256)] {
+            let bits = &BitShares::from_fn(bins, |i| i as u64);
+            let columns = bytes.div_ceil(8);
+            let string = vec![7; columns * bins];
+            let payloads = &Payloads {
+                string: vec![Zeroizing::new(vec![7; bins]); columns],
+                ..Payloads::default()
+            };
+            let own = (bytes, &string[..]);
+            let found = measured(
+                |engine, channel| engine.string_of_receiver(channel, &mut rng(1), bits, own),
+                |engine, channel| engine.string_of_receiver(channel, &mut rng(2), bits, bytes),
+            );
+            check(found.2, string_of_receiver(bins, bytes));
+            let theirs = (bytes, payloads);
+            // The last message of the reverse direction goes along with the first one after it.
+            let found = measured(
+                |engine, channel| {
+                    engine.string_of_sender(channel, &mut rng(1), bits, theirs)?;
+                    engine.string_of_receiver(channel, &mut rng(1), bits, own)
+                },
+                |engine, channel| {
+                    engine.string_of_sender(channel, &mut rng(2), bits, theirs)?;
+                    engine.string_of_receiver(channel, &mut rng(2), bits, bytes)
+                },
+            );
+            let both = string_of_sender(bins, bytes) + string_of_receiver(bins, bytes);
+            check(found.2, both);
         }
     }
 }

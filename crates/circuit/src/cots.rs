@@ -9,7 +9,8 @@
 //! **The hashes.** Pads of triples are TMMO (C. Guo, J. Katz, X. Wang, Y. Yu, S&P 2020), under a key for each session
 //! and direction. Pads that mask values have a key each ([`Rekeyed`]): the choice end comes to know many of those that
 //! it lacks, since factors are ±1 where bins are counted, and 0 where they are empty; with one key for all it would test
-//! one guess at Δ against all of them. Every COT has a tweak of its own, and entries are in tiles that have a key each
+//! one guess at Δ against all of them. So has each block of a pad that masks a string, whose bytes may be known in part, as
+//! what pads a shorter text is. Every COT has tweaks of its own, and entries are in tiles that have a key each
 //! ([`TileHash`]): counters over the life of the end. Each end takes COTs, entries, tweaks and tiles forward only, and
 //! before anything is sent, so that no pad is used twice even if a run fails half-way.
 
@@ -51,7 +52,7 @@ pub(crate) enum Direction {
 pub(crate) enum Masked {
     /// One bit each.
     Bits,
-    /// Integers, which the choice end may know.
+    /// Integers and strings, which the choice end may know.
     Values,
 }
 
@@ -110,11 +111,11 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The pads of every row.
-    fn pads(&self, masked: Masked, pads: &mut [Block]) {
+    /// Block number `block` of the pads of every row.
+    fn pads(&self, masked: Masked, block: usize, pads: &mut [Block]) {
         let tasks = pads.par_chunks_mut(TASK).zip(self.rows.par_chunks(TASK));
         tasks.enumerate().for_each(|(task, (pads, rows))| {
-            let first = self.first + (task * TASK) as u128;
+            let first = self.first + (block * self.rows.len() + task * TASK) as u128;
             pads.copy_from_slice(rows);
             match masked {
                 Masked::Bits => self.hashes.bits.hash(first, pads),
@@ -124,11 +125,17 @@ impl Batch<'_> {
     }
 
     /// The pads of every row, and of every row plus `delta`.
-    fn both_pads(&self, masked: Masked, delta: Block, [zeros, ones]: [&mut [Block]; 2]) {
+    fn both_pads(
+        &self,
+        masked: Masked,
+        block: usize,
+        delta: Block,
+        [zeros, ones]: [&mut [Block]; 2],
+    ) {
         let tasks = zeros.par_chunks_mut(TASK).zip(ones.par_chunks_mut(TASK));
         let tasks = tasks.zip(self.rows.par_chunks(TASK));
         tasks.enumerate().for_each(|(task, ((zeros, ones), rows))| {
-            let first = self.first + (task * TASK) as u128;
+            let first = self.first + (block * self.rows.len() + task * TASK) as u128;
             zeros.copy_from_slice(rows);
             for (one, row) in ones.iter_mut().zip(rows) {
                 *one = row ^ delta;
@@ -191,14 +198,14 @@ impl<const W: u32> ValueEnd<W> {
         self.source.delta()
     }
 
-    /// The next COTs.
+    /// The next `count` COTs, with tweaks for so many blocks of a pad of each.
     fn take(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        count: usize,
+        [count, blocks]: [usize; 2],
     ) -> Result<Batch<'_>, Error> {
-        let first = self.hashes.reserve(count);
+        let first = self.hashes.reserve(count * blocks);
         let rows = room(&mut self.rows, count);
         self.source.extend(channel, rng, rows)?;
         Ok(Batch {
@@ -236,13 +243,29 @@ impl<const W: u32> ValueEnd<W> {
         count: usize,
         mut sink: impl FnMut(usize, &[Block], &[Block]),
     ) -> Result<(), Error> {
+        let sink = |[start, _]: [usize; 2], zero: &[Block], one: &[Block]| sink(start, zero, one);
+        self.pad_blocks(channel, rng, masked, [count, 1], sink)
+    }
+
+    /// The same with pads of several blocks. `sink` gets those of a piece block by block, with the number of the first COT
+    /// and that of the block.
+    pub(crate) fn pad_blocks(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        masked: Masked,
+        [count, blocks]: [usize; 2],
+        mut sink: impl FnMut([usize; 2], &[Block], &[Block]),
+    ) -> Result<(), Error> {
         let delta = Zeroizing::new(self.delta());
         let mut hashes = [(); 2].map(|()| Zeroizing::new(vec![0; COTS.min(count)]));
         for start in (0..count).step_by(COTS) {
-            let batch = self.take(channel, rng, COTS.min(count - start))?;
+            let batch = self.take(channel, rng, [COTS.min(count - start), blocks])?;
             let [zero, one] = hashes.each_mut().map(|h| &mut h[..batch.rows.len()]);
-            batch.both_pads(masked, *delta, [&mut *zero, &mut *one]);
-            sink(start, zero, one);
+            for block in 0..blocks {
+                batch.both_pads(masked, block, *delta, [&mut *zero, &mut *one]);
+                sink([start, block], zero, one);
+            }
         }
         Ok(())
     }
@@ -273,9 +296,9 @@ impl<const W: u32> ChoiceEnd<W> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        count: usize,
+        [count, blocks]: [usize; 2],
     ) -> Result<Batch<'_>, Error> {
-        let first = self.hashes.reserve(count);
+        let first = self.hashes.reserve(count * blocks);
         let rows = room(&mut self.rows, count);
         self.source.extend(channel, rng, rows)?;
         Ok(Batch {
@@ -313,12 +336,27 @@ impl<const W: u32> ChoiceEnd<W> {
         count: usize,
         mut sink: impl FnMut(usize, &[Block], &[Block]),
     ) -> Result<(), Error> {
+        let sink = |[start, _]: [usize; 2], rows: &[Block], pads: &[Block]| sink(start, rows, pads);
+        self.pad_blocks(channel, rng, masked, [count, 1], sink)
+    }
+
+    /// As [`ValueEnd::pad_blocks`].
+    pub(crate) fn pad_blocks(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        masked: Masked,
+        [count, blocks]: [usize; 2],
+        mut sink: impl FnMut([usize; 2], &[Block], &[Block]),
+    ) -> Result<(), Error> {
         let mut hashes = Zeroizing::new(vec![0; COTS.min(count)]);
         for start in (0..count).step_by(COTS) {
-            let batch = self.take(channel, rng, COTS.min(count - start))?;
+            let batch = self.take(channel, rng, [COTS.min(count - start), blocks])?;
             let hashes = &mut hashes[..batch.rows.len()];
-            batch.pads(masked, hashes);
-            sink(start, batch.rows, hashes);
+            for block in 0..blocks {
+                batch.pads(masked, block, hashes);
+                sink([start, block], batch.rows, hashes);
+            }
         }
         Ok(())
     }

@@ -15,7 +15,8 @@
 //! - *Matches under a minimum.* Each b_i AND the comparison's bit.
 //!
 //! The products of either party's payloads can also stay shared: the shares of both parties are uniform but for their
-//! sum.
+//! sum. So can those of strings of bytes (CGS22, appendix D), which are computed in the same way under exclusive or: the
+//! receiver's by one product per bin, the sender's, masked by τ_i, by one in each direction.
 //!
 //! **Opening.** The sender sends its share of the result, and the receiver adds its own. Modulo the ring that share
 //! is the result minus the receiver's share, so it tells the receiver nothing that the result does not: it needs no
@@ -36,7 +37,7 @@ use vesica_correlations::ole::lattice::inner_product;
 use vesica_wire::{Channel, Error, Misbehaviour};
 use zeroize::Zeroizing;
 
-use crate::arithmetic::{Ring, Shares, by_lattice, sum};
+use crate::arithmetic::{Group, Ring, Shares, by_lattice, sum};
 use crate::bits::BitShares;
 use crate::compare::all_at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
@@ -208,6 +209,21 @@ pub struct Payloads {
     pub values: Vec<Zeroizing<Vec<u64>>>,
     /// The same of a bit for each payload, modulo 2, under a minimum: 1 if it is not 0.
     pub adding: Vec<Zeroizing<Vec<u64>>>,
+    /// The same of each word of a string, under exclusive or, if the sender has strings.
+    pub string: Vec<Zeroizing<Vec<u64>>>,
+}
+
+impl Payloads {
+    /// The strings, all words of one bin after those of the other.
+    fn strings(&self) -> Shares {
+        let bins = self.string.first().map_or(0, |column| column.len());
+        // One that grew would leave copies behind.
+        let mut words = Zeroizing::new(Vec::with_capacity(bins * self.string.len()));
+        for bin in 0..bins {
+            words.extend(self.string.iter().map(|column| column[bin]));
+        }
+        words
+    }
 }
 
 /// 1 for each value that is not 0, in a time that does not depend on them.
@@ -339,6 +355,25 @@ impl<R> Receiver<R> {
         select(&mut self.main, channel, rng, Ring::FULL, &values, &matches)
     }
 
+    /// Shares under exclusive or of a string of `bytes` bytes for each bin, where it matches, and of zeros elsewhere. All
+    /// words of one string, of eight bytes each with the lowest first, come after those of the other.
+    ///
+    /// # Errors
+    /// As [`Receiver::size`].
+    ///
+    /// # Panics
+    /// If there are not as many strings as bins.
+    pub fn string_of_receiver(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (bytes, words): (usize, &[u64]),
+    ) -> Result<Shares, Error> {
+        let group = Group::Strings(bytes);
+        self.main.select(channel, rng, group, words, matches)
+    }
+
     /// For each column the sum of `values[i]` over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
     /// asks for no comparison.
     ///
@@ -427,6 +462,27 @@ impl Receiver<ChoiceEnd> {
         let values = select(&mut self.main, channel, rng, ring, values, &matches)?;
         let masks = multiply(&mut self.reverse, channel, rng, ring, &matches)?;
         Ok(differences(values, &masks))
+    }
+
+    /// Shares of the sender's string of `bytes` bytes for each bin, as those of [`Receiver::string_of_receiver`].
+    ///
+    /// # Errors
+    /// As [`Receiver::size`].
+    ///
+    /// # Panics
+    /// If there are not as many strings as bins.
+    pub fn string_of_sender(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (bytes, masked): (usize, &Payloads),
+    ) -> Result<Shares, Error> {
+        let group = Group::Strings(bytes);
+        let strings = masked.strings();
+        let strings = self.main.select(channel, rng, group, &strings, matches)?;
+        let masks = self.reverse.multiply(channel, rng, group, matches)?;
+        Ok(exclusive_or(strings, &masks))
     }
 
     /// The sum of each of the sender's payloads over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
@@ -578,6 +634,21 @@ impl<R> Sender<R> {
         multiply(&mut self.main, channel, rng, Ring::FULL, &matches)
     }
 
+    /// The other side of [`Receiver::string_of_receiver`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn string_of_receiver(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        bytes: usize,
+    ) -> Result<Shares, Error> {
+        let group = Group::Strings(bytes);
+        self.main.multiply(channel, rng, group, matches)
+    }
+
     /// The other side of [`Receiver::sums_of_receiver`], of so many columns.
     ///
     /// # Errors
@@ -654,6 +725,27 @@ impl Sender<ValueEnd> {
         let values = multiply(&mut self.main, channel, rng, ring, &matches)?;
         let masks = select(&mut self.reverse, channel, rng, ring, masks, &matches)?;
         Ok(differences(values, &masks))
+    }
+
+    /// The other side of [`Receiver::string_of_sender`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// If there are not as many masks as bins.
+    pub fn string_of_sender(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (bytes, masks): (usize, &Payloads),
+    ) -> Result<Shares, Error> {
+        let group = Group::Strings(bytes);
+        let strings = self.main.multiply(channel, rng, group, matches)?;
+        let masks = masks.strings();
+        let masks = self.reverse.select(channel, rng, group, &masks, matches)?;
+        Ok(exclusive_or(strings, &masks))
     }
 
     /// The other side of [`Receiver::sums_of_sender`].
@@ -751,6 +843,14 @@ fn differences(mut from: Vec<Shares>, less: &[Shares]) -> Vec<Shares> {
         pairs.for_each(|(from, less)| *from = from.wrapping_sub(*less));
     }
     from
+}
+
+/// Sums of strings.
+fn exclusive_or(mut one: Shares, other: &[u64]) -> Shares {
+    one.iter_mut()
+        .zip(other)
+        .for_each(|(one, other)| *one ^= other);
+    one
 }
 
 /// Values as integers modulo 2^64.

@@ -9,7 +9,8 @@
 //! 1. The receiver puts its items into a cuckoo table, the sender puts each of its items into all bins where it could
 //!    be ([`bins`]).
 //! 2. A programmable OPRF gives the receiver one or three candidates per bin; the sender has a random tag per bin. If
-//!    the sender has values, a candidate comes with those of its item, plus masks of the bin (`pipeline/payload.rs`).
+//!    the sender has values or strings, a candidate comes with those of its item, plus masks of the bin
+//!    (`pipeline/payload.rs`).
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
 //! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
 //!
@@ -118,11 +119,11 @@ pub trait Stages<O, H> {
     /// The channel's and those of its parts.
     fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error>;
 
-    /// Runs the sender, with the values of its items.
+    /// Runs the sender, with the values and strings of its items.
     ///
     /// # Errors
     /// As [`Stages::receive`].
-    fn send(run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error>;
+    fn send(run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error>;
 }
 
 /// What both parties know of a run.
@@ -178,7 +179,7 @@ impl Plan {
         self.shape.params.lambda
     }
 
-    /// Whether the sender has values.
+    /// Whether the sender has values or strings.
     fn has_payloads(&self) -> bool {
         self.shape.payload_bits > 0
     }
@@ -322,39 +323,38 @@ impl Run<'_> {
     /// Uniform masks for each bin.
     fn masks(&mut self) -> Payloads {
         let bins = self.plan.bins();
-        self.plan.form.payloads(|_, ring, _| {
+        self.plan.form.payloads(|_, group, _| {
             let mut blocks = Zeroizing::new(vec![0; bins.div_ceil(2)]);
             Prg::random(self.rng).fill(&mut blocks);
             let words = bytemuck::cast_slice::<Block, u64>(&blocks);
             Zeroizing::new(
                 words[..bins]
                     .iter()
-                    .map(|word| ring.reduce(*word))
+                    .map(|word| group.reduce(0, *word))
                     .collect(),
             )
         })
     }
 
-    /// Runs the first OPPRF as its sender, with the values of its items: returns the tag and the masks of each bin.
+    /// Runs the first OPPRF as its sender, with what comes with its items: returns the tag and the masks of each bin.
     fn program<O: BatchOprf, H: Hint>(
         &mut self,
         opprf: &Opprf<O, H>,
         bins: &SenderBins,
-        values: &[i64],
+        input: &Input<'_>,
     ) -> Result<(Secret<Block>, Payloads), Error> {
         let (shape, form) = (&self.plan.shape, &self.plan.form);
         let tags = opprf.random_tags(shape, self.rng);
         let masks = self.masks();
         let entries = bins.table.entries();
-        let columns = form.columns;
+        let (values, columns) = (input.values.unwrap_or_default(), form.columns);
         let target = |bin: usize, point: usize, part: usize| {
             if let Some(later) = entries.get(point + AHEAD) {
                 prefetch(values, later.item() * columns);
             }
             let item = entries[point].item();
-            let field = |number| form.of_item(values, item, number);
-            form.target(tags[bin], part, |number| {
-                field(number).wrapping_add(masks.field(number)[bin])
+            form.target(tags[bin], part, |number, group| {
+                group.add(form.of_item(input, item, number), masks.field(number)[bin])
             })
         };
         opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;
@@ -364,8 +364,10 @@ impl Run<'_> {
 
 /// Every element as often as a bin has candidates.
 fn repeated<T: Copy>(each: &[T], times: usize) -> Vec<T> {
-    let all = each.iter().flat_map(|one| std::iter::repeat_n(*one, times));
-    all.collect()
+    // One that grew would leave copies behind.
+    let mut all = Vec::with_capacity(each.len() * times);
+    all.extend(each.iter().flat_map(|one| std::iter::repeat_n(*one, times)));
+    all
 }
 
 /// The protocol of a recipe.
@@ -431,17 +433,16 @@ impl<R: Recipe> CircuitPsi<R> {
     ) -> Result<Sent, Error> {
         channel.begin_phase("bins");
         let bins = SenderBins::new(params, plan.table, input.items);
-        let values = input.values.unwrap_or_default();
         let run = Run {
             channel,
             rng,
             plan,
             cost: plan.cost::<R>(),
         };
-        let mut sent = R::Stages::send(run, &bins, values)?;
+        let mut sent = R::Stages::send(run, &bins, input)?;
         drop(bins);
         if let Some(second) = &plan.second {
-            second.send(channel, rng, plan, input.items, values, &mut sent)?;
+            second.send(channel, rng, plan, &input, &mut sent)?;
         }
         Ok(sent)
     }

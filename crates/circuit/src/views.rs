@@ -382,6 +382,7 @@ fn sums_and_products_show_nothing_else() {
                 let of = |values: &dyn Fn(usize) -> u64, bits: &dyn Fn(usize) -> u64| Payloads {
                     values: vec![Zeroizing::new((0..BINS).map(values).collect())],
                     adding: vec![Zeroizing::new((0..BINS).map(bits).collect())],
+                    string: Vec::new(),
                 };
                 let masks = of(&|i| masked[i].wrapping_sub(payload(i)), &|i| !bits[i] & 1);
                 let masked = of(&|i| masked[i], &|i| bits[i] & 1);
@@ -428,4 +429,44 @@ fn sums_and_products_show_nothing_else() {
             });
         }
     }
+}
+
+/// The sender's strings, of 17 bytes, are spread over the bins in two ways, and match elsewhere.
+#[test]
+fn shares_of_strings_show_nothing() {
+    const BYTES: usize = 17;
+    same_distribution(|other, seed| {
+        let shares = matching(Viewer::Receiver, if other { 0b1000_0001 } else { 0b11 });
+        let column = |word: usize| -> Vec<u64> {
+            let random = blocks(8 + word as u64, BINS);
+            let masked = random.iter().map(|block| *block as u64);
+            masked
+                .map(|masked| if word < 2 { masked } else { masked & 0xff })
+                .collect()
+        };
+        let of = |text: &dyn Fn(usize) -> u64| Payloads {
+            string: (0..BYTES.div_ceil(8))
+                .map(|word| {
+                    let masked = column(word).into_iter().enumerate();
+                    Zeroizing::new(masked.map(|(i, masked)| masked ^ text(i)).collect())
+                })
+                .collect(),
+            ..Payloads::default()
+        };
+        let text = |i: usize| if other { 0x61 + i as u64 } else { 0 };
+        let (masks, masked) = (of(&text), of(&|_| 0));
+        let (seen, _, _) = view(
+            Viewer::Receiver,
+            seed,
+            |engine, channel| {
+                let rng = &mut rng(1);
+                engine.string_of_sender(channel, rng, &shares[0], (BYTES, &masked))
+            },
+            |engine, channel| {
+                let rng = &mut rng(1);
+                engine.string_of_sender(channel, rng, &shares[1], (BYTES, &masks))
+            },
+        );
+        seen
+    });
 }

@@ -8,8 +8,8 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Shares, Task,
-    Values,
+    Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Shares,
+    StringBytes, Task, Values,
 };
 use vesica_testing::{Recorder, digests, rng, try_both};
 use vesica_wire::{Channel, memory_pair};
@@ -92,9 +92,26 @@ impl Side {
         self.values.iter().flat_map(row).collect()
     }
 
-    fn input<'a>(&'a self, rows: &'a [i64], columns: u8) -> Input<'a> {
-        Input::with_values(&self.items, (columns > 0).then_some(rows))
+    /// A string of so many bytes of each item.
+    fn strings(&self, bytes: usize) -> Vec<u8> {
+        let strings = self.items.iter().zip(&self.values);
+        let strings = strings.flat_map(|(item, value)| string(item, *value, bytes));
+        strings.collect()
     }
+
+    fn input<'a>(&'a self, rows: &'a [i64], columns: u8, strings: &'a [u8]) -> Input<'a> {
+        let input = Input::with_values(&self.items, (columns > 0).then_some(rows));
+        input.with_labels((!strings.is_empty()).then_some(strings))
+    }
+}
+
+/// A string of an item with this value; zeros now and then.
+fn string(item: &Item, value: i64, bytes: usize) -> impl Iterator<Item = u8> {
+    let factor = if value % 4 == 0 { 0 } else { value as u8 | 1 };
+    let all = item.iter().cycle().take(bytes);
+    all.map(move |byte| byte.wrapping_mul(factor))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// Another value of an item with this one; now and then 0 where that is not.
@@ -144,12 +161,14 @@ fn run_over(
             let mut rng = rng(our_seed);
             let prepared = protocol.prepare(ours.items.len(), &mut rng);
             let rows = ours.rows(task.values.receiver);
-            let input = ours.input(&rows, task.values.receiver);
+            let strings = ours.strings(task.string_bytes.receiver);
+            let input = ours.input(&rows, task.values.receiver, &strings);
             protocol.receive(channel, &params, task, input, prepared, &mut rng)
         },
         |channel| {
             let rows = theirs.rows(task.values.sender);
-            let input = theirs.input(&rows, task.values.sender);
+            let strings = theirs.strings(task.string_bytes.sender);
+            let input = theirs.input(&rows, task.values.sender, &strings);
             protocol.send(
                 channel,
                 &params,
@@ -188,13 +207,33 @@ fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
     let Values { receiver, sender } = task.values;
     let mut values = open(&ours.receiver_values, &theirs.receiver_values, receiver);
     values.extend(open(&ours.sender_values, &theirs.sender_values, sender));
+    let bytes = task.string_bytes;
+    let strings = [
+        (
+            &ours.receiver_strings,
+            &theirs.receiver_strings,
+            bytes.receiver,
+        ),
+        (&ours.sender_strings, &theirs.sender_strings, bytes.sender),
+    ];
+    let strings = strings.map(|(ours, theirs, bytes)| {
+        assert_eq!([ours.len(), theirs.len()], [items.len() * bytes; 2]);
+        ours.iter()
+            .zip(theirs.iter())
+            .map(|(a, b)| a ^ b)
+            .collect::<Vec<u8>>()
+    });
     let mut found = BTreeMap::new();
     for (cell, item) in items.iter().enumerate() {
         let matches = ours.matches[cell] != theirs.matches[cell];
         let values: Vec<u64> = values.iter().map(|values| values[cell]).collect();
+        let each = [bytes.receiver, bytes.sender];
+        let own = [0, 1].map(|side| strings[side][cell * each[side]..][..each[side]].to_vec());
+        let is_zero =
+            values.iter().all(|value| *value == 0) && own.iter().flatten().all(|b| *b == 0);
         match (item, matches) {
-            (Some(item), true) => assert_eq!(found.insert(*item, values), None),
-            _ => assert!(!matches && values.iter().all(|value| *value == 0)),
+            (Some(item), true) => assert_eq!(found.insert(*item, (values, own)), None),
+            _ => assert!(!matches && is_zero),
         }
     }
     let all: BTreeSet<u32> = items.into_iter().flatten().collect();
@@ -203,7 +242,12 @@ fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
         "an item is in no cell"
     );
     assert!(found.keys().all(|cell| all.contains(cell)));
-    let column = |i: usize| Zeroizing::new(found.values().map(|values| values[i]).collect());
+    let column = |i: usize| Zeroizing::new(found.values().map(|(values, _)| values[i]).collect());
+    let strings = [0, 1].map(|side| {
+        let all = found.values().flat_map(|(_, strings)| &strings[side]);
+        Zeroizing::new(all.copied().collect())
+    });
+    let [receiver_strings, sender_strings] = strings;
     let mut opened: Vec<Secret> = (0..values.len()).map(column).collect();
     let sender_values = opened.split_off(receiver.into());
     Output::Shares(Shares {
@@ -211,6 +255,8 @@ fn opened(ours: Output, theirs: Shares, task: &Task) -> Output {
         matches: Zeroizing::default(),
         receiver_values: opened,
         sender_values,
+        receiver_strings,
+        sender_strings,
     })
 }
 
@@ -261,11 +307,24 @@ fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
                 };
                 (0..columns).map(column).collect()
             };
+            let common = ours
+                .items
+                .iter()
+                .zip(&found)
+                .filter(|(_, found)| found.is_some());
+            let common: Vec<&Item> = common.map(|(item, _)| item).collect();
+            let strings = |bytes: usize, value: fn(&(i64, i64)) -> i64| {
+                let all = common.iter().zip(&pairs);
+                let all = all.flat_map(|(item, pair)| string(item, value(pair), bytes));
+                Zeroizing::new(all.collect::<Vec<u8>>())
+            };
             Output::Shares(Shares {
                 items: Some(cells.map(|(item, _)| Some(item)).collect()),
                 matches: Zeroizing::default(),
                 receiver_values: of(receiver, |pair| pair.0),
                 sender_values: of(sender, |pair| pair.1),
+                receiver_strings: strings(task.string_bytes.receiver, |pair| pair.0),
+                sender_strings: strings(task.string_bytes.sender, |pair| pair.1),
             })
         }
         _ => {
@@ -323,6 +382,32 @@ const VALUES: [fn(u64) -> i64; 2] = [|i| i as i64 * 1000 - 77_777, |i| 5000 - (i
 fn sets_that_share_some_items() {
     let (ours, theirs) = (Side::new(0..300, VALUES[0]), Side::new(120..700, VALUES[1]));
     check_all(&TASKS, &RECIPES, 2, &ours, &theirs);
+}
+
+/// Strings of one side or both, alone and beside values, in tables with and without a stash.
+#[test]
+fn strings_of_any_width_are_shared() {
+    let (ours, theirs) = (Side::new(0..80, VALUES[0]), Side::new(30..130, VALUES[1]));
+    for (i, ([receiver, sender], of)) in [
+        ([0, 1], [0, 0]),
+        ([5, 0], [0, 0]),
+        ([8, 8], [1, 1]),
+        ([0, 16], [0, 1]),
+        ([17, 33], [1, 0]),
+        ([256, 100], [2, 3]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let task = Task {
+            string_bytes: StringBytes { receiver, sender },
+            ..least(("shares", of), 0)
+        };
+        for j in 0..2 {
+            check_one(RECIPES[(i + j) % 3], &task, &ours, &theirs);
+        }
+        check_one(STASHED[(i + 2) % 3], &task, &ours, &theirs);
+    }
 }
 
 /// Each recipe takes some of the tasks, and all of them every task.

@@ -19,10 +19,11 @@ use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
     CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
-    Learns, MAX_LABEL_BYTES, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions,
-    Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
-    label_exchange, parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
-    parse_protocol, parse_size, query, value_columns,
+    Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, ProtocolRequest, Query, Resources,
+    Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path, find_protocol,
+    half_of_the_machine, has_credentials, label_exchange, parse_address, parse_bandwidth,
+    parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query,
+    value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -280,6 +281,13 @@ pub(crate) struct Meeting {
     /// What counts for a key that several rows have
     #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
+    /// With --reveal shares, on a side that has one: a column of texts of which both sides get shares, as bytes of UTF-8
+    /// with zeros after them
+    #[arg(long, value_name = "COL", requires = "payload_width")]
+    payload: Option<String>,
+    /// Bytes that the payload takes for each key, told to the peer; a longer text is refused
+    #[arg(long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
+    payload_width: Option<u32>,
     #[arg(long, value_name = "auto|NAME", default_value = "auto",
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
     protocol: String,
@@ -466,6 +474,14 @@ impl Meeting {
             return Err(Failure::usage(problem));
         }
         Ok(labels)
+    }
+
+    /// The column to share.
+    pub(crate) fn payload(&self) -> Result<Option<PayloadColumn>, Failure> {
+        Ok(PayloadColumn::new(
+            self.payload.as_deref(),
+            self.payload_width,
+        )?)
     }
 
     /// The names of the columns of values.

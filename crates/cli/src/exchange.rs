@@ -229,6 +229,7 @@ fn complete(
     party.max_peer_values = link.max_peer_values;
     party.values = link.values(&labels)?;
     party.labels = labels;
+    party.payload = link.payload()?;
     party.check(side.role)?;
     party.resources = link.resources();
     party.allow_empty = link.allow_empty;

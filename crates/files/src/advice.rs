@@ -54,6 +54,8 @@ named! {
     Normalize "normalize",
     Offline "offline",
     Output "output",
+    Payload "payload",
+    PayloadWidth "payload_width",
     Peer "peer",
     Protocol "protocol",
     Quote "quote",

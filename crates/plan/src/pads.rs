@@ -18,7 +18,7 @@ use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, PADS_PER_KEY, WIDTH, cost};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
-use vesica_psi::{MAX_VALUE_COLUMNS, Ole, Params};
+use vesica_psi::{MAX_STRING_BYTES, MAX_VALUE_COLUMNS, Ole, Params};
 
 /// How hashes and permutations belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ const DELTA_BITS: u32 = 127;
 /// Most executions of an OPPRF that share λ in a circuit.
 const OPPRFS: u32 = 2;
 
-/// Upper bounds for any circuit of the registry, under one Δ: of the COTs that multiply values, of the entries that
+/// Upper bounds for any circuit of the registry, under one Δ: of the blocks of pads that multiply values and strings, of the entries that
 /// compare strings, and of the COTs that serve ANDs.
 fn correlations(params: &Params) -> [u64; 3] {
     let each = params.lambda_each(OPPRFS);
@@ -81,8 +81,12 @@ fn correlations(params: &Params) -> [u64; 3] {
             cost::sums_of_receiver(shares, MAX_VALUE_COLUMNS, 1),
             cost::sums_of_sender(shares, MAX_VALUE_COLUMNS, 1),
         ];
+        // Shares of values of both sides, and of strings, whose pads are of several blocks.
+        let values = cost::shares_of_receiver(shares, MAX_VALUE_COLUMNS)
+            + cost::shares_of_sender(shares, MAX_VALUE_COLUMNS);
+        let strings = 2 * MAX_STRING_BYTES.div_ceil(16) * shares;
         let cots = numbers.map(|number| (size + number).cots);
-        cots.into_iter().max()
+        cots.into_iter().chain([values.cots + strings]).max()
     };
     let products = products(bins).max(products(3 * bins)).unwrap_or(0);
     let entries = cost::equality(3 * bins, MAX_BITS).entries;
@@ -105,12 +109,12 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 6]> {
             known_bits: 128,
         },
         Use {
-            // Values are ±1 where bins are counted, and 0 in empty bins.
-            masked: "values in circuits",
+            // Values are ±1 where bins are counted, and 0 in empty bins; strings end with zeros. Each block has a key.
+            masked: "values and strings in circuits",
             hash: Hash::KeyFor(1),
             secret_bits: DELTA_BITS,
             known: products,
-            known_bits: 64,
+            known_bits: 128,
         },
         Use {
             // All pads of an entry but one, of a bit for each of three candidates.
@@ -195,7 +199,7 @@ mod tests {
                 Use { hash, ..used }.kappa()
             })
         });
-        assert_eq!(left, [[104, 104], [100, 100], [96, 100], [96, 94]]);
+        assert_eq!(left, [[104, 103], [100, 99], [96, 99], [96, 93]]);
     }
     /// Of the streams of 2^24 halves of the largest shapes no two have a block's number in common, but with probability
     /// below 2^-40. Two have one if their starts differ by a difference of two rows, in units of 2^64, and of two blocks in

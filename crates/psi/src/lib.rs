@@ -39,6 +39,8 @@ pub struct Task {
     pub values: Values,
     /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
     pub label_bytes: usize,
+    /// Bytes of the string that each party has for each of its items, of which both get shares.
+    pub string_bytes: StringBytes,
     /// What to save where a protocol can choose.
     pub optimize: Optimize,
 }
@@ -52,9 +54,22 @@ impl Task {
             min_size: 0,
             values: Values::NONE,
             label_bytes: 0,
+            string_bytes: StringBytes::default(),
             optimize: Optimize::Time,
         }
     }
+}
+
+/// Maximum bytes of a string of which both parties get shares: each crosses the wire some seven times for an item.
+pub const MAX_STRING_BYTES: usize = 256;
+
+/// Bytes of a string for each item of each party, at most [`MAX_STRING_BYTES`]; 0 where it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StringBytes {
+    /// Of the receiver.
+    pub receiver: usize,
+    /// Of the sender.
+    pub sender: usize,
 }
 
 /// One party's set.
@@ -69,7 +84,8 @@ pub struct Input<'a> {
     /// The values of each item, one item's after the other's, if this party has values: as many as [`Task::values`] says.
     /// The contract bounds them so that no result exceeds 63 bits and a sign.
     pub values: Option<&'a [i64]>,
-    /// The label of each item, one after the other, on a sender that hands over labels.
+    /// The label of each item, one after the other, on a sender that hands over labels; or the string of each, of which
+    /// both parties get shares.
     pub labels: Option<&'a [u8]>,
 }
 
@@ -178,6 +194,25 @@ pub struct Shares {
     pub receiver_values: Vec<Zeroizing<Vec<u64>>>,
     /// The same of the sender's values.
     pub sender_values: Vec<Zeroizing<Vec<u64>>>,
+    /// If the receiver has a string for each of its items, as many bytes for each cell; the exclusive or of the two parties'
+    /// is the receiver's string where the cell matches, and zeros elsewhere. Empty if it has none.
+    pub receiver_strings: Zeroizing<Vec<u8>>,
+    /// The same of the sender's strings.
+    pub sender_strings: Zeroizing<Vec<u8>>,
+}
+
+impl Shares {
+    /// Shares of matches alone.
+    pub fn new(items: Option<Vec<Option<u32>>>, matches: Zeroizing<Vec<bool>>) -> Shares {
+        Shares {
+            items,
+            matches,
+            receiver_values: Vec::new(),
+            sender_values: Vec::new(),
+            receiver_strings: Zeroizing::default(),
+            sender_strings: Zeroizing::default(),
+        }
+    }
 }
 
 /// What a party has computed before it knows its items. Consumed by one run.

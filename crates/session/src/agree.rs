@@ -5,7 +5,7 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Task};
+use vesica_psi::{Params, Protocol, StringBytes, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
@@ -238,6 +238,10 @@ fn exchange(
             min_size: contract.get(&MIN_SIZE),
             values: value::values(contract.values()),
             label_bytes: contract.label_bytes(),
+            string_bytes: StringBytes {
+                receiver: contract.receiver_string_bytes as usize,
+                sender: contract.sender_string_bytes as usize,
+            },
             optimize: contract.get(&OPTIMIZE).choice(),
         },
         params: Params {

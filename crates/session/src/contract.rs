@@ -173,6 +173,12 @@ pub struct Contract {
     pub sender_values: Vec<ValueTerms>,
     /// What the sender hands over with each match, if it does.
     pub labels: Option<LabelTerms>,
+    /// Bytes of the string that the receiver has for each of its items, of which both get shares; 0 if it has none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub receiver_string_bytes: u32,
+    /// The same of the sender.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sender_string_bytes: u32,
     /// Number of key columns.
     pub key_columns: u32,
     /// Distinct items of the receiver.
@@ -194,6 +200,10 @@ pub struct Contract {
     pub offline: Option<String>,
     /// The hash that is bound into every later hash, in hexadecimal.
     pub hash: String,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Hello {
@@ -307,6 +317,10 @@ impl Hello {
         if labels.is_some() && (reveal != Reveal::Matches || protocol.labels_per_item().is_none()) {
             return Err(bad("protocol", "not one that hands over columns"));
         }
+        let strings = [receiver, sender].map(|local| local.labels.string_bytes());
+        if strings != [0; 2] && reveal != Reveal::Shares {
+            return Err(bad("payloads", "there are no shares of anything"));
+        }
         let sizes = [receiver.items, sender.items];
         let offers = [&self.local.offline, &theirs.local.offline].map(Option::as_deref);
         let stored = offers::choose(self.role == Role::Receiver, offers, sizes)?;
@@ -318,6 +332,8 @@ impl Hello {
             receiver_values: receiver.values.clone(),
             sender_values: sender.values.clone(),
             labels,
+            receiver_string_bytes: strings[0],
+            sender_string_bytes: strings[1],
             key_columns: terms.get(&NORMALIZATION).len() as u32,
             terms,
             receiver_size: receiver.items,
@@ -413,7 +429,8 @@ impl Contract {
         for values in self.values() {
             ValueTerms::put(values, &mut out);
         }
-        labels::put_agreed(self.labels.as_ref(), &mut out);
+        let strings = [self.receiver_string_bytes, self.sender_string_bytes];
+        labels::put_agreed(self.labels.as_ref(), strings, &mut out);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
         out.extend_from_slice(&self.memory.unwrap_or(NO_LIMIT).to_le_bytes());
@@ -448,7 +465,9 @@ impl Contract {
         sizes: [u64; 2],
         lambda: u32,
     ) -> u64 {
-        let columns = self.receiver_values.len() + self.sender_values.len();
+        let strings = [self.receiver_string_bytes, self.sender_string_bytes];
+        let words: u32 = strings.map(|bytes| bytes.div_ceil(8)).into_iter().sum();
+        let columns = self.receiver_values.len() + self.sender_values.len() + words as usize;
         let further =
             columns.saturating_sub(1) as u64 * protocol.bytes_per_column(sizes[0], sizes[1]);
         let bytes = protocol

@@ -59,6 +59,10 @@ impl Deadline {
     }
 }
 
+/// At most so many times do the bytes of a string cross the wire for each item of both sides: three times and a third in a
+/// hint, and twice per cell, of which an item has up to 3.9.
+const STRING_COPIES: u64 = 8;
+
 /// The deadline of a run on a machine of this speed, in AES blocks per second.
 fn usual(agreement: &Agreement, speed: u64) -> Duration {
     let contract = &agreement.contract;
@@ -67,9 +71,11 @@ fn usual(agreement: &Agreement, speed: u64) -> Duration {
         .saturating_add(contract.sender_bucket);
     let copies = agreement.protocol.labels_per_item().unwrap_or(0);
     let labels = copies.saturating_mul(contract.label_bytes() as u64);
+    let strings = contract.receiver_string_bytes + contract.sender_string_bytes;
+    let strings = STRING_COPIES * u64::from(strings);
     let cost = agreement.protocol.spec().item_cost;
     let cost = ItemCost {
-        bytes: cost.bytes.saturating_add(labels),
+        bytes: cost.bytes.saturating_add(labels).saturating_add(strings),
         ..cost
     };
     of_items(both.saturating_mul(contract.buckets.into()), cost, speed)

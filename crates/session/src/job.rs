@@ -32,7 +32,7 @@ pub struct Job {
     /// Most columns of values that the peer may have. Its sums can differ by the weight of single items, however small the
     /// bound.
     pub max_peer_values: u8,
-    /// What is to be done about labels, which the sender hands over with the matches.
+    /// What is to be done about labels, which the sender hands over with the matches, or about strings to share.
     pub labels: LabelExchange,
     /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
     /// can put items in its place; on top of [`MAX_ITEMS`] there is a sixteenth for it.
@@ -122,7 +122,11 @@ impl Job {
         if let Some(problem) = self.labels.problem(self.role) {
             return usage(problem.into());
         }
-        if !self.labels.is_nothing()
+        if self.labels.string_bytes() > 0 {
+            if reveal != Reveal::Shares {
+                return usage(format!("a payload goes with shares, not with {reveal}"));
+            }
+        } else if !self.labels.is_nothing()
             && (reveal != Reveal::Matches || able.labels_per_item().is_none())
         {
             return usage(format!(

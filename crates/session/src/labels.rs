@@ -1,4 +1,4 @@
-//! Columns that the sender hands over with the matches.
+//! Columns that the sender hands over with the matches, and strings of which both sides get shares.
 
 use std::fmt;
 
@@ -14,6 +14,8 @@ pub const MAX_LABEL_COLUMNS: usize = 64;
 pub const MAX_LABEL_NAME: usize = 255;
 /// Maximum bytes of a label.
 pub const MAX_LABEL_BYTES: u32 = 1 << 12;
+/// Maximum bytes of a string of which both sides get shares.
+pub const MAX_STRING_BYTES: u32 = vesica_psi::MAX_STRING_BYTES as u32;
 
 /// What a side wants to do about labels: bytes that the sender hands over with each key that matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,11 @@ pub enum LabelExchange {
     },
     /// The sender hands them over.
     Offered(LabelTerms),
+    /// This side has a string for each of its keys, of which both sides get shares.
+    Shared {
+        /// Bytes of a string, the same for every key.
+        bytes: u32,
+    },
 }
 
 /// What the sender hands over with each key that matches. Both sides see the names and the length before anything
@@ -79,6 +86,7 @@ impl fmt::Display for LabelExchange {
             LabelExchange::Nothing => f.write_str("none"),
             LabelExchange::Wanted { most_bytes } => write!(f, "any in up to {most_bytes} bytes"),
             LabelExchange::Offered(terms) => terms.fmt(f),
+            LabelExchange::Shared { bytes } => write!(f, "shares of {bytes} bytes"),
         }
     }
 }
@@ -89,12 +97,22 @@ impl LabelExchange {
         *self == LabelExchange::Nothing
     }
 
+    /// Bytes of the string that this side has for each of its keys, of which both get shares; 0 if it has none.
+    pub fn string_bytes(&self) -> u32 {
+        match self {
+            LabelExchange::Shared { bytes } => *bytes,
+            LabelExchange::Nothing | LabelExchange::Wanted { .. } | LabelExchange::Offered(_) => 0,
+        }
+    }
+
     /// The problem with what this side wants, if there is one.
     pub(crate) fn problem(&self, role: Role) -> Option<&'static str> {
         match (self, role) {
             (LabelExchange::Nothing, _) => None,
             (LabelExchange::Wanted { most_bytes: 1.. }, Role::Receiver) => None,
             (LabelExchange::Offered(terms), Role::Sender) => terms.problem(),
+            (LabelExchange::Shared { bytes }, _) => (!(1..=MAX_STRING_BYTES).contains(bytes))
+                .then_some("a payload of which both sides get shares takes from 1 to 256 bytes"),
             (LabelExchange::Wanted { .. }, _) => {
                 Some("the receiver takes columns, at least a byte")
             }
@@ -113,6 +131,10 @@ impl LabelExchange {
                 out.push(2);
                 put_terms(terms, out);
             }
+            LabelExchange::Shared { bytes } => {
+                out.push(3);
+                out.extend_from_slice(&bytes.to_le_bytes());
+            }
         }
     }
 
@@ -129,6 +151,9 @@ impl LabelExchange {
                     .collect::<Result<_, WireError>>()?;
                 LabelExchange::Offered(LabelTerms { bytes, columns })
             }
+            3 => LabelExchange::Shared {
+                bytes: reader.u32()?,
+            },
             _ => return Err(bad("columns to hand over", "unknown code")),
         };
         match labels.problem(role) {
@@ -137,10 +162,13 @@ impl LabelExchange {
         }
     }
 
-    /// What both agree on; the same on both sides.
+    /// What both agree to hand over; the same on both sides.
     pub(crate) fn agree(&self, theirs: &LabelExchange) -> Result<Option<LabelTerms>, WireError> {
         match (self, theirs) {
-            (LabelExchange::Nothing, LabelExchange::Nothing) => Ok(None),
+            (
+                LabelExchange::Nothing | LabelExchange::Shared { .. },
+                LabelExchange::Nothing | LabelExchange::Shared { .. },
+            ) => Ok(None),
             (LabelExchange::Wanted { most_bytes }, LabelExchange::Offered(terms))
             | (LabelExchange::Offered(terms), LabelExchange::Wanted { most_bytes })
                 if terms.bytes <= *most_bytes =>
@@ -152,13 +180,18 @@ impl LabelExchange {
     }
 }
 
-/// The terms in a contract.
-pub(crate) fn put_agreed(terms: Option<&LabelTerms>, out: &mut Vec<u8>) {
-    match terms {
-        None => out.push(0),
-        Some(terms) => {
+/// The terms in a contract: of what is handed over, or the bytes of the strings of both sides.
+pub(crate) fn put_agreed(terms: Option<&LabelTerms>, strings: [u32; 2], out: &mut Vec<u8>) {
+    match (terms, strings) {
+        (None, [0, 0]) => out.push(0),
+        (Some(terms), _) => {
             out.push(1);
             put_terms(terms, out);
+        }
+        (None, strings) => {
+            out.push(2);
+            let bytes = strings.map(u32::to_le_bytes);
+            out.extend_from_slice(bytes.as_flattened());
         }
     }
 }
@@ -194,9 +227,12 @@ mod tests {
         let many: Vec<String> = (0..=MAX_LABEL_COLUMNS).map(|i| i.to_string()).collect();
         let many: Vec<&str> = many.iter().map(|name| &**name).collect();
         let wanted = |most_bytes| LabelExchange::Wanted { most_bytes };
+        let shared = |bytes| LabelExchange::Shared { bytes };
         for (labels, role) in [
             (LabelExchange::Nothing, Role::Receiver),
             (LabelExchange::Nothing, Role::Sender),
+            (shared(1), Role::Receiver),
+            (shared(MAX_STRING_BYTES), Role::Sender),
             (wanted(1), Role::Receiver),
             (offered(64, &["Größe, brutto", "b"]), Role::Sender),
             (offered(MAX_LABEL_BYTES, &many[1..]), Role::Sender),

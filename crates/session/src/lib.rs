@@ -61,7 +61,9 @@ pub use halves::{HalfSource, Purpose};
 pub use identity::Identity;
 pub use items::salt_items;
 pub use job::Job;
-pub use labels::{LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME};
+pub use labels::{
+    LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME, MAX_STRING_BYTES,
+};
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
 pub use parties::{Learns, Role};

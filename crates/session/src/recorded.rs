@@ -90,7 +90,7 @@ const SHARED: u64 = 13;
 /// How a run differs from the usual one of its protocol and of what it reveals.
 type Change = fn(&mut Job);
 
-const CHANGES: [(&str, Change); 11] = [
+const CHANGES: [(&str, Change); 12] = [
     ("", |_| ()),
     ("both", |job| job.terms.set(&LEARNS, Learns::Both)),
     ("aligned", |job| job.terms.set(&LEARNS, Learns::Aligned)),
@@ -112,6 +112,14 @@ const CHANGES: [(&str, Change); 11] = [
                 bytes: 5,
                 columns: vec!["city".into()],
             }),
+        }
+    }),
+    ("payloads", |job| {
+        job.labels = LabelExchange::Shared {
+            bytes: match job.role {
+                Role::Receiver => 3,
+                Role::Sender => 20,
+            },
         }
     }),
 ];
@@ -197,12 +205,15 @@ fn run(
         (0..columns).map(move |column| first + column as i64)
     };
     let values: Vec<i64> = numbers.iter().flat_map(values).collect();
-    let labels: Vec<u8> = (0..5 * SIZES[1]).map(|i| i as u8).collect();
+    let bytes = match &job.labels {
+        LabelExchange::Offered(terms) => terms.bytes as usize,
+        labels => labels.string_bytes() as usize,
+    };
+    let labels: Vec<u8> = (0..bytes * keys.len()).map(|i| i as u8).collect();
     let mut keys = BucketKeys::from(&keys);
     keys.values = (columns > 0).then(|| Cow::from(&values));
     keys.numbers = Some(Cow::from(&numbers));
-    if let LabelExchange::Offered(terms) = &job.labels {
-        assert_eq!(terms.bytes, 5);
+    if bytes > 0 {
         keys.labels = Some(Cow::from(&labels));
     }
     let mut set = MemorySet::new(keys).unwrap();

@@ -355,9 +355,10 @@ fn one_bucket(
     let own = keys.digests.len();
     let columns = agreement.contract.values_of(role);
     check_values(columns, own, keys.values.as_deref())?;
+    // What is handed over, or shared: a contract has one of these at most.
     let label_bytes = match role {
-        Role::Receiver => 0,
-        Role::Sender => task.label_bytes,
+        Role::Receiver => task.string_bytes.receiver,
+        Role::Sender => task.label_bytes.max(task.string_bytes.sender),
     };
     if keys.labels.as_ref().map_or(0, |labels| labels.len()) != own * label_bytes {
         let reason = "the items do not have the labels that were declared";

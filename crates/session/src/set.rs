@@ -66,7 +66,7 @@ pub struct BucketKeys<'a> {
     pub numbers: Option<Cow<'a, [u64]>>,
     /// The values of each, one key's after the other's, if this side has values.
     pub values: Option<Cow<'a, [i64]>>,
-    /// A label for each, one after the other, on a side that hands over labels.
+    /// A label for each, one after the other, on a side that hands over labels; or a string of which both sides get shares.
     pub labels: Option<Cow<'a, [u8]>>,
 }
 

@@ -89,9 +89,16 @@ pub enum ErrorKind {
         /// Bytes that there are.
         limit: usize,
     },
-    /// A value to hand over has control characters other than tabs and line ends.
+    /// A row's payload does not fit into the bytes that were declared.
+    PayloadTooLong {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that there are.
+        limit: usize,
+    },
+    /// A value to hand over or to share has control characters other than tabs and line ends.
     LabelControls,
-    /// A row's values to hand over are not those of the first row of its key.
+    /// A row's values to hand over or to share are not those of the first row of its key.
     LabelsDiffer {
         /// That row.
         first: Box<Place>,
@@ -429,14 +436,20 @@ impl fmt::Display for Error {
                 f,
                 "the values to hand over take {needed} bytes, and there are {limit}"
             ),
+            ErrorKind::PayloadTooLong { needed, limit } => {
+                write!(
+                    f,
+                    "the payload takes {needed} bytes, and {limit} were declared"
+                )
+            }
             ErrorKind::LabelControls => {
                 write!(
                     f,
-                    "column {column:?} has a control character, which is not handed over"
+                    "column {column:?} has a control character, which is refused"
                 )
             }
             ErrorKind::LabelsDiffer { first } => {
-                f.write_str("the values to hand over are not those of row ")?;
+                f.write_str("the values that go with the key are not those of row ")?;
                 write!(f, "{}", first.row.unwrap_or_default())?;
                 if let Some(path) = first
                     .path

@@ -1,4 +1,4 @@
-//! The sender's pass for what it hands over.
+//! The pass of a side for what it hands over, or shares, with each of its keys.
 
 use zeroize::Zeroizing;
 
@@ -26,6 +26,40 @@ pub fn read_labels(
     columns: &[String],
     bytes: usize,
 ) -> Result<Zeroizing<Vec<u8>>> {
+    read(source, key, keys, (columns, Form::Label), bytes)
+}
+
+/// The same with the text of one column in UTF-8 and zeros after it, up to `bytes` bytes. Null is zeros alone.
+///
+/// # Errors
+/// As [`read_labels`].
+pub fn read_payload(
+    source: &Source,
+    key: &KeySpec,
+    keys: &Keys,
+    column: &str,
+    bytes: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let columns = &[column.to_owned()];
+    read(source, key, keys, (columns, Form::Payload), bytes)
+}
+
+/// What texts become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Each with its length, so that several come back.
+    Label,
+    /// The text alone.
+    Payload,
+}
+
+fn read(
+    source: &Source,
+    key: &KeySpec,
+    keys: &Keys,
+    (columns, form): (&[String], Form),
+    bytes: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
     let columns = columns.iter().map(|name| KeyColumn {
         name: name.clone(),
         profile: Profile::Exact,
@@ -34,6 +68,7 @@ pub fn read_labels(
     let items = keys.digests().len();
     let mut sink = LabelSink {
         columns: &columns,
+        form,
         keys,
         bytes,
         next: 0,
@@ -50,6 +85,7 @@ pub fn read_labels(
 
 struct LabelSink<'a> {
     columns: &'a KeySpec,
+    form: Form,
     keys: &'a Keys,
     bytes: usize,
     next: usize,
@@ -63,8 +99,10 @@ struct LabelSink<'a> {
 impl LabelSink<'_> {
     /// Appends a value to the label of the present row.
     fn push(&mut self, text: Option<&[u8]>) -> Result<()> {
+        let has_length = self.form == Form::Label;
         let Some(text) = text.filter(|text| !self.columns.is_null(text)) else {
-            self.label.extend_from_slice(&[0; 2]);
+            let length: &[u8] = if has_length { &[0; 2] } else { &[] };
+            self.label.extend_from_slice(length);
             return Ok(());
         };
         let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
@@ -73,7 +111,9 @@ impl LabelSink<'_> {
         }
         // One that is too long for its length is too long for any label.
         let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
-        self.label.extend_from_slice(&length.to_le_bytes());
+        if has_length {
+            self.label.extend_from_slice(&length.to_le_bytes());
+        }
         self.label.extend_from_slice(text);
         Ok(())
     }
@@ -86,9 +126,10 @@ impl LabelSink<'_> {
             pushed.map_err(|e| e.in_column(&column.name))?;
         }
         if self.label.len() > self.bytes {
-            return Err(Error::new(ErrorKind::LabelTooLong {
-                needed: self.label.len(),
-                limit: self.bytes,
+            let (needed, limit) = (self.label.len(), self.bytes);
+            return Err(Error::new(match self.form {
+                Form::Label => ErrorKind::LabelTooLong { needed, limit },
+                Form::Payload => ErrorKind::PayloadTooLong { needed, limit },
             }));
         }
         self.label.resize(self.bytes, 0);

@@ -116,7 +116,7 @@ pub use handed::{HandedOver, Matched};
 pub use import::import_batches;
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, KeyColumns, Keys};
-pub use labels::read_labels;
+pub use labels::{read_labels, read_payload};
 pub use number::ValueColumn;
 pub use options::{Passes, Rows, SourceOptions};
 pub use order::CommonOrder;

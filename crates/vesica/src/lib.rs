@@ -67,8 +67,9 @@ pub use error::{Error, ErrorClass, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use observer::Observer;
 pub use options::{
-    find_protocol, half_of_the_machine, label_exchange, parse_address, parse_bandwidth,
-    parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote, value_columns,
+    PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote,
+    value_columns,
 };
 pub use party::{Gets, Outcome, Party, Resources, no_match_hint};
 pub use work_dir::prepare_work_dir;
@@ -86,9 +87,9 @@ pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
     Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
-    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, Name, NoProgress, OnRefused,
-    OptimizeRequest, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry, Report,
-    Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport,
+    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_STRING_BYTES, Name, NoProgress,
+    OnRefused, OptimizeRequest, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry,
+    Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport,
     connect, read_secret, rfc3339, terms, terms::parse_size,
 };
 #[cfg(feature = "phone")]

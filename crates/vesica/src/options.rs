@@ -50,6 +50,32 @@ pub fn label_exchange(
     }
 }
 
+/// The column of texts of which both sides get shares, as they have shares of the matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayloadColumn {
+    /// Its name.
+    pub name: String,
+    /// Bytes for each key, told to the peer: texts are followed by zeros up to these. From 1 to [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES).
+    pub bytes: u32,
+}
+
+impl PayloadColumn {
+    /// The column of this name, if one is given, and its width.
+    ///
+    /// # Errors
+    /// Usage: one without the other.
+    pub fn new(name: Option<&str>, bytes: Option<u32>) -> Result<Option<PayloadColumn>, Error> {
+        match (name, bytes) {
+            (None, None) => Ok(None),
+            (Some(name), Some(bytes)) => Ok(Some(PayloadColumn {
+                name: name.to_owned(),
+                bytes,
+            })),
+            _ => Err(usage("a payload is a column and its width")),
+        }
+    }
+}
+
 /// The columns of values with these names. Scales and bounds are those of all columns, if there is one, or one for each; a
 /// bound that is not given is as in [`ValueColumn::new`].
 ///

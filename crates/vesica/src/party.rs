@@ -21,9 +21,9 @@ use vesica_tables::{
 use vesica_wire::Error as WireError;
 
 use crate::memory::memory_of_bucket;
-use crate::stored::{CheckpointStore, Stored, labels_of, shares_need_memory};
+use crate::stored::{CheckpointStore, Stored, labels_of, payload_of, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
-use crate::{Error, ErrorClass, Observer};
+use crate::{Error, ErrorClass, Observer, PayloadColumn};
 
 /// What a side gets of a run besides its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,8 @@ pub struct Party<'a> {
     /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
     /// each under its name with `peer_` before it. The sender reads its table once more for them.
     pub labels: LabelExchange,
+    /// The column of texts of which both sides get shares. This side reads its table once more for it.
+    pub payload: Option<PayloadColumn>,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
     /// No encryption, and nobody is checked: what the protocols cost by themselves. Every endpoint but a numeric address of
@@ -157,6 +159,7 @@ impl<'a> Party<'a> {
             resources: Resources::default(),
             values: Vec::new(),
             labels: LabelExchange::Nothing,
+            payload: None,
             allow_empty: false,
             plaintext_for_benchmarks_only: false,
         }
@@ -175,6 +178,12 @@ impl<'a> Party<'a> {
     /// revealed.
     pub fn check(&self, role: Role) -> Result<(), Error> {
         self.check_endpoint()?;
+        let is_shared = self.labels.string_bytes() > 0;
+        if is_shared || self.payload.is_some() && !self.labels.is_nothing() {
+            let problem =
+                "a side shares a payload, which `payload` names, or hands over or takes columns";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
         let job = self.without_table(role);
         Ok(job
             .with(&NORMALIZATION, vec!["exact/1".to_owned()])
@@ -196,7 +205,7 @@ impl<'a> Party<'a> {
     /// How often a run reads the table.
     pub fn passes(&self, role: Role) -> Passes {
         let hands_over = matches!(self.labels, LabelExchange::Offered(_));
-        match hands_over || Gets::of(role, &self.terms) == Gets::Rows {
+        match hands_over || self.payload.is_some() || Gets::of(role, &self.terms) == Gets::Rows {
             true => Passes::Two,
             false => Passes::One,
         }
@@ -214,6 +223,9 @@ impl<'a> Party<'a> {
 
     /// The job but for what the table and the store determine.
     fn without_table(&self, role: Role) -> Job {
+        let shared = |payload: &PayloadColumn| LabelExchange::Shared {
+            bytes: payload.bytes,
+        };
         Job {
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
@@ -221,7 +233,7 @@ impl<'a> Party<'a> {
             max_peer_items: self.max_peer_items,
             max_peer_value_bound: self.max_peer_value_bound,
             max_peer_values: self.max_peer_values,
-            labels: self.labels.clone(),
+            labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
             memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
         }
@@ -243,10 +255,9 @@ impl<'a> Party<'a> {
             let problem = "a work directory is for runs without terms of the program";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
-        if !self.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
+        if !job.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
         {
-            let problem =
-                "columns are handed over without a work directory and without stored correlations";
+            let problem = "columns are handed over or shared without a work directory and without stored correlations";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         Ok(job)
@@ -309,12 +320,15 @@ impl<'a> Party<'a> {
         self.check_interrupt()?;
         let checkpoints =
             work.map(|(work, earlier)| CheckpointStore::new(work, role, earlier, &keys));
-        let labels = match &self.labels {
-            LabelExchange::Offered(terms) => Some(labels_of(&keys, source, key, terms, memory)?),
+        let strings = match (&self.labels, &self.payload) {
+            (LabelExchange::Offered(terms), _) => {
+                Some(labels_of(&keys, source, key, terms, memory)?)
+            }
+            (_, Some(payload)) => Some(payload_of(&keys, source, key, payload, memory)?),
             _ => None,
         };
         self.check_interrupt()?;
-        Stored::new(keys, labels, memory, directory.to_owned(), checkpoints)
+        Stored::new(keys, strings, memory, directory.to_owned(), checkpoints)
     }
 
     /// The bound port, where this side listens.

@@ -10,13 +10,14 @@ use vesica_session::{
 };
 use vesica_tables::{
     Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool, read_labels,
+    read_payload,
 };
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::shares::RowShares;
 use crate::work_dir::{Head, Journal, WorkDir};
+use crate::{Error, PayloadColumn};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
 pub(crate) struct Stored {
@@ -215,12 +216,32 @@ pub(crate) fn labels_of(
     terms: &LabelTerms,
     memory: u64,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let (counts, bytes) = (keys.counts(), terms.bytes as usize);
+    let bytes = terms.bytes as usize;
+    let keys = in_memory(keys, bytes, memory)?;
+    Ok(read_labels(source, key, keys, &terms.columns, bytes)?)
+}
+
+/// The column of `source` of which both sides get shares, for these keys.
+pub(crate) fn payload_of(
+    keys: &KeyStore,
+    source: &Source,
+    key: &KeySpec,
+    payload: &PayloadColumn,
+    memory: u64,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let bytes = payload.bytes as usize;
+    let keys = in_memory(keys, bytes, memory)?;
+    Ok(read_payload(source, key, keys, &payload.name, bytes)?)
+}
+
+/// The keys, if they and so many bytes for each fit into memory.
+fn in_memory(keys: &KeyStore, bytes: usize, memory: u64) -> Result<&Keys, Error> {
+    let counts = keys.counts();
     let KeyStore::Memory(keys) = keys else {
         return Err(vesica_session::Error::Run(labels_need_memory(counts)).into());
     };
     check_memory(counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
-    Ok(read_labels(source, key, keys, &terms.columns, bytes)?)
+    Ok(keys)
 }
 
 /// Why no columns are handed over with keys on the disk: they would have to go there too.
@@ -238,7 +259,7 @@ fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> 
     }
     // As much as for keys, which is half of what a bucket has.
     let enough = Some(needed.saturating_mul(2));
-    let reason = format!("the columns handed over with {items} keys take {needed} bytes");
+    let reason = format!("the columns that go with {items} keys take {needed} bytes");
     Err(WireError::limit(Limit::Memory { enough }, reason))
 }
 

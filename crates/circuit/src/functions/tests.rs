@@ -38,6 +38,7 @@ impl Case {
         let masks = Payloads {
             values: vec![random(21), random(27)],
             adding: vec![bits(28), bits(29)],
+            string: Vec::new(),
         };
         let masked = |noise: Shares, mask: &Shares, value: &dyn Fn(usize) -> u64| -> Shares {
             let of = |i: usize| match matching[i] {
@@ -60,6 +61,7 @@ impl Case {
             masked: Payloads {
                 values: vec![value(0), value(1)],
                 adding: vec![bit(0), bit(1)],
+                string: Vec::new(),
             },
             shares: share(22, |i| matching[i], count),
             masks,
@@ -282,6 +284,7 @@ fn first(payloads: &Payloads) -> Payloads {
     Payloads {
         values: payloads.values[..1].to_vec(),
         adding: payloads.adding[..1].to_vec(),
+        string: Vec::new(),
     }
 }
 
@@ -599,6 +602,59 @@ fn known_pads_are_tested_one_by_one() {
             w[0] ^= i as Block;
             public.feed_forward(&mut w);
             assert!(!tweaked.contains(&(w[0] as u64)));
+        }
+    }
+}
+
+/// The sender knows pads of bins whose string it knows, and the ends of pads where it knows how long a text is. No block of
+/// a pad has its tweak in common with another one.
+#[test]
+fn each_block_of_a_pad_has_a_tweak_of_its_own() {
+    const BYTES: usize = 40;
+    let (session, bins) = ([7; 32], 300);
+    let (main, chosen) = ideal::cots(98);
+    let delta = cot::Sender::delta(&main);
+    let mut receiver: Receiver = Receiver::new(&session, FromCots::new(main));
+    let mut sender: Sender = Sender::new(&session, FromCots::new(chosen));
+    let matching = share(5, |_| false, bins);
+    let (near, far) = memory_pair();
+    let mut far = Recorder::new(far);
+    let zeros = vec![0; bins * BYTES / 8];
+    let (ours, theirs) = try_both(
+        (near, &mut far),
+        |channel| {
+            let own = (BYTES, &zeros[..]);
+            receiver.string_of_receiver(channel, &mut rng(1), &matching[0], own)
+        },
+        |channel| sender.string_of_receiver(channel, &mut rng(2), &matching[1], BYTES),
+    );
+    let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+    assert!(
+        ours.iter()
+            .zip(&*theirs)
+            .all(|(ours, theirs)| ours == theirs)
+    );
+
+    // What the sender has: its rows t, its bits, and the messages h₀ ⊕ h₁.
+    let (_, mut same) = ideal::cots(98);
+    let mut t = vec![0; bins];
+    cot::Receiver::extend(&mut same, &mut memory_pair().0, &mut rng(3), &mut t).unwrap();
+    let hash = Rekeyed::new("vesica/1 circuit main values", &session);
+    let hashed = |input: Block, tweak: usize| {
+        let mut block = [input];
+        hash.hash(tweak as u128, &mut block);
+        block[0]
+    };
+    let frames = far.received.iter().filter(|(kind, _)| *kind == VALUES);
+    let frames: Vec<u8> = frames.flat_map(|(_, frame)| frame.clone()).collect();
+    for (i, message) in frames.chunks_exact(BYTES).enumerate() {
+        for (block, message) in message.chunks(16).enumerate() {
+            let mut known = [0; 16];
+            known[..message.len()].copy_from_slice(message);
+            let tweak = block * bins + i;
+            let pads = [t[i], t[i] ^ delta].map(|row| hashed(row, tweak));
+            let mask = Block::MAX >> (128 - 8 * message.len());
+            assert_eq!(Block::from_le_bytes(known), (pads[0] ^ pads[1]) & mask);
         }
     }
 }

@@ -9,6 +9,7 @@ use vesica_psi::{Input, Output, Reveal, Shares, Task};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
+use super::payload::{to_bytes, to_words};
 use super::{Plan, Received, Secret, Sent, repeated};
 use crate::bits::BitShares;
 use crate::cost::{self, Cost};
@@ -66,6 +67,17 @@ fn own_values(cells: &[Option<u32>], values: &[i64], columns: usize) -> Vec<Secr
     (0..columns).map(column).collect()
 }
 
+/// The receiver's string of so many bytes in each cell as words, zeros in empty ones.
+fn own_strings(cells: &[Option<u32>], strings: &[u8], bytes: usize) -> Secret<u64> {
+    let mut own = Zeroizing::new(vec![0; cells.len() * bytes]);
+    for (string, item) in own.chunks_exact_mut(bytes).zip(cells) {
+        if let Some(item) = item {
+            string.copy_from_slice(&strings[*item as usize * bytes..][..bytes]);
+        }
+    }
+    to_words(&own, bytes)
+}
+
 /// For each of `items` items whether its cell matches. The time does not depend on that.
 fn matched_items(cells: &[Option<u32>], matches: &[bool], items: usize) -> Vec<bool> {
     let mut matched = vec![false; items];
@@ -96,14 +108,15 @@ impl Plan {
         let (numbers, others) = match Function::of(&self.task) {
             Function::Matches => return cost::matches(cells),
             Function::Shares => {
-                let own = match receiver {
+                let of = |count: usize, cost: fn(usize, usize) -> Cost| match count {
                     0 => Cost::default(),
-                    _ => cost::shares_of_receiver(cells, receiver),
+                    _ => cost(cells, count),
                 };
-                return match sender {
-                    0 => own,
-                    _ => own + cost::shares_of_sender(cells, sender),
-                };
+                let bytes = self.task.string_bytes;
+                return of(receiver, cost::shares_of_receiver)
+                    + of(bytes.receiver, cost::string_of_receiver)
+                    + of(sender, cost::shares_of_sender)
+                    + of(bytes.sender, cost::string_of_sender);
             }
             Function::Size => (Cost::default(), 0),
             Function::SumsOfReceiver => {
@@ -167,21 +180,32 @@ impl Plan {
                 return Ok(Output::Matches(matched));
             }
             Function::Shares => {
-                let mut receiver_values = Vec::new();
+                let bytes = self.task.string_bytes;
+                let mut shares = Shares::new(Some(cells), each_bit(&matches));
                 if !own.is_empty() {
-                    receiver_values = engine.shares_of_receiver(channel, rng, &matches, &own)?;
+                    shares.receiver_values =
+                        engine.shares_of_receiver(channel, rng, &matches, &own)?;
                 }
-                let mut sender_values = Vec::new();
+                if bytes.receiver > 0 {
+                    let cells = shares.items.as_deref().unwrap_or_default();
+                    let own = own_strings(cells, input.labels.unwrap_or_default(), bytes.receiver);
+                    let own = (bytes.receiver, &own[..]);
+                    let words = engine.string_of_receiver(channel, rng, &matches, own)?;
+                    shares.receiver_strings = to_bytes(&words, bytes.receiver);
+                }
                 if self.has_payloads() {
                     let mut engine = self.reversed_receiver(engine, channel, rng, cost)?;
-                    sender_values = engine.shares_of_sender(channel, rng, &matches, &masked)?;
+                    if self.form.columns > 0 {
+                        shares.sender_values =
+                            engine.shares_of_sender(channel, rng, &matches, &masked)?;
+                    }
+                    if bytes.sender > 0 {
+                        let masked = (bytes.sender, &masked);
+                        let words = engine.string_of_sender(channel, rng, &matches, masked)?;
+                        shares.sender_strings = to_bytes(&words, bytes.sender);
+                    }
                 }
-                return Ok(Output::Shares(Shares {
-                    items: Some(cells),
-                    matches: each_bit(&matches),
-                    receiver_values,
-                    sender_values,
-                }));
+                return Ok(Output::Shares(shares));
             }
         };
         if self.task.both {
@@ -250,21 +274,30 @@ impl Plan {
                 engine.matches(channel, rng, &matches, minimum)?;
             }
             Function::Shares => {
-                let mut receiver_values = Vec::new();
+                let bytes = self.task.string_bytes;
+                let mut shares = Shares::new(None, each_bit(&matches));
                 if columns > 0 {
-                    receiver_values = engine.shares_of_receiver(channel, rng, &matches, columns)?;
+                    shares.receiver_values =
+                        engine.shares_of_receiver(channel, rng, &matches, columns)?;
                 }
-                let mut sender_values = Vec::new();
+                if bytes.receiver > 0 {
+                    let of = bytes.receiver;
+                    let words = engine.string_of_receiver(channel, rng, &matches, of)?;
+                    shares.receiver_strings = to_bytes(&words, bytes.receiver);
+                }
                 if self.has_payloads() {
                     let mut engine = self.reversed_sender(engine, channel, rng, cost)?;
-                    sender_values = engine.shares_of_sender(channel, rng, &matches, &masks)?;
+                    if self.form.columns > 0 {
+                        shares.sender_values =
+                            engine.shares_of_sender(channel, rng, &matches, &masks)?;
+                    }
+                    if bytes.sender > 0 {
+                        let masks = (bytes.sender, &masks);
+                        let words = engine.string_of_sender(channel, rng, &matches, masks)?;
+                        shares.sender_strings = to_bytes(&words, bytes.sender);
+                    }
                 }
-                return Ok(Output::Shares(Shares {
-                    items: None,
-                    matches: each_bit(&matches),
-                    receiver_values,
-                    sender_values,
-                }));
+                return Ok(Output::Shares(shares));
             }
         }
         if !self.task.both {

@@ -1,18 +1,21 @@
 //! What comes with the tag of an item of the sender: fields, each under a mask of the bin.
 //!
 //! The fields are the item's values modulo 2^64. Where numbers are opened under a minimum, a bit for each value follows,
-//! which says whether it is not 0.
+//! which says whether it is not 0. Where strings are shared, the words of the item's string follow, under exclusive or.
+//!
+//! A mask is uniform in the group of its field and drawn for the bin alone, so that whoever finds a candidate in that bin
+//! learns nothing from its fields, however much of them is known, such as the zeros after a short text.
 
 use std::cmp::Ordering;
 
 use vesica_oprf::programmable::{Strings, Target};
 use vesica_primitives::block::Block;
-use vesica_psi::Task;
+use vesica_psi::{Input, Task};
 use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::Payloads;
-use crate::arithmetic::Ring;
+use crate::arithmetic::{Group, Ring};
 
 /// Bits of a value.
 pub(super) const VALUE_BITS: u32 = 64;
@@ -24,6 +27,8 @@ pub(super) struct Form {
     pub(super) columns: usize,
     /// Whether there is a bit for each.
     has_bits: bool,
+    /// Bytes of an item's string; 0 if there is none.
+    pub(super) string_bytes: usize,
 }
 
 impl Form {
@@ -31,54 +36,92 @@ impl Form {
         Form {
             columns: task.values.sender.into(),
             has_bits: task.min_size > 0,
+            string_bytes: task.string_bytes.sender,
         }
     }
 
     /// Bits of a payload.
     pub(super) fn bits(&self) -> u32 {
         let each = VALUE_BITS + u32::from(self.has_bits);
-        self.columns as u32 * each
+        self.columns as u32 * each + 8 * self.string_bytes as u32
     }
 
-    /// The ring of each field, and the first of its bits.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (Ring, u32)> + use<> {
-        let columns = self.columns as u32;
-        let bits = if self.has_bits { columns } else { 0 };
-        let values = (0..columns).map(|column| (Ring::FULL, VALUE_BITS * column));
-        let bits = (0..bits).map(move |bit| (Ring::new(1), VALUE_BITS * columns + bit));
-        values.chain(bits)
+    /// The group of each field, of one word, and the first of its bits.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (Group, u32)> + use<> {
+        let values = std::iter::repeat_n(Group::from(Ring::FULL), self.columns);
+        let bits = if self.has_bits { self.columns } else { 0 };
+        let bits = std::iter::repeat_n(Group::from(Ring::new(1)), bits);
+        let string = (0..self.string_bytes).step_by(8);
+        let left = self.string_bytes;
+        let words = string.map(move |from| Group::Strings((left - from).min(8)));
+        values.chain(bits).chain(words).scan(0, |next, group| {
+            let first = *next;
+            *next += group.bits() as u32;
+            Some((group, first))
+        })
     }
 
-    /// A column for each field, given the number of the field, its ring and the first of its bits.
+    /// A column for each field, given the number of the field, its group and the first of its bits.
     pub(super) fn payloads(
         &self,
-        mut column: impl FnMut(usize, Ring, u32) -> Secret<u64>,
+        mut column: impl FnMut(usize, Group, u32) -> Secret<u64>,
     ) -> Payloads {
+        let bits = if self.has_bits { self.columns } else { 0 };
         let fields = self.fields().enumerate();
-        let mut fields = fields.map(|(number, (ring, first))| column(number, ring, first));
+        let mut fields = fields.map(|(number, (group, first))| column(number, group, first));
         Payloads {
             values: fields.by_ref().take(self.columns).collect(),
-            adding: fields.collect(),
+            adding: fields.by_ref().take(bits).collect(),
+            string: fields.collect(),
         }
     }
 
-    /// A field of an item that has these values, in a time that does not depend on them.
-    pub(super) fn of_item(&self, values: &[i64], item: usize, field: usize) -> u64 {
-        let value = values[item * self.columns + field % self.columns];
-        match field < self.columns {
-            true => value as u64,
-            false => ((value | value.wrapping_neg()) as u64) >> 63,
+    /// A field of an item, in a time that does not depend on what it is.
+    pub(super) fn of_item(&self, input: &Input<'_>, item: usize, field: usize) -> u64 {
+        let bits = if self.has_bits { self.columns } else { 0 };
+        let value = |column: usize| input.values.unwrap_or_default()[item * self.columns + column];
+        if field < self.columns {
+            return value(field) as u64;
+        }
+        if field < self.columns + bits {
+            let value = value(field - self.columns);
+            return ((value | value.wrapping_neg()) as u64) >> 63;
+        }
+        let strings = input.labels.unwrap_or_default();
+        let string = &strings[item * self.string_bytes..][..self.string_bytes];
+        word(&string[8 * (field - self.columns - bits)..])
+    }
+
+    /// The group of a field.
+    fn group(&self, number: usize) -> Group {
+        let bits = if self.has_bits { self.columns } else { 0 };
+        match number.checked_sub(self.columns) {
+            None => Ring::FULL.into(),
+            Some(bit) if bit < bits => Ring::new(1).into(),
+            Some(word) => Group::Strings((self.string_bytes - 8 * (word - bits)).min(8)),
         }
     }
 
-    /// What an OPPRF programs in one of its parts: the tag, and the fields that are in that part.
-    pub(super) fn target(&self, tag: Block, part: usize, field: impl Fn(usize) -> u64) -> Target {
+    /// What an OPPRF programs in one of its parts: the tag, and the fields that are in that part, given the number of a
+    /// field and its group.
+    pub(super) fn target(
+        &self,
+        tag: Block,
+        part: usize,
+        field: impl Fn(usize, Group) -> u64,
+    ) -> Target {
+        let field = |number: usize| {
+            self.group(number)
+                .reduce(0, field(number, self.group(number)))
+        };
+        // There are no strings where there are bits.
+        let words = self.columns + self.string_bytes.div_ceil(8);
         let word = |number: usize| match number.cmp(&self.columns) {
-            Ordering::Less => field(number),
             Ordering::Equal if self.has_bits => (0..self.columns)
-                .map(|bit| (field(self.columns + bit) & 1) << bit)
+                .map(|bit| field(self.columns + bit) << bit)
                 .sum(),
-            Ordering::Equal | Ordering::Greater => 0,
+            _ if number < words => field(number),
+            _ => 0,
         };
         let block = |number: usize| {
             Block::from(word(2 * number)) | Block::from(word(2 * number + 1)) << VALUE_BITS
@@ -88,32 +131,64 @@ impl Form {
 
     /// The fields that came with each candidate.
     pub(super) fn of_candidates(&self, strings: &Strings) -> Payloads {
-        self.payloads(|_, ring, first| {
+        self.payloads(|_, group, first| {
             let (block, up) = ((first / Block::BITS) as usize, first % Block::BITS);
             let value = |candidate| {
                 let low = strings.payload(candidate, block) >> up;
-                let high = match up + ring.bits() > Block::BITS {
+                let high = match up + group.bits() as u32 > Block::BITS {
                     true => strings.payload(candidate, block + 1) << (Block::BITS - up),
                     false => 0,
                 };
-                ring.reduce((low | high) as u64)
+                group.reduce(0, (low | high) as u64)
             };
             Zeroizing::new((0..strings.tags().len()).map(value).collect())
         })
     }
 }
 
+/// The first eight bytes as a word, lowest first; zeros stand for what is missing.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let count = bytes.len().min(8);
+    word[..count].copy_from_slice(&bytes[..count]);
+    u64::from_le_bytes(word)
+}
+
+/// Strings of so many bytes as words, those of one string after those of the other.
+pub(super) fn to_words(strings: &[u8], bytes: usize) -> Secret<u64> {
+    let each = bytes.div_ceil(8);
+    let mut words = Zeroizing::new(vec![0; strings.len() / bytes * each]);
+    for (words, string) in words
+        .chunks_exact_mut(each)
+        .zip(strings.chunks_exact(bytes))
+    {
+        for (to, from) in words.iter_mut().zip(string.chunks(8)) {
+            *to = word(from);
+        }
+    }
+    words
+}
+
+/// The reverse of [`to_words`].
+pub(super) fn to_bytes(words: &[u64], bytes: usize) -> Secret<u8> {
+    let mut strings = Zeroizing::new(Vec::with_capacity(words.len() * 8));
+    for string in words.chunks_exact(bytes.div_ceil(8)) {
+        let all = string.iter().flat_map(|word| word.to_le_bytes());
+        strings.extend(all.take(bytes));
+    }
+    strings
+}
+
 impl Payloads {
     /// A field, for each bin.
     pub(super) fn field(&self, number: usize) -> &Secret<u64> {
-        match self.values.get(number) {
-            Some(values) => values,
-            None => &self.adding[number - self.values.len()],
-        }
+        let mut fields = self.values.iter().chain(&self.adding).chain(&self.string);
+        fields.nth(number).expect("a field of the form")
     }
 
     /// All fields.
     pub(super) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Secret<u64>> {
-        self.values.iter_mut().chain(&mut self.adding)
+        let others = self.adding.iter_mut().chain(&mut self.string);
+        self.values.iter_mut().chain(others)
     }
 }

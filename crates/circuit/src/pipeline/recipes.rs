@@ -6,7 +6,7 @@ use vesica_oprf::programmable::{
     BatchOprf, Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_psi::{ItemCost, Params, Security, Spec, lambda_each};
+use vesica_psi::{Input, ItemCost, Params, Security, Spec, lambda_each};
 use vesica_wire::{Error, Traffic};
 use zeroize::Zeroizing;
 
@@ -92,8 +92,8 @@ impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
         run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Opprf::<O, H>::default(), bins, values)?;
+    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&Opprf::<O, H>::default(), bins, &input)?;
         let bits = run.plan.shape.split.tag_bits;
         run.sender_equality(bits, &tags, masks)
     }
@@ -104,8 +104,8 @@ fn relaxed<O: BatchOprf + Default>() -> Opprf<O, RelaxedHint> {
     Opprf::default()
 }
 
-/// Three candidates per bin, and a membership test of all of them at once (CGS22, figure 6). If the sender has values,
-/// the shares are those of each candidate, since each comes with a value.
+/// Three candidates per bin, and a membership test of all of them at once (CGS22, figure 6). If the sender has values
+/// or strings, the shares are those of each candidate, since each comes with one.
 #[derive(Clone, Copy, Debug)]
 pub struct OneOfThree;
 
@@ -164,8 +164,8 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
         })
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&relaxed::<O>(), bins, values)?;
+    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&relaxed::<O>(), bins, &input)?;
         let bits = run.plan.shape.split.tag_bits;
         if run.plan.has_payloads() {
             let tags = Zeroizing::new(repeated(&tags, RelaxedHint::CANDIDATES));
@@ -250,28 +250,37 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
         let form = &run.plan.form;
         let once = form.of_candidates(&strings);
         let target = |bin: usize, point: usize, part: usize| {
-            let twice = |number| once.field(number)[point].wrapping_add(masks.field(number)[bin]);
-            form.target(tags[bin], part, twice)
+            form.target(tags[bin], part, |number, group| {
+                group.add(once.field(number)[point], masks.field(number)[bin])
+            })
         };
         opprf.send(run.channel, &shape, &points, &target, run.rng)?;
-        let negated = form.payloads(|number, ring, _| {
+        let negated = form.payloads(|number, group, _| {
             let masks = masks.field(number).iter();
-            Zeroizing::new(masks.map(|mask| ring.reduce(mask.wrapping_neg())).collect())
+            Zeroizing::new(
+                masks
+                    .map(|mask| group.reduce(0, group.negate(*mask)))
+                    .collect(),
+            )
         });
         run.receiver_equality(shape.split.tag_bits, &tags, negated)
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, values: &[i64]) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&relaxed::<O>(), bins, values)?;
+    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+        let (tags, masks) = run.program(&relaxed::<O>(), bins, &input)?;
         let (opprf, shape) = second_of::<O>(&run.plan.shape);
         let queries = membership::queries(&shape, &tags);
         let strings = opprf.receive(run.channel, &shape, &queries, run.rng)?;
         let form = &run.plan.form;
         let twice = form.of_candidates(&strings);
-        let masks = form.payloads(|number, ring, _| {
+        let masks = form.payloads(|number, group, _| {
             let pairs = masks.field(number).iter().zip(twice.field(number).iter());
-            let masks = pairs.map(|(mask, twice)| ring.reduce(mask.wrapping_sub(*twice)));
-            Zeroizing::new(masks.collect())
+            let difference = |(mask, twice): (&u64, &u64)| group.add(*mask, group.negate(*twice));
+            Zeroizing::new(
+                pairs
+                    .map(|pair| group.reduce(0, difference(pair)))
+                    .collect(),
+            )
         });
         run.sender_equality(shape.split.tag_bits, strings.tags(), masks)
     }

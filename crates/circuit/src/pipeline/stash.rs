@@ -46,13 +46,13 @@ use vesica_oprf::programmable::{OkvsHint, Opprf, Shape, Target};
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
-use vesica_psi::{Item, Params};
+use vesica_psi::{Input, Item, Params};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use super::payload::Form;
 use super::{Plan, Received, Secret, Sent};
-use crate::arithmetic::{Ring, sum};
+use crate::arithmetic::{Group, Ring};
 use crate::bits::BitShares;
 use crate::cost::{self, Cost};
 use crate::cots::{ChoiceEnd, Direction, ValueEnd};
@@ -106,7 +106,7 @@ impl Second {
     /// Cost of all but the OPPRF. The COTs of the reverse direction come from a source of their own.
     pub(super) fn cost(&self, form: &Form) -> Cost {
         let bins = self.shape.bins;
-        let fields = form.fields().map(|(ring, _)| ring);
+        let fields = form.fields().map(|(group, _)| group);
         cost::equality(bins, self.tag_bits()) + cost::fold(bins, self.places, fields)
     }
 
@@ -153,26 +153,25 @@ impl Second {
         let found = own.value_end(&mut engine.main, &mut reverse, channel, rng)?;
         received.matches.append(&own.fold_bits(&found));
         let fields = plan.form.fields().zip(received.masked.fields_mut());
-        for ((ring, _), masked) in fields {
-            let shares = reverse.multiply(channel, rng, ring, &found)?;
-            masked.extend(own.fold(&shares).map(|sum| ring.reduce(sum)));
+        for ((group, _), masked) in fields {
+            let shares = reverse.multiply(channel, rng, group, &found)?;
+            masked.extend(own.fold(group, &shares));
         }
         Ok(())
     }
 
-    /// The sender of the run, with the values of its items.
+    /// The sender of the run.
     pub(super) fn send(
         &self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         plan: &Plan,
-        items: &[Item],
-        values: &[i64],
+        input: &Input<'_>,
         sent: &mut Sent,
     ) -> Result<(), Error> {
         channel.begin_phase("stash");
         // Step 1.
-        let bins = ReceiverBins::new(&self.params, self.table, items)?;
+        let bins = ReceiverBins::new(&self.params, self.table, input.items)?;
         // Step 2.
         let strings = OPPRF.receive(channel, &self.shape, &bins.queries, rng)?;
         let payloads: Secret<u64> =
@@ -194,14 +193,15 @@ impl Second {
         let found = own.choice_end(&mut engine.main, &mut reverse, channel, rng)?;
         sent.matches.append(&own.fold_bits(&found));
         let fields = plan.form.fields().zip(sent.masks.fields_mut());
-        for (number, ((ring, _), masks)) in fields.enumerate() {
-            let of = |entry: Entry| plan.form.of_item(values, entry.item(), number);
+        for (number, ((group, _), masks)) in fields.enumerate() {
+            let of = |entry: Entry| plan.form.of_item(input, entry.item(), number);
             let of_bins = bins.table.bins().map(|entry| entry.map_or(0, of));
             let values: Secret<u64> = Zeroizing::new(of_bins.collect());
             let values = Zeroizing::new(values.repeat(self.places));
-            let shares = reverse.select(channel, rng, ring, &values, &found)?;
+            let shares = reverse.select(channel, rng, group, &values, &found)?;
             // A mask is what the receiver has too much.
-            masks.extend(own.fold(&shares).map(|sum| ring.reduce(sum.wrapping_neg())));
+            let sums = own.fold(group, &shares);
+            masks.extend(sums.map(|sum| group.reduce(0, group.negate(sum))));
         }
         Ok(())
     }
@@ -282,7 +282,9 @@ impl BitsOfBins<'_> {
     }
 
     /// The sum of the shares of each place.
-    fn fold(&self, shares: &[u64]) -> impl Iterator<Item = u64> {
-        shares.chunks_exact(self.matches.len()).map(sum)
+    fn fold(&self, group: Group, shares: &[u64]) -> impl Iterator<Item = u64> {
+        let places = shares.chunks_exact(self.matches.len());
+        let sum = move |shares: &[u64]| shares.iter().fold(0, |sum, share| group.add(sum, *share));
+        places.map(move |shares| group.reduce(0, sum(shares)))
     }
 }

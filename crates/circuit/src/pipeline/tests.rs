@@ -1,6 +1,6 @@
 use vesica_testing::{digests, honest, rng};
 
-use vesica_psi::{Security, Values};
+use vesica_psi::{Security, StringBytes, Values};
 
 use super::function::each_bit;
 use super::*;
@@ -37,20 +37,21 @@ fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
     [(3..).find(serves).unwrap(); 32]
 }
 
-/// What the receiver has before the last stage, bit by bit: shares of matches, masked values of three columns and the bits
-/// that say whether they are 0, and each column XOR the next: the values are equal, and masks are not.
-fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: u64) -> Vec<bool> {
+/// What the receiver has before the last stage, bit by bit: shares of matches, masked values of the sender's columns and
+/// the bits that say whether they are 0, each column XOR the next (the values are equal, and masks are not), and masked
+/// strings.
+fn received<R: Recipe>(
+    protocol: &CircuitPsi<R>,
+    task: Task,
+    (common, value): (u64, i64),
+    seed: u64,
+) -> Vec<bool> {
     let params = Params {
         security: Security::SemiHonest,
         lambda: 40,
         receiver_size: 20,
         sender_size: 20,
         session: session(protocol.table, &digests(0..20)),
-    };
-    let task = Task {
-        values: values(0, 3),
-        min_size: 1,
-        ..Task::new(Reveal::Sum)
     };
     let plan = &Plan::new::<R>(&params, protocol.table, &task);
     let (ours, theirs) = (digests(0..20), digests(20 - common..40 - common));
@@ -60,15 +61,21 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
             protocol.received(channel, rng, &params, plan, input)
         },
         |channel| {
-            let (rng, values) = (&mut rng(2 * seed + 1), &[value; 60]);
-            let input = Input::with_values(&theirs, Some(values));
+            let items = theirs.len();
+            let values = vec![value; items * usize::from(task.values.sender)];
+            let strings = vec![value as u8; items * task.string_bytes.sender];
+            let rng = &mut rng(2 * seed + 1);
+            let input = Input::with_values(&theirs, Some(&values)).with_labels(Some(&strings));
             protocol.sent(channel, rng, &params, plan, input)
         },
     );
     assert_eq!(bins.table.stash().is_empty(), plan.places() == 0);
     let mut seen = each_bit(&received.matches).to_vec();
-    let Payloads { values, adding } = &received.masked;
-    assert_eq!((values.len(), adding.len()), (3, 3));
+    let Payloads {
+        values,
+        adding,
+        string,
+    } = &received.masked;
     for (columns, bits) in [(values, 64), (adding, 1)] {
         for (column, next) in columns.iter().zip(columns.iter().cycle().skip(1)) {
             let both = column
@@ -78,15 +85,35 @@ fn received<R: Recipe>(protocol: &CircuitPsi<R>, common: u64, value: i64, seed: 
             seen.extend(both.flat_map(|word| (0..bits).map(move |bit| word >> bit & 1 == 1)));
         }
     }
+    for (masked, bits) in string.iter().zip([64, 8]) {
+        let of = |word: &u64| {
+            let word = *word;
+            (0..bits).map(move |bit| word >> bit & 1 == 1)
+        };
+        seen.extend(masked.iter().flat_map(of));
+    }
     seen
 }
 
 /// Every bit that the receiver has is 1 in about half of the runs, whatever matches and whatever the values: its
 /// shares and masked values are uniform.
 fn looks_uniform<R: Recipe>(protocol: &CircuitPsi<R>) {
-    for (common, value) in [(20, 5), (0, 5)] {
+    let sums = Task {
+        values: values(0, 3),
+        min_size: 1,
+        ..Task::new(Reveal::Sum)
+    };
+    let shares = Task {
+        values: values(0, 3),
+        string_bytes: StringBytes {
+            receiver: 0,
+            sender: 9,
+        },
+        ..Task::new(Reveal::Shares)
+    };
+    for (task, common) in [(sums, 20), (sums, 0), (shares, 20), (shares, 0)] {
         let views: Vec<_> = (0..RUNS)
-            .map(|seed| received(protocol, common, value, seed))
+            .map(|seed| received(protocol, task, (common, 5), seed))
             .collect();
         let bits = views[0].len() as f64;
         let sum: f64 = (0..views[0].len())
@@ -99,7 +126,7 @@ fn looks_uniform<R: Recipe>(protocol: &CircuitPsi<R>) {
         let deviation = (sum - bits) / f64::sqrt(2.0 * bits);
         assert!(
             bits > 1000.0 && deviation.abs() < 5.0,
-            "{common} {value}: {deviation}"
+            "{task:?} {common}: {deviation}"
         );
     }
 }

@@ -469,6 +469,76 @@ fn shares_open_to_the_matches_and_their_values() {
     }
 }
 
+/// The payload of either side, beside values, in each recipe.
+#[test]
+fn shares_open_to_payloads() {
+    let place = place();
+    place.write(
+        "texts.csv",
+        "mail,visits,text\nann@x.org,3,Ännchen\nbob@x.org,5,\ndee@x.org,-2,D\n",
+    );
+    let ours = "--payload kept --payload-width 2";
+    for (protocol, theirs, header, rows) in [
+        (
+            "auto",
+            "--payload text --payload-width 8",
+            "receiver_payload,sender_payload",
+            ["2,Ännchen", "0,", "4,D"],
+        ),
+        (
+            RECIPES[1],
+            THEIRS_OF,
+            "sender_value,receiver_payload",
+            ["3,2", "5,0", "-2,4"],
+        ),
+        (
+            RECIPES[2],
+            "--payload text --payload-width 9 --value visits",
+            "sender_value,receiver_payload,sender_payload",
+            ["3,2,Ännchen", "5,0,", "-2,4,D"],
+        ),
+    ] {
+        let both = format!("--security semi-honest --reveal shares --protocol {protocol}");
+        let ours = format!("{both} {ours} --output near.csv");
+        let theirs = format!("{both} {theirs} --output far.csv");
+        let one_row = "email,kept\nann@x.org,2\nbob@x.org,0\ndee@x.org,4\n";
+        place.write("one.csv", one_row);
+        let jobs = [
+            Arguments::new("one.csv", "email").with(&ours),
+            Arguments::new("texts.csv", "mail").with(&theirs),
+        ];
+        run(&place, &jobs).iter().for_each(Ended::expect_success);
+        let opened = example(&place, "python3", "open_shares.py", "near.csv far.csv");
+        let rows: String = (1..)
+            .zip(rows)
+            .map(|(i, row)| format!("{i},{row}\n"))
+            .collect();
+        assert_eq!(opened, format!("row,{header}\n{rows}"), "{protocol}");
+    }
+}
+
+#[test]
+fn payloads_that_do_not_fit_are_refused_before_anything_is_sent() {
+    let place = place();
+    let receive = |words: &str| {
+        place.run(&format!(
+            "receive --input ours.csv --key email --listen 127.0.0.1:0 --identity receiver.key --security semi-honest \
+             --peer {} {words}",
+            place.sender
+        ))
+    };
+    let shares = "--reveal shares --output x.csv --payload spent --payload-width";
+    let ended = receive(&format!("{shares} 4"));
+    ended.expect_failure(3, "row 1");
+    assert!(ended.hint().contains("--payload-width"), "{}", ended.err);
+    assert!(!place.path("x.csv").exists());
+    receive(&format!("{shares} 0")).expect_failure(2, "--payload-width");
+    receive("--reveal shares --output x.csv --payload spent").expect_failure(2, "--payload-width");
+    receive("--reveal size --payload spent --payload-width 8").expect_failure(2, "shares");
+    let both = format!("{shares} 8 --take-values");
+    receive(&both).expect_failure(2, "payload");
+}
+
 /// What was kept would tell the sender of the next run that the threshold was met.
 #[test]
 fn rows_above_a_threshold_are_not_kept() {

@@ -67,7 +67,7 @@ fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, la
         let found = uses.iter().find(|used| used.masked == masked);
         found.unwrap().known
     };
-    let values = known("values in circuits");
+    let values = known("values and strings in circuits");
     for (direction, frames) in [("main", &far.sent), ("reverse", &near.sent)] {
         let counted = bits(frames, &[CHOICES, FACTORS]);
         assert!(counted <= values, "{direction}: {counted} of {values}");

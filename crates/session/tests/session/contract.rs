@@ -1091,6 +1091,66 @@ fn offer(name: u8) -> Offer {
     }
 }
 
+/// Widths of payloads are each side's own, and in the contract.
+#[test]
+fn payloads_go_with_shares_and_nothing_else() {
+    let shared = |role, reveal: Reveal, bytes| {
+        let mut job = job(role)
+            .with(&SECURITY, Security::SemiHonest)
+            .with(&REVEAL, reveal.into());
+        if bytes > 0 {
+            job.labels = LabelExchange::Shared { bytes };
+        }
+        job
+    };
+    let shares = |role, bytes| shared(role, Reveal::Shares, bytes);
+    let mut hashes = Vec::new();
+    for [ours, theirs] in [[0, 0], [0, 7], [7, 0], [7, 8], [256, 1]] {
+        let (a, b) = compare(&shares(Role::Receiver, ours), &shares(Role::Sender, theirs));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!(a.contract, b.contract);
+        for task in [a.task, b.task] {
+            let bytes = task.string_bytes;
+            let found = [bytes.receiver, bytes.sender];
+            assert_eq!(found, [ours as usize, theirs as usize]);
+        }
+        assert!(!hashes.contains(&a.contract.hash));
+        hashes.push(a.contract.hash);
+    }
+    for job in [
+        shared(Role::Sender, Reveal::Size, 8),
+        shared(Role::Receiver, Reveal::Matches, 8),
+        shares(Role::Sender, 257),
+    ] {
+        assert!(matches!(job.check(), Err(Error::Usage(_))));
+    }
+    // A peer that says otherwise.
+    let (mut near, mut far) = silent_pair(5000);
+    let mut hello = Hello {
+        role: Role::Sender,
+        terms: shared(Role::Sender, Reveal::Size, 0).terms,
+        ..hello()
+    };
+    hello.local.labels = LabelExchange::Shared { bytes: 8 };
+    hello.local.offline = None;
+    hello.local.resume = Resume::Nothing;
+    let hello_kind = Kind {
+        code: 16,
+        name: "hello",
+    };
+    far.send(hello_kind, hello.encode()).unwrap();
+    let size = shared(Role::Receiver, Reveal::Size, 0);
+    let error = agree(&mut near, &size, 10, &Checkpoint::Nothing, None, None).unwrap_err();
+    let what = "payloads";
+    assert!(
+        matches!(
+            &error,
+            Error::Run(WireError::PeerMisbehaved(Misbehaviour::BadValue { what: found, .. })) if *found == what
+        ),
+        "{error:?}"
+    );
+}
+
 #[test]
 fn the_longest_hello_fits() {
     let columns = (0..64).map(|i| format!("{i:0>255}")).collect();

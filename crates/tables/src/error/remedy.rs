@@ -3,8 +3,8 @@
 use std::io;
 
 use vesica_files::Argument::{
-    Align, Encoding, Input, Memory, Normalize, Rows, ValueBound, ValueRepeated, ValueScale,
-    ValueWidth, Wait,
+    Align, Encoding, Input, Memory, Normalize, PayloadWidth, Rows, ValueBound, ValueRepeated,
+    ValueScale, ValueWidth, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
@@ -25,6 +25,11 @@ impl Error {
                 format!("hand over {needed} bytes or more ("),
                 ValueWidth,
                 "); the peer sees how many",
+            ],
+            ErrorKind::PayloadTooLong { needed, .. } => advice![
+                format!("declare {needed} bytes or more ("),
+                PayloadWidth,
+                "), on this side alone; the peer sees how many",
             ],
             ErrorKind::LabelsDiffer { .. } => {
                 "keep one row of each key, or make a key of more columns".into()

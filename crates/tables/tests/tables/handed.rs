@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 use vesica_tables::{
     CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, Keys, Matched, RowSet, Rows, Source,
-    SourceOptions, read_keys, read_labels, select_rows, write_rows_to,
+    SourceOptions, read_keys, read_labels, read_payload, select_rows, write_rows_to,
 };
 
 const BYTES: usize = 40;
@@ -267,6 +267,35 @@ fn what_cannot_be_handed_over_is_refused() {
     )
     .unwrap();
     assert_eq!(labels[..], [2, 0, b'1', 0]);
+}
+
+/// Zeros after a text tell how long it is to nobody: shares of them look like shares of anything else.
+#[test]
+fn payloads_are_texts_with_zeros_after_them() {
+    let place = TempDir::new().unwrap();
+    let read = |contents: &str, bytes| {
+        let options = SourceOptions::default();
+        let source = open(&place, "t.csv", contents.as_bytes(), &options);
+        read_payload(&source, &spec("key"), &keys(&source, "key"), "a", bytes)
+    };
+    let rows = "key,a\nx,é1\n,too long for anything\ny,\nx,é1\n";
+    let read_back = read(rows, 3).unwrap();
+    let all: Vec<&[u8]> = read_back.chunks(3).collect();
+    assert_eq!(all, ["é1".as_bytes(), &[0; 3]]);
+    assert_eq!(read("key,a\nx,1\n", 4).unwrap()[..], [b'1', 0, 0, 0]);
+    let error = read(rows, 2).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Data);
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::PayloadTooLong {
+            needed: 3,
+            limit: 2
+        }
+    ));
+    let error = read("key,a\nx,1\nx,2\n", 4).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LabelsDiffer { .. }));
+    let error = read("key,a\nx,\0\n", 4).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LabelControls));
 }
 
 /// The peer chooses the names; those of the result differ all the same.
