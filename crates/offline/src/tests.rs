@@ -371,7 +371,7 @@ fn a_set_of_more_items_is_refused() {
     };
     let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));
     let (own, peer) = run([&receiver, &sender], [&ours, &theirs]);
-    assert_eq!(limit(&own.unwrap_err()), Limit::Size);
+    assert_eq!(limit(&own.unwrap_err()), Limit::PeerItems);
     assert_eq!(peer.unwrap_err().class(), ErrorClass::Resource);
 }
 

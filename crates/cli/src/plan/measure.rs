@@ -130,6 +130,8 @@ impl Run {
         let both = |phase: &PhaseTraffic| phase.bytes_sent + phase.bytes_received;
         let offline_bytes = phases.iter().filter(offline).map(both).sum();
         let bytes: u64 = phases.iter().map(both).sum();
+        // Whole microseconds are the same when they are read again.
+        let rounded = |seconds: f64| (seconds * 1e6).round() / 1e6;
         Ok(Sample {
             protocol: self.protocol.spec().name.to_owned(),
             security: self.security,
@@ -138,8 +140,8 @@ impl Run {
             sender_size: m,
             exact: self.exact,
             network: self.link.name.to_owned(),
-            online: (seconds - prepared).max(0.0),
-            offline: prepared + dealing.as_secs_f64(),
+            online: rounded((seconds - prepared).max(0.0)),
+            offline: rounded(prepared + dealing.as_secs_f64()),
             bytes: bytes - offline_bytes,
             offline_bytes,
         })

@@ -222,7 +222,7 @@ fn failures_have_a_report() {
     failing(
         "--report report.json --reveal size --output out.csv",
         2,
-        "standard output",
+        "is printed",
     );
     let missing = failing(
         "--report - --output out.csv --normalize key=date",

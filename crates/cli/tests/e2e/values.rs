@@ -612,7 +612,7 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
         &weak("--reveal threshold-matches:1 --both"),
         "the sender cannot learn the threshold-matches too",
     );
-    usage(&weak("--reveal size --output x.csv"), "standard output");
+    usage(&weak("--reveal size --output x.csv"), "is printed");
     usage(
         &weak("--reveal size --value spent"),
         "values do not go with size",

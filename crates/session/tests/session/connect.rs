@@ -156,7 +156,7 @@ fn the_connector_refuses_another_listener() {
     );
     let listener = listener.unwrap_err();
     // Anybody could have said that, so that it is no more than noted.
-    no_connection(&listener, NoConnection::NobodyConnects);
+    no_connection(&listener, NoConnection::RefusedByVisitor);
     assert!(
         listener
             .to_string()

@@ -657,7 +657,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
         })
     };
     let theirs = job(Role::Receiver);
-    assert_eq!(limit(refused(&ours, &theirs, 600)), Limit::Size);
+    assert_eq!(limit(refused(&ours, &theirs, 600)), Limit::PeerItems);
     ours.max_peer_items = 1 << 28;
     assert!(refused(&ours, &theirs, 600).is_ok());
     // More statistical security than 128-bit outputs have for so many pairs.
