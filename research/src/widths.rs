@@ -2,8 +2,9 @@
 //! 1-of-256 transfers take.
 //!
 //! Digits of two to four bits run in the engine that ships, over GF(2^W). Those of eight bits have a test of their own
-//! (`widths/wide.rs`), since the engine keeps all pads of a digit in a word. Entries over GF(8) and GF(16) come from primal LPN.
-//! Those over GF(4) and GF(256), for which no parameters are estimated, are made of W correlated OTs (COTs) each.
+//! (`widths/wide.rs`), since the engine keeps all pads of a digit in a word. Entries over GF(8) and GF(16) come from
+//! primal LPN. Those over GF(4) and GF(256), for which no parameters are estimated, are made of W correlated OTs (COTs)
+//! each.
 
 use chacha20::ChaCha12Rng;
 use rand_core::{CryptoRng, SeedableRng};

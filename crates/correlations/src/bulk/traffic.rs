@@ -1,4 +1,4 @@
-//! What a source of COTs or of entries sends, computed without making any: the steps of [`Source`](super::source), in
+//! What a source of COTs or of entries sends, computed without making any: the steps of `Source`, in
 //! numbers alone.
 
 use vesica_wire::{End, Frames, Traffic};
