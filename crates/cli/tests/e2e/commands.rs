@@ -686,7 +686,7 @@ fn former_names_of_options_count_as_the_options_do() {
         ),
         // Decided by the link.
         ("true", "--optimize auto", "time"),
-        ("true", "--optimize auto --bandwidth 40mbps", "traffic"),
+        ("true", "--optimize auto --bandwidth 30mbps", "traffic"),
         ("true", "--config auto.toml --rtt 80ms", "traffic"),
         ("true", "--config auto.toml --network 272mbps-80ms", "time"),
     ] {
