@@ -75,7 +75,7 @@ def test_classes_mirror_exit_codes() -> None:
             'driver "nobody" cannot be loaded',
         ),
         ({"table": [], "on": "id"}, "there is no input"),
-        ({"value_scale": 2}, "are for a value to compute with"),
+        ({"value_scale": 2}, "are for values to compute with"),
         ({"take_values": True, "rows": "rest"}, "take_values is for rows that match"),
         ({"rows": "some"}, "rows are matching, rest or all"),
     ],

@@ -141,7 +141,10 @@ def test_shares(tmp_path: Path) -> None:
     assert opened == {str(i).encode().ljust(4, b"\0") for i in range(80, 100)} | {bytes(4)}
     with pytest.raises(vesica.DataError, match="payload takes 3 bytes"):
         vesica.rehearse(
-            OURS, THEIRS | payload | {"payload_width": 2}, reveal="shares", **SEMI_HONEST
+            OURS | {"output": ours},
+            THEIRS | {"output": theirs} | payload | {"payload_width": 2},
+            reveal="shares",
+            **SEMI_HONEST,
         )
     with pytest.raises(vesica.UsageError, match="give an output"):
         vesica.rehearse(OURS, THEIRS, reveal="shares", **SEMI_HONEST)

@@ -43,4 +43,5 @@ def plan(
     asked = dict(locals())
     asked["sender_size"] = receiver_size if sender_size is None else sender_size
     asked["lambda"] = asked.pop("lambda_")
-    return json.loads(_vesica.plan(asked))
+    answer: dict[str, Any] = json.loads(_vesica.plan(asked))
+    return answer
