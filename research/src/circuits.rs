@@ -187,7 +187,7 @@ mod tests {
     fn phases_are_those_of_the_papers() {
         let circuits = CIRCUITS.iter().take(3);
         for ((name, protocol), oprfs) in circuits.zip([1.0, 1.0, 2.0]) {
-            let run = run_over(*protocol, 500, 7, Link::LAN).unwrap();
+            let run = run_over(*protocol, [500; 2], 7, Link::LAN).unwrap();
             let of = |name: &str| {
                 let phases = run.phases.iter().filter(|phase| phase.phase == name);
                 phases.map(bytes_of).sum::<u64>() as f64

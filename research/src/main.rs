@@ -74,9 +74,12 @@ enum Command {
     },
     /// Time LTSXQ26 at its widths, at which THE SENDER'S SET LEAKS
     PaperWidth {
-        /// Items of either side
+        /// Items of the receiver
         #[arg(long, default_value = "2^16", value_parser = items)]
         items: usize,
+        /// Items of the sender; as many as the receiver has if not given
+        #[arg(long, value_name = "N", value_parser = items)]
+        sender_items: Option<usize>,
         #[command(flatten)]
         how: Runs,
     },
@@ -90,14 +93,26 @@ struct Runs {
     /// Emulated link
     #[arg(long, value_name = "NAME", default_value = "lan", value_parser = link())]
     link: Link,
+    /// The variant to run, by the name that it has in the output; all if not given
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
 }
 
 impl Runs {
     fn of(&self, items: usize) -> Comparison {
+        self.between(items, items)
+    }
+
+    fn between(&self, receiver: usize, sender: usize) -> Comparison {
         Comparison {
-            items,
+            sizes: [receiver, sender],
             runs: self.runs,
             link: self.link,
+            variant: self.variant.clone(),
+            json: self.json,
         }
     }
 }
@@ -118,29 +133,46 @@ fn items(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "a number from 64 to 2^24, as 4096 or 2^12".to_owned())
 }
 
-fn run(command: &Command) -> Result<(), Error> {
+/// How many variants ran, or attacks.
+fn run(command: &Command) -> Result<usize, Error> {
     match command {
         Command::Attack {
             items,
             dictionary,
             seed,
-        } => show(&Options {
-            items: *items,
-            dictionary: *dictionary as usize,
-            seed: *seed,
-        }),
+        } => {
+            let (items, seed) = (*items, *seed);
+            let dictionary = *dictionary as usize;
+            show(&Options {
+                items,
+                dictionary,
+                seed,
+            })?;
+            Ok(1)
+        }
         Command::Ablate { items, how } => compare(&ABLATIONS, &how.of(*items)),
         Command::Stash { items, how } => compare(&STASHES, &how.of(*items)),
         Command::Circuits { items, how } => compare(&CIRCUITS, &how.of(*items)),
         Command::Widths { items, how } => widths::compare(&how.of(*items)),
         Command::Compact { items, how } => compare(&COMPACT, &how.of(*items)),
-        Command::PaperWidth { items, how } => compare(&FIGURES, &how.of(*items)),
+        Command::PaperWidth {
+            items,
+            sender_items,
+            how,
+        } => {
+            let sender = sender_items.unwrap_or(*items);
+            compare(&FIGURES, &how.between(*items, sender))
+        }
     }
 }
 
 fn main() -> ExitCode {
     match run(&Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(0) => {
+            eprintln!("no variant has this name");
+            ExitCode::FAILURE
+        }
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

@@ -120,6 +120,20 @@ impl Run {
     pub fn bytes(&self) -> u64 {
         self.phases.iter().map(bytes_of).sum()
     }
+
+    fn json(&self, name: &str) -> serde_json::Value {
+        let sum = |of: fn(&PhaseTraffic) -> u64| self.phases.iter().map(of).sum::<u64>();
+        serde_json::json!({
+            "name": name,
+            "seconds": self.seconds,
+            "matches": self.matches,
+            "bytes": {
+                "receiver_to_sender": sum(|phase| phase.bytes_sent),
+                "sender_to_receiver": sum(|phase| phase.bytes_received),
+            },
+            "phases": self.phases,
+        })
+    }
 }
 
 /// Runs both parties over this link, one thread each: what they return, seconds, and the phases of the receiver.
@@ -164,18 +178,28 @@ pub fn params(items: usize) -> Params {
     }
 }
 
-/// Runs a protocol between two sets of `items` items, half of them in common, over this link.
+/// Runs a protocol between a receiver's and a sender's set of so many items, half of the smaller in common, over this
+/// link.
 ///
 /// # Errors
 /// The protocol's.
 ///
 /// # Panics
 /// If the process cannot start a thread.
-pub fn run(protocol: &dyn Protocol, items: usize, seed: u64, link: Link) -> Result<Run, Error> {
-    let mut all: Vec<Item> = vec![[0; 32]; items + items / 2];
+pub fn run(
+    protocol: &dyn Protocol,
+    [items, others]: [usize; 2],
+    seed: u64,
+    link: Link,
+) -> Result<Run, Error> {
+    let common = items.min(others).div_ceil(2);
+    let mut all: Vec<Item> = vec![[0; 32]; items + others - common];
     ChaCha12Rng::seed_from_u64(seed).fill_bytes(all.as_flattened_mut());
-    let (ours, theirs) = (&all[..items], &all[items / 2..][..items]);
-    let params = params(items);
+    let (ours, theirs) = (&all[..items], &all[items - common..]);
+    let params = Params {
+        sender_size: others,
+        ..params(items)
+    };
     let task = Task::new(protocol.reveals()[0]);
     let rng = |party| ChaCha12Rng::seed_from_u64(seed + party);
     let ([output, _], seconds, phases) = both(
@@ -204,14 +228,65 @@ pub fn run(protocol: &dyn Protocol, items: usize, seed: u64, link: Link) -> Resu
 }
 
 /// How variants are compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Items of either side.
-    pub items: usize,
+    /// Items of the receiver and of the sender.
+    pub sizes: [usize; 2],
     /// Runs, of which the median is shown.
     pub runs: u64,
     /// What both parties send goes over it.
     pub link: Link,
+    /// The variant to run, or all.
+    pub variant: Option<String>,
+    /// Whether to print one JSON object instead of text.
+    pub json: bool,
+}
+
+impl Comparison {
+    /// Runs the variants that are wanted and prints what each took, phase by phase: of all runs, the one of median time.
+    /// `subject` says in words what is run on. Returns how many variants were wanted.
+    ///
+    /// # Errors
+    /// Those of the runs.
+    pub fn show<V>(
+        &self,
+        subject: &str,
+        items: usize,
+        variants: impl IntoIterator<Item = (String, V)>,
+        mut run: impl FnMut(&V, u64) -> Result<Run, Error>,
+    ) -> Result<usize, Error> {
+        let blocks = aes_blocks_per_second(Duration::from_millis(40), 5);
+        if !self.json {
+            let Self { link, runs, .. } = self;
+            println!("{subject}; {link}; medians of {runs} runs");
+            let blocks = blocks as f64 / 1e9;
+            println!("{blocks:.2} G fixed-key AES-128 blocks per second on one core");
+        }
+        let mut shown = Vec::new();
+        for (name, variant) in variants {
+            if self.variant.as_ref().is_some_and(|wanted| *wanted != name) {
+                continue;
+            }
+            let middle = median(self.runs, |seed| run(&variant, seed))?;
+            if !self.json {
+                show(&name, &middle, items);
+            }
+            shown.push(middle.json(&name));
+        }
+        if self.json {
+            let [receiver, sender] = self.sizes;
+            let all = serde_json::json!({
+                "receiver_size": receiver,
+                "sender_size": sender,
+                "network": self.link.to_string(),
+                "runs": self.runs,
+                "yardstick_aes_blocks_per_second": blocks,
+                "variants": shown,
+            });
+            println!("{all}");
+        }
+        Ok(shown.len())
+    }
 }
 
 /// The run of median time, of the seeds from 0 up.
@@ -243,28 +318,19 @@ pub fn show(name: &str, run: &Run, items: usize) {
     }
 }
 
-/// Prints how fast the machine is: what `vesica bench --yardstick` begins with.
-pub fn yardstick() {
-    let blocks = aes_blocks_per_second(Duration::from_millis(40), 5);
-    println!(
-        "{:.2} G fixed-key AES-128 blocks per second on one core",
-        blocks as f64 / 1e9
-    );
-}
-
-/// Runs each variant and prints its cost, phase by phase: the median of all runs.
+/// Runs each variant that is wanted and prints its cost; how many there were.
 ///
 /// # Errors
-/// The protocols'.
-pub fn compare(variants: &[Variant], how: &Comparison) -> Result<(), Error> {
-    let Comparison { items, runs, link } = *how;
-    println!("{items} items per side, half in common; {link}; medians of {runs} runs");
-    yardstick();
-    for (name, protocol) in variants {
-        let middle = median(runs, |seed| run(*protocol, items, seed, link))?;
-        show(name, &middle, items);
-    }
-    Ok(())
+/// Those of [`Comparison::show`].
+pub fn compare(variants: &[Variant], how: &Comparison) -> Result<usize, Error> {
+    let subject = match how.sizes {
+        [items, others] if items == others => format!("{items} items per side, half in common"),
+        [items, others] => format!("{items} items of the receiver, {others} of the sender"),
+    };
+    let named = variants.iter().map(|(name, run)| ((*name).to_owned(), run));
+    how.show(&subject, how.sizes[0], named, |protocol, seed| {
+        run(**protocol, how.sizes, seed, how.link)
+    })
 }
 
 #[cfg(test)]
@@ -276,8 +342,45 @@ mod tests {
     fn every_variant_computes_the_intersection() {
         let all = [&ABLATIONS[..], &FIGURES, &STASHES, &COMPACT, &CIRCUITS].concat();
         for (name, protocol) in all {
-            let run = run(protocol, 200, 4, Link::LAN).unwrap();
+            let run = run(protocol, [200; 2], 4, Link::LAN).unwrap();
             assert_eq!(run.matches, 100, "{name}");
         }
+    }
+
+    #[test]
+    fn sets_may_differ_in_size() {
+        for (name, protocol) in FIGURES {
+            for sizes in [[70, 300], [300, 70]] {
+                let run = run(protocol, sizes, 5, Link::LAN).unwrap();
+                assert_eq!(run.matches, 35, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_variant_that_is_named_runs() {
+        let mut how = Comparison {
+            sizes: [64; 2],
+            runs: 1,
+            link: Link::LAN,
+            variant: Some("figure 14, three-hash".into()),
+            json: false,
+        };
+        assert_eq!(compare(&FIGURES, &how).unwrap(), 1);
+        how.variant = Some("figure 13".into());
+        assert_eq!(compare(&FIGURES, &how).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_run_as_json_has_all_of_its_phases() {
+        let run = run(FIGURES[0].1, [200; 2], 6, Link::LAN).unwrap();
+        let json = run.json("one");
+        let sum = json["bytes"].as_object().unwrap().values();
+        assert_eq!(
+            sum.map(|part| part.as_u64().unwrap()).sum::<u64>(),
+            run.bytes()
+        );
+        assert_eq!(json["phases"].as_array().unwrap().len(), run.phases.len());
+        assert_eq!(json["name"], "one");
     }
 }

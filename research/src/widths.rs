@@ -15,7 +15,7 @@ use vesica_encodings::cuckoo;
 use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, Link};
 
-use crate::runs::{Comparison, Run, both, median, show, yardstick};
+use crate::runs::{Comparison, Run, both};
 
 mod wide;
 
@@ -181,22 +181,19 @@ fn test(width: &Width, bins: usize, link: Link, seed: u64) -> Result<Run, Error>
     })
 }
 
-/// Runs the test of each width and prints its cost, for as many bins as there are with so many items.
+/// Runs the test of each width that is wanted and prints its cost, for as many bins as there are with so many items; how
+/// many widths there were.
 ///
 /// # Errors
 /// The protocols'.
-pub fn compare(how: &Comparison) -> Result<(), Error> {
-    let bins = cuckoo::Parameters::new(how.items, 3, 40).bins;
-    println!(
-        "{bins} strings of {BITS} bits; {}; medians of {} runs",
-        how.link, how.runs
-    );
-    yardstick();
-    for width in &WIDTHS {
-        let middle = median(how.runs, |seed| test(width, bins, how.link, seed))?;
-        show(&format!("digits of {} bits", width.bits), &middle, bins);
-    }
-    Ok(())
+pub fn compare(how: &Comparison) -> Result<usize, Error> {
+    let bins = cuckoo::Parameters::new(how.sizes[0], 3, 40).bins;
+    let subject = format!("{bins} strings of {BITS} bits");
+    let named = WIDTHS.iter();
+    let named = named.map(|width| (format!("digits of {} bits", width.bits), width));
+    how.show(&subject, bins, named, |width, seed| {
+        test(width, bins, how.link, seed)
+    })
 }
 
 #[cfg(test)]
