@@ -54,8 +54,15 @@ impl Query {
     /// the name of a driver or manifest, or the path of one; PostgreSQL and SQLite are recognised by their URIs.
     ///
     /// # Errors
-    /// Usage: no driver is named, and the URI does not tell.
+    /// Usage: no driver is named, and the URI does not tell; the query is of several statements, of which drivers would
+    /// answer one.
     pub fn new(sql: &str, uri: &str, driver: Option<&str>) -> Result<Query> {
+        if has_more_statements(sql) {
+            return Err(Error::usage_with(
+                "the query is of several statements",
+                "ask with one, such as SELECT … UNION ALL SELECT …",
+            ));
+        }
         let uri = uri.trim();
         let of_uri = match uri.split_once(':') {
             Some(("postgresql" | "postgres", _)) => Some("postgresql"),
@@ -195,6 +202,45 @@ impl Query {
             ),
         }
     }
+}
+
+/// Whether anything but blanks and comments follows a semicolon outside of quotes and comments. Where dialects of SQL
+/// disagree on what a quote or a comment is, this does not know, and says no.
+fn has_more_statements(sql: &str) -> bool {
+    let mut rest = sql;
+    let mut ended = false;
+    while let Some(first) = rest.chars().next() {
+        // The lengths of what begins a comment or a quote here, and what ends it.
+        let (begin, end) = match first {
+            _ if rest.starts_with("--") => (2, "\n"),
+            _ if rest.starts_with("/*") => (2, "*/"),
+            '\'' => (1, "'"),
+            '"' => (1, "\""),
+            '`' => (1, "`"),
+            '[' => (1, "]"),
+            '$' => match rest[1..].split_once('$') {
+                Some((tag, _)) if tag.chars().all(|c| c.is_alphanumeric() || c == '_') => {
+                    (tag.len() + 2, &rest[..tag.len() + 2])
+                }
+                _ => (1, ""),
+            },
+            '#' | '\\' => return false,
+            other => (other.len_utf8(), ""),
+        };
+        let is_comment = matches!(end, "\n" | "*/");
+        if ended && !is_comment && !first.is_whitespace() && first != ';' {
+            return true;
+        }
+        ended |= first == ';';
+        rest = &rest[begin..];
+        // A doubled quote is the end of one and the beginning of another.
+        let length = rest.find(end).map_or(rest.len(), |at| at + end.len());
+        if !is_comment && rest[..length].contains('\\') {
+            return false;
+        }
+        rest = &rest[length..];
+    }
+    false
 }
 
 /// Where drivers are looked for. The user's own are below a directory that the environment names; one that is empty or
@@ -415,6 +461,35 @@ impl<S> Read for Stream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_statements_are_told_from_semicolons_in_quotes_and_comments() {
+        for sql in [
+            "select 600 id; select 601 id",
+            ";select 1",
+            "select ';' ; -- one\n select 2",
+            "select 1; /* a */ ; \u{a0}x",
+            "select $tag$ ; $tag$; select 2",
+            "select [a;b] from t; drop table t",
+        ] {
+            assert!(has_more_statements(sql), "{sql}");
+            let error = Query::new(sql, "sqlite:people.db", None).unwrap_err();
+            assert_eq!(error.class(), crate::ErrorClass::Usage);
+        }
+        for sql in [
+            "",
+            "select 1",
+            "select 1 ;; \n-- that is all; really",
+            "select 'a;b', 'it''s; so', \"c;d\", `e;f` from t",
+            "select $$ ; $$, $1 /* ; x */",
+            "select 'it\\'s; so'",
+            "select 'never closed; x",
+            "select 1 # ; in some dialects",
+        ] {
+            assert!(!has_more_statements(sql), "{sql}");
+            Query::new(sql, "sqlite:people.db", None).unwrap();
+        }
+    }
 
     #[test]
     fn passwords_are_found_or_nothing_is_clear() {

@@ -107,6 +107,11 @@ pub enum ErrorKind {
     NameTaken,
     /// Several columns have the name that was asked for.
     AmbiguousColumn,
+    /// Several delimiters split the first rows of a text evenly, and none was named.
+    AmbiguousDelimiter {
+        /// Two of them.
+        candidates: [char; 2],
+    },
     /// A row has a different number of fields from the header.
     Ragged {
         /// Fields in the header.
@@ -465,6 +470,12 @@ impl fmt::Display for Error {
                 "a column is called {column:?} already, which the result is to add"
             ),
             ErrorKind::AmbiguousColumn => write!(f, "several columns are called {column:?}"),
+            ErrorKind::AmbiguousDelimiter {
+                candidates: [first, second],
+            } => write!(
+                f,
+                "its rows can be split at {first:?} or at {second:?}, evenly at each"
+            ),
             ErrorKind::Ragged { expected, found } => {
                 write!(f, "has {found} fields where the header has {expected}")
             }

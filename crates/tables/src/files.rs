@@ -1,5 +1,6 @@
 //! The files that an input names: itself, those of a directory, those that fit a pattern.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,48 @@ pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let name = twice[0].display().to_string();
         return Err(Error::usage("is named twice").in_path(&name));
     }
+    refuse_lakes(&files)?;
     Ok(files)
+}
+
+/// Refuses files of tables whose log says which of them count, and which of their rows: deleted ones are still in them.
+fn refuse_lakes(files: &[PathBuf]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for file in files {
+        let Ok(place) = file.canonicalize() else {
+            continue; // whoever opens it says why
+        };
+        for directory in place.ancestors().skip(1) {
+            if !seen.insert(directory.to_owned()) {
+                break;
+            }
+            if let Some(what) = lake(directory) {
+                let what = format!("a file of {what}, whose log says which rows still count");
+                return Err(Error::unsupported(what).in_path(&file.display().to_string()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What kind of table a directory is the root of, if it is one with a log.
+fn lake(directory: &Path) -> Option<&'static str> {
+    let is_there = |name: &str| directory.join(name).is_dir();
+    let is_iceberg = || {
+        let mut logs = directory.join("metadata").read_dir().into_iter().flatten();
+        logs.any(|entry| {
+            entry.is_ok_and(|entry| {
+                let name = entry.file_name();
+                name.as_encoded_bytes().ends_with(b".metadata.json")
+            })
+        })
+    };
+    match () {
+        () if is_there("_delta_log") => Some("a Delta table"),
+        () if is_there(".hoodie") => Some("a Hudi table"),
+        () if is_iceberg() => Some("an Iceberg table"),
+        () => None,
+    }
 }
 
 /// How a path fits a pattern: a star stands for no separator and for no dot at the beginning.
@@ -73,10 +115,6 @@ fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in path.read_dir().map_err(unreadable)? {
         let found = entry.map_err(unreadable)?.path();
         let name = found.file_name().unwrap_or_default().to_string_lossy();
-        if name == "_delta_log" {
-            let what = "a Delta table, whose log says which of its files count";
-            return Err(Error::unsupported(what));
-        }
         if is_no_data(&found) {
             continue;
         }
@@ -177,15 +215,49 @@ mod tests {
             assert_eq!(error.class(), class, "{inputs:?}: {error}");
             assert!(error.place().path.is_some());
         }
-        for unread in ["year=2024", "_delta_log"] {
-            std::fs::create_dir(at("d").join(unread)).unwrap();
-            let error = names(&["d"]).unwrap_err();
-            match error.kind() {
-                ErrorKind::Subdirectory { name } => assert_eq!(name, unread),
-                ErrorKind::UnsupportedInput { .. } => assert_eq!("_delta_log", unread),
-                _ => panic!("{error}"),
+        std::fs::create_dir(at("d/year=2024")).unwrap();
+        let error = names(&["d"]).unwrap_err();
+        let ErrorKind::Subdirectory { name } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(name, "year=2024");
+    }
+
+    #[test]
+    fn files_below_a_log_of_rows_that_count_are_refused() {
+        for (log, file) in [
+            (
+                "_delta_log/00000000000000000000.json",
+                "day=0/part-0.parquet",
+            ),
+            ("_delta_log/_last_checkpoint", "day=1/part-0.parquet"),
+            ("metadata/v2.metadata.json", "data/day=1/0.parquet"),
+            (".hoodie/hoodie.properties", "day=1/0.parquet"),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let at = |name: &str| place.path().join("table").join(name);
+            let write = |name: &str| {
+                std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+                std::fs::write(at(name), "").unwrap();
+            };
+            write(file);
+            write("metadata/notes.json");
+            let pattern = at(file).with_file_name("*.parquet");
+            let inputs = [at(file), pattern, at(file).parent().unwrap().into()];
+            for input in inputs.iter().skip(1) {
+                expand(std::slice::from_ref(input)).unwrap();
             }
-            std::fs::remove_dir(at("d").join(unread)).unwrap();
+            write(log);
+            for input in inputs {
+                let error = expand(&[input]).unwrap_err();
+                assert!(
+                    matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
+                    "{log} {file}: {error}"
+                );
+            }
+            let beside = place.path().join("export.parquet");
+            std::fs::write(&beside, "").unwrap();
+            expand(&[beside]).unwrap();
         }
     }
 }

@@ -235,7 +235,7 @@ impl Part {
             self.dialect.delimiter = match options.delimiter {
                 Some(delimiter) => delimiter,
                 None if sniff::is_tsv(&self.name) => b'\t',
-                None => guess_delimiter(&found.sample, found.whole, options.csv),
+                None => guess_delimiter(&found.sample, found.whole, options.csv)?,
             };
         }
         Ok(())

@@ -11,7 +11,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::dialect::{CsvOptions, Dialect};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::text::{Buffer, strip_terminator};
 
 /// The records of a delimited text.
@@ -327,13 +327,17 @@ impl<R: Read> Records<R> {
 /// The delimiters that are looked for, in order of preference.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// Guesses the delimiter from the start of a text: the one that gives the first rows the most
-/// fields, the same number in each; failing that, the one that gives the header the most.
-pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> u8 {
-    let rank = |delimiter: u8| -> (bool, usize) {
+/// Guesses the delimiter from the start of a text: the one that gives every row the same number of fields, and more than
+/// one; failing that, the one that gives the header the most.
+///
+/// # Errors
+/// Data: several give every row the same number of fields.
+pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> Result<u8> {
+    // The fields of the first row, and whether there are as many in the others.
+    let fields = |delimiter: u8| -> (usize, bool) {
         let mut records = Records::new(sample, Dialect { delimiter, csv });
         if records.skip_byte_order_mark().is_err() || !records.next(true).unwrap_or(false) {
-            return (false, 0);
+            return (0, false);
         }
         let width = records.len();
         let mut even = true;
@@ -345,16 +349,25 @@ pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> u8
             let cut = !whole && records.buffer.pending().is_empty();
             even &= cut || records.len() == width;
         }
-        (even && width > 1, width)
+        (width, even && width > 1)
     };
-    let mut best = (b',', (false, 1));
-    for delimiter in DELIMITERS {
-        let ranked = rank(delimiter);
-        if ranked > best.1 {
-            best = (delimiter, ranked);
+    let found = DELIMITERS.map(|delimiter| (delimiter, fields(delimiter)));
+    let even: Vec<u8> = found
+        .iter()
+        .filter_map(|(delimiter, (_, even))| even.then_some(*delimiter))
+        .collect();
+    match even[..] {
+        [delimiter] => Ok(delimiter),
+        [first, second, ..] => Err(Error::new(ErrorKind::AmbiguousDelimiter {
+            candidates: [first, second].map(char::from),
+        })),
+        [] => {
+            let most = found.iter().map(|(_, (width, _))| *width).max();
+            let most = most.filter(|most| *most > 1);
+            let widest = found.iter().find(|(_, (width, _))| Some(*width) == most);
+            Ok(widest.map_or(b',', |(delimiter, _)| *delimiter))
         }
     }
-    best.0
 }
 
 #[cfg(test)]

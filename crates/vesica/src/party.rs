@@ -768,7 +768,7 @@ pub fn no_match_hint(report: &Report) -> Option<Advice> {
     let hint = advice![
         "no key matches; compare what ",
         Command::Check,
-        " says on both sides (types, white space, leading zeros), and see ",
+        " says on both sides (types, delimiter, white space, leading zeros), and see ",
         Argument::Normalize,
     ];
     (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)

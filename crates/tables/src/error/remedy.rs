@@ -3,8 +3,8 @@
 use std::io;
 
 use vesica_files::Argument::{
-    Align, Encoding, Input, Memory, Normalize, PayloadWidth, Rows, ValueBound, ValueRepeated,
-    ValueScale, ValueWidth, Wait,
+    Align, Delimiter, Encoding, Input, Memory, Normalize, PayloadWidth, Rows, ValueBound,
+    ValueRepeated, ValueScale, ValueWidth, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
@@ -47,6 +47,7 @@ impl Error {
                 "a client of the database, such as psql or sqlite3, says more".into()
             }
             ErrorKind::NoRows => "the first line is read as column names; data follows it".into(),
+            ErrorKind::AmbiguousDelimiter { .. } => advice!["say which with ", Delimiter],
             ErrorKind::Ragged { .. } => {
                 "check the delimiter, and that fields holding it are in quotes".into()
             }

@@ -112,7 +112,7 @@ fn check_footer(handle: &Chunks) -> ParquetResult<()> {
     match end.checked_sub(length.into()) {
         Some(start) => {
             let metadata = handle.get_bytes(start, length as usize)?;
-            Ok(thrift::check_struct(&metadata[..], length.into())?)
+            Ok(thrift::check_file_metadata(&metadata[..], length.into())?)
         }
         None => Ok(()),
     }

@@ -102,17 +102,23 @@ fn delimiters() {
         ("", b','),
     ] {
         assert_eq!(
-            char::from(guess_delimiter(
-                text.as_bytes(),
-                true,
-                CsvOptions::default()
-            )),
+            char::from(guess_delimiter(text.as_bytes(), true, CsvOptions::default()).unwrap()),
             char::from(expected),
             "{text:?}"
         );
     }
     let cut = guess_delimiter(b"a;b;c\n1;2;3\n4;5", false, CsvOptions::default());
-    assert_eq!(cut, b';');
+    assert_eq!(cut.unwrap(), b';');
+    for (text, expected) in [
+        ("12;50,1\n13;20,2\n", [',', ';']),
+        ("1\t2;3;4\n5\t6;7;8\n", [';', '\t']),
+    ] {
+        let error = guess_delimiter(text.as_bytes(), true, CsvOptions::default()).unwrap_err();
+        let ErrorKind::AmbiguousDelimiter { candidates } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(*candidates, expected, "{text:?}");
+    }
 }
 
 #[test]

@@ -241,9 +241,26 @@ fn other_kinds_of_files() {
             "{error}"
         );
     }
+    let encrypted = fails("t.parquet", with_encryption(parquet(&small())), "id");
+    assert!(
+        matches!(encrypted.kind(), ErrorKind::UnsupportedInput { .. }),
+        "{encrypted}"
+    );
     fails("t.parquet", "id,x\n1,2\n", "id");
     fails("t.arrow", "id,x\n1,2\n", "id");
     fails("t.jsonl", "id,x\n1,2\n", "id");
+}
+
+/// A Parquet file whose metadata, which stay plain, say that columns are encrypted (AES_GCM_V1 without parameters).
+fn with_encryption(mut file: Vec<u8>) -> Vec<u8> {
+    let footer = file.split_off(file.len() - 8);
+    let length = u32::from_le_bytes(*footer.first_chunk().unwrap());
+    assert_eq!(file.pop(), Some(0), "the end of the metadata's struct");
+    let field = [0x0c, 2 * 8, 0x1c, 0, 0, 0];
+    file.extend(field);
+    file.extend((length - 1 + field.len() as u32).to_le_bytes());
+    file.extend(b"PAR1");
+    file
 }
 
 #[test]

@@ -16,17 +16,21 @@ use std::io::{self, Read};
 /// Nested values at most: the library's own bound.
 const MAX_DEPTH: u32 = 64;
 
-/// Reads one struct and discards it. `length` is the number of bytes that there are.
+/// The fields of `FileMetaData`, numbered from 1 (`parquet.thrift`), up to the algorithm by which columns are encrypted
+/// while the metadata are not.
+const FILE_METADATA: [Known; 8] = [Any, Any, Any, Any, Any, Any, Any, Encryption];
+
+/// Reads a file's metadata and discards them. `length` is the number of bytes that there are.
 ///
-/// Fails with [`io::ErrorKind::InvalidData`] if the bytes are no struct, and if it claims more than there
-/// is; otherwise as `input` fails.
-pub(super) fn check_struct(input: impl Read, length: u64) -> io::Result<()> {
+/// Fails with [`io::ErrorKind::InvalidData`] if the bytes are no struct, if it claims more than there is, and if columns
+/// of the file are encrypted; otherwise as `input` fails.
+pub(super) fn check_file_metadata(input: impl Read, length: u64) -> io::Result<()> {
     let mut walk = Walk {
         input,
         bytes: length,
         kept: [0; 3],
     };
-    walk.fields(MAX_DEPTH, &[])
+    walk.fields(MAX_DEPTH, &FILE_METADATA)
 }
 
 /// Maximum bytes that a page may claim to have once it is decompressed.
@@ -39,8 +43,12 @@ enum Known {
     Kept(usize),
     Flag,
     Struct(&'static [Known]),
+    /// A value of whatever type.
+    Any,
+    /// One that says that the file cannot be read without keys.
+    Encryption,
 }
-use Known::{Flag, Integer, Kept};
+use Known::{Any, Encryption, Flag, Integer, Kept};
 
 /// The fields of `PageHeader`, numbered from 1, and of the structs in it (`parquet.thrift`): those that the library reads.
 const PAGE_HEADER: [Known; 8] = [
@@ -67,7 +75,7 @@ pub(super) struct PageSize {
 /// `DICTIONARY_PAGE` of `PageType`.
 const DICTIONARY: u64 = 2;
 
-/// Reads one header of a page, as [`check_struct`]. Fails also if the page claims more than a gibibyte, or has a field
+/// Reads one header of a page, as [`check_file_metadata`]. Fails also if the page claims more than a gibibyte, or has a field
 /// of another type than the library takes it for.
 pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<PageSize> {
     let mut walk = Walk {
@@ -151,7 +159,11 @@ impl<R: Read> Walk<R> {
                 .checked_sub(1)
                 .and_then(|index| known.get(index));
             match (expected, kind) {
-                (None, _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
+                (None | Some(Any), _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
+                (Some(Encryption), _) => {
+                    let reason = "some of its columns are encrypted";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                }
                 (Some(Integer), 4..=6) => drop(self.varint()?),
                 (Some(Kept(which)), 4..=6) => {
                     // An integer that is not negative is twice itself (zigzag).
@@ -225,7 +237,7 @@ mod tests {
     use super::*;
 
     fn check(bytes: &[u8]) -> Option<io::ErrorKind> {
-        let checked = check_struct(bytes, bytes.len() as u64);
+        let checked = check_file_metadata(bytes, bytes.len() as u64);
         checked.err().map(|e| e.kind())
     }
 
@@ -245,7 +257,7 @@ mod tests {
         assert_eq!(check(&bytes), None);
         // What follows the struct is not its business.
         assert_eq!(
-            check_struct(&[&bytes[..], &[0xff]].concat()[..], 99).ok(),
+            check_file_metadata(&[&bytes[..], &[0xff]].concat()[..], 99).ok(),
             Some(())
         );
         for length in 0..bytes.len() {
