@@ -6,9 +6,11 @@ PYTHON ?= python3
 # Seconds that each fuzz target runs: `make fuzz` for long, `make fuzz-smoke` for a look.
 FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
+# `make papers PAPERS=full` runs the largest sizes too.
+PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -22,6 +24,7 @@ help:
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
+	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
@@ -86,6 +89,10 @@ msrv:
 # Sizes and networks for which docs/ and the change log quote figures.
 bench: build
 	@$(PYTHON) scripts/bench.py
+
+# Goes on where it was stopped. Plots are drawn by matplotlib, which comes from PyPI.
+papers:
+	@$(PYTHON) scripts/papers.py $(if $(filter full,$(PAPERS)),--full)
 
 bench-kernels:
 	$(CARGO) bench --workspace --locked

@@ -1,0 +1,122 @@
+"""Runs the tables of the papers, and writes docs/papers: ours beside the papers' own figures.
+
+    papers.py [--full] [--only PAPER]... [--minutes M] [--no-build] [--no-runs]
+
+Each raw result is kept at once in docs/papers/runs.jsonl, under its command, the binary and the machine; what has been run
+is not run again, so that a run that was stopped goes on. With --minutes, stops after so many. With --full, runs the largest
+sizes too. With --no-runs, only writes the pages anew. Exits 1 if a run failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import textwrap
+
+from published.measure import Failed, Lab, Link, Store, Subject, bench, fingerprint, ran, research
+from published.pages import MALICIOUS, PAGES, SEMI_HONEST, Page
+from published.printed import PAPERS
+from published.tables import MISSING, digits, heading, line, replaced
+from python_package import environment
+from stages import CARGO, ROOT, run, say, target_dir
+
+FOLDER = ROOT / "docs" / "papers"
+BINARIES = target_dir() / "release"
+PROGRAMS = ("vesica", "vesica-research")
+MATPLOTLIB = ["matplotlib==3.11.2"]
+# Cells that are computed elsewhere, measured: the computation has to agree with them.
+CHECKS: tuple[tuple[Subject, Link], ...] = (
+    (bench("kkrt", 1 << 18, 1 << 18, *SEMI_HONEST), Link("10mbps-80ms")),
+    (bench("spot-fast", 1 << 16, 1 << 16, *SEMI_HONEST), Link("1mbps-80ms")),
+    (bench("compact-dh", 1 << 16, 1 << 16, *MALICIOUS), Link("1mbps-80ms")),
+    (bench("circuit-okvs", 1 << 18, 1 << 18, "--reveal", "size", *SEMI_HONEST), Link("10mbps")),
+    (research("paper-width", "figure 14, three-hash", 1 << 20), Link("10mbps")),
+)
+
+
+def checks(lab: Lab) -> list[str]:
+    """Computed times beside measured ones."""
+    lines = heading("", "items", "link", "computed, s", "measured, s")
+    for subject, link in CHECKS:
+        lab.want(subject, link, always=True)
+        computed, found = lab.computed(subject, link), lab.run_of(subject, link)
+        cells = [MISSING if computed is None else digits(computed.value)]
+        cells += [MISSING if found is None else digits(found.total.seconds)]
+        lines.append(line([f"`{subject.name}`", f"{subject.receiver:,}", link.name, *cells]))
+    return lines
+
+
+def about(lab: Lab) -> list[str]:
+    """What ran the figures of a page."""
+    entries = [e for e in lab.store.entries.values() if e["machine"] == lab.store.machine]
+    yardsticks = [f"{blocks / 1e9:.2f}" for blocks in lab.yardsticks()]
+    if not yardsticks:
+        return ["Nothing has been run yet."]
+    days = sorted({entry["day"] for entry in entries})
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    middle = yardsticks[len(yardsticks) // 2]
+    text = (
+        f"Here: {lab.store.machine}; both parties share it, one thread each. Its yardstick, in G blocks of AES-128 per "
+        f"second on one core (`vesica bench --yardstick`), was {yardsticks[0]} to {yardsticks[-1]} beside these runs, "
+        f"{middle} in the middle: other work ran at times. {span}."
+    )
+    return textwrap.wrap(text, 120, break_on_hyphens=False)
+
+
+def write(pages: list[Page], lab: Lab) -> int:
+    plots = []
+    for page in pages:
+        path = FOLDER / f"{page.name}.md"
+        text = replaced(path.read_text(), "machine", about(lab))
+        for name, lines in page.blocks():
+            text = replaced(text, name, lines)
+        path.write_text(text)
+        plots += list(page.plots())
+    listing = FOLDER / "README.md"
+    listing.write_text(replaced(listing.read_text(), "checks", checks(lab)))
+    python = environment("papers", MATPLOTLIB)
+    if python is None:
+        return 1
+    command = [python, str(ROOT / "scripts" / "published" / "plots.py"), str(FOLDER)]
+    return subprocess.run(command, input=json.dumps(plots), text=True, check=False).returncode
+
+
+def build() -> int:
+    packages = ["--package", "vesica-cli", "--package", "vesica-research"]
+    return run([CARGO, "build", "--release", "--locked", *packages])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the largest sizes too: hours")
+    parser.add_argument("--only", action="append", choices=PAPERS, help="all if none")
+    parser.add_argument("--minutes", type=float, help="stop after so many")
+    parser.add_argument(
+        "--no-build", action="store_true", help="take the release build that there is"
+    )
+    parser.add_argument("--no-runs", action="store_true", help="write the pages from the results")
+    options = parser.parse_args()
+    if not options.no_build and build():
+        return 1
+    try:
+        machine = ran([str(BINARIES / "vesica"), "bench", "--yardstick", "--json"])["machine"]
+    except (Failed, OSError) as failed:
+        say(f"cannot run the release build: {failed}")
+        return 1
+    binary = fingerprint(*(BINARIES / program for program in PROGRAMS))
+    lab = Lab(Store(FOLDER / "runs.jsonl", binary, machine), BINARIES, options.full)
+    pages = [page(lab) for page in PAGES if options.only is None or page.name in options.only]
+    # The first pass asks for the runs.
+    checks(lab)
+    for page in pages:
+        list(page.blocks())
+        list(page.plots())
+    if not options.no_runs:
+        lab.run(options.minutes)
+    return write(pages, lab) or int(bool(lab.failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The published figures of the papers, and ours beside them."""

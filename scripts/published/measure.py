@@ -1,0 +1,405 @@
+"""Runs the cells of the papers' tables, and keeps each raw result at once.
+
+A result is kept under its command, the binary that ran and the machine. One of the same three is not run again, so that
+what was stopped goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stages import ROOT, say
+
+Json = dict[str, Any]
+
+# Microseconds per item of both sides' mean, on the reference machine of docs/planner.md: only for the remaining time, and for
+# what is left to `PAPERS=full`. The first name that a subject begins with counts.
+MICROSECONDS = {
+    "compact-dh": 120.0,
+    "dh": 95.0,
+    "kkrt": 1.7,
+    "vole": 1.7,
+    "spot-low": 24.0,
+    "spot-fast": 6.0,
+    "sparse-okvs": 5.0,
+    "ole-dealer": 1.6,
+    "ole-tee": 1.8,
+    "ole-lattice": 9.6,
+    "ole-ot": 17.0,
+    "circuit": 9.0,
+    "paper-width": 2.0,
+    "ablate": 6.0,
+    "PSTY19": 14.0,
+    "CGS22": 9.0,
+}
+# What a process costs beside: starting, tables, exchange of results.
+STARTING = 0.3
+RATES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+
+
+class Link(NamedTuple):
+    """A link as the commands name it, or by bandwidth and round trip."""
+
+    name: str
+
+    @property
+    def bits_per_second(self) -> float | None:
+        """Nothing if nothing is slowed down."""
+        match = re.match(r"([\d.]+)([kmg]?)bps", self.name)
+        return float(match[1]) * RATES[match[2]] if match else None
+
+    @property
+    def round_trip(self) -> str | None:
+        """As `80ms`."""
+        match = re.search(r"-([\d.]+ms)$", self.name)
+        return match[1] if match else None
+
+    def transmission(self, count: float) -> float:
+        """Seconds that so many bytes take, one after another."""
+        rate = self.bits_per_second
+        return 0.0 if rate is None else 8 * count / rate
+
+    def without_bandwidth(self) -> Link:
+        """Its round trip alone: on this link one measures what is not transmission."""
+        return Link(f"10gbps-{self.round_trip}") if self.round_trip else LAN
+
+
+LAN = Link("lan")
+# How the words of a link begin.
+LINKS = ("--network", "--bandwidth", "--link")
+
+
+class Subject(NamedTuple):
+    """What is measured, over whatever link: a program, its words but for link and runs, and sizes."""
+
+    program: str
+    words: tuple[str, ...]
+    name: str
+    receiver: int
+    sender: int
+
+    def command(self, link: Link) -> tuple[str, ...]:
+        """The command but for the number of runs."""
+        return (self.program, *self.words, *self.link(link))
+
+    def link(self, link: Link) -> list[str]:
+        if self.program == "vesica-research":
+            return ["--link", link.name]
+        if link == LAN or link.name in NAMED:
+            return ["--network", link.name]
+        rate, _, round_trip = link.name.partition("-")
+        return ["--bandwidth", rate] + (["--rtt", round_trip] if round_trip else [])
+
+    def base(self, link: Link) -> Link:
+        """The link without its bandwidth, as far as the program knows such links: `research` has those with names."""
+        return link.without_bandwidth() if self.program == "vesica" else LAN
+
+    def estimate(self) -> float:
+        """Seconds of one run over loopback, roughly."""
+        known = (value for name, value in MICROSECONDS.items() if self.name.startswith(name))
+        return next(known) * 1e-6 * (self.receiver + self.sender) / 2 + STARTING
+
+    def question(self) -> tuple[str, ...] | None:
+        """The words that ask `vesica plan` for it; nothing for `research`."""
+        if self.program != "vesica":
+            return None
+        sizes = ("--receiver-size", str(self.receiver), "--sender-size", str(self.sender))
+        options = dict(zip(self.words, self.words[1:]))
+        terms = ((name, options[name]) for name in ("--items", "--reveal") if name in options)
+        return (self.program, "plan", "--json", *sizes, *itertools.chain(*terms))
+
+    def security(self) -> str | None:
+        options = dict(zip(self.words, self.words[1:]))
+        return options.get("--security")
+
+    def runs(self) -> int:
+        """Of how many the median is taken."""
+        seconds = self.estimate()
+        return 9 if seconds < STARTING + 0.05 else 3 if seconds < 2.5 else 1
+
+
+NAMED = (
+    "10gbps-0.2ms 5gbps 3gbps-0.3ms 1gbps 272mbps-80ms 100mbps-80ms 100mbps 50mbps-80ms 10mbps-80ms 10mbps 1mbps-80ms"
+).split()
+
+
+def bench(protocol: str, receiver: int, sender: int | None = None, *options: str) -> Subject:
+    sender = receiver if sender is None else sender
+    sizes = ("--receiver-size", str(receiver), "--sender-size", str(sender))
+    words = ("bench", "--json", "--protocol", protocol, *sizes, *options)
+    return Subject("vesica", words, protocol, receiver, sender)
+
+
+def research(
+    task: str, variant: str, receiver: int, sender: int | None = None, *, name: str | None = None
+) -> Subject:
+    sizes = ("--items", str(receiver))
+    if sender is not None and sender != receiver:
+        sizes += ("--sender-items", str(sender))
+    words = (task, "--json", *sizes, "--variant", variant)
+    return Subject("vesica-research", words, name or task, receiver, sender or receiver)
+
+
+class Part(NamedTuple):
+    """Seconds and bytes both ways of a phase or of several."""
+
+    seconds: float
+    bytes: int
+
+    def over(self, link: Link) -> float:
+        """Seconds over a link, if these are of a link without its bandwidth: nothing overlaps."""
+        return self.seconds + link.transmission(self.bytes)
+
+
+class Measured(NamedTuple):
+    """A run: all of it, what needs no items, the rest, and its phases."""
+
+    total: Part
+    offline: Part
+    online: Part
+    phases: dict[str, Part]
+    yardstick: float
+
+    def part(self, name: str) -> Part:
+        return {"total": self.total, "offline": self.offline, "online": self.online}[name]
+
+
+OFFLINE = ("dealing", "prepare", "offline")
+
+
+def measured(result: Json) -> Measured:
+    """What `vesica bench --json` or `vesica-research … --json` printed."""
+    run = result["variants"][0] if "variants" in result else result
+    phases: dict[str, Part] = {}
+    for phase in run["phases"]:
+        part = Part(phase["seconds"], phase["bytes_sent"] + phase["bytes_received"])
+        phases[phase["phase"]] = part
+    dealt = run["bytes"].get("dealer_to_sender", 0)
+
+    def sum_of(parts: Iterable[Part]) -> Part:
+        parts = list(parts)
+        return Part(sum(p.seconds for p in parts), sum(p.bytes for p in parts))
+
+    offline = sum_of(part for name, part in phases.items() if name in OFFLINE)
+    offline = offline._replace(bytes=offline.bytes + dealt)
+    online = sum_of(part for name, part in phases.items() if name not in OFFLINE)
+    total = Part(offline.seconds + online.seconds, offline.bytes + online.bytes)
+    return Measured(total, offline, online, phases, result["yardstick_aes_blocks_per_second"])
+
+
+class Store:
+    """Raw results in a file of one JSON object per line, written anew after each run."""
+
+    def __init__(self, path: Path, binary: str, machine: str) -> None:
+        self.path, self.binary, self.machine = path, binary, machine
+        lines = path.read_text().splitlines() if path.is_file() else []
+        self.entries: dict[tuple[str, tuple[str, ...]], Json] = {}
+        for line in lines:
+            entry = json.loads(line)
+            self.entries[entry["machine"], tuple(entry["command"])] = entry
+
+    def has(self, command: tuple[str, ...]) -> bool:
+        """Whether this binary has run it on this machine."""
+        found = self.entries.get((self.machine, command))
+        return found is not None and found["binary"] == self.binary
+
+    def put(self, command: tuple[str, ...], result: Json, seconds: float) -> None:
+        self.entries[self.machine, command] = {
+            "command": list(command),
+            "binary": self.binary,
+            "machine": self.machine,
+            "day": time.strftime("%Y-%m-%d"),
+            "seconds": round(seconds, 1),
+            "result": result,
+        }
+        text = "".join(json.dumps(entry) + "\n" for _, entry in sorted(self.entries.items()))
+        draft = self.path.with_suffix(".draft")
+        draft.write_text(text)
+        os.replace(draft, self.path)
+
+    def result(self, command: tuple[str, ...]) -> Json | None:
+        """The latest result on this machine, of whichever binary."""
+        found = self.entries.get((self.machine, command))
+        return None if found is None else found["result"]
+
+
+def fingerprint(*binaries: Path) -> str:
+    """The first digits of a hash of the binaries."""
+    digest = hashlib.sha256()
+    for binary in binaries:
+        digest.update(binary.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class Failed(Exception):
+    """A command that did not do what it should."""
+
+
+def ran(command: list[str]) -> Json:
+    """What a command prints as JSON."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr.strip()}")
+    result = json.loads(done.stdout)
+    assert isinstance(result, dict)
+    return result
+
+
+class Cell(NamedTuple):
+    """Seconds or bytes here, and whether they were measured or computed."""
+
+    value: float
+    is_computed: bool = False
+
+
+class Lab:
+    """Knows which runs there are, runs those that are missing, and says what a cell is."""
+
+    def __init__(self, store: Store, binaries: Path, full: bool) -> None:
+        self.store, self.binaries = store, binaries
+        # Runs over loopback that may take longer are for `PAPERS=full`; cells over links are then computed.
+        self.longest = 1500.0 if full else 60.0
+        self.longest_link = 150.0 if full else 8.0
+        self.wanted: dict[tuple[Subject, Link], bool] = {}
+        self.failed: list[str] = []
+
+    def want(self, subject: Subject, link: Link = LAN, *, always: bool = False) -> None:
+        """Asks for a cell: the run without the bandwidth, and the link's own unless that is long."""
+        self.wanted.setdefault((subject, subject.base(link)), False)
+        key = (subject, link)
+        self.wanted[key] = self.wanted.get(key, False) or always
+
+    def base(self, subject: Subject, link: Link) -> Measured | None:
+        """The run over the link without its bandwidth."""
+        return self.run_of(subject, subject.base(link))
+
+    def run_of(self, subject: Subject, link: Link) -> Measured | None:
+        result = self.store.result(subject.command(link))
+        return None if result is None else measured(result)
+
+    def is_long(self, subject: Subject, link: Link) -> bool:
+        base = self.base(subject, link)
+        return base is not None and base.total.over(link) > self.longest_link
+
+    def missing(self) -> list[tuple[Subject, Link]]:
+        """The runs that are left, those without bandwidth before those that may be computed from them."""
+        left = []
+        for (subject, link), always in self.wanted.items():
+            if self.store.has(subject.command(link)) or subject.estimate() > self.longest:
+                continue
+            if link == subject.base(link) or always or not self.is_long(subject, link):
+                left.append((subject, link))
+        return sorted(left, key=lambda run: (run[1] != LAN, self.estimate(*run)))
+
+    def estimate(self, subject: Subject, link: Link) -> float:
+        base = self.base(subject, link)
+        once = subject.estimate() if base is None else base.total.over(link) + STARTING
+        return once * subject.runs()
+
+    def run(self, minutes: float | None) -> None:
+        """Runs what is missing, until so many minutes are over."""
+        start, spent, expected, tried = time.monotonic(), 0.0, 0.0, set()
+        while True:
+            left = [run for run in self.missing() if run not in tried]
+            if not left:
+                return
+            pace = spent / expected if expected else 1.0
+            remaining = pace * sum(self.estimate(*run) for run in left)
+            if minutes is not None and time.monotonic() - start > 60 * minutes:
+                say(f"stopped: {len(left)} runs are left, some {remaining / 60:.0f} minutes")
+                return
+            subject, link = left[0]
+            tried.add(left[0])
+            command = subject.command(link)
+            say(f"{len(left)} runs left, some {remaining / 60:.0f} min: {' '.join(command)}")
+            began, guess = time.monotonic(), self.estimate(subject, link)
+            words = [str(self.binaries / command[0]), *command[1:], "--runs", str(subject.runs())]
+            try:
+                result = ran(words)
+            except Failed as failed:
+                say(str(failed))
+                self.failed.append(str(failed))
+                continue
+            took = time.monotonic() - began
+            spent, expected = spent + took, expected + guess
+            self.store.put(command, result, took)
+
+    def seconds(self, subject: Subject, link: Link = LAN, part: str = "total") -> Cell | None:
+        """Seconds of the whole run or of a part: measured over the link, or else computed."""
+        run = self.run_of(subject, link)
+        if run is not None:
+            return Cell(run.part(part).seconds)
+        return self.computed(subject, link, part)
+
+    def computed(self, subject: Subject, link: Link, part: str = "total") -> Cell | None:
+        """Seconds over a link from a run without its bandwidth; nothing if its round trip was not in that run."""
+        base = self.base(subject, link)
+        if base is None or (link.round_trip and subject.base(link) == LAN):
+            return None
+        return Cell(base.part(part).over(link), True)
+
+    def results(self, subject: Subject) -> Iterator[Json]:
+        """Of all runs of the subject here, over whatever link."""
+        start = (subject.program, *subject.words)
+        for (machine, command), entry in self.store.entries.items():
+            rest = command[len(start) :]
+            if (machine, command[: len(start)]) == (self.store.machine, start) and rest[0] in LINKS:
+                yield entry["result"]
+
+    def bytes(self, subject: Subject, part: str = "total") -> Cell | None:
+        """Bytes both ways: of a run, or else by `vesica plan`."""
+        for result in self.results(subject):
+            return Cell(measured(result).part(part).bytes)
+        planned = self.planned(subject)
+        return None if planned is None else Cell(planned[part], True)
+
+    def planned(self, subject: Subject) -> dict[str, float] | None:
+        """Bytes by part, as `vesica plan` computes them; nothing for what it does not know."""
+        question = subject.question()
+        if question is None:
+            return None
+        if not self.store.has(question):
+            words = [str(self.binaries / question[0]), *question[1:]]
+            try:
+                known = ran(words)["forecasts"]
+            except Failed:
+                return None
+            # What it says of this machine is not wanted.
+            answer = [
+                {name: one[name] for name in ("protocol", "security", "bytes")} for one in known
+            ]
+            self.store.put(question, {"forecasts": answer}, 0.0)
+        security = subject.security()
+        for forecast in self.store.entries[self.store.machine, question]["result"]["forecasts"]:
+            if forecast["protocol"] == subject.name and security in (None, forecast["security"]):
+                count = forecast["bytes"]
+                offline = count["offline"] + count["dealer_to_receiver"]
+                total = (
+                    count["receiver_to_sender"]
+                    + count["sender_to_receiver"]
+                    + count["dealer_to_receiver"]
+                )
+                return {"total": total, "offline": offline, "online": total - offline}
+        return None
+
+    def each_way(self, subject: Subject) -> tuple[float, float] | None:
+        """Bytes that the receiver sends, and the sender."""
+        for result in self.results(subject):
+            sent = (result["variants"][0] if "variants" in result else result)["bytes"]
+            return sent["receiver_to_sender"], sent["sender_to_receiver"]
+        return None
+
+    def yardsticks(self) -> list[float]:
+        """Of all runs here, in blocks per second, sorted."""
+        mine = (e for e in self.store.entries.values() if e["machine"] == self.store.machine)
+        field = "yardstick_aes_blocks_per_second"
+        return sorted(e["result"][field] for e in mine if field in e["result"])

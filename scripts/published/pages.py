@@ -1,0 +1,725 @@
+"""What each paper's page has: which runs its tables need, the tables, and what its plots show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from . import printed
+from .measure import LAN, Cell, Lab, Link, Subject, bench, research
+from .money import cost
+from .printed import Paper, size
+from .tables import Row, bits_per_item, heading, line, megabytes, scaled, shown
+
+Block = tuple[str, list[str]]
+Plot = dict[str, Any]
+
+PRTY19_LINKS = [
+    Link(f"{name}") for name in ("10gbps-0.2ms 100mbps-80ms 10mbps-80ms 1mbps-80ms").split()
+]
+WITHOUT_ROUND_TRIP = [LAN, Link("100mbps"), Link("10mbps")]
+KBM23_LINKS = [Link(name) for name in ("5gbps", "1gbps", "100mbps", "10mbps")]
+SEMI_HONEST = ("--security", "semi-honest")
+MALICIOUS = ("--security", "malicious")
+
+
+class Page:
+    """A page of docs/papers. Making its blocks asks the lab for every run that they show."""
+
+    name = ""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.paper = Paper(self.name)
+
+    def blocks(self) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def plots(self) -> Iterator[Plot]:
+        return iter(())
+
+    def seconds(self, subject: Subject, link: Link, part: str = "total") -> Cell | None:
+        # What has round trips in `research` cannot be computed from loopback.
+        always = bool(link.round_trip) and subject.base(link) == LAN
+        self.lab.want(subject, link, always=always)
+        return self.lab.seconds(subject, link, part)
+
+    def bytes(self, subject: Subject, part: str = "total") -> Cell | None:
+        """Bytes both ways. The planner knows those of what ships without a run."""
+        if subject.question() is None:
+            self.lab.want(subject)
+        return self.lab.bytes(subject, part)
+
+    def megabytes(self, subject: Subject, part: str = "total") -> Cell | None:
+        return megabytes(self.bytes(subject, part))
+
+    def bits(self, subject: Subject, part: str = "total") -> Cell | None:
+        """Bits per item of either set, which are of one size."""
+        return bits_per_item(self.bytes(subject, part), subject.receiver)
+
+    def point(self, label: str, x: Cell | float | None, y: Cell | float | None, ours: bool) -> Any:
+        """A point of a plot, if it has both values."""
+        pair = [value.value if isinstance(value, Cell) else value for value in (x, y)]
+        return None if None in pair else {"label": label, "x": pair[0], "y": pair[1], "ours": ours}
+
+
+def present(points: list[Any]) -> list[Any]:
+    return [point for point in points if point is not None]
+
+
+class Prty19(Page):
+    name = "prty19"
+    SYSTEMS: ClassVar = {
+        "KKRT": "kkrt",
+        "DH-PSI": "dh",
+        "DH-PSI (25519)": "dh",
+        "spot-low": "spot-low",
+        "spot-fast": "spot-fast",
+    }
+    SITES: ClassVar = {
+        "b2b, one site": ("prty19-b2b-one-site", "9.6gbps"),
+        "b2b, Ohio": ("prty19-b2b-usa", "1.08gbps"),
+        "b2b, Mumbai": ("prty19-b2b-usa-mumbai", "63mbps"),
+        "b2b, Sydney": ("prty19-b2b-usa-sydney", "68mbps"),
+        "b2b, Sao Paulo": ("prty19-b2b-usa-sao-paulo", "84mbps"),
+        "Internet, USA": ("prty19-internet-usa", "170mbps"),
+        "Internet, Mumbai": ("prty19-internet-mumbai", "63mbps"),
+        "Internet, Sydney": ("prty19-internet-sydney", "68mbps"),
+        "Internet, Sao Paulo": ("prty19-internet-sao-paulo", "84mbps"),
+    }
+    COMPARED = ("dh", "kkrt", "spot-low", "spot-fast", "vole")
+
+    def subject(self, protocol: str, n: int) -> Subject:
+        return bench(protocol, n, n, *SEMI_HONEST)
+
+    def runs_here(self, protocol: str, n: int) -> bool:
+        return not (protocol == "spot-low" and n > 1 << 22)
+
+    def blocks(self) -> Iterator[Block]:
+        yield "table-1", self.table_1()
+        yield "table-2", self.table_2()
+        yield "figures-10-and-11", self.money()
+        yield "figure-12", self.figure_12()
+
+    def table_1(self) -> list[str]:
+        sizes = ("2^16", "2^20", "2^24")
+        lines = heading("bits per item", "", *sizes)
+        for row in self.paper["1"]:
+            protocol = self.SYSTEMS[row["system"]]
+            here = [
+                self.bits(self.subject(protocol, size(n)))
+                if self.runs_here(protocol, size(n))
+                else None
+                for n in sizes
+            ]
+            lines += Row(row["system"], [row.number(n) for n in sizes]).lines(here)
+        return lines
+
+    def table_2(self) -> list[str]:
+        links = PRTY19_LINKS
+        lines = heading("", "", "MB", *(f"{link.name}, s" for link in links))
+        for row in self.paper["2"]:
+            protocol = self.SYSTEMS.get(row["system"])
+            n = row.size("n")
+            figures = [scaled(row.bytes("MB"), 1e-6), *(row.number(link.name) for link in links)]
+            label = f"{row['system']}, {row['n']}"
+            if protocol is None:
+                lines += Row(label, figures).lines("quoted")
+                continue
+            subject = self.subject(protocol, n)
+            here = [self.megabytes(subject), *(self.seconds(subject, link) for link in links)]
+            lines += Row(label, figures).lines(here)
+        return lines
+
+    def dollars(self, protocol: str, n: int, setting: str, rate: str) -> float | None:
+        """USD of 1000 runs by the formula of section 6.2, at the time that a run takes over such a link."""
+        subject = self.subject(protocol, n)
+        seconds, sent = self.seconds(subject, Link(rate)), self.lab.each_way(subject)
+        return (
+            None if seconds is None or sent is None else 1000 * cost(setting, seconds.value, sent)
+        )
+
+    def money(self) -> list[str]:
+        lines = heading("USD per 1000 runs", *(f"`{name}`" for name in self.COMPARED), "cheapest")
+        for n in ("2^16", "2^20"):
+            for site, (setting, rate) in self.SITES.items():
+                costs = {name: self.dollars(name, size(n), setting, rate) for name in self.COMPARED}
+                known = {name: cost for name, cost in costs.items() if cost is not None}
+                cells = [shown(None if cost is None else Cell(cost)) for cost in costs.values()]
+                best = f"`{min(known, key=known.__getitem__)}`" if known else ""
+                lines.append(line([f"{n}, {site}", *cells, best]))
+        return lines
+
+    def figure_12(self) -> list[str]:
+        links = [Link(row["bandwidth"]) for row in self.paper["figure 12"]]
+        lines = heading("seconds", "items", *(link.name for link in links))
+        for n in ("2^16", "2^20"):
+            for protocol in self.COMPARED:
+                cells = [self.seconds(self.subject(protocol, size(n)), link) for link in links]
+                lines.append(line([f"`{protocol}`", n, *map(shown, cells)]))
+        return lines
+
+    def plots(self) -> Iterator[Plot]:
+        n = 1 << 20
+        for link in PRTY19_LINKS[:3]:
+            points = [
+                self.point(
+                    row["system"], scaled(row.bytes("MB"), 1e-6), row.number(link.name), False
+                )
+                for row in self.paper["2"]
+                if row.size("n") == n
+            ]
+            points += [
+                self.point(
+                    name,
+                    self.megabytes(self.subject(name, n)),
+                    self.seconds(self.subject(name, n), link),
+                    True,
+                )
+                for name in self.COMPARED
+            ]
+            yield scatter(f"prty19-figure-1-{link.name}", f"2^20 items, {link.name}", points)
+        for figure, kind in (("10", "b2b"), ("11", "Internet")):
+            sites = {site: where for site, where in self.SITES.items() if site.startswith(kind)}
+            bars = {
+                name: [self.dollars(name, n, *where) for where in sites.values()]
+                for name in self.COMPARED
+            }
+            yield {
+                "file": f"prty19-figure-{figure}",
+                "kind": "bars",
+                "title": f"PSI of 2^20 items, {kind}",
+                "y": "USD per 1000 runs",
+                "groups": [site.partition(", ")[2] for site in sites],
+                "series": {name: values for name, values in bars.items() if None not in values},
+            }
+        links = [Link(row["bandwidth"]) for row in self.paper["figure 12"]]
+        series = {}
+        for name in self.COMPARED:
+            cells = [self.seconds(self.subject(name, n), link) for link in links]
+            series[name] = [
+                [link.bits_per_second / 1e6, cell.value]
+                for link, cell in zip(links, cells)
+                if cell is not None
+            ]
+        yield lines_of("prty19-figure-12", "2^20 items", "Mb/s", "seconds", series)
+
+
+def scatter(file: str, title: str, points: list[Any]) -> Plot:
+    return {
+        "file": file,
+        "kind": "scatter",
+        "title": title,
+        "x": "MB",
+        "y": "seconds",
+        "points": present(points),
+    }
+
+
+def lines_of(file: str, title: str, x: str, y: str, series: dict[str, list[list[float]]]) -> Plot:
+    drawn = {name: points for name, points in series.items() if points}
+    return {"file": file, "kind": "lines", "title": title, "x": x, "y": y, "series": drawn}
+
+
+class Rt21(Page):
+    name = "rt21"
+    SYSTEMS: ClassVar = {
+        ("Classic DH", "semi-honest"): "dh",
+        ("DH-PSI", "semi-honest"): "dh",
+        ("KKRT", "semi-honest"): "kkrt",
+        ("SpOT-low", "one-sided"): "spot-low",
+        ("SpOT-low", "semi-honest"): "spot-low",
+        ("SpOT-fast", "semi-honest"): "spot-fast",
+        ("VOLE-PSI (interpolation)", "semi-honest"): "vole",
+        ("VOLE-PSI (interpolation)", "malicious"): "vole",
+        ("Ours", "semi-honest"): "compact-dh-sh1",
+        ("Ours (var. 1)", "semi-honest"): "compact-dh-sh1",
+        ("Ours (var. 2)", "semi-honest"): "compact-dh-sh2",
+        ("Ours", "malicious"): "compact-dh",
+    }
+    LINKS_2 = (Link("10gbps-0.2ms"), Link("50mbps-80ms"))
+    LINKS_3 = (*LINKS_2, Link("1mbps-80ms"))
+
+    def subject(self, row: printed.Row, receiver: int, sender: int) -> Subject | None:
+        protocol = self.SYSTEMS.get((row["system"], row["security"]))
+        security = MALICIOUS if row["security"] == "malicious" else SEMI_HONEST
+        return None if protocol is None else bench(protocol, receiver, sender, *security)
+
+    def blocks(self) -> Iterator[Block]:
+        yield "table-1", self.table_1()
+        yield "table-2", self.table_2()
+        yield "table-3", self.table_3()
+
+    def table_1(self) -> list[str]:
+        sizes = ("2^8", "2^9", "2^10", "2^12", "2^16", "2^20")
+        lines = heading("bits per item", "", *sizes)
+        for row in self.paper["1"]:
+            made = Row(f"{row['system']}, {row['security']}", [row.number(n) for n in sizes])
+            subjects = [self.subject(row, size(n), size(n)) for n in sizes]
+            lines += made.lines([self.bits(s) for s in subjects if s] or "quoted")
+        return lines
+
+    def cells(
+        self, subject: Subject, links: tuple[Link, ...], with_offline: bool, by: float
+    ) -> list[Cell | None]:
+        parts = ("offline", "online", "total") if with_offline else ("online", "total")
+        found = [self.seconds(subject, link, part) for link in links for part in parts]
+        return [None if cell is None else cell._replace(value=cell.value * by) for cell in found]
+
+    def table_2(self) -> list[str]:
+        columns = [
+            f"{link.name}{part}" for link in self.LINKS_2 for part in (" offline", " online", "")
+        ]
+        lines = heading("milliseconds", "", "KB", *columns)
+        for row in self.paper["2"]:
+            figures = [scaled(row.bytes("KB"), 1e-3), *(row.number(column) for column in columns)]
+            made = Row(f"{row['system']}, {row['security']}, {row['n']}", figures)
+            subject = self.subject(row, row.size("n"), row.size("n"))
+            if subject is None:
+                lines += made.lines("quoted")
+                continue
+            sent = self.megabytes(subject)
+            kilobytes = None if sent is None else sent._replace(value=1000 * sent.value)
+            lines += made.lines([kilobytes, *self.cells(subject, self.LINKS_2, True, 1000)])
+        return lines
+
+    def table_3(self) -> list[str]:
+        columns = [f"{link.name}{part}" for link in self.LINKS_3 for part in (" online", "")]
+        lines = heading("seconds", "", "MB", *columns)
+        for row in self.paper["3"]:
+            figures = [scaled(row.bytes("MB"), 1e-6), *(row.number(column) for column in columns)]
+            made = Row(f"{row['system']}, {row['security']}, {row['n_r']} : {row['n_s']}", figures)
+            subject = self.subject(row, row.size("n_r"), row.size("n_s"))
+            here = subject and [
+                self.megabytes(subject),
+                *self.cells(subject, self.LINKS_3, False, 1),
+            ]
+            lines += made.lines(here or "quoted")
+        return lines
+
+    def plots(self) -> Iterator[Plot]:
+        points = []
+        for row in self.paper["2"]:
+            if row["n"] != "2^8":
+                continue
+            label = f"{row['system']}, {row['security']}"
+            points.append(
+                self.point(
+                    label,
+                    scaled(row.bytes("KB"), 1e-6),
+                    scaled(row.number("10gbps-0.2ms"), 1e-3),
+                    False,
+                )
+            )
+            subject = self.subject(row, 256, 256)
+            if subject:
+                pair = self.megabytes(subject), self.seconds(subject, self.LINKS_2[0])
+                points.append(self.point(subject.name, *pair, True))
+        yield scatter("rt21-figure-1", "256 items, 10 Gb/s and 0.2 ms", points)
+
+
+class Cgs22(Page):
+    name = "cgs22"
+    VARIANTS: ClassVar = {
+        "PSTY": "PSTY19",
+        "C-PSI1": "CGS22, C-PSI1, KKRT",
+        "C-PSI2": "CGS22, C-PSI2, KKRT",
+    }
+    SHIPPED = ("circuit-rb-psm1", "circuit-rb-psm2", "circuit-okvs")
+    SIZES = ("2^14", "2^16", "2^18", "2^20", "2^22")
+    LINKS = (Link("3gbps-0.3ms"), Link("272mbps-80ms"))
+    PARTS: ClassVar = {
+        "Hashing": ("bins",),
+        "OPRF": ("oprf", "encode", "expand", "decode", "encoding"),
+        "Hint Creation": ("hint",),
+        "Circuit/PSM": ("correlations", "membership"),
+    }
+
+    def subject(self, variant: str, n: str) -> Subject:
+        return circuits(variant, size(n))
+
+    def blocks(self) -> Iterator[Block]:
+        yield "table-2", self.table_2()
+        yield "table-3", self.table_3()
+        yield "table-4", self.table_4()
+
+    def phase(self, variant: str, n: str, *names: str) -> Cell | None:
+        """MB of these phases."""
+        run = self.lab.run_of(self.subject(variant, n), LAN)
+        if run is None:
+            return None
+        return Cell(sum(part.bytes for name, part in run.phases.items() if name in names) / 1e6)
+
+    def table_2(self) -> list[str]:
+        lines = heading("MB", "", *self.SIZES)
+        parts = {
+            "OPRF": ("C-PSI1", ("oprf",)),
+            "Hint transmission": ("C-PSI1", ("hint",)),
+            "PSM1": ("C-PSI1", ("correlations", "membership")),
+            "PSM2": ("C-PSI2", ("correlations", "membership", "encoding")),
+        }
+        for row in self.paper["2"]:
+            figures = [scaled(row.bytes(n), 1e-6) for n in self.SIZES]
+            if row["row"] in self.VARIANTS:
+                variant = self.VARIANTS[row["row"]]
+                here = [self.megabytes(self.subject(variant, n)) for n in self.SIZES]
+            else:
+                system, names = parts[row["row"]]
+                here = [self.phase(self.VARIANTS[system], n, *names) for n in self.SIZES]
+            lines += Row(row["row"], figures).lines(here)
+        for name in self.SHIPPED:
+            here = [self.megabytes(self.subject(name, n)) for n in self.SIZES]
+            lines.append(line([f"`{name}`", "here", *map(shown, here)]))
+        return lines
+
+    def table_3(self) -> list[str]:
+        lines = heading("seconds", "", *self.SIZES)
+        for row in self.paper["3"]:
+            link = Link(row["network"])
+            here = [
+                self.seconds(self.subject(self.VARIANTS[row["system"]], n), link)
+                for n in self.SIZES
+            ]
+            lines += Row(
+                f"{row['system']}, {link.name}", [row.number(n) for n in self.SIZES]
+            ).lines(here)
+        for name in self.SHIPPED:
+            for link in self.LINKS:
+                here = [self.seconds(self.subject(name, n), link) for n in self.SIZES]
+                lines.append(line([f"`{name}`, {link.name}", "here", *map(shown, here)]))
+        return lines
+
+    def table_4(self) -> list[str]:
+        columns = [
+            f"{system} {n}" for system in ("PSTY", "C-PSI2") for n in ("2^16", "2^20", "2^22")
+        ]
+        lines = heading("seconds", "", *columns)
+        for row in self.paper["4"]:
+            link = Link(row["network"])
+            made = Row(f"{row['part']}, {link.name}", [row.number(column) for column in columns])
+            names = self.PARTS.get(row["part"])
+            if names is None and row["part"] != "Total":
+                lines += made.lines("with hint creation here")
+                continue
+            here = []
+            for column in columns:
+                system, n = column.split()
+                run = self.lab.run_of(self.subject(self.VARIANTS[system], n), link)
+                chosen = run and [
+                    part for name, part in run.phases.items() if names is None or name in names
+                ]
+                here.append(None if run is None else Cell(sum(part.seconds for part in chosen)))
+            lines += made.lines(here)
+        return lines
+
+    def plots(self) -> Iterator[Plot]:
+        run = {
+            name: self.lab.run_of(self.subject(self.VARIANTS[name], "2^20"), self.LINKS[0])
+            for name in ("PSTY", "C-PSI2")
+        }
+        columns, series = [], {part: [] for part in self.PARTS}
+        paper = {
+            row["part"]: row for row in self.paper["4"] if row["network"] == self.LINKS[0].name
+        }
+        for name, measured in run.items():
+            columns += [f"{name}, paper"] + ([f"{name}, here"] if measured else [])
+            for part, phases in self.PARTS.items():
+                series[part].append(paper[part].number(f"{name} 2^20"))
+                if measured:
+                    series[part].append(
+                        sum(p.seconds for n, p in measured.phases.items() if n in phases)
+                    )
+        yield {
+            "file": "cgs22-table-4",
+            "kind": "bars",
+            "title": "2^20 items, 3 Gb/s and 0.3 ms: seconds of each part",
+            "y": "seconds",
+            "groups": columns,
+            "series": series,
+        }
+
+
+def circuits(variant: str, n: int) -> Subject:
+    return research("circuits", variant, n, name=variant)
+
+
+class Kbm23(Page):
+    name = "kbm23"
+    SIZES = ("2^20", "2^22", "2^24", "2^26")
+    OFFLINE: ClassVar = {
+        "SGX": "ole-tee",
+        "TTP": "ole-dealer",
+        "LBE": "ole-lattice",
+        "OT": "ole-ot",
+    }
+
+    def ole(self, how: str, n: int) -> Subject:
+        return bench(self.OFFLINE[how], n, n, "--items", "32")
+
+    def blocks(self) -> Iterator[Block]:
+        yield "table-3", self.table_3()
+        yield "table-4", self.table_4()
+        yield "table-5", self.table_5()
+        yield "table-6", self.table_6()
+
+    def table_3(self) -> list[str]:
+        lines = heading("bits per element", "", *self.SIZES)
+        plain = {"KKRT16": "kkrt", "PRTY19": "spot-low"}
+        for row in self.paper["3"]:
+            made = Row(row["row"], [row.number(n) for n in self.SIZES])
+            name = row["row"]
+            if name == "Ours, online":
+                cells = [self.bits(self.ole("TTP", size(n)), "online") for n in self.SIZES]
+            elif name.startswith("Ours, total "):
+                how = name.rpartition(" ")[2]
+                cells = [self.bits(self.ole(how, size(n))) for n in self.SIZES]
+            elif name in plain:
+                protocol = plain[name]
+                known = [n for n in self.SIZES if protocol != "spot-low" or size(n) <= 1 << 22]
+                bits = {
+                    n: self.bits(bench(protocol, size(n), size(n), *SEMI_HONEST)) for n in known
+                }
+                cells = [bits.get(n) for n in self.SIZES]
+            elif name == "RS21, total":
+                cells = [
+                    self.bits(bench("vole", size(n), size(n), *SEMI_HONEST)) for n in self.SIZES
+                ]
+            elif name == "PSTY19":
+                cells = [self.bits(circuits("PSTY19", size(n))) for n in self.SIZES[:2]] + [
+                    None
+                ] * 2
+            elif name == "CGS22 (PSM2)":
+                cells = [
+                    self.bits(circuits("CGS22, C-PSI2, KKRT", size(n))) for n in self.SIZES[:2]
+                ] + [None] * 2
+            else:
+                lines += made.lines("quoted")
+                continue
+            lines += made.lines(cells)
+        return lines
+
+    def table_4(self) -> list[str]:
+        lines = heading("offline, seconds", "", *(link.name for link in KBM23_LINKS), "MB")
+        for row in self.paper["4"]:
+            subject = self.ole(row["row"], row.size("n"))
+            figures = [row[link.name] for link in KBM23_LINKS]
+            made = Row(f"{row['row']}, {row['n']}", [*figures, scaled(row.bytes("MB"), 1e-6)])
+            here = [self.seconds(subject, link, "offline") for link in KBM23_LINKS]
+            lines += made.lines([*here, self.megabytes(subject, "offline")])
+        return lines
+
+    def table_5(self) -> list[str]:
+        columns = (
+            "KKRT16",
+            "PRTY19",
+            "RS21, total",
+            "Ours, online",
+            "Ours, SGX",
+            "Ours, TTP",
+            "Ours, LBE",
+            "Ours, OT",
+        )
+        plain = {"KKRT16": "kkrt", "PRTY19": "spot-fast", "RS21, total": "vole"}
+        lines = heading("seconds", "", *columns)
+        quoted = []
+        for row in self.paper["5"]:
+            made = Row(f"{row['n']}, {row['network']}", [row[column] for column in columns])
+            if row["network"].endswith("Cont."):
+                quoted += made.lines("quoted")
+                continue
+            link, n, here = Link(row["network"]), row.size("n"), []
+            for column in columns:
+                if column in plain:
+                    here.append(self.seconds(bench(plain[column], n, n, *SEMI_HONEST), link))
+                elif column == "Ours, online":
+                    here.append(self.seconds(self.ole("TTP", n), link, "online"))
+                else:
+                    here.append(self.seconds(self.ole(column.rpartition(" ")[2], n), link))
+            lines += made.lines(here)
+        return lines + quoted
+
+    def table_6(self) -> list[str]:
+        columns = {"PSTY19": "PSTY19", "CGS22 (PSM2)": "CGS22, C-PSI2, KKRT"}
+        lines = heading("2^20, seconds", "", *columns, "Ours, online")
+        n = 1 << 20
+        for row in self.paper["6"]:
+            link = Link(row["network"])
+            made = Row(link.name, [row[column] for column in (*columns, "Ours")])
+            here = [self.seconds(circuits(variant, n), link) for variant in columns.values()]
+            lines += made.lines([*here, self.seconds(self.ole("TTP", n), link, "online")])
+        row = self.paper["6, bytes"][0]
+        made = Row("MB", [scaled(row.bytes(column), 1e-6) for column in (*columns, "Ours")])
+        here = [self.megabytes(circuits(variant, n)) for variant in columns.values()]
+        return lines + made.lines([*here, self.megabytes(self.ole("TTP", n), "online")])
+
+    def plots(self) -> Iterator[Plot]:
+        n, link = 1 << 20, Link("100mbps")
+        bits = {row["row"]: row.number("2^20") for row in self.paper["3"]}
+        printed_at = next(
+            row for row in self.paper["5"] if (row["n"], row["network"]) == ("2^20", "100mbps")
+        )
+        names = {
+            "KKRT16": "KKRT16",
+            "PRTY19": "PRTY19",
+            "CM20": "CM20",
+            "RS21": "RS21, online",
+            "GPRTY21": "GPRTY21",
+        }
+        points = []
+        for name, column in {**names, "KBM23": "Ours, online"}.items():
+            per_item = bits["Ours, online" if name == "KBM23" else column]
+            points.append(
+                self.point(name, scaled(per_item, n / 8e6), printed_at.number(column), False)
+            )
+        subjects = {name: bench(name, n, n, *SEMI_HONEST) for name in ("kkrt", "spot-fast", "vole")}
+        for name, subject in subjects.items():
+            points.append(
+                self.point(name, self.megabytes(subject), self.seconds(subject, link), True)
+            )
+        online = self.ole("TTP", n)
+        pair = self.megabytes(online, "online"), self.seconds(online, link, "online")
+        points.append(self.point("ole, online", *pair, True))
+        yield scatter("kbm23-figure-1", "2^20 items, 100 Mb/s, online", points)
+
+
+class Ltsxq26(Page):
+    name = "ltsxq26"
+    OKVS: ClassVar = {"RR": "three-hash", "BPSY": "random band"}
+    FIGURE: ClassVar = {"semi-honest": "figure 14", "malicious": "figure 15"}
+    REVEALS: ClassVar = {"4": "shares", "5": "size", "6": "sum", "7": "inner-product"}
+
+    def paper_width(self, security: str, okvs: str, n_r: int, n_s: int) -> Subject:
+        return research("paper-width", f"{self.FIGURE[security]}, {self.OKVS[okvs]}", n_r, n_s)
+
+    def blocks(self) -> Iterator[Block]:
+        yield "table-2", self.table_2()
+        yield "table-3", self.table_3()
+        for table, reveal in self.REVEALS.items():
+            yield f"table-{table}", self.circuit(table, reveal)
+        yield "table-8", self.table_8()
+        yield "table-9", self.table_9()
+
+    def table_2(self) -> list[str]:
+        sizes = ("2^16", "2^20", "2^24")
+        lines = heading("bits per item", "", *sizes)
+        for row in self.paper["2"]:
+            made = Row(f"{row['system']}, {row['security']}", [row.number(n) for n in sizes])
+            lines += made.lines([self.bits(self.plain(row, "BPSY", size(n))) for n in sizes])
+        return lines
+
+    def plain(self, row: printed.Row, okvs: str, n: int) -> Subject:
+        if row["system"] == "Ours":
+            return self.paper_width(row["security"], okvs, n, n)
+        protocol = {"KKRT": "kkrt", "VOLE-based PSI": "vole"}[row["system"]]
+        return bench(protocol, n, n, "--security", row["security"])
+
+    def table_3(self) -> list[str]:
+        links = WITHOUT_ROUND_TRIP
+        lines = heading("seconds", "", *(link.name for link in links), "MB")
+        for row in self.paper["3"]:
+            made = self.row(
+                row,
+                ", ".join(filter(None, (row["system"], row["security"], row["okvs"], row["n"]))),
+            )
+            if row["system"] == "VOLE-based PSI" and row["okvs"] == "RR":
+                lines += made.lines("quoted")
+                continue
+            lines += made.lines(self.here(self.plain(row, row["okvs"], row.size("n"))))
+        for n in ("2^16", "2^20", "2^24"):
+            cells = self.here(bench("sparse-okvs", size(n), size(n), *SEMI_HONEST))
+            lines.append(line([f"`sparse-okvs`, {n}", "here", *map(shown, cells)]))
+        return lines
+
+    def row(self, row: printed.Row, label: str) -> Row:
+        return Row(
+            label,
+            [
+                *(row.number(link.name) for link in WITHOUT_ROUND_TRIP),
+                scaled(row.bytes("MB"), 1e-6),
+            ],
+        )
+
+    def here(self, subject: Subject) -> list[Cell | None]:
+        return [
+            *(self.seconds(subject, link) for link in WITHOUT_ROUND_TRIP),
+            self.megabytes(subject),
+        ]
+
+    def circuit(self, table: str, reveal: str) -> list[str]:
+        lines = heading("seconds", "", *(link.name for link in WITHOUT_ROUND_TRIP), "MB")
+        baselines = {"PSTY": "PSTY19", "CGS": "CGS22, C-PSI2, KKRT"} if table in "45" else {}
+        for row in self.paper[table]:
+            n = row.size("n")
+            made = self.row(row, ", ".join(filter(None, (row["system"], row["okvs"], row["n"]))))
+            if row["system"] in baselines:
+                lines += made.lines(self.here(circuits(baselines[row["system"]], n)))
+            elif row["okvs"] == "BPSY":
+                options = ("--reveal", reveal, *SEMI_HONEST)
+                lines += made.lines(self.here(bench("circuit-okvs", n, n, *options)))
+            else:
+                lines += made.lines("quoted")
+        return lines
+
+    def table_8(self) -> list[str]:
+        links = WITHOUT_ROUND_TRIP
+        lines = heading("n_r, n_s", "", *(link.name for link in links), "MB")
+        for row in self.paper["8"]:
+            n_r, n_s = row.size("n_r"), row.size("n_s")
+            figures = [row.number(f"Ours {link.name}") for link in links]
+            made = Row(
+                f"{row['n_r']}, {row['n_s']}", [*figures, scaled(row.bytes("Ours MB"), 1e-6)]
+            )
+            # The research command takes sets of up to 2^24 items.
+            if n_s <= 1 << 24:
+                lines += made.lines(self.here(self.paper_width("malicious", "RR", n_r, n_s)))
+            else:
+                lines += made.lines("paper")
+            safe = self.here(bench("vole", n_r, n_s, *MALICIOUS))
+            lines.append(line(["", "`vole`", *map(shown, safe)]))
+            for system in ("APSI", "CM"):
+                figures = [row.number(f"{system} {link.name}") for link in links]
+                if None not in figures:
+                    quoted = Row("", [*figures, scaled(row.bytes(f"{system} MB"), 1e-6)])
+                    lines += quoted.lines(f"{system}, quoted")
+        return lines
+
+    def table_9(self) -> list[str]:
+        sizes = ("2^16", "2^20", "2^24")
+        lines = heading("seconds, lan", "", *sizes)
+        oracles = {"SHA-256": "SHA-256", "AES": "AES"}
+        for row in self.paper["9"]:
+            made = Row(
+                f"{row['security']}, {row['okvs']}, {row['oracle']}", [row.number(n) for n in sizes]
+            )
+            if row["oracle"] == "AES":
+                cells = [
+                    self.seconds(
+                        self.paper_width(row["security"], row["okvs"], size(n), size(n)), LAN
+                    )
+                    for n in sizes
+                ]
+                lines += made.lines(cells)
+            else:
+                lines += made.lines("missing")
+        for okvs in self.OKVS.values():
+            for oracle in oracles.values():
+                subjects = [research("ablate", f"{okvs}, {oracle}", size(n)) for n in sizes]
+                cells = [self.seconds(subject, LAN) for subject in subjects]
+                lines.append(line([f"secure width, {okvs}, {oracle}", "here", *map(shown, cells)]))
+        return lines
+
+    def plots(self) -> Iterator[Plot]:
+        series: dict[str, list[list[float]]] = {}
+        for row in self.paper["3"]:
+            is_ours = (row["system"], row["okvs"]) != ("VOLE-based PSI", "RR")
+            if row["security"] == "malicious" or not is_ours:
+                continue
+            name = ", ".join(filter(None, (row["system"], row["okvs"])))
+            series.setdefault(f"{name}, paper", []).append([row.size("n"), row["lan"]])
+            cell = self.seconds(self.plain(row, row["okvs"], row.size("n")), LAN)
+            if cell is not None:
+                series.setdefault(f"{name}, here", []).append([row.size("n"), cell.value])
+        yield lines_of("ltsxq26-table-3", "Semi-honest, LAN", "items", "seconds", series)
+
+
+PAGES: tuple[type[Page], ...] = (Prty19, Rt21, Cgs22, Kbm23, Ltsxq26)

@@ -1,0 +1,90 @@
+"""Markdown: numbers, and rows in which ours stand below the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .measure import Cell
+
+MISSING = "-"
+
+
+def digits(value: float, count: int = 3) -> str:
+    """The value with so many digits that count, and never in scientific notation."""
+    if value == 0:
+        return "0"
+    text = f"{value:.{count}g}"
+    if "e" in text:
+        text = f"{value:.0f}" if value >= 1 else f"{value:.7f}".rstrip("0")
+    whole = text.partition(".")[0]
+    return f"{int(whole):,}" if len(whole) > 4 else text
+
+
+def shown(cell: Cell | None) -> str:
+    """A cell of ours; computed ones are in italics."""
+    if cell is None:
+        return MISSING
+    text = digits(cell.value)
+    return f"*{text}*" if cell.is_computed else text
+
+
+def ratio(paper: float | None, here: Cell | None) -> str:
+    """How many times as much the paper's figure is."""
+    if paper is None or here is None or here.value == 0:
+        return ""
+    return digits(paper / here.value, 2)
+
+
+def heading(*cells: str) -> list[str]:
+    return [line(cells), "|" + "---|" * len(cells)]
+
+
+def line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+class Row:
+    """A row of the paper's, and ours or why there is none."""
+
+    def __init__(self, label: str, paper: Sequence[float | str | None]) -> None:
+        self.label, self.paper = label, paper
+
+    def numbers(self) -> list[float | None]:
+        return [value if isinstance(value, (int, float)) else None for value in self.paper]
+
+    def lines(self, here: Sequence[Cell | None] | str) -> list[str]:
+        """Up to three lines: the paper's, ours and the ratio; with a reason in place of ours, one."""
+        first = [
+            MISSING if v is None else v if isinstance(v, str) else digits(v) for v in self.paper
+        ]
+        if isinstance(here, str):
+            return [line([self.label, here, *first])]
+        found = [line([self.label, "paper", *first]), line(["", "here", *map(shown, here)])]
+        ratios = [ratio(paper, cell) for paper, cell in zip(self.numbers(), here)]
+        return found + ([line(["", "ratio", *ratios])] if any(ratios) else [])
+
+
+def megabytes(cell: Cell | None) -> Cell | None:
+    return None if cell is None else cell._replace(value=cell.value / 1e6)
+
+
+def bits_per_item(cell: Cell | None, items: int) -> Cell | None:
+    return None if cell is None else cell._replace(value=8 * cell.value / items)
+
+
+def scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by
+
+
+def replaced(page: str, name: str, lines: Sequence[str]) -> str:
+    """The page with these lines between its marks of this name.
+
+    # Errors
+    ValueError if the page has no such marks.
+    """
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no block {name}")
+    return before + begin + "".join(f"{text}\n" for text in lines) + end + after

@@ -1,0 +1,307 @@
+"""The papers' figures are read as they are meant, and runs go on where they stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from papers import CHECKS, FOLDER, checks
+from published import money, tables
+from published.measure import LAN, Cell, Lab, Link, Part, Store, bench, measured, research
+from published.pages import PAGES
+from published.printed import PAPERS, Paper, size
+
+# Prints a run as `vesica bench --json` does, writes down that it ran, and fails for one protocol.
+FAKE = """#!{python}
+import json, sys
+words = sys.argv[1:]
+with open({log!r}, "a") as log:
+    log.write(" ".join(words) + "\\n")
+if words[0] == "plan":
+    count = {{"receiver_to_sender": 30, "sender_to_receiver": 20, "offline": 7, "dealer_to_receiver": 5}}
+    print(json.dumps({{"forecasts": [{{"protocol": "kkrt", "security": "semi-honest", "bytes": count}}]}}))
+    sys.exit()
+if "dh" in words:
+    sys.exit("no such run")
+phases = [["prepare", 0, 0, 0.25], ["masks", 1000, 500, 0.5]]
+names = ("phase", "bytes_sent", "bytes_received", "seconds")
+print(json.dumps({{
+    "phases": [dict(zip(names, phase)) for phase in phases],
+    "bytes": {{"receiver_to_sender": 1000, "sender_to_receiver": 500}},
+    "yardstick_aes_blocks_per_second": 10**9,
+}}))
+"""
+KKRT = bench("kkrt", 64, 64, "--security", "semi-honest")
+
+
+class Place:
+    """A directory with fake binaries and a store."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+        self.log = self.folder / "log"
+        for name in ("vesica", "vesica-research"):
+            fake = self.folder / name
+            fake.write_text(FAKE.format(python=sys.executable, log=str(self.log)))
+            fake.chmod(0o755)
+
+    def lab(self, binary: str = "b1", machine: str = "m", full: bool = False) -> Lab:
+        return Lab(Store(self.folder / "runs.jsonl", binary, machine), self.folder, full)
+
+    def ran(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.is_file() else []
+
+
+class WithPlace(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = Place(folder.name)
+        quiet = mock.patch("published.measure.say")
+        quiet.start()
+        self.addCleanup(quiet.stop)
+
+
+class Printed(unittest.TestCase):
+    def test_every_table_has_the_cells_of_its_columns(self) -> None:
+        for name in PAPERS:
+            paper = Paper(name)
+            for table in paper.text["tables"]:
+                self.assertGreater(len(paper[table]), 0, (name, table))
+
+    def test_units_are_those_of_the_row(self) -> None:
+        rows = {(row["system"], row["n"]): row for row in Paper("prty19")["2"]}
+        # 500 bits for each of 2^20 items, and base OTs, are so many MiB, but not so many MB.
+        self.assertAlmostEqual(
+            rows["spot-low", "2^20"].bytes("MB") / (500 / 8 * 2**20), 1, delta=0.02
+        )
+        # 36 + 36 + 10 bytes for each item; the row's unit is 1000 KiB.
+        found = rows["DH-PSI (K-283)", "2^20"].bytes("MB")
+        self.assertAlmostEqual(found / (82 * 2**20), 1, delta=0.001)
+        ours = next(r for r in Paper("rt21")["3"] if r["system"] == "Ours" and r["n_s"] == "2^20")
+        self.assertAlmostEqual(ours.bytes("MB") / (42 * 2**20), 1, delta=0.001)
+        # The roles of RT21's Table 3: points of the receiver's items, masks of the sender's.
+        unequal = [r for r in Paper("rt21")["3"] if (r["n_r"], r["n_s"]) == ("2^16", "2^20")]
+        ours = next(r for r in unequal if r["system"] == "Ours" and r["security"] == "semi-honest")
+        self.assertAlmostEqual(ours.bytes("MB") / (32 * 2**16 + 10 * 2**20), 1, delta=0.001)
+
+    def test_sizes_and_words(self) -> None:
+        self.assertEqual([size("2^20"), size("4096"), size(7)], [1 << 20, 4096, 7])
+        row = next(row for row in Paper("kbm23")["4"] if row["row"] == "OT")
+        self.assertIsNone(row.number("100mbps"))
+        self.assertEqual(row.number("5gbps"), 44.7)
+
+    def test_readme_has_every_table(self) -> None:
+        listing = (FOLDER / "README.md").read_text()
+        sections = dict(
+            zip(PAPERS, re.split(r"^## (?=[A-Z]+\d+$)", listing, flags=re.MULTILINE)[1:])
+        )
+        roman = {
+            "1": "I",
+            "2": "II",
+            "3": "III",
+            "4": "IV",
+            "5": "V",
+            "6": "VI",
+            "7": "VII",
+            "8": "VIII",
+            "9": "IX",
+        }
+        for name, section in sections.items():
+            self.assertTrue(section.lower().startswith(name), name)
+            for table in Paper(name).text["tables"]:
+                number = table.partition(",")[0]
+                wanted = {f"table {number}", f"table {roman.get(number, number).lower()}", number}
+                self.assertTrue(any(text in section.lower() for text in wanted), (name, table))
+
+
+class Links(unittest.TestCase):
+    def test_names(self) -> None:
+        link = Link("100mbps-80ms")
+        self.assertEqual((link.bits_per_second, link.round_trip), (10**8, "80ms"))
+        self.assertEqual(link.transmission(12_500_000), 1)
+        self.assertEqual(link.without_bandwidth(), Link("10gbps-80ms"))
+        self.assertEqual(Link("1.08gbps").without_bandwidth(), LAN)
+        self.assertEqual(LAN.transmission(10**9), 0)
+
+    def test_words(self) -> None:
+        self.assertEqual(KKRT.command(Link("10mbps"))[-2:], ("--network", "10mbps"))
+        odd = KKRT.command(Link("10gbps-80ms"))
+        self.assertEqual(odd[-4:], ("--bandwidth", "10gbps", "--rtt", "80ms"))
+        found = research("paper-width", "figure 14, three-hash", 256, 1 << 22).command(LAN)
+        self.assertEqual(found[0], "vesica-research")
+        self.assertEqual(found[-2:], ("--link", "lan"))
+        self.assertIn("--sender-items", found)
+
+
+class Runs(WithPlace):
+    def test_a_result_is_taken_apart(self) -> None:
+        phase = ("phase", "bytes_sent", "bytes_received", "seconds")
+        phases = [("dealing", 1, 2, 0.5), ("prepare", 0, 0, 0.25), ("comparison", 10, 20, 2.0)]
+        run = {
+            "phases": [dict(zip(phase, one)) for one in phases],
+            "bytes": {"dealer_to_sender": 4},
+        }
+        found = measured({**run, "yardstick_aes_blocks_per_second": 7})
+        self.assertEqual(found.offline, Part(0.75, 7))
+        self.assertEqual(found.online, Part(2.0, 30))
+        self.assertEqual(found.total, Part(2.75, 37))
+        self.assertEqual(found.phases["comparison"], Part(2.0, 30))
+        self.assertEqual(found.online.over(Link("1mbps")), 2.0 + 240e-6)
+        nested = {"variants": [run], "yardstick_aes_blocks_per_second": 7}
+        self.assertEqual(measured(nested), found)
+
+    def test_what_has_been_run_is_not_run_again(self) -> None:
+        for _ in range(2):
+            lab = self.place.lab()
+            lab.want(KKRT, Link("100mbps"))
+            lab.run(None)
+        self.assertEqual(len(self.place.ran()), 2)
+        self.assertEqual(lab.seconds(KKRT, Link("100mbps")), Cell(0.75))
+        self.assertEqual(lab.bytes(KKRT), Cell(1500))
+        for other in (self.place.lab(binary="b2"), self.place.lab(machine="n")):
+            other.want(KKRT)
+            self.assertEqual(other.missing(), [(KKRT, LAN)])
+        # Results of another binary are shown until it has run; those of another machine are not.
+        self.assertIsNotNone(self.place.lab(binary="b2").seconds(KKRT))
+        self.assertIsNone(self.place.lab(machine="n").seconds(KKRT))
+
+    def test_a_run_that_was_stopped_goes_on(self) -> None:
+        subjects = [bench("kkrt", 64, 64 + more, "--security", "semi-honest") for more in range(3)]
+        counts = []
+        for _ in range(4):
+            lab = self.place.lab()
+            for subject in subjects:
+                lab.want(subject)
+            left = lab.missing()
+            if left:
+                # As if it were stopped after one.
+                command = left[0][0].command(left[0][1])
+                lab.store.put(command, {"phases": []}, 1.0)
+            counts.append(len(left))
+        self.assertEqual(counts, [3, 2, 1, 0])
+        lab = self.place.lab()
+        lab.want(bench("kkrt", 99, 99))
+        lab.run(0)
+        self.assertEqual(self.place.ran(), [])
+
+    def test_a_file_that_is_cut_off_is_not_left(self) -> None:
+        lab = self.place.lab()
+        lab.store.put(("a",), {"phases": []}, 1.0)
+        lines = lab.store.path.read_text().splitlines()
+        self.assertEqual([json.loads(line)["command"] for line in lines], [["a"]])
+        self.assertEqual(list(self.place.folder.glob("*.draft")), [])
+
+    def test_a_failure_is_told_and_others_run(self) -> None:
+        lab = self.place.lab()
+        lab.want(bench("dh", 64))
+        lab.want(KKRT)
+        lab.run(None)
+        self.assertEqual(len(lab.failed), 1)
+        self.assertIn("no such run", lab.failed[0])
+        self.assertIsNotNone(lab.seconds(KKRT))
+
+    def test_long_cells_are_computed(self) -> None:
+        slow = Link("0.001mbps-80ms")
+        lab = self.place.lab()
+        lab.want(KKRT, slow)
+        lab.run(None)
+        self.assertEqual(len(self.place.ran()), 1)
+        self.assertEqual(lab.seconds(KKRT, slow), Cell(0.75 + 12.0, True))
+        self.assertEqual(lab.seconds(KKRT, slow, "online"), Cell(0.5 + 12.0, True))
+        lab.want(KKRT, slow, always=True)
+        lab.run(None)
+        self.assertEqual(lab.seconds(KKRT, slow), Cell(0.75))
+        # `research` has no link of a round trip alone.
+        variant = research("circuits", "PSTY19", 64, name="PSTY19")
+        lab.want(variant)
+        lab.run(None)
+        self.assertIsNone(lab.seconds(variant, slow))
+        self.assertEqual(lab.seconds(variant, Link("1mbps")), Cell(0.75 + 0.012, True))
+
+    def test_sizes_that_take_long_are_for_full(self) -> None:
+        large = bench("vole", 1 << 26)
+        for full in (False, True):
+            lab = self.place.lab(full=full)
+            lab.want(large)
+            self.assertEqual(bool(lab.missing()), full)
+
+    def test_bytes_without_a_run_are_planned(self) -> None:
+        lab = self.place.lab()
+        self.assertEqual(lab.bytes(KKRT), Cell(55, True))
+        self.assertEqual(lab.bytes(KKRT, "offline"), Cell(12, True))
+        self.assertIsNone(lab.bytes(bench("vole", 64)))
+        self.assertIsNone(lab.bytes(research("ablate", "random band, AES", 64)))
+        self.assertEqual(len(self.place.ran()), 1, "asked once")
+
+
+class Pages(WithPlace):
+    def test_pages_have_the_blocks_that_are_made(self) -> None:
+        lab = self.place.lab()
+        lab.planned = lambda subject: None
+        for kind in PAGES:
+            page, text = kind(lab), (FOLDER / f"{kind.name}.md").read_text()
+            made = dict(page.blocks())
+            wanted = set(re.findall(r"<!-- begin (\S+) -->", text)) - {"machine"}
+            self.assertEqual(set(made), wanted, kind.name)
+            for name, lines in made.items():
+                cells = {line.count("|") for line in lines if line.startswith("|")}
+                self.assertEqual(len(cells), 1, (kind.name, name))
+            for plot in page.plots():
+                self.assertIn(f"({plot['file']}.svg)", text)
+
+    def test_a_page_with_results_shows_them(self) -> None:
+        lab = self.place.lab()
+        lab.planned = lambda subject: None
+        for _ in range(2):
+            lines = dict(PAGES[0](lab).blocks())["table-2"]
+            lab.wanted = {
+                run: how
+                for run, how in lab.wanted.items()
+                if (run[0].name, run[0].receiver) == ("kkrt", 4096)
+            }
+            lab.run(None)
+        row = lines.index("| KKRT, 2^12 | paper | 0.556 | 0.22 | 0.87 | 1.24 | 5.7 |")
+        self.assertEqual(lines[row + 1], "|  | here | 0.0015 | 0.75 | 0.75 | 0.75 | 0.75 |")
+        self.assertEqual(lines[row + 2], "|  | ratio | 370 | 0.29 | 1.2 | 1.7 | 7.6 |")
+
+    def test_five_computed_cells_are_measured(self) -> None:
+        self.assertEqual(len(CHECKS), 5)
+        lab = self.place.lab()
+        self.assertEqual(len(checks(lab)), 7)
+        self.assertEqual(sum(lab.wanted.values()), 5)
+
+
+class Tables(unittest.TestCase):
+    def test_numbers(self) -> None:
+        shown = [tables.digits(value) for value in (0, 0.0034, 12.345, 1154, 38016, 1e-6)]
+        self.assertEqual(shown, ["0", "0.0034", "12.3", "1154", "38,016", "0.000001"])
+        self.assertEqual(tables.ratio(4.61, Cell(0.4)), "12")
+        self.assertEqual(tables.ratio(None, Cell(0.4)), "")
+        self.assertEqual(tables.shown(Cell(86.04, True)), "*86*")
+
+    def test_rows(self) -> None:
+        row = tables.Row("KKRT", [4.61, "DNF", None])
+        self.assertEqual(row.lines("quoted"), ["| KKRT | quoted | 4.61 | DNF | - |"])
+        found = row.lines([Cell(0.5), Cell(7.0), None])
+        self.assertEqual(found[1:], ["|  | here | 0.5 | 7 | - |", "|  | ratio | 9.2 |  |  |"])
+
+    def test_blocks(self) -> None:
+        page = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
+        found = tables.replaced(page, "x", ["new"])
+        self.assertEqual(found, page.replace("old", "new"))
+        with self.assertRaisesRegex(ValueError, "no block y"):
+            tables.replaced(page, "y", [])
+
+    def test_money_is_the_papers_formula(self) -> None:
+        found = money.cost("prty19-b2b-usa-sydney", 3600, (1e9, 2e9))
+        self.assertAlmostEqual(found, 0.096 + 0.12 + 0.02 + 2 * 0.14 + 3 * 0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()
