@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,11 +25,30 @@ PACKAGE = ROOT / "python"
 WORK = target_dir() / "python"
 MATURIN = "maturin==1.16.0"
 ZIG = "ziglang==0.15.2"
-LIBRARIES = (
-    "adbc-driver-manager==1.13.0 adbc-driver-postgresql==1.13.0 adbc-driver-sqlite==1.13.0 duckdb==2.0.0 "
-    "numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1"
-).split()
-TESTS = "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3".split()
+# By the first Python for which they are: the last that each library supports, and the present ones.
+LIBRARIES = {
+    (
+        3,
+        9,
+    ): "adbc-driver-manager==1.8.0 adbc-driver-postgresql==1.8.0 adbc-driver-sqlite==1.8.0 duckdb==1.4.5 "
+    "numpy==2.0.2 pandas==2.3.3 polars==1.36.1 pyarrow==21.0.0",
+    (
+        3,
+        10,
+    ): "adbc-driver-manager==1.12.0 adbc-driver-postgresql==1.12.0 adbc-driver-sqlite==1.12.0 duckdb==1.5.6 "
+    "numpy==2.2.6 pandas==2.3.3 polars==2.0.0 pyarrow==25.0.1",
+    (
+        3,
+        11,
+    ): "adbc-driver-manager==1.13.0 adbc-driver-postgresql==1.13.0 adbc-driver-sqlite==1.13.0 duckdb==2.0.0 "
+    "numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1",
+}
+TESTS = {
+    (3, 9): "ipykernel==6.31.0 mypy==1.19.1 nbclient==0.10.2 pytest==8.4.2 pyyaml==6.0.3",
+    (3, 10): "ipykernel==7.3.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3",
+    (3, 11): "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3",
+}
+Version = tuple[int, int]
 # The oldest Linux on which the wheels run: glibc 2.17, of 2012.
 PLATFORM = "manylinux2014"
 
@@ -37,13 +57,32 @@ def python_of(venv: Path) -> str:
     return str(venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 
-def environment(name: str, packages: list[str]) -> str | None:
+def pins(table: dict[Version, str], version: Version = sys.version_info[:2]) -> list[str]:
+    """What of a table is for a version of Python."""
+    return table[max(first for first in table if first <= version)].split()
+
+
+def pythons() -> dict[Version, str]:
+    """The Pythons on the path that the package runs on, and the one that runs this."""
+    found = {}
+    for minor in range(9, 30):
+        path = shutil.which(f"python3.{minor}")
+        try:
+            # A name on the path may be one that only says where to get it.
+            subprocess.run([path or "", "-c", "import venv"], check=True, capture_output=True)
+            found[3, minor] = path
+        except (OSError, subprocess.CalledProcessError):
+            pass
+    return {**found, sys.version_info[:2]: sys.executable}
+
+
+def environment(name: str, packages: list[str], base: str = sys.executable) -> str | None:
     """The Python of a virtual environment with these packages; nothing if it cannot be made."""
     venv = WORK / name
     stamp = venv / "installed"
     if stamp.is_file() and stamp.read_text() == " ".join(packages):
         return python_of(venv)
-    if run([sys.executable, "-m", "venv", "--clear", str(venv)]) == 0:
+    if run([base, "-m", "venv", "--clear", str(venv)]) == 0:
         pip = [python_of(venv), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         if not packages or run([*pip, *packages]) == 0:
             stamp.write_text(" ".join(packages))
@@ -57,7 +96,8 @@ def build(profile: str, *options: str, rust: dict[str, str] | None = None) -> Pa
     python = environment("build", [MATURIN, ZIG] if "--zig" in options else [MATURIN])
     if python is None:
         return None
-    out = WORK / "wheels"
+    # A wheel to give away is not replaced by one for tests.
+    out = WORK / ("wheels" if profile == "release" else "wheels-for-tests")
     before = {wheel: wheel.stat().st_mtime_ns for wheel in out.glob("*.whl")}
     command = [python, "-m", "maturin", "build", "--manifest-path", str(PACKAGE / "Cargo.toml")]
     target = (rust or {}).get("CARGO_TARGET_DIR", str(target_dir()))
@@ -76,42 +116,63 @@ def install(wheel: Path, python: str) -> int:
 
 def install_here() -> int:
     """Installs the package beside the libraries that it is used with."""
-    wheel, python = build("release"), environment("venv", LIBRARIES)
+    wheel, python = build("release"), environment("venv", pins(LIBRARIES))
     if wheel is None or python is None or install(wheel, python):
         return 1
     say(f"installed; run: {python}")
     return 0
 
 
-def test_environment() -> str | None:
-    """The Python of an environment with the package and what its tests need; nothing if that failed."""
-    command = [CARGO, "build", "--locked", "--package", "vesica-cli"]
+def test_environments(versions: dict[Version, str]) -> dict[Version, str]:
+    """Pythons of environments with the package and what its tests need, by version; fewer if something failed."""
     wheel = build("dev")
-    python = environment("test", LIBRARIES + TESTS)
-    if wheel is None or python is None or run(command) or install(wheel, python):
-        return None
-    return python
+    if wheel is None or run([CARGO, "build", "--locked", "--package", "vesica-cli"]):
+        return {}
+    made = {}
+    for version, base in versions.items():
+        packages = pins(LIBRARIES, version) + pins(TESTS, version)
+        python = environment(f"test-3.{version[1]}", packages, base)
+        if python is not None and install(wheel, python) == 0:
+            made[version] = python
+    return made
+
+
+def test_environment() -> str | None:
+    """The same for the Python that runs this; nothing if that failed."""
+    here = sys.version_info[:2]
+    return test_environments({here: sys.executable}).get(here)
 
 
 def run_tests(python: str, tests: Path, env: dict[str, str]) -> int:
     """Runs these tests, away from python/, whose folder `vesica` has no module built for it."""
+    # jupyter_core warns without it.
+    env["JUPYTER_PLATFORM_DIRS"] = "1"
     env["VESICA_COMMAND"] = str(target_dir() / "debug" / "vesica")
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)]
     return run(command, env=env, cwd=WORK)
 
 
 def test() -> int:
-    """Runs everything that the package is tested by, on a wheel in an environment of its own."""
-    python = test_environment()
-    if python is None:
-        return 1
-    settings = str(PACKAGE / "pyproject.toml")
-    stub = [python, "-m", "mypy.stubtest", "--mypy-config-file", settings, "vesica"]
-    typed = [python, "-m", "mypy", "--config-file", settings, "-p", "vesica"]
-    env = {"MYPY_CACHE_DIR": str(WORK / "mypy")}
-    failed = [run_tests(python, PACKAGE / "tests", {}) != 0]
-    failed += [run(line, env=env, cwd=WORK) != 0 for line in (stub, typed)]
-    return int(any(failed))
+    """Runs everything that the package is tested by, on a wheel in environments of its own: with every Python that is
+    on the path, and types with the newest.
+    """
+    versions = pythons()
+    made = test_environments(versions)
+    failed = [version for version in versions if version not in made]
+    for version, python in made.items():
+        say(f"with Python 3.{version[1]}:")
+        if run_tests(python, PACKAGE / "tests", {}) != 0:
+            failed.append(version)
+    if made:
+        python = made[max(made)]
+        settings = str(PACKAGE / "pyproject.toml")
+        stub = [python, "-m", "mypy.stubtest", "--mypy-config-file", settings, "vesica"]
+        typed = [python, "-m", "mypy", "--config-file", settings, "-p", "vesica"]
+        env = {"MYPY_CACHE_DIR": str(WORK / "mypy")}
+        failed += [max(made) for line in (stub, typed) if run(line, env=env, cwd=WORK) != 0]
+    for version in failed:
+        say(f"failed with Python 3.{version[1]}")
+    return int(bool(failed))
 
 
 # Run in an environment with the wheel alone: the package needs nothing else.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use vesica::{
     BoundListener, Endpoint, Fingerprint, FingerprintError, Interrupt, Listener, parse_address,
 };
@@ -11,7 +12,7 @@ use crate::errors::Failure;
 use crate::identity::{Identity, KeyPair};
 
 /// How to reach one peer, and who it is. Made by `listen` and `connect`; one run at a time goes over it, and any
-/// number one after another.
+/// number one after another. In a `with` statement it is cancelled at the end.
 #[pyclass(frozen, module = "vesica")]
 pub(crate) struct Link {
     pub(crate) identity: Arc<KeyPair>,
@@ -86,6 +87,16 @@ impl Link {
     fn cancel(&self) {
         self.interrupt.raise();
         drop(self.endpoint());
+    }
+
+    fn __enter__(link: Py<Self>) -> Py<Self> {
+        link
+    }
+
+    /// Cancels the link.
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.cancel();
     }
 
     fn __repr__(&self) -> String {

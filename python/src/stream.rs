@@ -5,12 +5,16 @@
 use std::ffi::CStr;
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{RecordBatch, RecordBatchIterator};
-use arrow_schema::SchemaRef;
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyBytes, PyCapsule};
+
+use crate::errors::Failure;
 
 /// The name that the interface gives to capsules of streams.
 const STREAM: &CStr = c"arrow_array_stream";
@@ -27,7 +31,17 @@ pub(crate) fn reader_of(table: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamR
     // moved out while the capsule is alive, and leaves one behind that the capsule's destructor ignores. The reader
     // owns what it has moved, and reads no other stream's memory.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
-    RecordBatchStreamReader::try_new(stream).map_err(|e| PyValueError::new_err(e.to_string()))
+    RecordBatchStreamReader::try_new(stream).map_err(|e| {
+        let found = table.get_type();
+        Failure::data(format!(
+            "this {found} is no table of columns with names: {e}"
+        ))
+        .into()
+    })
+}
+
+fn broken(e: ArrowError) -> Failure {
+    Failure::data(format!("the table breaks off: {e}"))
 }
 
 /// Rows in memory, for any library that reads Arrow's C streams.
@@ -39,6 +53,36 @@ pub(crate) struct Batches {
 
 #[pymethods]
 impl Batches {
+    /// The rows of an object with `__arrow_c_stream__`.
+    #[staticmethod]
+    fn of(table: &Bound<'_, PyAny>) -> PyResult<Batches> {
+        let reader = reader_of(table)?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
+        Ok(Batches { schema, batches })
+    }
+
+    /// The rows of an Arrow stream.
+    #[staticmethod]
+    fn from_ipc(stream: &[u8]) -> Result<Batches, Failure> {
+        let reader = StreamReader::try_new(stream, None).map_err(broken)?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
+        Ok(Batches { schema, batches })
+    }
+
+    /// The rows as an Arrow stream.
+    fn to_ipc<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>, Failure> {
+        let write = || {
+            let mut writer = StreamWriter::try_new(Vec::new(), &self.schema)?;
+            for batch in &self.batches {
+                writer.write(batch)?;
+            }
+            writer.into_inner()
+        };
+        Ok(PyBytes::new(py, &write().map_err(broken)?))
+    }
+
     /// A capsule with a stream of the batches. `requested_schema` is ignored, as the interface allows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(

@@ -28,6 +28,8 @@ import pytest
 
 import vesica
 
+# Relations of older versions of DuckDB do not keep their connections.
+CONNECTIONS: list[Any] = []
 HOMES = ["csv", "jsonl", "parquet", "arrow", "sqlite", "pandas", "polars", "duckdb"]
 if "PGHOST" in os.environ:
     HOMES.append("postgresql")
@@ -158,7 +160,8 @@ def put(folder: Path, side: str, home: str) -> dict[str, Any]:
     else:
         assert home == "duckdb"
         # A connection of its own: the two sides read at the same time.
-        return {"table": duckdb.connect().from_arrow(typed(side))}
+        CONNECTIONS.append(duckdb.connect())
+        return {"table": CONNECTIONS[-1].from_arrow(typed(side))}
     return {"table": path}
 
 

@@ -58,7 +58,7 @@ received
     outputs = notebook.cells[0].outputs
     bars = [o for o in outputs if "<progress" in o.get("data", {}).get("text/html", "")]
     (bar,) = bars
-    assert "writing" in bar["data"]["text/html"]
+    assert "done" in bar["data"]["text/html"]
     (result,) = [o for o in outputs if o.output_type == "execute_result"]
     assert "<Result size=5000" in result["data"]["text/plain"]
     assert not [o for o in outputs if o.output_type in ("stream", "error")]
@@ -81,7 +81,7 @@ def test_no_bar_outside_of_notebooks(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_is_raised_at_the_end_loses_no_result(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, background: Any
 ) -> None:
     """The output is in place by then, and the peer believes that the run went well."""
     ours, theirs = polars.DataFrame({"id": [1, 2]}), polars.DataFrame({"id": [3]})
@@ -89,9 +89,10 @@ def test_what_is_raised_at_the_end_loses_no_result(
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        received, _ = vesica.rehearse(
-            {"table": ours, "on": "id", "output": output}, {"table": theirs, "on": "id"}
-        )
+        left, right = vesica.pair()
+        sender = background(vesica.send, theirs, on="id", link=right)
+        received = vesica.receive(ours, on="id", output=output, link=left)
+        sender()
     assert received.size == 0 and polars.read_parquet(output).is_empty()
     (raised,) = [each.exc_value for each in unraisable]
     assert isinstance(raised, vesica.RunWarning) and "no key matches" in str(raised)

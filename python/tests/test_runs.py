@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import decimal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +104,11 @@ def test_both_sides_get_one_order(tmp_path: Path) -> None:
     ours, theirs_out = received.table.to_polars(), polars.read_parquet(tmp_path / "theirs.parquet")
     assert list(ours["match_number"]) == list(theirs_out["match_number"]) == list(range(1, 21))
     assert list(ours["id"]) == list(theirs_out["id"]) == list(received.rows)
-    assert list(LEFT["id"][received.rows]) == list(RIGHT["id"][sent.rows]) == list(ours["id"])
+    assert (
+        list(LEFT["id"][list(received.rows)])
+        == list(RIGHT["id"][list(sent.rows)])
+        == list(ours["id"])
+    )
     assert sorted(ours["id"]) == list(range(80, 100)) != list(ours["id"])
     with pytest.raises(vesica.UsageError, match=r"both learn|no rows"):
         vesica.rehearse(OURS, THEIRS, align=True)
@@ -280,6 +286,68 @@ def test_links_are_used_again(background: Any) -> None:
     sender = background(vesica.send, RIGHT, on="id", link=left)
     assert vesica.receive(LEFT, on="id", link=right).size == 20
     sender()
+
+
+def test_a_link_ends_with_its_block(background: Any) -> None:
+    left, right = vesica.pair()
+    with left as link, right:
+        sender = background(vesica.send, RIGHT, on="id", link=right)
+        assert vesica.receive(LEFT, on="id", link=link).size == 20
+        sender()
+    with pytest.raises(vesica.NetworkError):
+        vesica.receive(LEFT, on="id", link=left, wait=5)
+
+
+def test_runs_are_awaited_and_cancelled() -> None:
+    async def both() -> list[vesica.Result]:
+        left, right = vesica.pair()
+        sending = vesica.asend(RIGHT, on="id", link=right)
+        return await asyncio.gather(vesica.areceive(LEFT, on="id", link=left), sending)
+
+    received, sent = asyncio.run(both())
+    assert (received.size, sent.size) == (20, None)
+
+    async def too_long() -> None:
+        left, _ = vesica.pair()
+        waiting = vesica.areceive(LEFT, on="id", link=left, wait=60)
+        await asyncio.wait_for(waiting, timeout=0.5)
+
+    begun = time.monotonic()
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(too_long())
+    assert time.monotonic() - begun < 20
+
+
+def test_a_rehearsal_raises_the_reason() -> None:
+    def progress(event: vesica.Progress) -> None:
+        if event.stage == "connected":
+            raise LookupError("enough")
+
+    for side in (OURS, THEIRS):
+        parties = [
+            {**each, **({"progress": progress} if each is side else {})} for each in (OURS, THEIRS)
+        ]
+        with pytest.raises(LookupError, match="enough"):
+            vesica.rehearse(*parties)
+
+
+def test_notebooks_show_results_and_checks() -> None:
+    received, _ = vesica.rehearse(OURS, THEIRS)
+    assert "<th>size</th><td>20</td>" in received._repr_html_()
+    named = vesica.check(polars.DataFrame({"<id>": ["a", "a "]}), on="<id>")
+    assert "&lt;id&gt;" in named._repr_html_() and "<id>" not in named._repr_html_()
+
+
+def test_types_catch_a_reveal_that_there_is_not(tmp_path: Path) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    lines = ["vesica.threshold(9)", '"size"', '["size", "sum"]', '"sizes"', '["size", "sums"]']
+    script = tmp_path / "script.py"
+    call = "vesica.receive('t.csv', on='id', link=link, reveal={})"
+    runs = "\n    ".join(call.format(line) for line in lines)
+    script.write_text(f"import vesica\ndef run(link: vesica.Link) -> None:\n    {runs}\n")
+    found, _, code = mypy.run([str(script), "--cache-dir", str(tmp_path / "cache")])
+    wrong = {int(line.split(":")[1]) - 2 for line in found.splitlines() if ": error:" in line}
+    assert (code, wrong) == (1, {4, 5}), found
 
 
 def test_identities(tmp_path: Path) -> None:

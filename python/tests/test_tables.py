@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import decimal
+import pickle
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,7 +112,9 @@ def test_results_go_into_every_library() -> None:
     # Rows select from the frame that went in, with its index and types.
     frame = pandas.DataFrame({"id": [1, 2, 3]}, index=["x", "y", "z"])
     assert frame.iloc[received.rows].index.tolist() == ["y", "z"]
-    assert table[received.rows].rows() == rows
+    # An array is a sequence from Python 3.10 on.
+    index = received.rows if sys.version_info >= (3, 10) else list(received.rows)
+    assert table[index].rows() == rows
 
 
 def test_types_of_keys_and_of_other_columns() -> None:
@@ -266,6 +271,33 @@ def test_no_message_has_a_password() -> None:
         with pytest.raises(vesica.Error) as error:
             vesica.check(query="select 1 as id", on="id", database=uri, **more)
         assert "s3cret" not in f"{error.value} {error.value.hint} {error.value!r}"
+
+
+def test_relations_of_one_connection_are_rehearsed() -> None:
+    for _ in range(5):
+        ours, theirs = duckdb.sql("select range id from range(20000)"), duckdb.sql("select 7 id")
+        received, _ = vesica.rehearse({"table": ours, "on": "id"}, {"table": theirs, "on": "id"})
+        assert list(received.rows) == [7]
+
+
+def test_results_are_copied_and_pickled() -> None:
+    table = polars.DataFrame({"id": [1, 2, 3], "name": ["a", None, "c"]})
+    received, sent = vesica.rehearse({"table": table, "on": "id"}, {"table": table[1:], "on": "id"})
+    for made in (copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))):
+        again = made(received)
+        assert (again.report, again.rows) == (received.report, received.rows)
+        assert again.table.to_polars().equals(received.table.to_polars())
+        assert made(sent).report == sent.report
+    checked = vesica.check(table, on="id")
+    again = pickle.loads(pickle.dumps(checked))
+    assert (dict(again), str(again)) == (dict(checked), str(checked))
+
+
+def test_what_arrow_has_no_table_for_is_an_error() -> None:
+    left, _ = vesica.pair()
+    for column in (polars.Series([1]), polars.DataFrame({"id": [1]}, schema={"id": polars.Int128})):
+        with pytest.raises(vesica.DataError, match="is no table of columns with names"):
+            vesica.receive(column, on="id", link=left)
 
 
 def test_a_table_is_a_path_or_exports_arrow() -> None:

@@ -27,7 +27,18 @@ from ._errors import (
 )
 from ._plan import plan
 from ._progress import Progress
-from ._runs import Check, Result, check, pair, receive, rehearse, send
+from ._runs import (
+    Check,
+    Result,
+    areceive,
+    asend,
+    check,
+    pair,
+    receive,
+    rehearse,
+    send,
+    threshold,
+)
 from ._table import Table
 from ._vesica import Identity, Link, __version__, connect, listen, wait_for_runs
 
@@ -47,6 +58,8 @@ __all__ = [
     "Table",
     "UsageError",
     "__version__",
+    "areceive",
+    "asend",
     "check",
     "connect",
     "listen",
@@ -55,6 +68,7 @@ __all__ = [
     "receive",
     "rehearse",
     "send",
+    "threshold",
 ]
 
 # A run that Ctrl-C ended may still be taking leave of its peer.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal, Union
 
 from ._errors import RunWarning
@@ -34,6 +35,10 @@ class Progress:
 ProgressOption = Union[Callable[[Progress], None], Literal["auto"], None]
 
 
+REHEARSAL = threading.local()
+"""Has a list `warnings` on the threads of a rehearsal: a party that fails worries the other one for nothing."""
+
+
 class Listener:
     """Hears of a run's events."""
 
@@ -41,8 +46,19 @@ class Listener:
         if progress == "auto":
             progress = NotebookBar() if in_notebook() else None
         self._progress = progress
+        self._held: list[str] | None = getattr(REHEARSAL, "warnings", None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if isinstance(self._progress, NotebookBar):
+            self._progress.end("done" if failure is None else "failed")
 
     def warn(self, text: str) -> None:
+        if self._held is not None:
+            self._held.append(text)
+            return
         # To the caller of `receive` or `send`.
         warnings.warn(text, RunWarning, stacklevel=4)
 
@@ -64,15 +80,24 @@ class NotebookBar:
     def __init__(self) -> None:
         self._handle: Any = None
         self._shown = 0.0
-        self._stage = ""
+        self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        same = self._last is not None and progress.stage == self._last.stage
+        self._last = progress
+        if not same or now - self._shown >= 0.1:
+            self._shown = now
+            self._show(progress)
+
+    def end(self, how: str) -> None:
+        """Shows that the run is over."""
+        if self._last is not None:
+            self._show(replace(self._last, stage=how, done=1, total=1, bucket=None))
+
+    def _show(self, progress: Progress) -> None:
         from IPython.display import HTML, display
 
-        now = time.monotonic()
-        if progress.stage == self._stage and now - self._shown < 0.1:
-            return
-        self._stage, self._shown = progress.stage, now
         html = HTML(bar(progress))
         if self._handle is None:
             self._handle = display(html, display_id=True)

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 import json
 import os
 import threading
+import warnings
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal, Union
+from html import escape
+from typing import TYPE_CHECKING, Any, Callable, Literal, Union
 
 from . import _vesica
-from ._errors import UsageError
-from ._progress import Listener, ProgressOption
-from ._table import Table
-from ._vesica import Identity, Link
+from ._errors import NetworkError, PeerError, RunWarning, UsageError
+from ._progress import REHEARSAL, Listener, ProgressOption
+from ._table import Table, facts
+from ._vesica import Batches, Identity, Link
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    _P = ParamSpec("_P")
 
 Rows = Any
 """A table: a path, several, or an object with `__arrow_c_stream__`."""
 
 Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
-Format = Literal["csv", "parquet", "jsonl", "arrow"]
+# A union when it is evaluated, too: stubtest takes a `Literal` of several for one.
+Format = Union[Literal["csv"], Literal["parquet"], Literal["jsonl"], Literal["arrow"]]  # noqa: PYI030
+
+
+class Threshold(str):
+    """What `threshold` makes."""
+
+    __slots__ = ()
+
+
+Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares"], Threshold]
+
+
+def threshold(count: int, *, matches: bool = False) -> Threshold:
+    """For `reveal`: whether at least `count` keys match; or, with `matches`, the rows that match if so many do.
+
+    >>> vesica.threshold(100), vesica.threshold(100, matches=True)
+    ('threshold:100', 'threshold-matches:100')
+    """
+    return Threshold(f"threshold{'-matches' * matches}:{count}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,17 +110,25 @@ class Result:
         below: int | None = self.report["below"]
         return below
 
-    def __repr__(self) -> str:
-        report = self.report
+    def _known(self) -> dict[str, Any]:
         learned = {
             "size": self.size,
             "value": self.value,
             "values": self.values,
             "below": self.below,
         }
-        known = [f"{name}={value}" for name, value in learned.items() if value is not None]
-        about = f"{report['protocol']}, {report['security']}, {report['seconds']:.3f} s"
-        return f"<Result {', '.join([*known, about])}>"
+        return {name: value for name, value in learned.items() if value is not None}
+
+    def _about(self) -> str:
+        report = self.report
+        return f"{report['protocol']}, {report['security']}, {report['seconds']:.3f} s"
+
+    def __repr__(self) -> str:
+        known = [f"{name}={value}" for name, value in self._known().items()]
+        return f"<Result {', '.join([*known, self._about()])}>"
+
+    def _repr_html_(self) -> str:
+        return facts({**self._known(), "run": self._about()})
 
 
 def receive(
@@ -100,7 +137,7 @@ def receive(
     on: Texts,
     link: Link,
     output: Path | None = None,
-    reveal: Texts = "matches",
+    reveal: Reveal | Sequence[Reveal] = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     take_values: bool = False,
     value: Texts | None = None,
@@ -156,8 +193,8 @@ def receive(
     link       how to reach the sender, and who it is: `listen` or `connect`
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A table of files is
                written in their format, a frame or a query in that of the name: .parquet, .arrow or .arrows
-    reveal     `matches`, `size`, `sum`, `inner-product`, `threshold:N`, `threshold-matches:N` or `shares`; several of these
-               numbers at once as `["size", "sum"]`
+    reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
+               once as `["size", "sum"]`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
     take_values  take the columns that the sender hands over, each under its name with `peer_` before it
     value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
@@ -213,7 +250,7 @@ def send(
     on: Texts,
     link: Link,
     output: Path | None = None,
-    reveal: Texts = "matches",
+    reveal: Reveal | Sequence[Reveal] = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     value: Texts | None = None,
     value_width: int | None = None,
@@ -294,7 +331,8 @@ def _run(role: str, **arguments: Any) -> Result:
         arguments[name] = _numbers(arguments[name])
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
-    report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
+    with listener:
+        report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
     return Result(
         json.loads(report),
         None if rows is None else array("q", rows),
@@ -329,6 +367,32 @@ def _text(number: int | str | None) -> str | None:
     return None if number is None else str(number)
 
 
+def _awaitable(run: Callable[_P, Result]) -> Callable[_P, Coroutine[Any, Any, Result]]:
+    """The same run on a thread of its own, for programs of `asyncio`. If the task is cancelled, so is the link."""
+
+    @functools.wraps(run)
+    async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> Result:
+        running = asyncio.ensure_future(asyncio.to_thread(run, *args, **kwargs))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            link: Any = kwargs["link"]
+            link.cancel()
+            with contextlib.suppress(Exception):
+                await running
+            raise
+
+    awaited.__name__ = awaited.__qualname__ = f"a{run.__name__}"
+    awaited.__doc__ = (
+        f"`{run.__name__}` for programs of asyncio. If the task is cancelled, the link is too."
+    )
+    return awaited
+
+
+areceive = _awaitable(receive)
+asend = _awaitable(send)
+
+
 class Check(dict[str, Any]):
     """What a run would see of a table: the object that `vesica check --json` prints. As text, what
     `vesica check` prints.
@@ -340,6 +404,12 @@ class Check(dict[str, Any]):
 
     def __str__(self) -> str:
         return self._text.rstrip()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Check, (dict(self), self._text)
 
 
 def check(
@@ -398,7 +468,7 @@ def rehearse(
     `receiver` and `sender` are the arguments of `receive` and `send`, without a link; `terms` are those that are the
     same for both.
 
-    Raises what the party raised that failed first.
+    Raises what the party raised that failed, not what that did to the other.
 
     >>> table = polars.DataFrame({"id": range(100)})
     >>> received, sent = vesica.rehearse(
@@ -407,22 +477,41 @@ def rehearse(
     >>> received.size, sent.size
     (20, None)
     """
+    # One after the other: tables that are computed as they are read may share what computes them, as DuckDB's do.
+    receiver, sender = _read(receiver), _read(sender)
     links = pair()
     failures: list[BaseException] = []
     results: dict[str, Result] = {}
 
+    said: list[str] = []
+
     def party(role: str, link: Link, run: Any, arguments: Mapping[str, Any]) -> None:
         try:
+            REHEARSAL.warnings = said
             results[role] = run(link=link, **{"progress": None, **terms, **arguments})
         except BaseException as failure:  # noqa: BLE001, raised again below
             failures.append(failure)
             for each in links:
                 each.cancel()
+        finally:
+            REHEARSAL.warnings = None
 
     other = threading.Thread(target=party, args=("sender", links[1], send, sender))
     other.start()
     party("receiver", links[0], receive, receiver)
     other.join()
     if failures:
-        raise failures[0]
+        # What one of them did to the other is not the reason.
+        reasons = (f for f in failures if not isinstance(f, (NetworkError, PeerError)))
+        raise next(reasons, failures[0])
+    for text in said:
+        warnings.warn(text, RunWarning, stacklevel=2)
     return results["receiver"], results["sender"]
+
+
+def _read(party: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a party, with the rows of its table in memory if they were not in files."""
+    table = party.get("table")
+    if not hasattr(table, "__arrow_c_stream__"):
+        return party
+    return {**party, "table": Table(Batches.of(table))}

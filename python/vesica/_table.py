@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
+
+from ._vesica import Batches
 
 if TYPE_CHECKING:
     import polars
-
-    from ._vesica import Batches
 
 
 class Table:
@@ -54,5 +55,28 @@ class Table:
 
         return pyarrow.table(self).to_pandas()
 
+    def __copy__(self) -> Table:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Table:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _table_of, (self._batches.to_ipc(),)
+
     def __repr__(self) -> str:
         return f"<Table of {len(self)} rows: {', '.join(self.column_names)}>"
+
+
+def _table_of(stream: bytes) -> Table:
+    """A table that was pickled."""
+    return Table(Batches.from_ipc(stream))
+
+
+def facts(known: dict[str, Any]) -> str:
+    """Names and values for a notebook."""
+    lines = (
+        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        for name, value in known.items()
+    )
+    return f"<table>{''.join(lines)}</table>"
