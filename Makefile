@@ -10,7 +10,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -25,6 +25,7 @@ help:
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
 	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
+	@echo 'make peers       what PyPI offers for private set intersection beside ours, in docs/peers.md'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
@@ -90,9 +91,12 @@ msrv:
 bench: build
 	@$(PYTHON) scripts/bench.py
 
-# Goes on where it was stopped. Plots are drawn by matplotlib, which comes from PyPI.
+# Both go on where they were stopped. Plots are drawn by matplotlib, which comes from PyPI, as do the peers.
 papers:
 	@$(PYTHON) scripts/papers.py $(if $(filter full,$(PAPERS)),--full)
+
+peers:
+	@$(PYTHON) scripts/peers.py
 
 bench-kernels:
 	$(CARGO) bench --workspace --locked

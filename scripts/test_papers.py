@@ -280,7 +280,7 @@ class Pages(WithPlace):
 class Tables(unittest.TestCase):
     def test_numbers(self) -> None:
         shown = [tables.digits(value) for value in (0, 0.0034, 12.345, 1154, 38016, 1e-6)]
-        self.assertEqual(shown, ["0", "0.0034", "12.3", "1154", "38,016", "0.000001"])
+        self.assertEqual(shown, ["0", "0.0034", "12.3", "1154", "38,016", "1.0e-06"])
         self.assertEqual(tables.ratio(4.61, Cell(0.4)), "12")
         self.assertEqual(tables.ratio(None, Cell(0.4)), "")
         self.assertEqual(tables.shown(Cell(86.04, True)), "*86*")

@@ -1,1 +1,1 @@
-"""The published figures of the papers, and ours beside them."""
+"""The published figures of the papers, and ours beside them: what `papers.py` and `peers.py` are made of."""

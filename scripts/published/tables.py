@@ -10,12 +10,14 @@ MISSING = "-"
 
 
 def digits(value: float, count: int = 3) -> str:
-    """The value with so many digits that count, and never in scientific notation."""
+    """The value with so many digits that count."""
     if value == 0:
         return "0"
+    if value < 1e-4:
+        return f"{value:.1e}"
     text = f"{value:.{count}g}"
     if "e" in text:
-        text = f"{value:.0f}" if value >= 1 else f"{value:.7f}".rstrip("0")
+        text = f"{value:.0f}"
     whole = text.partition(".")[0]
     return f"{int(whole):,}" if len(whole) > 4 else text
 
