@@ -14,6 +14,8 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from published.measure import Failed, Lab, Link, Store, Subject, bench, fingerprint, ran, research
 from published.pages import MALICIOUS, PAGES, SEMI_HONEST, Page
@@ -83,6 +85,26 @@ def write(pages: list[Page], lab: Lab) -> int:
     return subprocess.run(command, input=json.dumps(plots), text=True, check=False).returncode
 
 
+def open_store(path: Path, *programs: str, versions: Sequence[str] = ()) -> Store | None:
+    """The results in this file, for these programs, these versions of others and this machine; nothing if that failed."""
+    try:
+        machine = ran([str(BINARIES / "vesica"), "bench", "--yardstick", "--json"])["machine"]
+        binary = fingerprint(*(BINARIES / program for program in programs))
+        return Store(path, " ".join([binary, *versions]), machine)
+    except (Failed, OSError) as failed:
+        say(f"cannot begin: {failed}")
+        return None
+
+
+def interruptible(main: Callable[[], int]) -> int:
+    """The exit code of a script that goes on when it is started again."""
+    try:
+        return main()
+    except KeyboardInterrupt:
+        say("stopped: the same command goes on")
+        return 130
+
+
 def build() -> int:
     packages = ["--package", "vesica-cli", "--package", "vesica-research"]
     return run([CARGO, "build", "--release", "--locked", *packages])
@@ -100,13 +122,10 @@ def main() -> int:
     options = parser.parse_args()
     if not options.no_build and build():
         return 1
-    try:
-        machine = ran([str(BINARIES / "vesica"), "bench", "--yardstick", "--json"])["machine"]
-    except (Failed, OSError) as failed:
-        say(f"cannot run the release build: {failed}")
+    store = open_store(FOLDER / "runs.jsonl", *PROGRAMS)
+    if store is None:
         return 1
-    binary = fingerprint(*(BINARIES / program for program in PROGRAMS))
-    lab = Lab(Store(FOLDER / "runs.jsonl", binary, machine), BINARIES, options.full)
+    lab = Lab(store, BINARIES, options.full)
     pages = [page(lab) for page in PAGES if options.only is None or page.name in options.only]
     # The first pass asks for the runs.
     checks(lab)
@@ -119,4 +138,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(interruptible(main))

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from papers import BINARIES, MATPLOTLIB, about, build
-from published.measure import LAN, Cell, Failed, Lab, Link, Store, bench, fingerprint, ran
+from papers import BINARIES, MATPLOTLIB, about, build, interruptible, open_store
+from published.measure import LAN, Cell, Failed, Lab, Link, Store, bench
 from published.proxy import Proxy
 from published.tables import digits, heading, line, replaced, shown
 from python_package import environment
@@ -324,9 +324,9 @@ def main() -> int:
     python = environment("peers", PACKAGES)
     if python is None or (not options.no_build and build()):
         return 1
-    machine = ran([str(BINARIES / "vesica"), "bench", "--yardstick", "--json"])["machine"]
-    versions = " ".join([fingerprint(BINARIES / "vesica"), *PACKAGES])
-    store = Store(PAGE.with_suffix(".jsonl"), versions, machine)
+    store = open_store(PAGE.with_suffix(".jsonl"), "vesica", versions=PACKAGES)
+    if store is None:
+        return 1
     lab = Lab(store, BINARIES, options.full)
     failed: list[str] = []
     if not options.no_runs:
@@ -352,4 +352,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(interruptible(main))

@@ -12,7 +12,7 @@ from unittest import mock
 
 from papers import CHECKS, FOLDER, checks
 from published import money, tables
-from published.measure import LAN, Cell, Lab, Link, Part, Store, bench, measured, research
+from published.measure import LAN, Cell, Failed, Lab, Link, Part, Store, bench, measured, research
 from published.pages import PAGES
 from published.printed import PAPERS, Paper, size
 
@@ -196,6 +196,14 @@ class Runs(WithPlace):
         lines = lab.store.path.read_text().splitlines()
         self.assertEqual([json.loads(line)["command"] for line in lines], [["a"]])
         self.assertEqual(list(self.place.folder.glob("*.draft")), [])
+
+    def test_a_broken_file_is_named(self) -> None:
+        path = self.place.folder / "runs.jsonl"
+        good = json.dumps({"machine": "m", "command": ["a"]})
+        for bad in ("{", "[]", '{"machine": 1}'):
+            path.write_text(f"{good}\n{bad}\n")
+            with self.assertRaisesRegex(Failed, "runs.jsonl, line 2: "):
+                self.place.lab()
 
     def test_a_failure_is_told_and_others_run(self) -> None:
         lab = self.place.lab()

@@ -203,9 +203,12 @@ class Store:
         self.path, self.binary, self.machine = path, binary, machine
         lines = path.read_text().splitlines() if path.is_file() else []
         self.entries: dict[tuple[str, tuple[str, ...]], Json] = {}
-        for line in lines:
-            entry = json.loads(line)
-            self.entries[entry["machine"], tuple(entry["command"])] = entry
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                self.entries[entry["machine"], tuple(entry["command"])] = entry
+            except (KeyError, TypeError, ValueError) as error:
+                raise Failed(f"{path}, line {number}: no result of a run ({error})") from error
 
     def has(self, command: tuple[str, ...]) -> bool:
         """Whether this binary has run it on this machine."""

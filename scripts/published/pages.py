@@ -515,16 +515,9 @@ class Kbm23(Page):
         return lines
 
     def table_5(self) -> list[str]:
-        columns = (
-            "KKRT16",
-            "PRTY19",
-            "RS21, total",
-            "Ours, online",
-            "Ours, SGX",
-            "Ours, TTP",
-            "Ours, LBE",
-            "Ours, OT",
-        )
+        quoted_columns = ("GPRTY21", "CM20", "RS21, online")
+        theirs = ("KKRT16", "PRTY19", *quoted_columns, "RS21, total")
+        columns = (*theirs, *(f"Ours, {part}" for part in ("online", *self.OFFLINE)))
         plain = {"KKRT16": "kkrt", "PRTY19": "spot-fast", "RS21, total": "vole"}
         lines = heading("seconds", "", *columns)
         quoted = []
@@ -535,7 +528,9 @@ class Kbm23(Page):
                 continue
             link, n, here = Link(row["network"]), row.size("n"), []
             for column in columns:
-                if column in plain:
+                if column in quoted_columns:
+                    here.append(None)
+                elif column in plain:
                     here.append(self.seconds(bench(plain[column], n, n, *SEMI_HONEST), link))
                 elif column == "Ours, online":
                     here.append(self.seconds(self.ole("TTP", n), link, "online"))
