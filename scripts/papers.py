@@ -20,8 +20,9 @@ from pathlib import Path
 from published.measure import Failed, Lab, Link, Store, Subject, bench, fingerprint, ran, research
 from published.pages import MALICIOUS, PAGES, SEMI_HONEST, Page
 from published.printed import PAPERS
-from published.tables import MISSING, digits, heading, line, replaced
+from published.tables import MISSING, digits, heading, line
 from python_package import environment
+from reliability import replaced
 from stages import CARGO, ROOT, run, say, target_dir
 
 FOLDER = ROOT / "docs" / "papers"
@@ -71,13 +72,11 @@ def write(pages: list[Page], lab: Lab) -> int:
     plots = []
     for page in pages:
         path = FOLDER / f"{page.name}.md"
-        text = replaced(path.read_text(), "machine", about(lab))
-        for name, lines in page.blocks():
-            text = replaced(text, name, lines)
-        path.write_text(text)
+        blocks = {"machine": about(lab), **dict(page.blocks())}
+        path.write_text(replaced(path.read_text(), blocks, keep=False))
         plots += list(page.plots())
     listing = FOLDER / "README.md"
-    listing.write_text(replaced(listing.read_text(), "checks", checks(lab)))
+    listing.write_text(replaced(listing.read_text(), {"checks": checks(lab)}, keep=False))
     python = environment("papers", MATPLOTLIB)
     if python is None:
         return 1

@@ -299,13 +299,6 @@ class Tables(unittest.TestCase):
         found = row.lines([Cell(0.5), Cell(7.0), None])
         self.assertEqual(found[1:], ["|  | here | 0.5 | 7 | - |", "|  | ratio | 9.2 |  |  |"])
 
-    def test_blocks(self) -> None:
-        page = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
-        found = tables.replaced(page, "x", ["new"])
-        self.assertEqual(found, page.replace("old", "new"))
-        with self.assertRaisesRegex(ValueError, "no block y"):
-            tables.replaced(page, "y", [])
-
     def test_money_is_the_papers_formula(self) -> None:
         found = money.cost("prty19-b2b-usa-sydney", 3600, (1e9, 2e9))
         self.assertAlmostEqual(found, 0.096 + 0.12 + 0.02 + 2 * 0.14 + 3 * 0.01)

@@ -143,7 +143,7 @@ class Files(unittest.TestCase):
 
     def test_the_page_has_its_blocks(self) -> None:
         names = set(re.findall(r"<!-- begin (\S+) -->", PAGE.read_text()))
-        self.assertEqual(names, {"memory", "machine", "csv", "proxy", "costs"})
+        self.assertEqual(names, {"memory", "memory-proxy", "machine", "csv", "proxy", "costs"})
 
 
 if __name__ == "__main__":

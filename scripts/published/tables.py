@@ -76,17 +76,3 @@ def bits_per_item(cell: Cell | None, items: int) -> Cell | None:
 
 def scaled(value: float | None, by: float) -> float | None:
     return None if value is None else value * by
-
-
-def replaced(page: str, name: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its marks of this name.
-
-    # Errors
-    ValueError if the page has no such marks.
-    """
-    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"the page has no block {name}")
-    return before + begin + "".join(f"{text}\n" for text in lines) + end + after
