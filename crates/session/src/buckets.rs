@@ -5,6 +5,8 @@
 //! bucket. How full a bucket is would reveal something about a set, so each side pads every bucket with
 //! random strings to the one size that [`capacity`] computes.
 
+use rayon::prelude::*;
+use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use vesica_primitives::load::fullest;
 use vesica_psi::{Item, lambda_each};
 
@@ -123,12 +125,32 @@ impl Assignment {
     /// The bucket of the key with this digest: the first bits of its keyed BLAKE3. The time varies with the
     /// number of buckets only.
     pub fn bucket(&self, digest: &[u8; 32]) -> u32 {
-        if self.buckets == 1 {
-            return 0;
+        self.bucket_of(blake3::keyed_hash(&self.salt, digest).as_bytes())
+    }
+
+    /// The bucket of each of these keys.
+    pub fn buckets_of(&self, digests: &[[u8; 32]]) -> Vec<u32> {
+        /// Keys that are hashed at once.
+        const BATCH: usize = 64;
+        let mut buckets = vec![0; digests.len()];
+        if self.buckets > 1 {
+            let batches = digests.par_chunks(BATCH).zip(buckets.par_chunks_mut(BATCH));
+            batches.with_min_len(BATCH).for_each(|(digests, buckets)| {
+                let mut hashes = [[0; 32]; BATCH];
+                let hashes = &mut hashes[..digests.len()];
+                let inputs = digests.as_flattened();
+                keyed_hash_many(Backend::Best, &self.salt, inputs, 32, hashes);
+                for (bucket, hash) in buckets.iter_mut().zip(&*hashes) {
+                    *bucket = self.bucket_of(hash);
+                }
+            });
         }
-        let hash = blake3::keyed_hash(&self.salt, digest);
-        let [a, b, c, d, ..] = *hash.as_bytes();
-        u32::from_be_bytes([a, b, c, d]) >> (32 - self.buckets.ilog2())
+        buckets
+    }
+
+    fn bucket_of(&self, [a, b, c, d, ..]: &[u8; 32]) -> u32 {
+        let first = u64::from(u32::from_be_bytes([*a, *b, *c, *d]));
+        (first * u64::from(self.buckets) >> 32) as u32
     }
 }
 
@@ -341,7 +363,19 @@ mod tests {
         for load in one.into_iter().chain(other) {
             assert!(load > 300 && load <= capacity(4000, 8, 40));
         }
+        for buckets in [1, 2, 8, MAX_BUCKETS] {
+            let assignment = Assignment::new([1; 32], buckets);
+            let one_by_one = digests.iter().map(|digest| assignment.bucket(digest));
+            assert_eq!(
+                assignment.buckets_of(&digests),
+                one_by_one.collect::<Vec<_>>()
+            );
+        }
         assert_eq!(Assignment::new([1; 32], 1).bucket(&digests[0]), 0);
+        let assignment = Assignment::new([1; 32], MAX_BUCKETS);
+        let hash = blake3::keyed_hash(&[1; 32], &digests[0]);
+        let first = u16::from_be_bytes([hash.as_bytes()[0], hash.as_bytes()[1]]);
+        assert_eq!(assignment.bucket(&digests[0]), u32::from(first >> 6));
     }
 
     #[test]

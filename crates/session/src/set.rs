@@ -266,8 +266,9 @@ impl KeySet for MemorySet<'_> {
         if assignment.buckets() > 1 {
             let number = assignment.buckets() as usize;
             self.buckets.resize(number, Vec::new());
-            for (index, digest) in (0..).zip(&*self.keys.digests) {
-                self.buckets[assignment.bucket(digest) as usize].push(index);
+            let buckets = assignment.buckets_of(&self.keys.digests);
+            for (index, bucket) in (0..).zip(buckets) {
+                self.buckets[bucket as usize].push(index);
             }
         }
         Ok(())
