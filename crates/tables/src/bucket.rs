@@ -1,226 +1,417 @@
-//! The distinct keys of one bucket, gathered from as many records as there are.
+//! The keys of a table in buckets, on disk.
+//!
+//! [`Buckets::split`] goes through sorted [`Runs`] once. Of each bucket it writes the distinct keys in ascending order, so
+//! that a bucket is loaded without a sort, and apart from them, for each row, the index of its key and its number, so that
+//! its rows are marked without a search.
 
-/// Fewest digests of a stream that are gathered at once, whatever the memory: 2 MiB of them.
-pub(crate) const MIN_GATHERED: usize = 1 << 16;
+use std::path::Path;
 
-/// Gathers the distinct digests among many, or whatever begins with one and follows from it: all of them, or the smallest.
-pub(crate) struct Distinct<K> {
-    digests: Vec<K>,
-    /// Length at which repetitions are dropped again.
-    compact_at: usize,
-    most: usize,
-    /// Greater digests are left out. `None` as long as there is room for all.
-    pub(crate) limit: Option<K>,
-}
+use rayon::prelude::*;
 
-impl<K: Copy + Ord> Distinct<K> {
-    /// Keeps at least the `most / 2` smallest and at most `most`, or all if there are fewer.
-    pub(crate) fn new(most: usize) -> Self {
-        Distinct {
-            digests: Vec::new(),
-            compact_at: most.min(MIN_GATHERED),
-            most,
-            limit: None,
-        }
-    }
+use crate::error::{Error, ErrorKind, Result};
+use crate::rows::RowSet;
+use crate::runs::{Merged, Part, Runs, index};
+use crate::scratch::{Scratch, unwritable};
 
-    pub(crate) fn add(&mut self, digest: &K) {
-        if self.digests.len() == self.compact_at {
-            self.compact();
-        }
-        if self.limit.is_none_or(|limit| *digest <= limit) {
-            self.digests.push(*digest);
-        }
-    }
+/// Keys and rows that are written at once: 16 KiB of each.
+const CHUNK_KEYS: usize = 1 << 9;
+const CHUNK_ROWS: usize = 1 << 11;
 
-    fn compact(&mut self) {
-        // Those of the last time are in order already, which this sort exploits.
-        self.digests.sort();
-        self.digests.dedup();
-        if self.digests.len() > self.most / 2 && self.compact_at == self.most {
-            self.digests.truncate(self.most / 2);
-            self.limit = self.digests.last().copied();
-        }
-        let room = (2 * self.digests.len()).max(MIN_GATHERED);
-        self.compact_at = room.min(self.most);
-    }
+/// Bytes in memory for what is still to be written of a bucket.
+const PENDING_BYTES: u64 = 2 * (16 << 10) + (4 << 10);
 
-    /// The digests, ascending.
-    pub(crate) fn finish(mut self) -> Vec<K> {
-        self.digests.sort();
-        self.digests.dedup();
-        self.digests.shrink_to_fit();
-        self.digests
-    }
-}
+/// Most groups of ascending keys on which threads work side by side.
+const MAX_GROUPS: u64 = 64;
+
+/// Chunks of rows that are read at once.
+const CHUNKS_AT_ONCE: usize = 64;
 
 /// The distinct keys of one bucket.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    pub(crate) stream: usize,
-    pub(crate) digests: Vec<[u8; 32]>,
-    pub(crate) numbers: Option<Vec<u64>>,
-    index: Index,
+    /// The digests, in ascending order.
+    pub digests: Vec<[u8; 32]>,
+    /// The number that each key is, if keys are numbers.
+    pub numbers: Option<Vec<u64>>,
 }
 
-impl Bucket {
-    pub(crate) fn new(stream: usize, digests: Vec<[u8; 32]>) -> Bucket {
-        Bucket {
-            stream,
-            index: Index::new(&digests),
-            digests,
-            numbers: None,
+/// The keys and rows of all buckets.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    scratch: Scratch,
+    has_numbers: bool,
+    /// Of each group of ascending keys, what each bucket has of it.
+    groups: Vec<Vec<Portion>>,
+}
+
+/// The keys that a bucket has of a group, and their rows.
+#[derive(Debug, Default)]
+struct Portion {
+    keys: u32,
+    key_chunks: Vec<Chunk>,
+    row_chunks: Vec<Chunk>,
+}
+
+/// Keys: digests, and after these their numbers if there are some. Or rows: for each the index of its key in the portion,
+/// and its number.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    place: u64,
+    len: u32,
+}
+
+/// A portion, and what is still to be written of it.
+#[derive(Default)]
+struct Pending {
+    portion: Portion,
+    digests: Vec<u8>,
+    numbers: Vec<u8>,
+    rows: Vec<u8>,
+}
+
+impl Pending {
+    fn key(&mut self, scratch: &Scratch, digest: &[u8; 32], number: Option<u64>) -> Result<u32> {
+        self.digests.extend_from_slice(digest);
+        if let Some(number) = number {
+            self.numbers.extend_from_slice(&number.to_le_bytes());
+        }
+        let index = self.portion.keys;
+        self.portion.keys += 1;
+        if self.digests.len() == 32 * CHUNK_KEYS {
+            self.write_keys(scratch)?;
+        }
+        Ok(index)
+    }
+
+    fn row(&mut self, scratch: &Scratch, key: u32, row: u32) -> Result<()> {
+        self.rows.extend_from_slice(&key.to_le_bytes());
+        self.rows.extend_from_slice(&row.to_le_bytes());
+        match self.rows.len() == 8 * CHUNK_ROWS {
+            true => self.write_rows(scratch),
+            false => Ok(()),
         }
     }
 
-    /// The same with the number that each key is.
-    pub(crate) fn with_numbers(self, numbers: Vec<u64>) -> Bucket {
-        Bucket {
-            numbers: Some(numbers),
-            ..self
-        }
+    fn write_keys(&mut self, scratch: &Scratch) -> Result<()> {
+        let len = (self.digests.len() / 32) as u32;
+        self.digests.append(&mut self.numbers);
+        write(
+            scratch,
+            &mut self.digests,
+            len,
+            &mut self.portion.key_chunks,
+        )
     }
 
-    /// The key of each digest itself, if keys are numbers.
-    pub fn numbers(&self) -> Option<&[u64]> {
-        self.numbers.as_deref()
+    fn write_rows(&mut self, scratch: &Scratch) -> Result<()> {
+        let len = (self.rows.len() / 8) as u32;
+        write(scratch, &mut self.rows, len, &mut self.portion.row_chunks)
     }
 
-    /// The distinct digests, in ascending order.
-    pub fn digests(&self) -> &[[u8; 32]] {
-        &self.digests
-    }
-
-    /// Where among them a digest is.
-    pub(crate) fn find(&self, digest: &[u8; 32]) -> Option<usize> {
-        let range = self.index.range(digest);
-        let start = range.start;
-        let found = self.digests[range].binary_search(digest).ok()?;
-        Some(start + found)
+    /// Writes the rest, and begins another portion.
+    fn finish(&mut self, scratch: &Scratch) -> Result<Portion> {
+        self.write_keys(scratch)?;
+        self.write_rows(scratch)?;
+        Ok(std::mem::take(&mut self.portion))
     }
 }
 
-/// Where digests with the same leading bits start in an ascending list. Digests are random, so few of them
-/// share an entry, and a search costs two cache misses rather than one per halving.
-#[derive(Clone, Debug, Default)]
-struct Index {
-    /// The leading eight bytes of the first digest.
-    first: u64,
-    /// Bits that are dropped from the distance to it.
-    shift: u32,
-    /// For each distance, where its digests start; the last entry is where all end.
-    starts: Vec<u32>,
+/// Writes a chunk of `len` elements unless there are none, and leaves no bytes.
+fn write(scratch: &Scratch, bytes: &mut Vec<u8>, len: u32, chunks: &mut Vec<Chunk>) -> Result<()> {
+    if len > 0 {
+        let place = scratch.append(bytes).map_err(unwritable)?;
+        chunks.push(Chunk { place, len });
+        bytes.clear();
+    }
+    Ok(())
 }
 
-impl Index {
-    fn new(digests: &[[u8; 32]]) -> Index {
-        let (Some(first), Some(last)) = (digests.first(), digests.last()) else {
-            return Index::default();
+impl Buckets {
+    /// Puts every key into the one of `buckets` buckets that `assign` names for its digest.
+    pub(crate) fn split(
+        runs: &Runs,
+        directory: &Path,
+        buckets: usize,
+        assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
+    ) -> Result<Buckets> {
+        let scratch = Scratch::create(directory).map_err(unwritable)?;
+        let pending = || (0..buckets).map(|_| Pending::default()).collect();
+        let parts = runs.parts();
+        // No more than fit into memory, and of which a bucket has some chunks.
+        let chunks = runs.keys() / (CHUNK_KEYS * buckets) as u64;
+        let memory = runs.memory() / (PENDING_BYTES * buckets as u64);
+        let groups = chunks.min(memory).clamp(1, MAX_GROUPS) as usize;
+        let groups = parts.par_chunks(parts.len().div_ceil(groups));
+        let groups = groups.map_init(
+            || (Merged::default(), pending()),
+            |(merged, pending), parts| split_group(runs, parts, &scratch, &assign, merged, pending),
+        );
+        Ok(Buckets {
+            groups: groups.collect::<Result<_>>()?,
+            has_numbers: runs.has_numbers(),
+            scratch,
+        })
+    }
+
+    /// The distinct keys of a bucket.
+    pub(crate) fn load(&self, bucket: usize) -> Result<Bucket> {
+        let keys = self.portions(bucket).map(|portion| portion.keys as usize);
+        let keys = keys.sum();
+        let mut digests = vec![[0; 32]; keys];
+        let mut numbers = vec![0; if self.has_numbers { keys } else { 0 }];
+        let (mut digests_left, mut numbers_left) = (&mut *digests, &mut *numbers);
+        let chunks = self
+            .portions(bucket)
+            .flat_map(|portion| &portion.key_chunks);
+        let tasks = chunks.map(|chunk| {
+            let len = chunk.len as usize;
+            let numbers = len.min(numbers_left.len());
+            let digests = digests_left.split_off_mut(..len);
+            (chunk, digests, numbers_left.split_off_mut(..numbers))
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let read = |bytes: &mut Vec<u8>, (chunk, digests, numbers): (&Chunk, Option<&mut [_]>, Option<&mut [u64]>)| {
+            let (digests, numbers) = (digests.unwrap_or_default(), numbers.unwrap_or_default());
+            self.read(chunk, if self.has_numbers { 40 } else { 32 }, bytes)?;
+            let (of_digests, of_numbers) = bytes.split_at(32 * digests.len());
+            digests.copy_from_slice(of_digests.as_chunks().0);
+            for (number, bytes) in numbers.iter_mut().zip(of_numbers.as_chunks().0) {
+                *number = u64::from_le_bytes(*bytes);
+            }
+            Ok(())
         };
-        let first = leading(first);
-        let span = leading(last) - first;
-        // About one entry per digest.
-        let span_bits = u64::BITS - span.leading_zeros();
-        let shift = span_bits.saturating_sub(digests.len().ilog2());
-        let places = (span >> shift) as usize + 1;
-        let mut starts = vec![0u32; places + 1];
-        for digest in digests {
-            starts[((leading(digest) - first) >> shift) as usize + 1] += 1;
+        tasks.into_par_iter().try_for_each_init(Vec::new, read)?;
+        Ok(Bucket {
+            digests,
+            numbers: self.has_numbers.then_some(numbers),
+        })
+    }
+
+    /// [Sets](RowSet::set) every row of a bucket to the entry of its key in `matched`. Whatever that has, it reads the same
+    /// bytes and writes the same words.
+    pub(crate) fn mark(&self, bucket: usize, matched: &[bool], rows: &mut RowSet) -> Result<()> {
+        let mut chunks = Vec::new();
+        let mut left = matched;
+        for portion in self.portions(bucket) {
+            let (of_portion, others) = left.split_at(portion.keys as usize);
+            chunks.extend(portion.row_chunks.iter().map(|chunk| (chunk, of_portion)));
+            left = others;
         }
-        for place in 0..places {
-            starts[place + 1] += starts[place];
-        }
-        Index {
-            first,
-            shift,
-            starts,
+        assert!(left.is_empty(), "one entry per key");
+        let read = |chunks: &[(&Chunk, &[bool])], bytes: &mut Vec<Vec<u8>>| {
+            bytes.resize_with(chunks.len(), Vec::new);
+            let chunks = chunks.par_iter().zip(&mut *bytes);
+            chunks
+                .map(|((chunk, _), bytes)| self.read(chunk, 8, bytes))
+                .collect::<Result<()>>()
+        };
+        // While some are read, those before are marked.
+        let (mut present, mut next): (Vec<Vec<u8>>, _) = (Vec::new(), Vec::new());
+        let mut batches = chunks.chunks(CHUNKS_AT_ONCE);
+        let mut batch: &[(&Chunk, &[bool])] = &[];
+        loop {
+            let following = batches.next().unwrap_or_default();
+            let set = || {
+                for ((_, matched), bytes) in batch.iter().zip(&present) {
+                    for (key, row) in pairs(bytes) {
+                        rows.set(row.into(), matched[key as usize]);
+                    }
+                }
+            };
+            rayon::join(|| read(following, &mut next), set).0?;
+            if following.is_empty() {
+                return Ok(());
+            }
+            (present, next) = (next, present);
+            batch = following;
         }
     }
 
-    /// The range in which a digest is if it is present.
-    fn range(&self, digest: &[u8; 32]) -> std::ops::Range<usize> {
-        let place = leading(digest)
-            .checked_sub(self.first)
-            .map(|distance| (distance >> self.shift) as usize);
-        match place.and_then(|place| Some((place, self.starts.get(place.checked_add(1)?)?))) {
-            Some((place, end)) => self.starts[place] as usize..*end as usize,
-            None => 0..0,
+    /// Hands every key to `each`, with each of its rows, in any order.
+    pub(crate) fn each(&self, mut each: impl FnMut(&[u8; 32], u32)) -> Result<()> {
+        let mut bytes = Vec::new();
+        for portion in self.groups.iter().flatten() {
+            let mut digests = Vec::with_capacity(portion.keys as usize);
+            for chunk in &portion.key_chunks {
+                self.read(chunk, if self.has_numbers { 40 } else { 32 }, &mut bytes)?;
+                let (of_chunk, _) = bytes.as_chunks::<32>();
+                digests.extend_from_slice(&of_chunk[..chunk.len as usize]);
+            }
+            for chunk in &portion.row_chunks {
+                self.read(chunk, 8, &mut bytes)?;
+                pairs(&bytes).for_each(|(key, row)| each(&digests[key as usize], row));
+            }
         }
+        Ok(())
+    }
+
+    /// What each group has of a bucket.
+    fn portions(&self, bucket: usize) -> impl Iterator<Item = &Portion> {
+        self.groups.iter().map(move |group| &group[bucket])
+    }
+
+    /// Reads a chunk of elements of so many bytes.
+    fn read(&self, chunk: &Chunk, element: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let length = chunk.len as usize * element;
+        let read = self.scratch.read(chunk.place, length, bytes);
+        read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+    }
+
+    /// Bytes written and read so far.
+    #[cfg(test)]
+    pub(crate) fn traffic(&self) -> [u64; 2] {
+        self.scratch.traffic()
     }
 }
 
-fn leading(digest: &[u8; 32]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&digest[..8]);
-    u64::from_be_bytes(bytes)
+/// The keys and the rows of a chunk.
+fn pairs(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+    let (pairs, _) = bytes.as_chunks();
+    pairs.iter().map(|[a, b, c, d, e, f, g, h]| {
+        let key = u32::from_le_bytes([*a, *b, *c, *d]);
+        (key, u32::from_le_bytes([*e, *f, *g, *h]))
+    })
+}
+
+/// Writes what each bucket has of some parts.
+fn split_group(
+    runs: &Runs,
+    parts: &[Part],
+    scratch: &Scratch,
+    assign: impl Fn(&[[u8; 32]]) -> Vec<u32>,
+    merged: &mut Merged,
+    pending: &mut Vec<Pending>,
+) -> Result<Vec<Portion>> {
+    let mut keys = Vec::new();
+    for part in parts {
+        let merged = runs.merge(part, merged)?;
+        let buckets = assign(merged.digests());
+        // Of each key of each run its index in its bucket's portion.
+        keys.resize(buckets.len(), 0);
+        for same in merged.distinct() {
+            let first = index(same[0]);
+            let pending = &mut pending[buckets[first] as usize];
+            let key = pending.key(scratch, &merged.digests()[first], merged.number(first))?;
+            for entry in same {
+                keys[index(*entry)] = key;
+            }
+        }
+        runs.rows(part, merged, |index, row| {
+            pending[buckets[index] as usize].row(scratch, keys[index], row)
+        })?;
+    }
+    let portions = pending.iter_mut().map(|pending| pending.finish(scratch));
+    portions.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runs::RunWriter;
+    use crate::runs::tests::{number, plain, runs_of, tables};
+    use std::collections::BTreeMap;
+
+    fn split(runs: &Runs, buckets: usize) -> Buckets {
+        let of = |digest: &[u8; 32]| bucket_of(digest, buckets);
+        let assign = |digests: &[[u8; 32]]| digests.iter().map(of).collect();
+        Buckets::split(runs, &std::env::temp_dir(), buckets, assign).unwrap()
+    }
+
+    fn bucket_of(digest: &[u8; 32], buckets: usize) -> u32 {
+        u32::from(digest[31]) % buckets as u32
+    }
 
     #[test]
-    fn the_smallest_digests_are_gathered_in_bounded_memory() {
-        // Distinct ones in order, the same with many repetitions, one alone, and more than fit.
-        for (number, range) in [
-            (1000, 1000),
-            (50_000, 1000),
-            (50_000, 1),
-            (150_000, 100_000),
-        ] {
-            let digest = |i: u64| *blake3::hash(&(i * i * 31 % range).to_le_bytes()).as_bytes();
-            let mut digests: Vec<_> = (0..number).map(digest).collect();
-            if number == range {
-                digests.sort_unstable();
-            }
-            let mut expected = digests.clone();
-            expected.sort_unstable();
-            expected.dedup();
-            for most in [64, 4096, usize::MAX] {
-                if expected.len() / 1000 > most {
-                    continue;
-                }
-                let (mut passes, mut found) = (0, Vec::new());
-                loop {
-                    let mut distinct = Distinct::new(most);
-                    for digest in &digests {
-                        if found.last().is_none_or(|last| digest > last) {
-                            distinct.add(digest);
-                        }
-                        let bound = most.min(MIN_GATHERED.max(2 * expected.len()));
-                        assert!(distinct.digests.len() <= bound);
-                    }
-                    passes += 1;
-                    let more = distinct.limit.is_some();
-                    found.extend(distinct.finish());
-                    if !more {
-                        break;
+    fn buckets_have_the_sorted_keys_and_mark_their_rows() {
+        for keys in tables() {
+            let plain = plain(&keys);
+            for (run, buckets) in [(0, 1), (700, 3), (1 << 20, 256)] {
+                let split = split(&runs_of(&keys, run), buckets);
+                let (mut none, mut all) = (RowSet::none(3000), RowSet::none(3000));
+                plain
+                    .values()
+                    .flatten()
+                    .for_each(|row| all.insert((*row).into()));
+                for bucket in 0..buckets {
+                    let loaded = split.load(bucket).unwrap();
+                    let of_bucket = |d: &&[u8; 32]| bucket_of(d, buckets) == bucket as u32;
+                    let expected: Vec<_> = plain.keys().filter(of_bucket).copied().collect();
+                    assert_eq!(loaded.digests, expected);
+                    assert!(
+                        loaded
+                            .numbers
+                            .unwrap()
+                            .into_iter()
+                            .eq(expected.iter().map(number))
+                    );
+                    let matched: Vec<_> = expected.iter().map(|d| d[3].is_multiple_of(3)).collect();
+                    for rows in [&mut none, &mut all] {
+                        split.mark(bucket, &matched, rows).unwrap();
                     }
                 }
-                assert!(found == expected, "{number} {range} {most}");
-                assert!(passes <= expected.len() / (most / 2) + 1, "{passes} passes");
+                let chosen = plain
+                    .iter()
+                    .filter(|(digest, _)| digest[3].is_multiple_of(3));
+                let mut expected = RowSet::none(3000);
+                for row in chosen.flat_map(|(_, rows)| rows) {
+                    expected.insert((*row).into());
+                }
+                // What was there before is overwritten, in every row with a key.
+                assert!(none == expected && all == expected, "{buckets}");
+                let mut found = BTreeMap::<_, Vec<_>>::new();
+                split
+                    .each(|digest, row| found.entry(*digest).or_default().push(row))
+                    .unwrap();
+                assert!(found == plain);
             }
         }
     }
 
+    /// What the documents say of the bytes of a row.
     #[test]
-    fn digests_are_found_whatever_they_are() {
-        let mut alike = vec![[0; 32]; 3];
-        (alike[1][31], alike[2][8]) = (1, 7);
-        let mut ends = vec![[0; 32], [255; 32], [128; 32]];
-        ends.sort_unstable();
-        let random: Vec<_> = (0..5000u32)
-            .map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes())
-            .collect();
-        for mut digests in [Vec::new(), vec![[9; 32]], alike, ends, random.clone()] {
-            digests.sort_unstable();
-            let bucket = Bucket::new(0, digests.clone());
-            for (i, digest) in digests.iter().enumerate() {
-                assert_eq!(bucket.find(digest), Some(i));
-            }
-            for other in random.iter().chain(&[[1; 32], [254; 32], [0; 32]]) {
-                assert_eq!(bucket.find(other), digests.binary_search(other).ok());
-            }
+    fn a_row_is_written_and_read_as_often_as_it_has_to_be() {
+        let rows = 200_000;
+        let mut digest = [0u64; 4];
+        let memory = 16 << 20;
+        let mut writer = RunWriter::create(&std::env::temp_dir(), false, memory).unwrap();
+        for row in 0..rows {
+            // As good as random: the finalizer of splitmix64.
+            digest[0] = u64::from(row)
+                .wrapping_add(1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            digest[0] = (digest[0] ^ digest[0] >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            digest[0] ^= digest[0] >> 27;
+            digest[3] = digest[0].wrapping_mul(0x94d0_49bb_1331_11eb);
+            let bytes = digest.map(u64::to_be_bytes);
+            let digest = std::array::from_fn(|i| bytes[i / 8][i % 8]);
+            let number = 0;
+            writer
+                .push(&crate::runs::Record {
+                    digest,
+                    row,
+                    number,
+                })
+                .unwrap();
+        }
+        let runs = writer.finish().unwrap();
+        assert_eq!(runs.count().unwrap(), u64::from(rows));
+        let buckets = split(&runs, 4);
+        let mut marked = RowSet::none(rows.into());
+        for bucket in 0..4 {
+            let keys = buckets.load(bucket).unwrap().digests.len();
+            buckets
+                .mark(bucket, &vec![true; keys], &mut marked)
+                .unwrap();
+        }
+        assert_eq!(marked.iter().count(), rows as usize);
+        let [written, read] = [0, 1].map(|i| runs.traffic()[i] + buckets.traffic()[i]);
+        for (bytes, each) in [(written, 76), (read, 108)] {
+            let expected = each * u64::from(rows);
+            // A bit for the first row of each key, and the tags of blocks.
+            assert!(
+                bytes > expected && bytes < expected * 103 / 100,
+                "{bytes} {expected}"
+            );
         }
     }
 }

@@ -6,9 +6,10 @@
 
 use std::fmt::{self, Debug};
 
+use crate::bucket::Buckets;
 use crate::error::Result;
 use crate::rows::RowSet;
-use crate::streams::Streams;
+use crate::runs::Runs;
 
 /// Fewest rows that are put in order at once, whatever the memory.
 const MIN_ROWS: usize = 1 << 16;
@@ -24,7 +25,8 @@ const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 pub(crate) enum KeyRows<'a> {
     /// The distinct digests, and for each row the index of its own, or one beyond them all.
     Memory(&'a [[u8; 32]], &'a [u32]),
-    Disk(&'a Streams),
+    Runs(&'a Runs),
+    Buckets(&'a Buckets),
 }
 
 impl KeyRows<'_> {
@@ -39,12 +41,8 @@ impl KeyRows<'_> {
                 }
                 Ok(())
             }
-            KeyRows::Disk(streams) => (0..streams.len()).try_for_each(|stream| {
-                streams.read(stream, |record| {
-                    each(&record.digest, record.row);
-                    Ok(())
-                })
-            }),
+            KeyRows::Runs(runs) => runs.each(each),
+            KeyRows::Buckets(buckets) => buckets.each(each),
         }
     }
 }
@@ -241,12 +239,18 @@ mod tests {
         assert!(found == expected && parts > 1, "{parts}");
         let directory = tempfile::tempdir().unwrap();
         let store = read_keys_within(&source, &spec, &[], 0, directory.path()).unwrap();
-        let KeyStore::Disk(spool) = store else {
+        let KeyStore::Disk(mut spool) = store else {
             panic!("no memory was given");
         };
-        for memory in [0, u64::MAX] {
-            let order = spool.common_order([9; 32], memory);
-            assert!(all(order, &matched).0 == expected);
+        for is_split in [false, true] {
+            if is_split {
+                let assign = |digests: &[[u8; 32]]| digests.iter().map(|d| d[9].into()).collect();
+                spool.split(directory.path(), 256, assign).unwrap();
+            }
+            for memory in [0, u64::MAX] {
+                let order = spool.common_order([9; 32], memory);
+                assert!(all(order, &matched).0 == expected, "{is_split} {memory}");
+            }
         }
         let none = RowSet::none(200_000);
         assert_eq!(all(of(0), &none), (Vec::new(), 1));

@@ -298,9 +298,9 @@ impl KeySet for Stored {
         match &mut self.place {
             Place::Disk(_) if labels.is_some() => Err(labels_need_memory(&self.counts)),
             Place::Disk(spool) => {
-                let of = |digest: &[u8; 32]| assignment.bucket(digest) as usize;
+                let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
                 let number = assignment.buckets() as usize;
-                spool.split(&self.directory, number, of).map_err(limit)
+                spool.split(&self.directory, number, assign).map_err(limit)
             }
             Place::Memory { set, .. } => {
                 let bytes = labels.map_or(0, |terms| terms.bytes as usize);
@@ -318,8 +318,8 @@ impl KeySet for Stored {
         match &mut self.place {
             Place::Disk(spool) => {
                 let bucket = spool.load(bucket as usize).map_err(limit)?;
-                let mut keys = BucketKeys::from(bucket.digests());
-                keys.numbers = bucket.numbers().map(Into::into);
+                let mut keys = BucketKeys::from(bucket.digests);
+                keys.numbers = bucket.numbers.map(Into::into);
                 Ok(keys)
             }
             Place::Memory { set, .. } => set.load(bucket),
@@ -330,7 +330,11 @@ impl KeySet for Stored {
         let learns = output.matched().is_some();
         match &mut self.place {
             Place::Disk(spool) => match (output.matched(), &output) {
-                (Some(matched), _) => spool.mark(matched, &mut self.matched).map_err(limit)?,
+                (Some(matched), _) => {
+                    let bucket = state.finished() as usize - 1;
+                    let marked = spool.mark(bucket, matched, &mut self.matched);
+                    marked.map_err(limit)?;
+                }
                 (None, Output::Shares(_)) => return Err(shares_need_memory(&self.counts)),
                 (None, _) => {}
             },

@@ -1,0 +1,610 @@
+//! Keys of rows, sorted on disk: the external sort of a table's keys.
+//!
+//! Rows come in any number. As many as fit into memory are sorted by their digests, repetitions found, and written as
+//! a run: for each of [`PARTITIONS`] partitions, by the first bits of digests, the distinct digests in ascending order
+//! and the rows of each. [`Runs::merge`] brings the runs of a part of a partition together, which fits into the cache
+//! unless there are very many rows. All of this is done side by side on all threads, a partition each.
+//!
+//! A run that has a key in every row takes 4 bytes per row, so that memory does not depend on how often keys repeat.
+
+use std::ops::Range;
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::scratch::{Scratch, unwritable};
+
+/// Bits by which keys are told apart before they are sorted.
+const PARTITION_BITS: u32 = 10;
+
+/// Parts of a run, by the first bits of digests.
+const PARTITIONS: usize = 1 << PARTITION_BITS;
+
+/// Fewest rows of a run, whatever the memory: 3 MiB of them. In unit tests, whose tables are small, fewer.
+const MIN_RUN: usize = if cfg!(test) { 64 } else { 1 << 16 };
+
+/// Bytes in memory for each row of a run that is still to be written, and for its number: with what sorts them.
+const ROW_BYTES: u64 = 32 + 4 + 8;
+const NUMBER_BYTES: u64 = 8;
+
+/// Bytes in memory for each key of the runs that are merged.
+const MERGED_BYTES: u64 = 32 + 8 + 8 + 4 + 4 + 8;
+
+/// Least memory for keys that are merged, whatever the limit: 2 MiB.
+const MIN_MERGED: u64 = 2 << 20;
+
+/// The key of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) digest: [u8; 32],
+    pub(crate) row: u32,
+    /// The key itself, if keys are numbers; else 0.
+    pub(crate) number: u64,
+}
+
+/// A partition of a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Section {
+    /// Where its distinct keys are: digests, and after these their numbers if there are some.
+    keys_at: u64,
+    /// Where its rows are: a bit for each, 1 where it is the first of its key, and after these the rows, those of one
+    /// key after the other's.
+    rows_at: u64,
+    keys: u32,
+    rows: u32,
+}
+
+/// Gathers rows, and writes them as runs.
+pub(crate) struct RunWriter {
+    runs: Runs,
+    /// The rows of the next run, at most `most`.
+    digests: Vec<[u8; 32]>,
+    rows: Vec<u32>,
+    numbers: Vec<u64>,
+    most: usize,
+    /// The [entries](entry) of these rows, while they are sorted.
+    entries: Vec<u64>,
+}
+
+impl RunWriter {
+    /// Writes to a file in `directory`, and uses approximately `memory` bytes. Numbers are kept if there are some.
+    pub(crate) fn create(directory: &Path, has_numbers: bool, memory: u64) -> Result<RunWriter> {
+        let row_bytes = ROW_BYTES + if has_numbers { NUMBER_BYTES } else { 0 };
+        // The index of an entry has 32 bits.
+        let most = (memory / row_bytes).min(1 << 31) as usize;
+        Ok(RunWriter {
+            runs: Runs {
+                scratch: Scratch::create(directory).map_err(unwritable)?,
+                has_numbers,
+                memory,
+                runs: Vec::new(),
+            },
+            digests: Vec::new(),
+            rows: Vec::new(),
+            numbers: Vec::new(),
+            most: most.max(MIN_RUN),
+            entries: Vec::new(),
+        })
+    }
+
+    /// Adds the key of a row; rows come in ascending order.
+    pub(crate) fn push(&mut self, record: &Record) -> Result<()> {
+        if self.digests.len() == self.most {
+            self.write()?;
+        }
+        self.digests.push(record.digest);
+        self.rows.push(record.row);
+        if self.runs.has_numbers {
+            self.numbers.push(record.number);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Runs> {
+        self.write()?;
+        Ok(self.runs)
+    }
+
+    /// Writes the rows so far as a run.
+    fn write(&mut self) -> Result<()> {
+        if self.digests.is_empty() {
+            return Ok(());
+        }
+        let mut starts = [0; PARTITIONS];
+        for digest in &self.digests {
+            starts[partition(digest)] += 1;
+        }
+        let lengths = starts;
+        let mut next = 0;
+        for start in &mut starts {
+            next += std::mem::replace(start, next);
+        }
+        self.entries.resize(self.digests.len(), 0);
+        for (index, digest) in self.digests.iter().enumerate() {
+            let start = &mut starts[partition(digest)];
+            self.entries[*start] = entry(digest, index);
+            *start += 1;
+        }
+        let mut rest = &mut *self.entries;
+        let partitions = lengths.map(|length| {
+            let (of_partition, others) = std::mem::take(&mut rest).split_at_mut(length);
+            rest = others;
+            of_partition
+        });
+        let rows = RowsOfRun {
+            scratch: &self.runs.scratch,
+            digests: &self.digests,
+            rows: &self.rows,
+            numbers: self.runs.has_numbers.then_some(&*self.numbers),
+        };
+        let sections = partitions
+            .into_par_iter()
+            .map_init(Default::default, |buffers, entries| {
+                rows.write(entries, buffers)
+            });
+        self.runs.runs.push(sections.collect::<Result<_>>()?);
+        self.digests.clear();
+        self.rows.clear();
+        self.numbers.clear();
+        Ok(())
+    }
+}
+
+/// The rows of a run that is being written.
+struct RowsOfRun<'a> {
+    scratch: &'a Scratch,
+    digests: &'a [[u8; 32]],
+    rows: &'a [u32],
+    numbers: Option<&'a [u64]>,
+}
+
+/// What a thread needs to write the partitions of a run.
+#[derive(Default)]
+struct Buffers {
+    keys: Vec<u8>,
+    numbers: Vec<u8>,
+    /// Whether each row is the first of its key, in bits.
+    first: Vec<u8>,
+    rows: Vec<u8>,
+}
+
+impl RowsOfRun<'_> {
+    /// Writes a partition.
+    fn write(&self, entries: &mut [u64], buffers: &mut Buffers) -> Result<Section> {
+        if entries.is_empty() {
+            return Ok(Section::default());
+        }
+        sort(entries, self.digests);
+        let Buffers {
+            keys,
+            numbers,
+            first,
+            rows,
+        } = buffers;
+        for buffer in [&mut *keys, &mut *numbers, &mut *first, &mut *rows] {
+            buffer.clear();
+        }
+        first.resize(entries.len().div_ceil(8), 0);
+        let mut last: Option<&[u8; 32]> = None;
+        for (place, entry) in entries.iter().enumerate() {
+            let index = index(*entry);
+            let digest = &self.digests[index];
+            if last != Some(digest) {
+                keys.extend_from_slice(digest);
+                if let Some(all) = self.numbers {
+                    numbers.extend_from_slice(&all[index].to_le_bytes());
+                }
+                first[place / 8] |= 1 << (place % 8);
+                last = Some(digest);
+            }
+            rows.extend_from_slice(&self.rows[index].to_le_bytes());
+        }
+        let count = keys.len() / 32;
+        keys.extend_from_slice(numbers);
+        first.extend_from_slice(rows);
+        Ok(Section {
+            keys_at: self.scratch.append(keys).map_err(unwritable)?,
+            rows_at: self.scratch.append(first).map_err(unwritable)?,
+            // Both are at most as many as rows, which have numbers of 32 bits.
+            keys: count as u32,
+            rows: entries.len() as u32,
+        })
+    }
+}
+
+/// Sorted runs of the keys of a table.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    scratch: Scratch,
+    has_numbers: bool,
+    /// Approximate bytes for keys that are merged.
+    memory: u64,
+    /// Each has [`PARTITIONS`] sections.
+    runs: Vec<Vec<Section>>,
+}
+
+/// Part of a partition: digests whose [tag](tag) begins with some bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    partition: usize,
+    /// The tags, as numbers of 33 bits.
+    tags: Range<u64>,
+}
+
+impl Runs {
+    /// Whether keys are numbers.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.has_numbers
+    }
+
+    /// Approximate bytes for keys that are merged.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// The keys of all runs.
+    pub(crate) fn keys(&self) -> u64 {
+        let sections = self.runs.iter().flatten();
+        sections.map(|section| u64::from(section.keys)).sum()
+    }
+
+    /// All digests in ascending parts, so small that each thread can work on one within the memory.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let memory = self.memory.max(MIN_MERGED) / rayon::current_num_threads() as u64;
+        self.parts_within(memory)
+    }
+
+    /// All digests in ascending parts, which take approximately `memory` bytes each.
+    fn parts_within(&self, memory: u64) -> Vec<Part> {
+        let of_partition = |partition: usize| {
+            let keys = self.runs.iter().map(|run| u64::from(run[partition].keys));
+            let parts = (keys.sum::<u64>() * MERGED_BYTES).div_ceil(memory.max(1));
+            // As many as there are first bytes of a tag are always enough.
+            let bits = parts.next_power_of_two().ilog2().min(8);
+            let tags = 1 << (u32::BITS - bits);
+            (0..1 << bits).map(move |part| Part {
+                partition,
+                tags: part * tags..(part + 1) * tags,
+            })
+        };
+        (0..PARTITIONS).flat_map(of_partition).collect()
+    }
+
+    /// The keys of a part, in the memory of an earlier one.
+    pub(crate) fn merge<'m>(&self, part: &Part, merged: &'m mut Merged) -> Result<&'m Merged> {
+        merged.clear();
+        for run in &self.runs {
+            let section = &run[part.partition];
+            merged.starts.push(merged.digests.len());
+            let keys = self.read_keys(section, part, merged)?;
+            merged.keys_of_sections.push(keys);
+        }
+        merged.merge();
+        Ok(merged)
+    }
+
+    /// Reads which keys of a section belong to the part, and adds these.
+    fn read_keys(&self, section: &Section, part: &Part, merged: &mut Merged) -> Result<Range<u32>> {
+        if section.keys == 0 {
+            return Ok(0..0);
+        }
+        let count = section.keys as usize;
+        let length = count * if self.has_numbers { 40 } else { 32 };
+        self.read(section.keys_at, length, &mut merged.bytes)?;
+        let (digests, numbers) = merged.bytes.split_at(32 * count);
+        let (digests, _) = digests.as_chunks::<32>();
+        let below = |end: u64| digests.partition_point(|digest| u64::from(tag(digest)) < end);
+        let keys = below(part.tags.start)..below(part.tags.end);
+        merged.digests.extend_from_slice(&digests[keys.clone()]);
+        let (numbers, _) = numbers.as_chunks();
+        if self.has_numbers {
+            let numbers = numbers[keys.clone()].iter().copied();
+            merged.numbers.extend(numbers.map(u64::from_le_bytes));
+        }
+        Ok(keys.start as u32..keys.end as u32)
+    }
+
+    /// Hands every key to `each`, with each of its rows, in any order.
+    pub(crate) fn each(&self, mut each: impl FnMut(&[u8; 32], u32)) -> Result<()> {
+        let mut merged = Merged::default();
+        for part in self.parts() {
+            let merged = self.merge(&part, &mut merged)?;
+            self.rows(&part, merged, |index, row| {
+                each(&merged.digests[index], row);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// How many distinct keys there are.
+    pub(crate) fn count(&self) -> Result<u64> {
+        let parts = self.parts();
+        let counts = parts.par_iter().map_init(Merged::default, |merged, part| {
+            Ok(self.merge(part, merged)?.distinct().count() as u64)
+        });
+        counts.try_reduce(|| 0, |a, b| Ok(a + b))
+    }
+
+    /// Hands the rows of merged keys to `each`: the index of the key among [`Merged::digests`], and a row. Those of one key
+    /// come in ascending order.
+    pub(crate) fn rows(
+        &self,
+        part: &Part,
+        merged: &Merged,
+        mut each: impl FnMut(usize, u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        let sections = self.runs.iter().map(|run| &run[part.partition]);
+        let of_part = merged.keys_of_sections.iter().zip(&merged.starts);
+        for (section, (keys, start)) in sections.zip(of_part) {
+            if keys.is_empty() {
+                continue;
+            }
+            let count = section.rows as usize;
+            let first_bytes = count.div_ceil(8);
+            self.read(section.rows_at, first_bytes + 4 * count, &mut bytes)?;
+            let (first, rows) = bytes.split_at(first_bytes);
+            let (rows, _) = rows.as_chunks();
+            // One more than the key of the row.
+            let mut key = 0;
+            for (place, row) in rows.iter().enumerate() {
+                key += u32::from(first[place / 8] >> (place % 8) & 1);
+                if keys.start < key && key <= keys.end {
+                    let index = start + (key - 1 - keys.start) as usize;
+                    each(index, u32::from_le_bytes(*row))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, place: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let read = self.scratch.read(place, length, bytes);
+        read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+    }
+
+    /// Bytes written and read so far.
+    #[cfg(test)]
+    pub(crate) fn traffic(&self) -> [u64; 2] {
+        self.scratch.traffic()
+    }
+}
+
+/// The keys of all runs in one part of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// Those of one run after the other's, each run's in ascending order.
+    digests: Vec<[u8; 32]>,
+    numbers: Vec<u64>,
+    /// Which keys of each run's section these are, and where they start among all.
+    keys_of_sections: Vec<Range<u32>>,
+    starts: Vec<usize>,
+    /// The [entries](entry) of all, ascending.
+    entries: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Merged {
+    fn clear(&mut self) {
+        self.digests.clear();
+        self.numbers.clear();
+        self.keys_of_sections.clear();
+        self.starts.clear();
+        self.entries.clear();
+    }
+
+    fn merge(&mut self) {
+        let digests = self.digests.iter().enumerate();
+        let entries = digests.map(|(index, digest)| entry(digest, index));
+        self.entries.extend(entries);
+        if self.digests.len()
+            > self
+                .keys_of_sections
+                .iter()
+                .map(|keys| keys.len())
+                .max()
+                .unwrap_or(0)
+        {
+            // Ascending runs, which this sort finds and merges.
+            self.entries.sort();
+            sort_ties(&mut self.entries, &self.digests);
+        }
+    }
+
+    /// The digests of all runs; a key that several runs have is here as often.
+    pub(crate) fn digests(&self) -> &[[u8; 32]] {
+        &self.digests
+    }
+
+    /// The number that a key is, if keys are numbers.
+    pub(crate) fn number(&self, index: usize) -> Option<u64> {
+        self.numbers.get(index).copied()
+    }
+
+    /// The distinct keys in ascending order, each as the indices among [`Merged::digests`] that it has.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = &[u64]> {
+        let digest = |entry: &u64| &self.digests[index(*entry)];
+        let same = move |a: &u64, b: &u64| a >> 32 == b >> 32 && digest(a) == digest(b);
+        self.entries.chunk_by(same)
+    }
+}
+
+/// The index in an [`entry`].
+pub(crate) fn index(entry: u64) -> usize {
+    entry as u32 as usize
+}
+
+fn leading(digest: &[u8; 32]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&digest[..8]);
+    u64::from_be_bytes(bytes)
+}
+
+fn partition(digest: &[u8; 32]) -> usize {
+    (leading(digest) >> (u64::BITS - PARTITION_BITS)) as usize
+}
+
+/// The bits of a digest after those that name its partition.
+fn tag(digest: &[u8; 32]) -> u32 {
+    (leading(digest) << PARTITION_BITS >> 32) as u32
+}
+
+/// What a digest of a partition is sorted by: its [tag](tag), and its index.
+fn entry(digest: &[u8; 32], index: usize) -> u64 {
+    u64::from(tag(digest)) << 32 | index as u64
+}
+
+/// Puts the entries of a partition in the order of their digests, and of their indices where these are the same.
+fn sort(entries: &mut [u64], digests: &[[u8; 32]]) {
+    entries.sort_unstable();
+    sort_ties(entries, digests);
+}
+
+/// The same for entries in ascending order.
+fn sort_ties(entries: &mut [u64], digests: &[[u8; 32]]) {
+    for tied in entries.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
+        if tied.len() > 1 {
+            tied.sort_by_key(|entry| digests[index(*entry)]);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Rows of these keys as runs of `run` rows. Every seventh row has no key.
+    pub(crate) fn runs_of(keys: &[[u8; 32]], run: u64) -> Runs {
+        let memory = run * (ROW_BYTES + NUMBER_BYTES);
+        let mut writer = RunWriter::create(&std::env::temp_dir(), true, memory).unwrap();
+        for (row, digest) in keys.iter().enumerate() {
+            if row % 7 != 6 {
+                writer.push(&record(digest, row)).unwrap();
+            }
+        }
+        writer.finish().unwrap()
+    }
+
+    fn record(digest: &[u8; 32], row: usize) -> Record {
+        Record {
+            digest: *digest,
+            row: row as u32,
+            number: number(digest),
+        }
+    }
+
+    /// The number of a key, for tests.
+    pub(crate) fn number(digest: &[u8; 32]) -> u64 {
+        leading(digest).rotate_left(9)
+    }
+
+    /// The rows of each key.
+    pub(crate) fn plain(keys: &[[u8; 32]]) -> BTreeMap<[u8; 32], Vec<u32>> {
+        let mut plain = BTreeMap::<_, Vec<_>>::new();
+        for (row, digest) in (0..).zip(keys).filter(|(row, _)| row % 7 != 6) {
+            plain.entry(*digest).or_default().push(row);
+        }
+        plain
+    }
+
+    /// Keys of rows: all different, in few rows each, hardly any different, one in all rows, and equal but for their last
+    /// bytes, which no partition, tag or part tells apart.
+    pub(crate) fn tables() -> Vec<Vec<[u8; 32]>> {
+        let hash = |i: u32| *blake3::hash(&i.to_le_bytes()).as_bytes();
+        let table = |of: &dyn Fn(u32) -> [u8; 32]| (0..3000).map(of).collect();
+        vec![
+            Vec::new(),
+            vec![hash(1)],
+            table(&hash),
+            table(&|i| hash(i * i % 997)),
+            table(&|i| hash(i % 3)),
+            table(&|_| hash(7)),
+            table(&|i| std::array::from_fn(|byte| if byte < 31 { 5 } else { (i * i) as u8 })),
+        ]
+    }
+
+    #[test]
+    fn merged_runs_are_the_sorted_keys_with_their_rows() {
+        for keys in tables() {
+            let expected = plain(&keys);
+            for run in [0, 500, 1 << 20] {
+                let runs = runs_of(&keys, run);
+                assert_eq!(runs.count().unwrap(), expected.len() as u64);
+                assert!(runs.keys() >= expected.len() as u64);
+                for parts in [runs.parts(), runs.parts_within(200)] {
+                    let (mut found, mut merged) = (Vec::new(), Merged::default());
+                    for part in parts {
+                        let merged = runs.merge(&part, &mut merged).unwrap();
+                        let mut rows = vec![Vec::new(); merged.digests().len()];
+                        let add = |index: usize, row| {
+                            rows[index].push(row);
+                            Ok(())
+                        };
+                        runs.rows(&part, merged, add).unwrap();
+                        for same in merged.distinct() {
+                            let digest = merged.digests()[index(same[0])];
+                            let mut all = Vec::new();
+                            for entry in same {
+                                assert_eq!(merged.digests()[index(*entry)], digest);
+                                assert_eq!(merged.number(index(*entry)), Some(number(&digest)));
+                                all.append(&mut rows[index(*entry)]);
+                            }
+                            found.push((digest, all));
+                        }
+                    }
+                    assert!(
+                        found.iter().map(|(d, rows)| (d, rows)).eq(&expected),
+                        "{run}"
+                    );
+                }
+                let mut found = BTreeMap::<_, Vec<_>>::new();
+                let each = |digest: &[u8; 32], row| found.entry(*digest).or_default().push(row);
+                runs.each(each).unwrap();
+                assert!(found == expected);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_become_smaller_with_the_memory() {
+        let keys: Vec<_> = tables().swap_remove(2);
+        let runs = runs_of(&keys, 500);
+        assert_eq!(runs.parts().len(), PARTITIONS);
+        assert_eq!(runs.parts_within(u64::MAX).len(), PARTITIONS);
+        let parts = runs.parts_within(MERGED_BYTES);
+        assert!(parts.len() > 2 * PARTITIONS);
+        let mut merged = Merged::default();
+        for part in &parts {
+            let keys = runs.merge(part, &mut merged).unwrap().digests().len();
+            assert!(keys <= 8, "{keys}");
+        }
+        // Ascending, without a gap.
+        for pair in parts.windows(2) {
+            let follows =
+                pair[0].partition == pair[1].partition && pair[0].tags.end == pair[1].tags.start;
+            let begins = pair[0].partition + 1 == pair[1].partition
+                && (pair[0].tags.end, pair[1].tags.start) == (1 << 32, 0);
+            assert!(follows || begins, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_all_rows_takes_a_row_number_each() {
+        let keys = vec![[9; 32]; 100_000];
+        let runs = runs_of(&keys, 10_000);
+        let rows = keys.len() as u64 * 6 / 7;
+        let [written, _] = runs.traffic();
+        assert!(written < 42 * rows / 10, "{written}");
+        // Nor is it in memory more often than in one row of a run.
+        let mut merged = Merged::default();
+        let parts = runs.parts();
+        let most = parts.iter().map(|part| {
+            let merged = runs.merge(part, &mut merged).unwrap();
+            merged.digests().len()
+        });
+        assert_eq!(most.max(), Some(rows.div_ceil(10_000) as usize));
+    }
+}
