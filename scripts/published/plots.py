@@ -55,7 +55,8 @@ def bars(axes: Any, plot: dict[str, Any]) -> None:
     for number, (name, values) in enumerate(series.items()):
         places = [group + number * width for group in range(len(groups))]
         axes.bar(places, values, width, label=name)
-    axes.set_xticks([group + 0.4 - width / 2 for group in range(len(groups))], groups)
+    middles = [group + 0.4 - width / 2 for group in range(len(groups))]
+    axes.set_xticks(middles, groups, fontsize=7, rotation=12)
     axes.set(yscale="log", ylabel=plot["y"])
     axes.legend()
 
