@@ -163,7 +163,7 @@ fn exchange(
     }
     if theirs.values.len() > usize::from(job.max_peer_values) {
         return Err(WireError::limit(
-            Limit::Size,
+            Limit::PeerValues,
             format!(
                 "the {} has {} columns of values; this run allows {}",
                 their_role,

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Align, Both, Deadline, Key, MaxPeerItems, Memory, MinSize, Normalize, Offline, Peer, Protocol,
+    Deadline, Key, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer, Protocol,
     Security, TakeValues, Timeout, Value, ValueBound,
 };
-use vesica_files::{Advice, Command, advice, is_exhausted};
+use vesica_files::{Advice, Argument, Command, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
 
-use crate::{Fingerprint, Learns, Problem};
+use crate::terms::Terms;
+use crate::{Fingerprint, Problem};
 
 /// What helps where there is no half for a run.
 pub fn more_halves() -> Advice {
@@ -26,19 +27,9 @@ pub fn more_halves() -> Advice {
 /// What the user can do where the sides want different values of a field.
 fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
     let is_of_ole = |name: &str| name.starts_with("ole-");
-    let argument = match field {
+    let arguments: &[Argument] = match field {
         "version" => return "run the same version of this program on both sides".into(),
         "stored correlations" => return more_halves(),
-        "who learns" if [ours, theirs].contains(&Learns::Aligned.name()) => {
-            return advice![
-                "give ",
-                Both,
-                " and ",
-                Align,
-                " on both sides, or on neither"
-            ];
-        }
-        "who learns" => return advice!["give ", Both, " on both sides, or on neither"],
         "columns handed over" => {
             return advice![
                 "the sender names the columns with ",
@@ -47,19 +38,20 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
                 TakeValues,
             ];
         }
-        "protocol" if is_of_ole(ours) && is_of_ole(theirs) => Offline,
-        "protocol" => Protocol,
-        "security" => Security,
-        "minimum size" => MinSize,
-        "number of key columns" => Key,
-        "normalization" | "bits of a key" => Normalize,
-        _ => return "agree on this value with the peer, then run both sides again".into(),
+        "protocol" if is_of_ole(ours) && is_of_ole(theirs) => &[Offline],
+        "protocol" => &[Protocol],
+        "number of key columns" => &[Key],
+        field => Terms::arguments_of(field),
     };
-    advice![
-        "agree with the peer on ",
-        argument,
-        ", then run both sides again"
-    ]
+    let Some((first, others)) = arguments.split_first() else {
+        return "agree on this value with the peer, then run both sides again".into();
+    };
+    let mut parts = vec![Part::from("agree with the peer on "), Part::from(*first)];
+    for other in others {
+        parts.extend([Part::from(" and "), Part::from(*other)]);
+    }
+    parts.push(Part::from(", then run both sides again"));
+    Advice::new(parts)
 }
 
 /// Whose fault an [`Error`] is. This list is complete: callers match all of it.
@@ -289,9 +281,13 @@ impl Error {
                 ..
             }) => advice!["if the peer may bring so many, raise ", MaxPeerItems],
             Error::Run(Wire::Resource {
+                limit: Limit::PeerValues,
+                ..
+            }) => advice!["if the peer may compute with so many, raise ", MaxPeerValues],
+            Error::Run(Wire::Resource {
                 limit: Limit::Storage,
                 ..
-            }) => "if the disk is full, free some space on it".into(),
+            }) => "see that the disk has space left, and that this user may write there".into(),
             Error::Run(Wire::Resource {
                 limit: Limit::Keys, ..
             }) => advice![

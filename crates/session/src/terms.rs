@@ -49,6 +49,7 @@ macro_rules! terms {
 terms! {
     /// The weakest security that both sides accept.
     pub SECURITY: Term<Security> = Term {
+        arguments: &[Argument::Security],
         option: Some(Setting {
             value_name: "LEVEL",
             former_names: &[],
@@ -68,6 +69,7 @@ terms! {
 
     /// Statistical security in bits.
     pub LAMBDA: Term<u32> = Term {
+        arguments: &[Argument::Lambda],
         problem: bits_problem,
         option: Some(Setting {
             value_name: "BITS",
@@ -86,6 +88,7 @@ terms! {
 
     /// What the receiver learns.
     pub REVEAL: Term<Reveals> = Term {
+        arguments: &[Argument::Reveal],
         option: Some(Setting {
             value_name: "NAME",
             former_names: &[],
@@ -112,10 +115,14 @@ terms! {
     };
 
     /// Who gets the result.
-    pub LEARNS: Term<Learns> = Term::new("learns", "who learns", || Learns::Receiver, same);
+    pub LEARNS: Term<Learns> = Term {
+        arguments: &[Argument::Both, Argument::Align],
+        ..Term::new("learns", "who learns", || Learns::Receiver, same)
+    };
 
     /// The receiver learns the result only if at least this many items match, and otherwise only that fewer do.
     pub MIN_SIZE: Term<u64> = Term {
+        arguments: &[Argument::MinSize],
         option: Some(Setting {
             value_name: "K",
             former_names: &[],
@@ -164,6 +171,7 @@ terms! {
     /// Name and version of the normalisation of each key column, in order, as in `email/1`; from one to
     /// [`MAX_KEY_COLUMNS`], each at most [`MAX_NORMALIZATION`] bytes of printable ASCII.
     pub NORMALIZATION: Term<Vec<String>> = Term {
+        arguments: &[Argument::Normalize],
         problem: |names| names_problem(names),
         ..Term::new(
             "normalization",
@@ -179,6 +187,7 @@ terms! {
     /// The bits of keys that are numbers of a declared width, 1 to 64: a set has the number of each key beside its digest,
     /// and different digests have different numbers. Some protocols compare such keys as they are.
     pub KEY_BITS: Term<Option<u32>> = Term {
+        arguments: &[Argument::Normalize],
         problem: |bits| match bits {
             Some(1..=64) | None => None,
             Some(_) => Some("out of range"),
@@ -205,6 +214,8 @@ pub struct Term<T: 'static> {
     pub problem: fn(&T) -> Option<&'static str>,
     /// Whether a run may have another value than the one that it resumes.
     pub is_of_each_run: bool,
+    /// What a person changes where the two sides differ.
+    pub arguments: &'static [Argument],
     /// The option that sets it, if a person does.
     pub option: Option<Setting>,
 }
@@ -240,6 +251,7 @@ impl<T: TermValue> Term<T> {
             rule,
             problem: |_| None,
             is_of_each_run: false,
+            arguments: &[],
             option: None,
         }
     }
@@ -362,6 +374,12 @@ impl Terms {
         STANDARD
             .iter()
             .filter_map(|term| Some((term.name(), term.option()?)))
+    }
+
+    /// What a person changes where the two sides differ on the term with this name in errors.
+    pub(crate) fn arguments_of(words: &str) -> &'static [Argument] {
+        let term = STANDARD.iter().find(|term| term.words() == words);
+        term.map_or(&[], |term| term.arguments())
     }
 
     /// Sets the value of one of the [options](Terms::options).
@@ -552,7 +570,9 @@ impl<'de> Deserialize<'de> for Terms {
 /// A term with values of any type.
 trait AnyTerm: Sync {
     fn name(&self) -> &'static str;
+    fn words(&self) -> &'static str;
     fn is_of_each_run(&self) -> bool;
+    fn arguments(&self) -> &'static [Argument];
     fn option(&self) -> Option<&Setting>;
     fn default(&self) -> Box<dyn AnyValue>;
     fn read(&self, reader: &mut Reader<'_>) -> Result<Box<dyn AnyValue>, WireError>;
@@ -569,8 +589,16 @@ impl<T: TermValue> AnyTerm for Term<T> {
         self.name
     }
 
+    fn words(&self) -> &'static str {
+        self.words
+    }
+
     fn is_of_each_run(&self) -> bool {
         self.is_of_each_run
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        self.arguments
     }
 
     fn option(&self) -> Option<&Setting> {

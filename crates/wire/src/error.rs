@@ -141,6 +141,8 @@ pub enum Limit {
     Size,
     /// The items that this side lets its peer bring.
     PeerItems,
+    /// The columns of values that this side lets its peer compute with.
+    PeerValues,
     /// The statistical security that the protocol can offer.
     Security,
     /// The length of what the protocol can compare: hashes of so many keys are longer.

@@ -116,9 +116,12 @@ fn a_sender_limits_the_columns_of_the_receiver() {
         };
         assert_eq!(received.text(), sums);
         let one = format!("{theirs} --max-peer-values 1");
-        for ended in run(&place, &sides(both, ours, &one)) {
+        let [receiver, sender] = run(&place, &sides(both, ours, &one));
+        for ended in [&receiver, &sender] {
             ended.expect_failure(7, "the receiver has 2 columns of values; this run allows 1");
         }
+        let hint = "raise --max-peer-values";
+        assert!(sender.err.contains(hint) && !receiver.err.contains(hint));
     }
 }
 

@@ -359,7 +359,7 @@ fn differences_name_the_argument_that_sets_them() {
         |name: &'static str| move |job: &mut Job| job.protocol = ProtocolRequest::named(name);
     let semi_honest = |job: &mut Job| job.terms.set(&SECURITY, Security::SemiHonest);
     type Change<'a> = &'a dyn Fn(&mut Job);
-    let cases: [(Change<'_>, Change<'_>, &[Argument]); 5] = [
+    let cases: [(Change<'_>, Change<'_>, &[Argument]); 7] = [
         (
             &named("ole-ot"),
             &named("ole-lattice"),
@@ -368,13 +368,23 @@ fn differences_name_the_argument_that_sets_them() {
         (&named("ole-ot"), &named("kkrt"), &[Argument::Protocol]),
         (
             &|job| job.terms.set(&LEARNS, Learns::Both),
-            &|_| {},
-            &[Argument::Both],
-        ),
-        (
-            &|job| job.terms.set(&LEARNS, Learns::Both),
             &|job| job.terms.set(&LEARNS, Learns::Aligned),
             &[Argument::Both, Argument::Align],
+        ),
+        (
+            &|job| job.terms.set(&LAMBDA, 64),
+            &|_| {},
+            &[Argument::Lambda],
+        ),
+        (
+            &|job| job.terms.set(&REVEAL, Reveal::Size.into()),
+            &|_| {},
+            &[Argument::Reveal],
+        ),
+        (
+            &|job| job.terms.set(&NORMALIZATION, vec!["email/1".into(); 3]),
+            &|_| {},
+            &[Argument::Key],
         ),
         (
             &|job| job.labels = LabelExchange::Wanted { most_bytes: 8 },
@@ -382,12 +392,10 @@ fn differences_name_the_argument_that_sets_them() {
             &[Argument::Value, Argument::TakeValues],
         ),
     ];
-    for (i, (change_ours, change_theirs, arguments)) in cases.into_iter().enumerate() {
+    for (change_ours, change_theirs, arguments) in cases {
         let [mut ours, mut theirs] = [job(Role::Receiver), job(Role::Sender)];
         for (job, change) in [(&mut ours, change_ours), (&mut theirs, change_theirs)] {
-            if i < 2 {
-                semi_honest(job);
-            }
+            semi_honest(job);
             change(job);
         }
         let (a, b) = compare(&ours, &theirs);
