@@ -410,9 +410,6 @@ impl Machines {
         let sent = [bytes.receiver_to_sender, bytes.sender_to_receiver];
         let usd = prices.settings.iter();
         let usd = usd.map(|setting| (setting.name.clone(), setting.usd(likely, sent)));
-        let columns = u64::from(request.values.receiver.max(request.values.sender));
-        let more =
-            protocol.bytes_per_column(receiver_size, sender_size) * columns.saturating_sub(1);
         Some(Forecast {
             protocol: spec.name,
             security,
@@ -422,7 +419,7 @@ impl Machines {
             online_seconds,
             offline_seconds,
             basis,
-            memory_bytes: spec.working_bytes_of(request.sizes, exact, request.lambda) + more,
+            memory_bytes: protocol.working_bytes(&task, request.sizes, exact, request.lambda),
             usd: usd.collect(),
             is_auto: false,
         })

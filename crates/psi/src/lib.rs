@@ -388,6 +388,43 @@ impl dyn Protocol + '_ {
         let known = self.reveals();
         reveals.each().iter().all(|reveal| known.contains(reveal))
     }
+
+    /// Approximate memory use in bytes of a run over sets of these sizes, the receiver's first, on the party that needs
+    /// more; of items that are numbers of `bits` bits, if they are any.
+    pub fn working_bytes(
+        &self,
+        task: &Task,
+        sizes: [u64; 2],
+        bits: Option<u32>,
+        lambda: u32,
+    ) -> u64 {
+        let [receiver, sender] = sizes;
+        let StringBytes {
+            receiver: ours,
+            sender: theirs,
+        } = task.string_bytes;
+        let words = ours.div_ceil(8) + theirs.div_ceil(8);
+        // Each party has shares of both parties' columns.
+        let columns =
+            u64::from(task.values.receiver) + u64::from(task.values.sender) + words as u64;
+        let further = self
+            .bytes_per_column(receiver, sender)
+            .saturating_mul(columns.saturating_sub(1));
+        let bytes = self.spec().working_bytes_of(sizes, bits, lambda);
+        let bytes = bytes.saturating_add(further);
+        let Some(copies) = self.labels_per_item().filter(|_| task.label_bytes > 0) else {
+            return bytes;
+        };
+        // For each mask another one with the item's number, or a rank. The sender picks its labels and pads them; the
+        // receiver keeps all encrypted ones, and decrypts one for each of its items.
+        let label = task.label_bytes as u64;
+        let encrypted = sender.saturating_mul(copies.saturating_mul(label));
+        let of_receiver = receiver
+            .saturating_mul(label + 56)
+            .saturating_add(encrypted);
+        let of_sender = sender.saturating_mul(2 * label + copies.saturating_mul(40));
+        bytes.saturating_add(of_receiver.max(of_sender))
+    }
 }
 
 impl std::fmt::Debug for dyn Protocol {

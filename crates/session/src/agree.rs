@@ -5,19 +5,19 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, StringBytes, Task};
+use vesica_psi::{Params, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
-use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL};
+use crate::random;
+use crate::terms::{KEY_BITS, LAMBDA};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
     Resume, Role, StartOver, State, nonces,
 };
-use crate::{random, value};
 
 const DONE: Kind = Kind {
     code: 18,
@@ -232,18 +232,7 @@ fn exchange(
         begin,
         state,
         protocol,
-        task: Task {
-            reveal: contract.get(&REVEAL),
-            both: contract.get(&LEARNS).is_both(),
-            min_size: contract.get(&MIN_SIZE),
-            values: value::values(contract.values()),
-            label_bytes: contract.label_bytes(),
-            string_bytes: StringBytes {
-                receiver: contract.receiver_string_bytes as usize,
-                sender: contract.sender_string_bytes as usize,
-            },
-            optimize: contract.get(&OPTIMIZE).choice(),
-        },
+        task: contract.task(),
         params: Params {
             security: contract.runs,
             lambda,

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
-use vesica_psi::{Protocol, Reveal, Security};
+use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
@@ -17,7 +17,10 @@ use crate::codec::{Reader, bad, differ, impossible, put_name};
 use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
-use crate::terms::{KEY_BITS, LAMBDA, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms};
+use crate::terms::{
+    KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue,
+    Terms,
+};
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
@@ -453,40 +456,25 @@ impl Contract {
         }
     }
 
-    /// Bytes of a label that the sender hands over with each match; 0 if it does not.
-    pub(crate) fn label_bytes(&self) -> usize {
-        self.labels.as_ref().map_or(0, |terms| terms.bytes as usize)
+    /// What a protocol hears of the contract.
+    pub(crate) fn task(&self) -> Task {
+        Task {
+            reveal: self.get(&REVEAL),
+            both: self.get(&LEARNS).is_both(),
+            min_size: self.get(&MIN_SIZE),
+            values: value::values(self.values()),
+            label_bytes: self.labels.as_ref().map_or(0, |terms| terms.bytes as usize),
+            string_bytes: StringBytes {
+                receiver: self.receiver_string_bytes as usize,
+                sender: self.sender_string_bytes as usize,
+            },
+            optimize: self.get(&OPTIMIZE).choice(),
+        }
     }
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
-    pub(crate) fn working_bytes(
-        &self,
-        protocol: &dyn Protocol,
-        sizes: [u64; 2],
-        lambda: u32,
-    ) -> u64 {
-        let strings = [self.receiver_string_bytes, self.sender_string_bytes];
-        let words: u32 = strings.map(|bytes| bytes.div_ceil(8)).into_iter().sum();
-        let columns = self.receiver_values.len() + self.sender_values.len() + words as usize;
-        let further =
-            columns.saturating_sub(1) as u64 * protocol.bytes_per_column(sizes[0], sizes[1]);
-        let bytes = protocol
-            .spec()
-            .working_bytes_of(sizes, self.get(&KEY_BITS), lambda)
-            .saturating_add(further);
-        let Some(copies) = protocol.labels_per_item().filter(|_| self.labels.is_some()) else {
-            return bytes;
-        };
-        // For each mask another one with the item's number, or a rank. The sender picks its labels and pads them; the
-        // receiver keeps all encrypted ones, and decrypts one for each of its items.
-        let [receiver, sender] = sizes;
-        let label = self.label_bytes() as u64;
-        let encrypted = sender.saturating_mul(copies.saturating_mul(label));
-        let of_receiver = receiver
-            .saturating_mul(label + 56)
-            .saturating_add(encrypted);
-        let of_sender = sender.saturating_mul(2 * label + copies.saturating_mul(40));
-        bytes.saturating_add(of_receiver.max(of_sender))
+    fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
+        protocol.working_bytes(&self.task(), sizes, self.get(&KEY_BITS), lambda)
     }
 
     /// Divides the run into as many buckets as its memory requires.

@@ -70,7 +70,7 @@ fn usual(agreement: &Agreement, speed: u64) -> Duration {
         .receiver_bucket
         .saturating_add(contract.sender_bucket);
     let copies = agreement.protocol.labels_per_item().unwrap_or(0);
-    let labels = copies.saturating_mul(contract.label_bytes() as u64);
+    let labels = copies.saturating_mul(agreement.task.label_bytes as u64);
     let strings = contract.receiver_string_bytes + contract.sender_string_bytes;
     let strings = STRING_COPIES * u64::from(strings);
     let cost = agreement.protocol.spec().item_cost;

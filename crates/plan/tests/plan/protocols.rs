@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
 use vesica_plan::Registry;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Task, indices_vartime,
+    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, StringBytes, Task,
+    Values, indices_vartime,
 };
 use vesica_testing::{bad_value, digests, misbehaviour, pair_within, rng, try_both};
 use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
@@ -334,5 +335,30 @@ fn masks_look_uniform() {
             .count();
         // Six standard deviations of a fair coin.
         assert!(ones.abs_diff(2000) < 190, "bit {bit}: {ones}");
+    }
+}
+
+/// Each party has shares of both parties' columns and strings.
+#[test]
+fn columns_of_both_parties_take_memory() {
+    let sizes = [1 << 16; 2];
+    for protocol in Registry::standard().revealing(Reveal::Shares) {
+        let bytes = |receiver, sender, string| {
+            let task = Task {
+                values: Values { receiver, sender },
+                string_bytes: StringBytes {
+                    receiver: string,
+                    sender: 0,
+                },
+                ..Task::new(Reveal::Shares)
+            };
+            protocol.working_bytes(&task, sizes, None, 40)
+        };
+        let column = protocol.bytes_per_column(sizes[0], sizes[1]);
+        assert!(column > 0, "{protocol:?}");
+        assert_eq!(bytes(0, 0, 0), bytes(1, 0, 0), "{protocol:?}");
+        for three in [bytes(2, 1, 0), bytes(0, 3, 0), bytes(1, 0, 9)] {
+            assert_eq!(three, bytes(1, 0, 0) + 2 * column, "{protocol:?}");
+        }
     }
 }
