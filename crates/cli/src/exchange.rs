@@ -270,7 +270,7 @@ fn tell(report: &Report) {
     }
 }
 
-/// The number that this side has learnt, or several with their names, or that there is none because too few keys match.
+/// The number that this side has learnt, or several with their names, or that there is none because too few matches count.
 fn value_lines(report: &Report) -> Vec<String> {
     let below = report.below.map(|least| format!("fewer than {least}"));
     let value = report.value.map(|value| value.to_string()).or(below);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vesica::{Report, Reveal, rfc3339};
+use vesica::{Report, Reveal, Reveals, rfc3339};
 
 /// The summary for standard error, several lines.
 pub(crate) fn summary(report: &Report) -> String {
@@ -34,7 +34,8 @@ pub(crate) fn summary(report: &Report) -> String {
         line(name, value.to_string());
     }
     if let Some(least) = report.below {
-        line("matches", format!("fewer than {least}"));
+        let of = what_counts(report.reveal, report.contract.numbers().len());
+        line("matches", format!("fewer than {least}{of}"));
     }
     if let Some(rows) = report.rows_written {
         line("rows written", rows.to_string());
@@ -68,4 +69,15 @@ pub(crate) fn summary(report: &Report) -> String {
         line("peer", peer.to_string());
     }
     text
+}
+
+/// Which matches count towards the minimum, if not all do.
+fn what_counts(reveal: Reveals, numbers: usize) -> &'static str {
+    match reveal.last() {
+        Reveal::Sum | Reveal::InnerProduct if numbers > 1 => {
+            " of values other than 0, for one of the numbers"
+        }
+        Reveal::Sum | Reveal::InnerProduct => " of values other than 0",
+        _ => "",
+    }
 }

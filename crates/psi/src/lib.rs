@@ -164,7 +164,8 @@ pub enum Output {
     },
     /// Numbers, such as the size of the intersection, in the order of [`Reveals::numbers`].
     Values(Vec<i128>),
-    /// Fewer items match than this number, those of value 0 not counted; nothing else is learnt.
+    /// Fewer items match than this number, those of value 0 not counted, or for one of several numbers fewer do; nothing else
+    /// is learnt.
     Below(u64),
     /// This party's shares, of which it learns nothing.
     Shares(Shares),

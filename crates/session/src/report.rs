@@ -44,7 +44,8 @@ pub struct Report {
     /// so on in the order of the columns of the side that has values. Written as an object.
     #[serde(serialize_with = "by_name")]
     pub values: Option<Vec<(String, Decimal)>>,
-    /// Fewer items than this match, and nothing more is known; `None` if a value or the matches are known.
+    /// Fewer matches than this count, for one of the numbers if there are several: those of value 0 do not. Nothing more is
+    /// known. `None` if a value or the matches are known.
     pub below: Option<u64>,
     /// Bytes sent to the peer, including framing but not TLS.
     pub bytes_sent: u64,

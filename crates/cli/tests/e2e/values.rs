@@ -157,6 +157,14 @@ fn every_function_prints_its_value_alone() {
         received.expect_success();
         sent.expect_success();
         assert_eq!(received.text(), format!("{value}\n"), "{both}");
+        if value.contains("fewer") {
+            let of_what = match both.contains("sum") {
+                true => " of values other than 0",
+                false => "",
+            };
+            let line = format!("matches         {value}{of_what}\n");
+            assert!(received.err.contains(&line), "{}", received.err);
+        }
         assert_eq!(sent.text(), "");
         assert!(!sent.err.contains(reveal_line(both)), "{}", sent.err);
     }
@@ -222,6 +230,10 @@ fn several_numbers_are_printed_with_their_names() {
         received.expect_success();
         sent.expect_success();
         let is_both = both.contains("--both");
+        let is_short = received
+            .err
+            .contains("of values other than 0, for one of the numbers");
+        assert_eq!(is_short, lines.contains("fewer"), "{}", received.err);
         assert_eq!(received.text(), lines, "{both}");
         assert_eq!(sent.text(), if is_both { lines } else { "" }, "{both}");
         for (learns, report) in [(true, "ours.json"), (is_both, "theirs.json")] {
