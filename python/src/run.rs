@@ -62,11 +62,13 @@ pub(crate) fn run<'py>(
     };
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
-    let job = Job::new(role, &reading, &options, link, &events)?;
+    let job = Job::new(role, &reading, &options, link, &events);
+    let job = told(py, link, job)?;
     let interrupt = job.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
     if let Some(output) = &job.output {
-        table.check_output(output, &reading, &link.identity)?;
+        let checked = table.check_output(output, &reading, &link.identity);
+        told(py, link, checked)?;
     }
     events.stage("reading");
     let (endpoint, heard) = (link.endpoint(), events.clone());
@@ -99,6 +101,32 @@ pub(crate) fn run<'py>(
     .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
     let rows = rows.map(|rows| PyBytes::new(py, &rows));
     Ok((json, rows, table))
+}
+
+/// What was tried before there is a run. If it failed, the peer hears that this side cannot take part, if it may know.
+fn told<T>(py: Python<'_>, link: &Link, tried: Result<T, Failure>) -> PyResult<T> {
+    let failure = match tried {
+        Ok(done) => return Ok(done),
+        Err(failure) => failure,
+    };
+    if let Some(problem) = failure.problem() {
+        let interrupt = link.interrupt.child();
+        let connect = ConnectOptions {
+            interrupt: interrupt.clone(),
+            ..ConnectOptions::default()
+        };
+        let (identity, peer, endpoint) = (Arc::clone(&link.identity), link.peer, link.endpoint());
+        let tell = move || {
+            let party = Party {
+                connect,
+                ..Party::new(&identity.key, peer, endpoint)
+            };
+            party.tell_problem(problem);
+            Ok(())
+        };
+        supervise(py, &interrupt, || Ok(()), tell)??;
+    }
+    Err(failure.into())
 }
 
 /// A run before it has a table.

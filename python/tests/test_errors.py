@@ -83,6 +83,7 @@ def test_classes_mirror_exit_codes() -> None:
 def test_usage(arguments: dict[str, Any], line: str) -> None:
     """Whatever is wrong with the arguments is found before the peer is met."""
     link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
+    link.cancel()  # No time is spent on telling nobody.
     with pytest.raises(vesica.UsageError) as error:
         vesica.receive(**({"table": TABLE, "on": "id", "link": link} | arguments))
     assert line in str(error.value) and "\n" not in str(error.value)
@@ -107,6 +108,7 @@ def test_usage(arguments: dict[str, Any], line: str) -> None:
 )
 def test_hints_name_keywords(arguments: dict[str, Any], hint: str) -> None:
     link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
+    link.cancel()  # No time is spent on telling nobody.
     with pytest.raises(vesica.UsageError) as error:
         vesica.receive(**({"table": TABLE, "on": "id", "link": link} | arguments))
     assert error.value.hint is not None and error.value.hint.startswith(hint)
@@ -158,6 +160,15 @@ def test_the_peer_hears_of_a_table_that_cannot_be_used(background: Any) -> None:
         vesica.receive(ours, on="id", value="n", link=left, **terms)
     # The sender would wait for another attempt, but a warning is an error in these tests, and ends it.
     with pytest.raises(vesica.RunWarning, match="the peer reports a problem with its table"):
+        sender()
+
+
+def test_the_peer_hears_of_options_that_cannot_be(background: Any) -> None:
+    left, right = vesica.pair()
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    with pytest.raises(vesica.UsageError, match="lambda"):
+        vesica.receive(TABLE, on="id", link=left, lambda_=39)
+    with pytest.raises(vesica.RunWarning, match="the peer reports a problem with its options"):
         sender()
 
 

@@ -106,7 +106,8 @@ class Result:
 
     @property
     def below(self) -> int | None:
-        """Fewer keys than this match, and nothing more is known; `None` if the result is known."""
+        """Fewer matches than this count, for one of the numbers if there are several: those of value 0 do not. `None` if the
+        result is known."""
         below: int | None = self.report["below"]
         return below
 
