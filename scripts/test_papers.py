@@ -207,10 +207,11 @@ class Runs(WithPlace):
 
     def test_a_failure_is_told_and_others_run(self) -> None:
         lab = self.place.lab()
-        lab.want(bench("dh", 64))
+        for link in (LAN, Link("1gbps"), Link("100mbps")):
+            lab.want(bench("dh", 64), link)
         lab.want(KKRT)
         lab.run(None)
-        self.assertEqual(len(lab.failed), 1)
+        self.assertEqual(len(lab.failed), 1, "not over every link")
         self.assertIn("no such run", lab.failed[0])
         self.assertIsNotNone(lab.seconds(KKRT))
 
