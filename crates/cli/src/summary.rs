@@ -73,11 +73,9 @@ pub(crate) fn summary(report: &Report) -> String {
 
 /// Which matches count towards the minimum, if not all do.
 fn what_counts(reveal: Reveals, numbers: usize) -> &'static str {
-    match reveal.last() {
-        Reveal::Sum | Reveal::InnerProduct if numbers > 1 => {
-            " of values other than 0, for one of the numbers"
-        }
-        Reveal::Sum | Reveal::InnerProduct => " of values other than 0",
+    match (reveal.last().adds([0; 2]), numbers) {
+        (Some(0), 1) => " of values other than 0",
+        (Some(0), _) => " of values other than 0, for one of the numbers",
         _ => "",
     }
 }

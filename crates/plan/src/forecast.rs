@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
-use vesica_psi::{Half, Optimize, Params, Protocol, Reveal, Reveals, Security, Task, Values};
+use vesica_psi::{Half, Optimize, Params, Protocol, Reveals, Security, Task, Values};
 use vesica_wire::{End, Link, Traffic};
 
 use crate::fit::{Fit, Work, factors};
@@ -67,17 +67,15 @@ impl Request {
     /// For a reveal over sets of these sizes, with the usual security, a thread for each party and no link to slow them
     /// down. Sums are of so many columns of the sender's.
     pub fn new(sizes: [u64; 2], reveal: Reveals, columns: u8) -> Request {
-        let (receiver, sender) = match reveal.last() {
-            Reveal::Sum => (0, columns),
-            Reveal::InnerProduct => (1, 1),
-            _ => (0, 0),
-        };
+        let values =
+            [[0, 0], [0, columns], [1, 1]].map(|[receiver, sender]| Values { receiver, sender });
+        let taken = values.iter().find(|values| reveal.takes_values(**values));
         Request {
             sizes,
             lambda: 40,
             security: None,
             reveal,
-            values: Values { receiver, sender },
+            values: taken.copied().unwrap_or(Values::NONE),
             min_size: u64::from(!reveal.takes_minimum(0)),
             optimize: Optimize::Time,
             exact: None,
