@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rows::RowSet;
-use crate::runs::{Merged, Part, Runs, index};
+use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, index};
 use crate::scratch::{Scratch, unwritable};
 
 /// Keys and rows that are written at once: 16 KiB of each.
@@ -39,7 +39,8 @@ pub struct Bucket {
 #[derive(Debug)]
 pub(crate) struct Buckets {
     scratch: Scratch,
-    has_numbers: bool,
+    /// Bytes on disk for each key.
+    key_bytes: usize,
     /// Of each group of ascending keys, what each bucket has of it.
     groups: Vec<Vec<Portion>>,
 }
@@ -135,6 +136,15 @@ impl Buckets {
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
         let scratch = Scratch::create(directory).map_err(unwritable)?;
+        Buckets::split_to(scratch, runs, buckets, assign)
+    }
+
+    fn split_to(
+        scratch: Scratch,
+        runs: &Runs,
+        buckets: usize,
+        assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
+    ) -> Result<Buckets> {
         let pending = || (0..buckets).map(|_| Pending::default()).collect();
         let parts = runs.parts();
         // No more than fit into memory, and of which a bucket has some chunks.
@@ -146,11 +156,20 @@ impl Buckets {
             || (Merged::default(), pending()),
             |(merged, pending), parts| split_group(runs, parts, &scratch, &assign, merged, pending),
         );
+        let groups = groups.collect::<Result<_>>().map_err(|e| {
+            let rows = runs.row_count() * BUCKET_ROW_BYTES;
+            let all = runs.keys() * runs.key_bytes() as u64 + rows;
+            e.for_want_of(all.saturating_sub(scratch.written()))
+        })?;
         Ok(Buckets {
-            groups: groups.collect::<Result<_>>()?,
-            has_numbers: runs.has_numbers(),
+            groups,
+            key_bytes: runs.key_bytes(),
             scratch,
         })
+    }
+
+    fn has_numbers(&self) -> bool {
+        self.key_bytes > 32
     }
 
     /// The distinct keys of a bucket.
@@ -158,7 +177,7 @@ impl Buckets {
         let keys = self.portions(bucket).map(|portion| portion.keys as usize);
         let keys = keys.sum();
         let mut digests = vec![[0; 32]; keys];
-        let mut numbers = vec![0; if self.has_numbers { keys } else { 0 }];
+        let mut numbers = vec![0; if self.has_numbers() { keys } else { 0 }];
         let (mut digests_left, mut numbers_left) = (&mut *digests, &mut *numbers);
         let chunks = self
             .portions(bucket)
@@ -172,7 +191,7 @@ impl Buckets {
         let tasks: Vec<_> = tasks.collect();
         let read = |bytes: &mut Vec<u8>, (chunk, digests, numbers): (&Chunk, Option<&mut [_]>, Option<&mut [u64]>)| {
             let (digests, numbers) = (digests.unwrap_or_default(), numbers.unwrap_or_default());
-            self.read(chunk, if self.has_numbers { 40 } else { 32 }, bytes)?;
+            self.read(chunk, self.key_bytes, bytes)?;
             let (of_digests, of_numbers) = bytes.split_at(32 * digests.len());
             digests.copy_from_slice(of_digests.as_chunks().0);
             for (number, bytes) in numbers.iter_mut().zip(of_numbers.as_chunks().0) {
@@ -183,7 +202,7 @@ impl Buckets {
         tasks.into_par_iter().try_for_each_init(Vec::new, read)?;
         Ok(Bucket {
             digests,
-            numbers: self.has_numbers.then_some(numbers),
+            numbers: self.has_numbers().then_some(numbers),
         })
     }
 
@@ -233,7 +252,7 @@ impl Buckets {
         for portion in self.groups.iter().flatten() {
             let mut digests = Vec::with_capacity(portion.keys as usize);
             for chunk in &portion.key_chunks {
-                self.read(chunk, if self.has_numbers { 40 } else { 32 }, &mut bytes)?;
+                self.read(chunk, self.key_bytes, &mut bytes)?;
                 let (of_chunk, _) = bytes.as_chunks::<32>();
                 digests.extend_from_slice(&of_chunk[..chunk.len as usize]);
             }
@@ -365,6 +384,20 @@ mod tests {
                 assert!(found == plain);
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_says_what_is_missing() {
+        let keys = tables().swap_remove(2);
+        let rows = keys.len() as u64 - keys.len() as u64 / 7;
+        let runs = runs_of(&keys, 700);
+        let assign = |digests: &[[u8; 32]]| vec![0; digests.len()];
+        let error = Buckets::split_to(Scratch::full(), &runs, 1, assign).unwrap_err();
+        let ErrorKind::NoRoom { missing, .. } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(*missing, 48 * rows);
     }
 
     /// What the documents say of the bytes of a row.

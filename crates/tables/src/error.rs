@@ -187,6 +187,13 @@ pub enum ErrorKind {
     OutputIsInput,
     /// The output cannot be created or written.
     Unwritable(io::Error),
+    /// There is no room for the keys on the disk.
+    NoRoom {
+        /// Bytes that are missing for the rows that have been read, if each has a key of its own.
+        missing: u64,
+        /// What the system says.
+        cause: io::Error,
+    },
     /// What this run has put into a temporary file cannot be read back.
     Scratch(io::Error),
     /// More distinct items or rows than this program can number.
@@ -306,6 +313,15 @@ impl Error {
         })
     }
 
+    /// If this is a full disk: for want of so many bytes of keys.
+    pub(crate) fn for_want_of(mut self, missing: u64) -> Self {
+        self.0.kind = match self.0.kind {
+            ErrorKind::Unwritable(cause) if is_full(&cause) => ErrorKind::NoRoom { missing, cause },
+            kind => kind,
+        };
+        self
+    }
+
     pub(crate) fn in_path(mut self, path: &str) -> Self {
         self.0.place.path.get_or_insert_with(|| path.to_owned());
         self
@@ -359,6 +375,7 @@ impl Error {
             ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
             ErrorKind::Unwritable(_)
+            | ErrorKind::NoRoom { .. }
             | ErrorKind::Scratch(_)
             | ErrorKind::TooLarge { .. }
             | ErrorKind::TooMany { .. }
@@ -367,6 +384,15 @@ impl Error {
             _ => ErrorClass::Data,
         }
     }
+}
+
+/// Whether a disk, or a share of it, is full.
+fn is_full(e: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        e.kind(),
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge
+    )
 }
 
 fn is_about_the_request(e: &io::Error) -> bool {
@@ -526,6 +552,11 @@ impl fmt::Display for Error {
             ErrorKind::Unwritable(e) => {
                 write!(f, "cannot be written: {}", one_line(&e.to_string()))
             }
+            ErrorKind::NoRoom { missing, cause } => write!(
+                f,
+                "no room for the keys, some {missing} bytes are missing: {}",
+                one_line(&cause.to_string())
+            ),
             ErrorKind::Scratch(e) => write!(
                 f,
                 "a temporary file cannot be read back: {}",
@@ -539,7 +570,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.kind {
-            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) | ErrorKind::Scratch(e) => Some(e),
+            ErrorKind::Unreadable(e)
+            | ErrorKind::Unwritable(e)
+            | ErrorKind::NoRoom { cause: e, .. }
+            | ErrorKind::Scratch(e) => Some(e),
             _ => None,
         }
     }

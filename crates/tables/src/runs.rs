@@ -34,6 +34,10 @@ const MERGED_BYTES: u64 = 32 + 8 + 8 + 4 + 4 + 8;
 /// Least memory for keys that are merged, whatever the limit: 2 MiB.
 const MIN_MERGED: u64 = 2 << 20;
 
+/// Bytes on disk for each row, besides its key: in a run, and in a bucket.
+const RUN_ROW_BYTES: u64 = 4;
+pub(crate) const BUCKET_ROW_BYTES: u64 = 8;
+
 /// The key of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -65,6 +69,8 @@ pub(crate) struct RunWriter {
     most: usize,
     /// The [entries](entry) of these rows, while they are sorted.
     entries: Vec<u64>,
+    /// Rows so far.
+    pushed: u64,
 }
 
 impl RunWriter {
@@ -85,6 +91,7 @@ impl RunWriter {
             numbers: Vec::new(),
             most: most.max(MIN_RUN),
             entries: Vec::new(),
+            pushed: 0,
         })
     }
 
@@ -93,6 +100,7 @@ impl RunWriter {
         if self.digests.len() == self.most {
             self.write()?;
         }
+        self.pushed += 1;
         self.digests.push(record.digest);
         self.rows.push(record.row);
         if self.runs.has_numbers {
@@ -104,6 +112,13 @@ impl RunWriter {
     pub(crate) fn finish(mut self) -> Result<Runs> {
         self.write()?;
         Ok(self.runs)
+    }
+
+    /// Bytes that are still to be written of the rows so far, as runs and in buckets, if each has a key of its own.
+    fn missing(&self) -> u64 {
+        let key = self.runs.key_bytes() as u64;
+        let all = self.pushed * (key + RUN_ROW_BYTES + key + BUCKET_ROW_BYTES);
+        all.saturating_sub(self.runs.scratch.written())
     }
 
     /// Writes the rows so far as a run.
@@ -143,7 +158,10 @@ impl RunWriter {
             .map_init(Default::default, |buffers, entries| {
                 rows.write(entries, buffers)
             });
-        self.runs.runs.push(sections.collect::<Result<_>>()?);
+        let run = sections.collect::<Result<_>>();
+        self.runs
+            .runs
+            .push(run.map_err(|e| e.for_want_of(self.missing()))?);
         self.digests.clear();
         self.rows.clear();
         self.numbers.clear();
@@ -233,14 +251,20 @@ pub(crate) struct Part {
 }
 
 impl Runs {
-    /// Whether keys are numbers.
-    pub(crate) fn has_numbers(&self) -> bool {
-        self.has_numbers
-    }
-
     /// Approximate bytes for keys that are merged.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
+    }
+
+    /// Bytes on disk for each key.
+    pub(crate) fn key_bytes(&self) -> usize {
+        if self.has_numbers { 40 } else { 32 }
+    }
+
+    /// The rows of all runs.
+    pub(crate) fn row_count(&self) -> u64 {
+        let sections = self.runs.iter().flatten();
+        sections.map(|section| u64::from(section.rows)).sum()
     }
 
     /// The keys of all runs.
@@ -290,7 +314,7 @@ impl Runs {
             return Ok(0..0);
         }
         let count = section.keys as usize;
-        let length = count * if self.has_numbers { 40 } else { 32 };
+        let length = count * self.key_bytes();
         self.read(section.keys_at, length, &mut merged.bytes)?;
         let (digests, numbers) = merged.bytes.split_at(32 * count);
         let (digests, _) = digests.as_chunks::<32>();
@@ -565,6 +589,26 @@ pub(crate) mod tests {
                 runs.each(each).unwrap();
                 assert!(found == expected);
             }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_says_what_is_missing() {
+        for (has_numbers, each) in [(false, 76), (true, 92)] {
+            let mut writer = RunWriter::create(&std::env::temp_dir(), has_numbers, 0).unwrap();
+            writer.runs.scratch = Scratch::full();
+            let keys = tables().swap_remove(2);
+            let mut rows = keys.iter().enumerate();
+            let pushed = rows.try_for_each(|(row, digest)| writer.push(&record(digest, row)));
+            let error = pushed.unwrap_err();
+            let ErrorKind::NoRoom { missing, .. } = error.kind() else {
+                panic!("{error}");
+            };
+            assert_eq!(*missing, each * MIN_RUN as u64);
+            assert_eq!(error.class(), crate::ErrorClass::Resource);
+            let remedy = error.remedy().unwrap();
+            assert!(remedy.arguments().eq([crate::Argument::Memory]));
         }
     }
 

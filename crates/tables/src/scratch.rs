@@ -35,7 +35,8 @@ pub(crate) struct Scratch {
     tag_key: Zeroizing<[u8; 32]>,
     /// Where the next block begins.
     end: AtomicU64,
-    /// Bytes that have been read.
+    /// Bytes that have been written and read.
+    written: AtomicU64,
     read: AtomicU64,
 }
 
@@ -60,6 +61,7 @@ impl Scratch {
             cipher_key: aes::Key::new(u128::from_le_bytes(*cipher_key)),
             tag_key,
             end: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             read: AtomicU64::new(0),
         })
     }
@@ -72,6 +74,7 @@ impl Scratch {
         let tag = self.tag(place, block);
         block.extend_from_slice(tag.as_bytes());
         self.file.write(block, place)?;
+        self.written.fetch_add(length, Ordering::Relaxed);
         Ok(place)
     }
 
@@ -93,10 +96,25 @@ impl Scratch {
         Ok(())
     }
 
+    /// Bytes that have been written so far, those of blocks that could not be written aside.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
     /// Bytes written and read so far.
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [u64; 2] {
-        [&self.end, &self.read].map(|bytes| bytes.load(Ordering::Relaxed))
+        [self.written(), self.read.load(Ordering::Relaxed)]
+    }
+
+    /// One on a full disk.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(crate) fn full() -> Scratch {
+        let full = File::options().read(true).write(true).open("/dev/full");
+        Scratch {
+            file: Positioned::new(full.unwrap()),
+            ..Scratch::create(&std::env::temp_dir()).unwrap()
+        }
     }
 
     /// Encrypts or decrypts a block.

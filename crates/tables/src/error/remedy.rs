@@ -113,10 +113,23 @@ impl Error {
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
                 "free some space, or write the output to another disk".into()
             }
-            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+            ErrorKind::NoRoom { cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
+                advice![
+                    "free as much, or raise ",
+                    Memory,
+                    ": a quarter of it is for keys that need no disk",
+                ]
+            }
+            ErrorKind::Unwritable(e) | ErrorKind::NoRoom { cause: e, .. }
+                if e.kind() == io::ErrorKind::FileTooLarge =>
+            {
                 "raise the limit on file sizes (ulimit -f), or use another file system".into()
             }
-            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) if is_exhausted(e) => {
+            ErrorKind::Unreadable(e)
+            | ErrorKind::Unwritable(e)
+            | ErrorKind::NoRoom { cause: e, .. }
+                if is_exhausted(e) =>
+            {
                 "raise the limit that this process has met (ulimit -a)".into()
             }
             ErrorKind::Unreadable(e) if e.kind() == io::ErrorKind::TimedOut => {
