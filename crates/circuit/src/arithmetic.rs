@@ -69,7 +69,63 @@ impl Ring {
     }
 }
 
-/// What values and their shares add up in.
+/// What values and their shares add up in. Products are compiled for each kind: those of one word are most of what there
+/// is, and loops over the words of each would slow them by a fifth.
+pub(crate) trait Elements: Copy {
+    /// Bits of an element.
+    fn bits(self) -> usize;
+
+    /// The sum of two words, perhaps with bits too many.
+    fn add(self, one: u64, other: u64) -> u64;
+
+    /// What adds up to 0 with a word, perhaps with bits too many.
+    fn negate(self, word: u64) -> u64;
+
+    /// Words of an element.
+    fn words(self) -> usize {
+        self.bits().div_ceil(64)
+    }
+
+    /// Bits of a word of an element.
+    fn bits_of(self, word: usize) -> u32 {
+        (self.bits() - 64 * word).min(64) as u32
+    }
+
+    /// A word of an element without the bits that it has too many.
+    fn reduce(self, word: usize, value: u64) -> u64 {
+        value & u64::MAX >> (64 - self.bits_of(word))
+    }
+
+    /// Products of one frame; a multiple of 64.
+    fn piece(self) -> usize {
+        (PIECE / self.words() / 64).max(1) * 64
+    }
+
+    /// Products whose pads are kept at once; a multiple of 64.
+    fn window(self) -> usize {
+        (WINDOW / self.words() / 64).max(1) * 64
+    }
+}
+
+impl Elements for Ring {
+    fn bits(self) -> usize {
+        self.bits as usize
+    }
+
+    fn add(self, one: u64, other: u64) -> u64 {
+        one.wrapping_add(other)
+    }
+
+    fn negate(self, word: u64) -> u64 {
+        word.wrapping_neg()
+    }
+
+    fn words(self) -> usize {
+        1
+    }
+}
+
+/// What is known at run time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     /// Integers, of one word each.
@@ -85,54 +141,26 @@ impl From<Ring> for Group {
     }
 }
 
-impl Group {
-    /// Bits of an element.
-    pub(crate) fn bits(self) -> usize {
+impl Elements for Group {
+    fn bits(self) -> usize {
         match self {
             Group::Integers(ring) => ring.bits as usize,
             Group::Strings(bytes) => 8 * bytes,
         }
     }
 
-    /// Words of an element.
-    pub(crate) fn words(self) -> usize {
-        self.bits().div_ceil(64)
-    }
-
-    /// Bits of a word of an element.
-    fn bits_of(self, word: usize) -> u32 {
-        (self.bits() - 64 * word).min(64) as u32
-    }
-
-    /// A word of an element without the bits that it has too many.
-    pub(crate) fn reduce(self, word: usize, value: u64) -> u64 {
-        Ring::new(self.bits_of(word)).reduce(value)
-    }
-
-    /// The sum of two words, perhaps with bits too many.
-    pub(crate) fn add(self, one: u64, other: u64) -> u64 {
+    fn add(self, one: u64, other: u64) -> u64 {
         match self {
-            Group::Integers(_) => one.wrapping_add(other),
+            Group::Integers(ring) => ring.add(one, other),
             Group::Strings(_) => one ^ other,
         }
     }
 
-    /// What adds up to 0 with a word, perhaps with bits too many.
-    pub(crate) fn negate(self, word: u64) -> u64 {
+    fn negate(self, word: u64) -> u64 {
         match self {
-            Group::Integers(_) => word.wrapping_neg(),
+            Group::Integers(ring) => ring.negate(word),
             Group::Strings(_) => word,
         }
-    }
-
-    /// Products of one frame; a multiple of 64.
-    pub(crate) fn piece(self) -> usize {
-        (PIECE / self.words() / 64).max(1) * 64
-    }
-
-    /// Products whose pads are kept at once; a multiple of 64.
-    pub(crate) fn window(self) -> usize {
-        (WINDOW / self.words() / 64).max(1) * 64
     }
 }
 
@@ -178,10 +206,9 @@ impl ValueEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        group: impl Into<Group>,
+        group: impl Elements,
         values: &[u64],
     ) -> Result<Shares, Error> {
-        let group = group.into();
         let words = group.words();
         let mut shares = Zeroizing::new(Vec::with_capacity(values.len()));
         for values in values.chunks(group.window() * words) {
@@ -222,22 +249,24 @@ impl ValueEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        group: impl Into<Group>,
+        group: impl Elements,
         values: &[u64],
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        let group = group.into();
         let words = group.words();
         assert_eq!(values.len(), words * bits.len());
-        let negated = values.iter().enumerate().map(|(i, value)| {
-            let a = mask(bits.get(i / words));
-            value ^ (value ^ group.negate(*value)) & a
-        });
-        let negated: Shares = Zeroizing::new(negated.collect());
+        let mut negated: Shares = Zeroizing::new(Vec::with_capacity(values.len()));
+        for (i, value) in values.chunks_exact(words).enumerate() {
+            let a = mask(bits.get(i));
+            negated.extend(value.iter().map(|v| v ^ (v ^ group.negate(*v)) & a));
+        }
         let mut shares = self.multiply(channel, rng, group, &negated)?;
-        for (i, (share, value)) in shares.iter_mut().zip(values).enumerate() {
-            let own = value & mask(bits.get(i / words));
-            *share = group.reduce(i % words, group.add(*share, own));
+        let all = shares.chunks_exact_mut(words);
+        for (i, (share, value)) in all.zip(values.chunks_exact(words)).enumerate() {
+            let a = mask(bits.get(i));
+            for (word, (share, v)) in share.iter_mut().zip(value).enumerate() {
+                *share = group.reduce(word, group.add(*share, v & a));
+            }
         }
         Ok(shares)
     }
@@ -284,7 +313,7 @@ impl ValueEnd {
 
 /// The messages h₀ − h₁ + v of a piece; appends the shares −h₀.
 fn mask_values(
-    group: Group,
+    group: impl Elements,
     values: &[u64],
     pads: &[[u64; 2]],
     corrections: &[u8],
@@ -332,10 +361,9 @@ impl ChoiceEnd {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        group: impl Into<Group>,
+        group: impl Elements,
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        let group = group.into();
         let (words, piece) = (group.words(), group.piece());
         let mut shares: Shares = Zeroizing::new(vec![0; words * bits.len()]);
         for first in (0..bits.len()).step_by(group.window()) {

@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use vesica_correlations::ole::lattice::inner_product;
 
-use crate::arithmetic::{self, Group, LONG_BITS, LONG_WINDOW, Ring};
+use crate::arithmetic::{self, Elements, Group, LONG_BITS, LONG_WINDOW, Ring};
 use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
@@ -74,8 +74,7 @@ pub(crate) fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize)
 }
 
 /// Products of values by bits, seen by the end that has the values as if it were the receiver.
-fn products(bins: usize, group: impl Into<Group>) -> Cost {
-    let group = group.into();
+fn products(bins: usize, group: impl Elements) -> Cost {
     Cost {
         cots: bins,
         receiver_bytes: framed(bins, group.bits(), group.piece()),

@@ -52,6 +52,7 @@ use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task};
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
+use crate::arithmetic::Elements;
 use crate::bits::BitShares;
 use crate::cost::Cost;
 use crate::cots::WIDTH;

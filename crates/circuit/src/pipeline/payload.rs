@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::Payloads;
-use crate::arithmetic::{Group, Ring};
+use crate::arithmetic::{Elements, Group, Ring};
 
 /// Bits of a value.
 pub(super) const VALUE_BITS: u32 = 64;
@@ -46,16 +46,27 @@ impl Form {
         self.columns as u32 * each + 8 * self.string_bytes as u32
     }
 
-    /// The group of each field, of one word, and the first of its bits.
+    /// Number of fields that say whether a value is 0.
+    fn zero_bits(&self) -> usize {
+        if self.has_bits { self.columns } else { 0 }
+    }
+
+    /// The group of a field, of one word.
+    fn group(&self, number: usize) -> Group {
+        let bits = self.zero_bits();
+        match number.checked_sub(self.columns) {
+            None => Ring::FULL.into(),
+            Some(bit) if bit < bits => Ring::new(1).into(),
+            Some(word) => Group::Strings((self.string_bytes - 8 * (word - bits)).min(8)),
+        }
+    }
+
+    /// The group of each field, and the first of its bits.
     pub(super) fn fields(&self) -> impl Iterator<Item = (Group, u32)> + use<> {
-        let values = std::iter::repeat_n(Group::from(Ring::FULL), self.columns);
-        let bits = if self.has_bits { self.columns } else { 0 };
-        let bits = std::iter::repeat_n(Group::from(Ring::new(1)), bits);
-        let string = (0..self.string_bytes).step_by(8);
-        let left = self.string_bytes;
-        let words = string.map(move |from| Group::Strings((left - from).min(8)));
-        values.chain(bits).chain(words).scan(0, |next, group| {
-            let first = *next;
+        let form = *self;
+        let count = form.columns + form.zero_bits() + form.string_bytes.div_ceil(8);
+        (0..count).scan(0, move |next, number| {
+            let (first, group) = (*next, form.group(number));
             *next += group.bits() as u32;
             Some((group, first))
         })
@@ -66,19 +77,18 @@ impl Form {
         &self,
         mut column: impl FnMut(usize, Group, u32) -> Secret<u64>,
     ) -> Payloads {
-        let bits = if self.has_bits { self.columns } else { 0 };
         let fields = self.fields().enumerate();
         let mut fields = fields.map(|(number, (group, first))| column(number, group, first));
         Payloads {
             values: fields.by_ref().take(self.columns).collect(),
-            adding: fields.by_ref().take(bits).collect(),
+            adding: fields.by_ref().take(self.zero_bits()).collect(),
             string: fields.collect(),
         }
     }
 
     /// A field of an item, in a time that does not depend on what it is.
     pub(super) fn of_item(&self, input: &Input<'_>, item: usize, field: usize) -> u64 {
-        let bits = if self.has_bits { self.columns } else { 0 };
+        let bits = self.zero_bits();
         let value = |column: usize| input.values.unwrap_or_default()[item * self.columns + column];
         if field < self.columns {
             return value(field) as u64;
@@ -92,16 +102,6 @@ impl Form {
         word(&string[8 * (field - self.columns - bits)..])
     }
 
-    /// The group of a field.
-    fn group(&self, number: usize) -> Group {
-        let bits = if self.has_bits { self.columns } else { 0 };
-        match number.checked_sub(self.columns) {
-            None => Ring::FULL.into(),
-            Some(bit) if bit < bits => Ring::new(1).into(),
-            Some(word) => Group::Strings((self.string_bytes - 8 * (word - bits)).min(8)),
-        }
-    }
-
     /// What an OPPRF programs in one of its parts: the tag, and the fields that are in that part, given the number of a
     /// field and its group.
     pub(super) fn target(
@@ -111,8 +111,8 @@ impl Form {
         field: impl Fn(usize, Group) -> u64,
     ) -> Target {
         let field = |number: usize| {
-            self.group(number)
-                .reduce(0, field(number, self.group(number)))
+            let group = self.group(number);
+            group.reduce(0, field(number, group))
         };
         // There are no strings where there are bits.
         let words = self.columns + self.string_bytes.div_ceil(8);
@@ -182,8 +182,13 @@ pub(super) fn to_bytes(words: &[u64], bytes: usize) -> Secret<u8> {
 impl Payloads {
     /// A field, for each bin.
     pub(super) fn field(&self, number: usize) -> &Secret<u64> {
-        let mut fields = self.values.iter().chain(&self.adding).chain(&self.string);
-        fields.nth(number).expect("a field of the form")
+        let Some(bit) = number.checked_sub(self.values.len()) else {
+            return &self.values[number];
+        };
+        match bit.checked_sub(self.adding.len()) {
+            None => &self.adding[bit],
+            Some(word) => &self.string[word],
+        }
     }
 
     /// All fields.

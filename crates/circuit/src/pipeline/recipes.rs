@@ -14,6 +14,7 @@ use super::payload::VALUE_BITS;
 use super::traffic::Test;
 use super::{Plan, Received, Recipe, Run, Sent, Stages, repeated};
 use crate::Payloads;
+use crate::arithmetic::Elements;
 
 /// `circuit-okvs`: one OKVS as the hint, and equality.
 #[derive(Clone, Copy, Debug)]

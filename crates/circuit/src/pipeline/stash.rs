@@ -52,7 +52,7 @@ use zeroize::Zeroizing;
 
 use super::payload::Form;
 use super::{Plan, Received, Secret, Sent};
-use crate::arithmetic::{Group, Ring};
+use crate::arithmetic::{Elements, Group, Ring};
 use crate::bits::BitShares;
 use crate::cost::{self, Cost};
 use crate::cots::{ChoiceEnd, Direction, ValueEnd};
