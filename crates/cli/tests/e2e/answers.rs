@@ -18,6 +18,10 @@ pub(crate) enum Question {
     SumOfReceiver,
     SumOfSender,
     InnerProduct,
+    /// The size, and the sums of some columns.
+    SeveralOfReceiver,
+    SeveralOfSender,
+    SizeAndInnerProduct,
     ThresholdMatches,
     Shares,
 }
@@ -28,8 +32,13 @@ impl Question {
         match reveal {
             Reveal::Matches => &[Question::Matches],
             Reveal::Size => &[Question::Size, Question::Threshold],
-            Reveal::Sum => &[Question::SumOfReceiver, Question::SumOfSender],
-            Reveal::InnerProduct => &[Question::InnerProduct],
+            Reveal::Sum => &[
+                Question::SumOfReceiver,
+                Question::SumOfSender,
+                Question::SeveralOfReceiver,
+                Question::SeveralOfSender,
+            ],
+            Reveal::InnerProduct => &[Question::InnerProduct, Question::SizeAndInnerProduct],
             Reveal::ThresholdMatches => &[Question::ThresholdMatches],
             Reveal::Shares => &[Question::Shares],
             _ => panic!("{reveal} is not tested"),
@@ -44,6 +53,12 @@ impl Question {
             Question::InnerProduct => Reveal::InnerProduct,
             Question::ThresholdMatches => Reveal::ThresholdMatches,
             Question::Shares => Reveal::Shares,
+            Question::SeveralOfReceiver | Question::SeveralOfSender => {
+                return Reveals::of(&[Reveal::Size, Reveal::Sum]).unwrap();
+            }
+            Question::SizeAndInnerProduct => {
+                return Reveals::of(&[Reveal::Size, Reveal::InnerProduct]).unwrap();
+            }
         };
         reveal.into()
     }
@@ -51,13 +66,23 @@ impl Question {
     /// Whether receiver and sender can have values.
     pub(crate) fn values(self) -> [bool; 2] {
         match self {
-            Question::SumOfReceiver => [true, false],
-            Question::SumOfSender => [false, true],
-            Question::InnerProduct | Question::Shares => [true, true],
+            Question::SumOfReceiver | Question::SeveralOfReceiver => [true, false],
+            Question::SumOfSender | Question::SeveralOfSender => [false, true],
+            Question::InnerProduct | Question::SizeAndInnerProduct | Question::Shares => {
+                [true, true]
+            }
             Question::Matches
             | Question::Size
             | Question::Threshold
             | Question::ThresholdMatches => [false, false],
+        }
+    }
+
+    /// How many columns of values a side that has some can have.
+    pub(crate) fn most_columns(self) -> u64 {
+        match self {
+            Question::SeveralOfReceiver | Question::SeveralOfSender => 3,
+            _ => 1,
         }
     }
 
@@ -76,6 +101,9 @@ impl Question {
             Question::SumOfReceiver => "sum of the receiver's values",
             Question::SumOfSender => "sum of the sender's values",
             Question::InnerProduct => "inner product",
+            Question::SeveralOfReceiver => "size and sums of the receiver's values",
+            Question::SeveralOfSender => "size and sums of the sender's values",
+            Question::SizeAndInnerProduct => "size and inner product",
             Question::ThresholdMatches => "threshold-matches",
             Question::Shares => "shares",
         }
@@ -101,6 +129,8 @@ pub(crate) enum Answer {
     Matches(Vec<u64>),
     /// A number of units.
     Value(i128),
+    /// Several.
+    Values(Vec<i128>),
     /// Fewer match than this number.
     Below(u64),
     /// What the shares say of all cells that say something.
@@ -120,10 +150,10 @@ impl Answer {
             }
             Question::Shares => {
                 let has = tables.map(Table::has_values);
-                let cell = |(person, values): (u64, [i128; 2])| Cell {
+                let cell = |(person, values): (u64, Vec<[i128; 2]>)| Cell {
                     person: Some(person),
                     matches: true,
-                    values: [0, 1].map(|side| if has[side] { values[side] } else { 0 }),
+                    values: [0, 1].map(|side| if has[side] { values[0][side] } else { 0 }),
                 };
                 Answer::Shares(common.into_iter().map(cell).collect())
             }
@@ -131,22 +161,51 @@ impl Answer {
             | Question::Threshold
             | Question::SumOfReceiver
             | Question::SumOfSender
-            | Question::InnerProduct => {
-                Answer::Value(common.into_values().map(|[a, b]| a * b).sum())
+            | Question::InnerProduct => Answer::Value(sums(&common, columns(tables))[0]),
+            Question::SeveralOfReceiver
+            | Question::SeveralOfSender
+            | Question::SizeAndInnerProduct => {
+                let mut all = vec![common.len() as i128];
+                all.extend(sums(&common, columns(tables)));
+                Answer::Values(all)
             }
         }
     }
 
-    /// How many persons count for a minimum: those that add to the answer.
+    /// How many persons count for a minimum: those that add to each of the numbers.
     pub(crate) fn counted(tables: [&Table; 2]) -> u64 {
         let common = common(tables);
-        common.values().filter(|[a, b]| a * b != 0).count() as u64
+        let adds = |column: usize| {
+            let values = common.values();
+            values
+                .filter(|all| all[column][0] * all[column][1] != 0)
+                .count()
+        };
+        let least = (0..columns(tables)).map(adds).min();
+        least.expect("a column of ones at least") as u64
     }
 
-    /// What the command prints for it, with so many digits after the point of a number.
-    pub(crate) fn printed(&self, scale: u8) -> String {
+    /// What the command prints for it, of a run over these tables.
+    pub(crate) fn printed(&self, tables: [&Table; 2]) -> String {
+        let [ours, theirs] = tables.map(Table::scales);
+        let scale = |column: usize| {
+            let of = |scales: &[u8]| scales.get(column).copied().unwrap_or(0);
+            of(&ours) + of(&theirs)
+        };
         match self {
-            Answer::Value(units) => format!("{}\n", decimal(*units, scale)),
+            Answer::Value(units) => format!("{}\n", decimal(*units, scale(0))),
+            Answer::Values(all) => {
+                let number = |(column, units): (usize, &i128)| {
+                    let name = match (tables.map(Table::has_values), all.len()) {
+                        ([true, true], _) => "inner-product".to_owned(),
+                        (_, 2) => "sum".to_owned(),
+                        _ => format!("sum-{}", column + 1),
+                    };
+                    format!("{name}\t{}\n", decimal(*units, scale(column)))
+                };
+                let sums: String = all[1..].iter().enumerate().map(number).collect();
+                format!("size\t{}\n{sums}", all[0])
+            }
             Answer::Below(least) => format!("fewer than {least}\n"),
             Answer::Matches(_) | Answer::Shares(_) => String::new(),
         }
@@ -200,11 +259,29 @@ impl Answer {
     }
 }
 
-/// The persons in common, with what receiver and sender have for each: 1 where they have no values.
-fn common(tables: [&Table; 2]) -> BTreeMap<u64, [i128; 2]> {
+/// The persons in common, with what receiver and sender have for each in each column: 1 where they have no values.
+fn common(tables: [&Table; 2]) -> BTreeMap<u64, Vec<[i128; 2]>> {
     let [ours, theirs] = tables.map(Table::totals);
-    let both = |(person, own)| Some((person, [own, *theirs.get(&person)?]));
+    let both = |(person, own): (u64, Vec<i128>)| {
+        let other = theirs.get(&person)?;
+        let of = |values: &[i128], column: usize| values.get(column).copied().unwrap_or(1);
+        let pair = |column| [of(&own, column), of(other, column)];
+        Some((person, (0..columns(tables)).map(pair).collect()))
+    };
     ours.into_iter().filter_map(both).collect()
+}
+
+/// Columns of numbers: those of values, and one of ones if there are none.
+fn columns(tables: [&Table; 2]) -> usize {
+    let [ours, theirs] = tables.map(|table| table.scales().len());
+    ours.max(theirs).max(1)
+}
+
+/// The sum of each column.
+fn sums(common: &BTreeMap<u64, Vec<[i128; 2]>>, columns: usize) -> Vec<i128> {
+    let product = |[a, b]: [i128; 2]| a * b;
+    let sum = |column: usize| common.values().map(|all| product(all[column])).sum();
+    (0..columns).map(sum).collect()
 }
 
 /// A decimal number with so many digits after the point.
@@ -262,6 +339,10 @@ impl Learnt {
     /// The answer of a run in which the receiver got this and, if it is about shares, the sender that. `person` is that of an item of the receiver.
     pub(crate) fn answer(&self, sender: Option<&Learnt>, person: impl Fn(u32) -> u64) -> Answer {
         let report = &self.report;
+        if let Some(values) = &report.values {
+            assert_eq!((report.below, report.value), (None, None));
+            return Answer::Values(values.iter().map(|(_, value)| value.units).collect());
+        }
         match (&self.matches, report.below, report.value, &self.shares) {
             (_, Some(least), None, None) => Answer::Below(least),
             (None, None, Some(value), None) => Answer::Value(value.units),

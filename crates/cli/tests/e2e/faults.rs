@@ -197,7 +197,8 @@ fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 
     let fewer = numbers.iter().map(|range| range.end - range.start).min();
     let largest = (i64::MAX as u64 / fewer.unwrap()).isqrt();
     let [ours, theirs] = numbers.map(Table::of_numbers);
-    let [receiver, sender] = question.values();
+    let columns = |has: bool| if has { question.most_columns() } else { 0 };
+    let [receiver, sender] = question.values().map(columns);
     [
         ours.with_amounts(receiver, largest, &mut dice),
         theirs.with_amounts(sender, largest, &mut dice),
@@ -321,7 +322,8 @@ fn spoilt(
                 Role::Receiver => OURS,
                 Role::Sender => THEIRS,
             });
-            let values: Vec<i64> = table.totals().values().map(|v| *v as i64).collect();
+            let totals = table.totals();
+            let values: Vec<i64> = totals.values().flatten().map(|v| *v as i64).collect();
             let values = table.has_values().then_some(&values[..]);
             let run = AssertUnwindSafe(|| {
                 let mut keys = BucketKeys::from(keys);
@@ -632,7 +634,7 @@ impl Scene {
             Answer::Matches(_) => Some(ours.csv(&ours.matching(theirs))),
             _ => Some(ours.csv(&vec![false; ours.rows()])),
         };
-        let printed = self.expected.printed(ours.scale() + theirs.scale());
+        let printed = self.expected.printed([ours, theirs]);
         // A receiver that is killed may have written its rows and printed nothing.
         if file.is_none() && receiver.text().is_empty() {
             "absent"
@@ -902,7 +904,7 @@ fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
     let some = [
         Variant::matches("compact-dh", Security::Malicious),
         Variant::matches("ole-dealer", Security::SemiHonest),
-        Variant::function("circuit-okvs", Question::SumOfSender),
+        Variant::function("circuit-okvs", Question::SeveralOfSender),
     ];
     spoil_frames(&ledger, &some, |frame| frame % 4 == 3);
     ledger.settle();

@@ -422,13 +422,8 @@ impl Amounts {
         }
     }
 
-    fn words(&self) -> String {
-        let (scale, bound) = (self.scale, self.bound);
-        format!("--value amount --value-scale {scale} --value-bound {bound}")
-    }
-
-    fn column(&self) -> ValueColumn {
-        ValueColumn::new("amount", self.scale, Some(self.bound), true).unwrap()
+    fn column(&self, name: &str) -> ValueColumn {
+        ValueColumn::new(name, self.scale, Some(self.bound), true).unwrap()
     }
 
     fn cell(&self, row: usize) -> String {
@@ -443,7 +438,8 @@ pub(crate) struct Table {
     persons: Vec<Option<u64>>,
     keys: Vec<Vec<String>>,
     header: Vec<String>,
-    amounts: Option<Amounts>,
+    /// The columns of values.
+    amounts: Vec<Amounts>,
 }
 
 impl Table {
@@ -455,14 +451,24 @@ impl Table {
             keys: persons.iter().map(key).collect(),
             persons,
             header: vec!["k0".into()],
-            amounts: None,
+            amounts: Vec::new(),
         }
     }
 
-    /// The same with an amount for each row, if it shall have some.
-    pub(crate) fn with_amounts(mut self, has: bool, largest: u64, dice: &mut Dice) -> Table {
-        self.amounts = has.then(|| Amounts::of(&self.persons, largest, dice));
+    /// The same with so many columns of amounts.
+    pub(crate) fn with_amounts(mut self, columns: u64, largest: u64, dice: &mut Dice) -> Table {
+        let column = |_| Amounts::of(&self.persons, largest, dice);
+        self.amounts = (0..columns).map(column).collect();
         self
+    }
+
+    /// The names of these columns.
+    fn amount_names(&self) -> Vec<String> {
+        let name = |column| match column {
+            0 => "amount".to_owned(),
+            _ => format!("amount-{column}"),
+        };
+        (0..self.amounts.len()).map(name).collect()
     }
 
     /// The person of a row.
@@ -482,17 +488,33 @@ impl Table {
 
     /// Whether it has amounts.
     pub(crate) fn has_values(&self) -> bool {
-        self.amounts.is_some()
+        !self.amounts.is_empty()
     }
 
     /// The options that name its amounts.
     pub(crate) fn value_words(&self) -> String {
-        self.amounts.as_ref().map_or(String::new(), Amounts::words)
+        let list = |of: fn(&Amounts) -> u64| {
+            let texts = self.amounts.iter().map(|amounts| of(amounts).to_string());
+            texts.collect::<Vec<_>>().join(",")
+        };
+        match self.has_values() {
+            true => format!(
+                "--value {} --value-scale {} --value-bound {}",
+                self.amount_names().join(","),
+                list(|amounts| amounts.scale.into()),
+                list(|amounts| amounts.bound)
+            ),
+            false => String::new(),
+        }
     }
 
-    /// The column of its amounts, if it has some.
+    /// The columns of its amounts.
     pub(crate) fn value_columns(&self) -> Vec<ValueColumn> {
-        self.amounts.iter().map(Amounts::column).collect()
+        let names = self.amount_names();
+        let columns = self.amounts.iter().zip(&names);
+        columns
+            .map(|(amounts, name)| amounts.column(name))
+            .collect()
     }
 
     /// What a party says of its amounts.
@@ -505,19 +527,21 @@ impl Table {
         self.value_columns().into_iter().map(terms).collect()
     }
 
-    /// Digits after the point of its amounts.
-    pub(crate) fn scale(&self) -> u8 {
-        self.amounts.as_ref().map_or(0, |amounts| amounts.scale)
+    /// Digits after the point of its amounts, for each column.
+    pub(crate) fn scales(&self) -> Vec<u8> {
+        self.amounts.iter().map(|amounts| amounts.scale).collect()
     }
 
-    /// What each person has, in units; one of each if there are no amounts.
-    pub(crate) fn totals(&self) -> BTreeMap<u64, i128> {
+    /// What each person has in each column, in units.
+    pub(crate) fn totals(&self) -> BTreeMap<u64, Vec<i128>> {
         let mut totals = BTreeMap::new();
         for (row, person) in self.persons.iter().enumerate() {
             let Some(person) = *person else { continue };
-            match &self.amounts {
-                Some(amounts) => *totals.entry(person).or_default() += amounts.units[row].unwrap(),
-                None => drop(totals.insert(person, 1)),
+            let total = totals
+                .entry(person)
+                .or_insert_with(|| vec![0; self.amounts.len()]);
+            for (total, amounts) in total.iter_mut().zip(&self.amounts) {
+                *total += amounts.units[row].unwrap();
             }
         }
         totals
@@ -538,8 +562,8 @@ impl Table {
     pub(crate) fn csv(&self, keep: &[bool]) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut header = self.header.join(",");
-        if self.has_values() {
-            header.push_str(",amount");
+        for name in self.amount_names() {
+            header.push_str(&format!(",{name}"));
         }
         let mut csv = format!("row,{header}\n");
         for (number, keys) in self.keys.iter().enumerate().filter(|(i, _)| keep[*i]) {
@@ -595,12 +619,17 @@ impl Trial {
         let mut tables = sizes.map(|size| Self::table(&columns, size, range, dice));
         // So that no inner product of 300 exceeds 63 bits.
         let largest = match question {
-            Question::InnerProduct => 1 << 27,
+            Question::InnerProduct | Question::SizeAndInnerProduct => 1 << 27,
             _ => 1 << 54,
         };
         for (table, may) in tables.iter_mut().zip(question.values()) {
             let has = may && (question != Question::Shares || dice.once_in(2));
-            *table = table.clone().with_amounts(has, largest, dice);
+            let columns = match question.most_columns() {
+                _ if !has => 0,
+                1 => 1,
+                most => 1 + dice.below(most),
+            };
+            *table = table.clone().with_amounts(columns, largest, dice);
         }
         let [needs, may] = question.minimum();
         let minimum = match needs || may && dice.once_in(2) {
@@ -697,7 +726,7 @@ impl Trial {
             keys: rows.iter().map(&mut write).collect(),
             persons: rows,
             header: (0..columns.len()).map(|i| format!("k{i}")).collect(),
-            amounts: None,
+            amounts: Vec::new(),
         }
     }
 

@@ -94,7 +94,7 @@ impl Life {
             let printed = match side == 0 && question.reveal().is_value() {
                 true => {
                     let minimum = self.terms(side).minimum;
-                    Answer::of(question, tables.each_ref(), minimum).printed(0)
+                    Answer::of(question, tables.each_ref(), minimum).printed(tables.each_ref())
                 }
                 false => String::new(),
             };
