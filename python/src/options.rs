@@ -225,7 +225,7 @@ pub(crate) struct Options {
     value: Vec<String>,
     value_width: Option<u32>,
     value_scale: Vec<u8>,
-    value_bound: Vec<u64>,
+    value_bound: Vec<String>,
     value_repeated: String,
     payload: Option<String>,
     payload_width: Option<u32>,
@@ -238,7 +238,7 @@ pub(crate) struct Options {
     max_peer_items: String,
     pub(crate) max_peer_value_bound: Option<u64>,
     pub(crate) max_peer_values: u8,
-    threads: Option<usize>,
+    threads: Option<i64>,
     wait: f64,
     timeout: f64,
     deadline: Option<f64>,
@@ -319,7 +319,8 @@ impl Options {
 
     pub(crate) fn resources(&self, memory: Option<u64>) -> Result<Resources, Failure> {
         let threads = |number| {
-            NonZeroUsize::new(number).ok_or_else(|| Failure::usage("threads: at least one"))
+            let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
+            number.ok_or_else(|| Failure::usage("threads: at least one"))
         };
         Ok(Resources {
             memory,

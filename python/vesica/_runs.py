@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 from array import array
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from html import escape
@@ -32,6 +32,7 @@ Rows = Any
 
 Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
+Number = Union[int, float, Decimal, str]
 # A union when it is evaluated, too: stubtest takes a `Literal` of several for one.
 Format = Union[Literal["csv"], Literal["parquet"], Literal["jsonl"], Literal["arrow"]]  # noqa: PYI030
 
@@ -144,7 +145,7 @@ def receive(
     value: Texts | None = None,
     value_width: int | None = None,
     value_scale: int | Sequence[int] = 0,
-    value_bound: int | Sequence[int] | None = None,
+    value_bound: Number | Sequence[Number] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
     payload: str | None = None,
     payload_width: int | None = None,
@@ -200,7 +201,7 @@ def receive(
     take_values  take the columns that the sender hands over, each under its name with `peer_` before it
     value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
                hand over
-    value_scale, value_bound   of all columns to compute with, or one for each
+    value_scale, value_bound   of all columns to compute with, or one for each; a bound is written as the values are
     payload, payload_width   with `reveal="shares"`: a column of texts of which both sides get shares too, and the bytes
                that it takes for each key
     align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
@@ -256,7 +257,7 @@ def send(
     value: Texts | None = None,
     value_width: int | None = None,
     value_scale: int | Sequence[int] = 0,
-    value_bound: int | Sequence[int] | None = None,
+    value_bound: Number | Sequence[Number] | None = None,
     value_repeated: Literal["sum", "refuse"] = "sum",
     payload: str | None = None,
     payload_width: int | None = None,
@@ -328,8 +329,8 @@ def _run(role: str, **arguments: Any) -> Result:
     arguments["terms"] = {name: str(value) for name, value in given.items() if value is not None}
     arguments["max_peer_items"] = str(arguments["max_peer_items"])
     arguments["value"] = _texts(arguments["value"])
-    for name in ("value_scale", "value_bound"):
-        arguments[name] = _numbers(arguments[name])
+    arguments["value_scale"] = _numbers(arguments["value_scale"])
+    arguments["value_bound"] = [str(bound) for bound in _numbers(arguments["value_bound"])]
     table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     with listener:
@@ -355,12 +356,19 @@ def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(given: Texts | None) -> list[str]:
     """One text, or several."""
-    return [given] if isinstance(given, str) else list(given or [])
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    names = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"a name is a text, not one of {names!r}")
+    return names
 
 
-def _numbers(given: int | Sequence[int] | None) -> list[int]:
+def _numbers(given: Number | Sequence[Number] | None) -> list[Number]:
     """One number, or several, or none."""
-    return [given] if isinstance(given, int) else list(given or [])
+    if given is None:
+        return []
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 def _text(number: int | str | None) -> str | None:

@@ -10,10 +10,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{
-    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    ArgAction, ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
 };
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
@@ -274,10 +276,10 @@ pub(crate) struct Meeting {
     #[arg(long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
     value_scale: Vec<u8>,
-    /// Largest absolute value of a key, told to the peer; 2^31 - 1 units of the last digit if not given. For all columns,
-    /// or one for each
+    /// Largest absolute value of a key, such as 1000 or 99.99, told to the peer; 2^31 - 1 units of the last digit if not
+    /// given. For all columns, or one for each
     #[arg(long, value_name = "N[,N…]", value_delimiter = ',', requires = "value")]
-    value_bound: Vec<u64>,
+    value_bound: Vec<String>,
     /// What counts for a key that several rows have
     #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
@@ -323,7 +325,7 @@ pub(crate) struct Meeting {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Directory that lets a run resume after a failure: run the same command again, on both sides. An answer
     /// that was found but not written is written without the peer. Created if missing, removed when the
@@ -608,7 +610,7 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) network: Network,
     /// Threads of each party
-    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN, value_parser = parse_threads)]
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     agreed: TermOptions,
@@ -649,7 +651,7 @@ pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) network: Network,
     /// Threads of each party
-    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "T", default_value_t = NonZeroUsize::MIN, value_parser = parse_threads)]
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     pub(crate) agreed: TermOptions,
@@ -728,7 +730,13 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
                 .collect();
             let is_set = |name: &&String| std::env::var_os(name).is_some();
             let name = names.iter().find(is_set).unwrap_or(&names[0]).clone();
-            arg.env(name).hide_env(true)
+            match arg.get_action() {
+                // A script may set 1 or yes.
+                ArgAction::SetTrue => arg.value_parser(BoolishValueParser::new()),
+                _ => arg,
+            }
+            .env(name)
+            .hide_env(true)
         }
         _ => arg,
     };
@@ -828,6 +836,10 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
+fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "there is at least one thread")
+}
+
 /// What clap says in a paragraph, in one line.
 fn usage_failure(error: &clap::Error) -> Failure {
     let general = "`vesica --help` and `vesica COMMAND --help` show what there is";
@@ -837,7 +849,9 @@ fn usage_failure(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let paragraph = text.split("\n\n").next().unwrap_or(text);
-    let hint = of_the_value(error).or_else(|| of_a_bare_word(error));
+    let hint = of_the_value(error)
+        .or_else(|| of_another_spelling(error))
+        .or_else(|| of_a_bare_word(error));
     Failure::usage(paragraph).hint(hint.unwrap_or_else(|| general.to_owned()))
 }
 
@@ -851,6 +865,17 @@ fn of_the_value(error: &clap::Error) -> Option<String> {
         (None, other) => other.and_then(vesica::Error::remedy),
     };
     advice.map(|advice| advice.spelled(&InCommand))
+}
+
+/// What clap finds that is spelled nearly as what there is not.
+fn of_another_spelling(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    let found = kinds.iter().find_map(|kind| error.get(*kind))?;
+    let first = match found {
+        ContextValue::Strings(all) => all.first()?.clone(),
+        other => other.to_string(),
+    };
+    Some(format!("did you mean {first}?"))
 }
 
 /// How the command is used, for a word that no option stands before.

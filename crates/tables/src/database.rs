@@ -109,6 +109,12 @@ impl Query {
 
     /// Asks the database, and copies what it answers to an encrypted file without a name.
     pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
+        if let Some(file) = self.file.as_deref()
+            && !file.exists()
+        {
+            let name = file.display().to_string();
+            return Err(Error::new(ErrorKind::MissingFile).in_path(&name));
+        }
         let ask = || {
             let mut driver = self.load()?;
             let uri = OptionValue::String(match self.file {
@@ -639,8 +645,11 @@ mod tests {
                 .arguments()
                 .all(|named| named == Argument::Driver)
         );
-        let missing = Query::new("SELECT 1", "sqlite:x.db", Some("no_such_driver")).unwrap();
+        let missing = Query::new("SELECT 1", "x:y", Some("no_such_driver")).unwrap();
         let error = missing.run(&SourceOptions::default()).unwrap_err();
         assert_eq!(error.class(), crate::ErrorClass::Usage, "{error}");
+        let missing = Query::new("SELECT 1", "sqlite:nowhere/x.db", None).unwrap();
+        let error = missing.run(&SourceOptions::default()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::MissingFile), "{error}");
     }
 }

@@ -75,8 +75,11 @@ pub enum ErrorKind {
     },
     /// The input has no bytes, or nothing but blank lines.
     Empty,
-    /// The input has column names and no data row.
-    NoRows,
+    /// The input has columns and no data row.
+    NoRows {
+        /// Whether the names of the columns are its first line.
+        has_header: bool,
+    },
     /// No column has the name that was asked for.
     MissingColumn {
         /// The columns that there are, in order.
@@ -216,6 +219,14 @@ pub enum Difference {
         found: String,
         /// That of the first file.
         expected: String,
+    },
+    /// It is text with another delimiter.
+    #[error("its fields are delimited by {found:?}, not {expected:?}")]
+    Delimiter {
+        /// Its delimiter.
+        found: char,
+        /// That of the first file.
+        expected: char,
     },
     /// It has the same columns otherwise.
     #[error("the columns are in another order")]
@@ -461,7 +472,7 @@ impl fmt::Display for Error {
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
             ErrorKind::Database { reason } => f.write_str(&one_line(reason)),
             ErrorKind::Empty => f.write_str("is empty"),
-            ErrorKind::NoRows => f.write_str("has no data rows"),
+            ErrorKind::NoRows { .. } => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
             ErrorKind::LabelTooLong { needed, limit } => write!(
                 f,

@@ -55,7 +55,7 @@ impl KeySpec {
         for (i, column) in columns.iter().enumerate() {
             if columns[..i].iter().any(|c| c.name == column.name) {
                 return Err(Error::usage(format!(
-                    "the key names column {:?} twice",
+                    "column {:?} is named twice",
                     column.name
                 )));
             }

@@ -22,14 +22,15 @@ pub struct ValueColumn {
 const MAX_SCALE: u8 = 18;
 
 impl ValueColumn {
-    /// A column whose keys have values of at most `bound`, a whole number; 2^31 − 1 units if it is `None`.
+    /// A column whose keys have values of at most `bound`, written as values are; 2^31 − 1 units if it is `None`.
     ///
     /// # Errors
-    /// Usage: more than 18 digits after the decimal point, or a bound that is 0 or exceeds 2^63 − 1 units.
+    /// Usage: more than 18 digits after the decimal point, or a bound that is no number above 0, has more digits than that
+    /// or exceeds 2^63 − 1 units.
     pub fn new(
         name: &str,
         scale: u8,
-        bound: Option<u64>,
+        bound: Option<&str>,
         sums_repeated: bool,
     ) -> Result<ValueColumn> {
         if scale > MAX_SCALE {
@@ -37,21 +38,20 @@ impl ValueColumn {
             let problem = format!("{scale} digits after the decimal point are too many");
             return Err(Error::usage_with(problem, remedy));
         }
-        // At most 60 bits.
-        let unit = 10u64.pow(scale.into());
-        let most = i64::MAX as u64 / unit;
-        let bound = match bound {
+        let bound = match bound.map(|bound| (bound, parse(bound, scale))) {
             None => i32::MAX as u64,
-            Some(bound) if (1..=most).contains(&bound) => bound * unit,
-            Some(bound) => {
+            Some((_, Ok(units @ 1..))) => units as u64,
+            Some((bound, _)) => {
+                // At most 60 bits.
+                let most = i64::MAX / 10i64.pow(scale.into());
                 let remedy = advice![
                     Argument::ValueBound,
-                    format!(" is from 1 to {most} at "),
+                    format!(" is a number above 0 and up to {most} at "),
                     Argument::ValueScale,
                     format!(" {scale}"),
                 ];
                 let problem = format!(
-                    "a bound of {bound} is impossible with {scale} digits after the decimal point"
+                    "a bound of {bound:?} is impossible with {scale} digits after the decimal point"
                 );
                 return Err(Error::usage_with(problem, remedy));
             }
@@ -132,16 +132,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_whole_numbers() {
+    fn bounds_are_written_as_values_are() {
         let bound = |scale, bound| {
             let column = ValueColumn::new("n", scale, bound, true);
             column.map(|column| column.bound).map_err(|e| e.to_string())
         };
         assert_eq!(bound(2, None), Ok(i32::MAX as u64));
-        assert_eq!(bound(2, Some(1000)), Ok(100_000));
-        assert_eq!(bound(0, Some(i64::MAX as u64)), Ok(i64::MAX as u64));
-        assert_eq!(bound(18, Some(9)), Ok(9_000_000_000_000_000_000));
-        for (scale, most) in [(0, 0), (18, 10), (0, u64::MAX), (19, 1)] {
+        assert_eq!(bound(2, Some("1000")), Ok(100_000));
+        assert_eq!(bound(2, Some("99.99")), Ok(9_999));
+        assert_eq!(bound(0, Some("9223372036854775807")), Ok(i64::MAX as u64));
+        assert_eq!(bound(18, Some("9")), Ok(9_000_000_000_000_000_000));
+        for (scale, most) in [
+            (0, "0"),
+            (0, "-1"),
+            (0, "9.5"),
+            (2, "9.999"),
+            (0, "many"),
+            (18, "10"),
+            (0, "18446744073709551615"),
+            (19, "1"),
+        ] {
             assert!(bound(scale, Some(most)).is_err(), "{scale} {most}");
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct Part {
     compression: Option<Compression>,
     encoding: Option<Encoding>,
     dialect: Dialect,
+    /// What its own fields are delimited by, if it has several.
+    delimiter: Option<u8>,
     /// Whether it is an Arrow stream, and not a file.
     arrow_stream: bool,
     /// Whether it never was a file, so that a result takes the format that its name stands for.
@@ -187,6 +189,7 @@ impl Part {
                 delimiter: b',',
                 csv: options.csv,
             },
+            delimiter: None,
             arrow_stream: false,
             formless: false,
             empty: false,
@@ -232,11 +235,12 @@ impl Part {
         if self.format != Format::Csv {
             self.dialect = Dialect::LINES;
         } else {
-            self.dialect.delimiter = match options.delimiter {
-                Some(delimiter) => delimiter,
-                None if sniff::is_tsv(&self.name) => b'\t',
+            self.delimiter = match options.delimiter {
+                Some(delimiter) => Some(delimiter),
+                None if sniff::is_tsv(&self.name) => Some(b'\t'),
                 None => guess_delimiter(&found.sample, found.whole, options.csv)?,
             };
+            self.dialect.delimiter = self.delimiter.unwrap_or(b',');
         }
         Ok(())
     }
@@ -246,13 +250,23 @@ impl Part {
         if self.empty && first.format.is_text() {
             self.format = first.format;
         }
+        let unlike = |how| {
+            let than = first.name.clone();
+            Err(Error::new(ErrorKind::OtherColumns { than, how }).in_path(&self.name))
+        };
         if self.format != first.format {
-            let how = Difference::Format {
+            return unlike(Difference::Format {
                 found: self.format.name().to_owned(),
                 expected: first.format.to_string(),
-            };
-            let than = first.name.clone();
-            return Err(Error::new(ErrorKind::OtherColumns { than, how }).in_path(&self.name));
+            });
+        }
+        if let (Some(found), Some(expected)) = (self.delimiter, first.delimiter)
+            && found != expected
+        {
+            return unlike(Difference::Delimiter {
+                found: found.into(),
+                expected: expected.into(),
+            });
         }
         self.dialect = first.dialect;
         Ok(())

@@ -328,11 +328,11 @@ impl<R: Read> Records<R> {
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// Guesses the delimiter from the start of a text: the one that gives every row the same number of fields, and more than
-/// one; failing that, the one that gives the header the most.
+/// one; failing that, the one that gives the header the most. `None` if there is none in it.
 ///
 /// # Errors
 /// Data: several give every row the same number of fields.
-pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> Result<u8> {
+pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> Result<Option<u8>> {
     // The fields of the first row, and whether there are as many in the others.
     let fields = |delimiter: u8| -> (usize, bool) {
         let mut records = Records::new(sample, Dialect { delimiter, csv });
@@ -357,7 +357,7 @@ pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> Re
         .filter_map(|(delimiter, (_, even))| even.then_some(*delimiter))
         .collect();
     match even[..] {
-        [delimiter] => Ok(delimiter),
+        [delimiter] => Ok(Some(delimiter)),
         [first, second, ..] => Err(Error::new(ErrorKind::AmbiguousDelimiter {
             candidates: [first, second].map(char::from),
         })),
@@ -365,7 +365,7 @@ pub(crate) fn guess_delimiter(sample: &[u8], whole: bool, csv: CsvOptions) -> Re
             let most = found.iter().map(|(_, (width, _))| *width).max();
             let most = most.filter(|most| *most > 1);
             let widest = found.iter().find(|(_, (width, _))| Some(*width) == most);
-            Ok(widest.map_or(b',', |(delimiter, _)| *delimiter))
+            Ok(widest.map(|(delimiter, _)| *delimiter))
         }
     }
 }

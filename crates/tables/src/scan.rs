@@ -3,6 +3,7 @@
 use crate::columns::{Columns, Fields};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
 use crate::part::Part;
 use crate::sink::{Facts, Sink};
 use crate::source::Source;
@@ -64,6 +65,8 @@ fn check(source: &Source, wanted: ColumnsRead<'_>, facts: &Facts) -> Result<()> 
     Err(Error::new(match facts.columns {
         // Nothing says that it is a table at all.
         Columns::Unknown | Columns::Fields(_) => ErrorKind::Empty,
-        _ => ErrorKind::NoRows,
+        _ => ErrorKind::NoRows {
+            has_header: source.format() == Format::Csv,
+        },
     }))
 }

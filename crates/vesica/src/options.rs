@@ -40,6 +40,10 @@ pub fn label_exchange(
         }
         Role::Receiver if takes => Ok(LabelExchange::Wanted { most_bytes: width }),
         Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
+            let mut named = columns.iter().enumerate();
+            if let Some((_, name)) = named.find(|(i, name)| columns[..*i].contains(name)) {
+                return Err(usage(format!("column {name:?} is named twice")));
+            }
             let bytes = width;
             Ok(LabelExchange::Offered(LabelTerms { bytes, columns }))
         }
@@ -84,7 +88,7 @@ impl PayloadColumn {
 pub fn value_columns(
     names: &[String],
     scales: &[u8],
-    bounds: &[u64],
+    bounds: &[String],
     sums_repeated: bool,
 ) -> Result<Vec<ValueColumn>, Error> {
     if names.len() > MAX_VALUE_COLUMNS {
@@ -99,7 +103,7 @@ pub fn value_columns(
     let of = |i: usize, len: usize| if len == 1 { 0 } else { i };
     let column = |(i, name): (usize, &String)| {
         let scale = scales.get(of(i, scales.len())).copied().unwrap_or(0);
-        let bound = bounds.get(of(i, bounds.len())).copied();
+        let bound = bounds.get(of(i, bounds.len())).map(String::as_str);
         Ok(ValueColumn::new(name, scale, bound, sums_repeated)?)
     };
     names.iter().enumerate().map(column).collect()

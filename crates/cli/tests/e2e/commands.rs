@@ -370,7 +370,7 @@ fn queries_and_their_databases() {
     let set = "export VESICA_DATABASE_FILE=none VESICA_INPUT=none.csv";
     place
         .run_after(set, "check --key k --query x --database sqlite:gone.db")
-        .expect_failure(2, "cannot be loaded");
+        .expect_failure(3, "gone.db: no such file");
     place.write(
         "query.toml",
         "query = \"x\"\ndatabase = \"sqlite:x\"\ndriver = \"none\"\n",

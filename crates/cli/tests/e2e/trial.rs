@@ -423,7 +423,7 @@ impl Amounts {
     }
 
     fn column(&self, name: &str) -> ValueColumn {
-        ValueColumn::new(name, self.scale, Some(self.bound), true).unwrap()
+        ValueColumn::new(name, self.scale, Some(&self.bound.to_string()), true).unwrap()
     }
 
     fn cell(&self, row: usize) -> String {

@@ -46,7 +46,9 @@ impl Error {
             ErrorKind::Database { .. } => {
                 "a client of the database, such as psql or sqlite3, says more".into()
             }
-            ErrorKind::NoRows => "the first line is read as column names; data follows it".into(),
+            ErrorKind::NoRows { has_header: true } => {
+                "the first line is read as column names; data follows it".into()
+            }
             ErrorKind::AmbiguousDelimiter { .. } => advice!["say which with ", Delimiter],
             ErrorKind::Ragged { .. } => {
                 "check the delimiter, and that fields holding it are in quotes".into()

@@ -158,7 +158,7 @@ fn empty_tables() {
     ));
     for text in ["id,x", "id,x\n", "id,x\r\n\r\n"] {
         let error = fails("t.csv", text, "id");
-        assert!(matches!(error.kind(), ErrorKind::NoRows));
+        assert!(matches!(error.kind(), ErrorKind::NoRows { .. }));
         assert!(error.remedy().is_some());
     }
     let none = small().slice(0, 0);
@@ -168,7 +168,7 @@ fn empty_tables() {
         ("t.arrows", arrow_stream(&none)),
     ] {
         assert!(
-            matches!(fails(name, bytes, "id").kind(), ErrorKind::NoRows),
+            matches!(fails(name, bytes, "id").kind(), ErrorKind::NoRows { .. }),
             "{name}"
         );
     }

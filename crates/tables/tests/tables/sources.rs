@@ -192,10 +192,15 @@ fn files_that_are_not_alike_are_named() {
             ])),
         ),
         ("h.parquet", Vec::new()),
+        ("i.csv", b"id;x\n1;2\n".to_vec()),
     ]);
     let format = Difference::Format {
         found: "jsonl".into(),
         expected: "csv".into(),
+    };
+    let delimiter = Difference::Delimiter {
+        found: ';',
+        expected: ',',
     };
     let of_type = Difference::Type {
         column: "id".into(),
@@ -204,6 +209,7 @@ fn files_that_are_not_alike_are_named() {
     };
     for (first, second, expected) in [
         ("a.csv", "b.csv", Difference::Order),
+        ("a.csv", "i.csv", delimiter),
         ("a.csv", "c.csv", Difference::Missing("x".into())),
         ("a.csv", "d.jsonl", format),
         ("e.parquet", "f.parquet", Difference::Missing("x".into())),
@@ -292,7 +298,7 @@ fn files_without_a_row_are_no_table() {
         ("c/y.csv", ""),
     ]);
     let error = place.fails(&["?.csv"]);
-    assert!(matches!(error.kind(), ErrorKind::NoRows), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::NoRows { .. }), "{error}");
     let error = place.fails(&["c"]);
     assert!(matches!(error.kind(), ErrorKind::Empty), "{error}");
     let options = SourceOptions {
