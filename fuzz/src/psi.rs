@@ -131,7 +131,7 @@ impl Run {
         let offline = self
             .protocol
             .offline()
-            .filter(|offline| offline.origin().is_dealer())?;
+            .filter(|offline| offline.origin().is_dealt())?;
         let mut rng = ChaCha20Rng::from_seed([4; 32]);
         let [receiver, sender] = offline.deal(&self.params, self.bits, &mut rng).ok()?;
         let bytes = match half {

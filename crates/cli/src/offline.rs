@@ -352,7 +352,7 @@ impl Make {
             sender_size: self.sender_size,
         };
         let origin = terms.check(registry)?.origin();
-        if origin.is_dealer() != self.dealer.is_some() {
+        if origin.is_dealt() != self.dealer.is_some() {
             return Err(Failure::usage("--dealer goes with --offline dealer or tee"));
         }
         let expected = self.shown.expected(origin)?;
@@ -371,7 +371,7 @@ impl Make {
         };
         let mut connection = self.meet(&transport, &options, &mut progress)?;
         let start = Instant::now();
-        let name = match origin.is_dealer() {
+        let name = match origin.is_dealt() {
             true => {
                 let wanted = HalfRequest {
                     role,

@@ -70,16 +70,26 @@ impl Shape {
 pub enum Origin {
     /// The two parties, in one session.
     Parties,
-    /// A third party, which both of them trust.
+    /// A third party, which both of them trust, or which shows both of them what software it runs.
     Dealer,
-    /// A third party that shows both of them what software it runs.
-    AttestedDealer,
+    /// Two generators in trusted execution environments, one at each party, from a seed that only they know.
+    Generators,
 }
 
 impl Origin {
-    /// Whether it is a third party.
-    pub fn is_dealer(self) -> bool {
+    /// Whether parties are given their halves, which they cannot make in their own session.
+    pub fn is_dealt(self) -> bool {
         self != Origin::Parties
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Origin::Parties => "the two parties",
+            Origin::Dealer => "a dealer",
+            Origin::Generators => "two generators",
+        })
     }
 }
 
@@ -94,7 +104,7 @@ pub trait Source: Send + Sync + 'static {
     /// Maximum bits of statistical security that a run may ask for.
     const MAX_LAMBDA: u32 = 125;
 
-    /// Who makes the tuples. Those that a third party deals are stored, and a run checks some.
+    /// Who makes the tuples. Those that parties are given are stored, and a run checks some.
     const ORIGIN: Origin = Origin::Parties;
 
     /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
@@ -133,19 +143,22 @@ pub trait Source: Send + Sync + 'static {
     ) -> Result<SenderHalf, Error>;
 }
 
-/// Tuples that a third party deals: see [`deal`].
-pub struct Dealt<const ATTESTED: bool>;
+/// Tuples that parties are given: see [`deal`].
+pub struct Dealt<const BY_GENERATORS: bool>;
 
-/// Tuples of a dealer that both parties trust.
+/// Tuples of a dealer (KBM23, section IV-A).
 pub type Dealer = Dealt<false>;
 
-/// Tuples of a dealer in a trusted execution environment (KBM23, section IV-B), which shows both parties that it is one.
+/// Tuples of two generators in trusted execution environments, one at each party (KBM23, section IV-B).
 pub type Tee = Dealt<true>;
 
-impl<const ATTESTED: bool> Source for Dealt<ATTESTED> {
-    const PROTOCOL: &'static str = if ATTESTED { "ole-tee" } else { "ole-dealer" };
-    const ORIGIN: Origin = match ATTESTED {
-        true => Origin::AttestedDealer,
+impl<const BY_GENERATORS: bool> Source for Dealt<BY_GENERATORS> {
+    const PROTOCOL: &'static str = match BY_GENERATORS {
+        true => "ole-tee",
+        false => "ole-dealer",
+    };
+    const ORIGIN: Origin = match BY_GENERATORS {
+        true => Origin::Generators,
         false => Origin::Dealer,
     };
 
@@ -175,7 +188,7 @@ impl<const ATTESTED: bool> Source for Dealt<ATTESTED> {
 }
 
 fn not_stored() -> Error {
-    Error::limit(Limit::Offline, "tuples from a dealer come from a store")
+    Error::limit(Limit::Offline, "dealt tuples come from a store")
 }
 
 /// Both halves, as a dealer makes them (KBM23, section IV-A): the sender's fits into a seed, and the receiver's is a seed
@@ -185,6 +198,12 @@ pub fn deal(shape: Shape, rng: &mut dyn CryptoRng) -> (ReceiverHalf, SenderHalf)
     let sender = SenderHalf::random(shape, rng);
     fit(&mut receiver, &sender);
     (receiver, sender)
+}
+
+/// The sender's half of what [`deal`] makes of the same randomness, without the work for the receiver's.
+pub fn deal_sender(shape: Shape, rng: &mut dyn CryptoRng) -> SenderHalf {
+    let _receivers = Seeded::random(rng);
+    SenderHalf::random(shape, rng)
 }
 
 /// The largest prime of the fewest bits with which there is one that is `least` or larger.

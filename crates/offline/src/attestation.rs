@@ -1,4 +1,4 @@
-//! What software a dealer runs, shown by a trusted execution environment (TEE).
+//! What software a dealer or a generator runs, shown by a trusted execution environment (TEE).
 //!
 //! The words are those of RFC 9334. A dealer in a TEE, the *attester*, has the hardware sign a *report* of the software
 //! that it was started with, its *measurement*, and of 64 bytes of the dealer's choice. A party, the *verifier*, checks
@@ -7,7 +7,7 @@
 //!
 //! **What is bound.** The 64 bytes are a hash of the dealer's fingerprint, the party's, and the party's whole request,
 //! in which there are a fresh nonce and the other party's fingerprint. So a report serves one request over one
-//! connection. Whoever has the dealer's key, but not the TEE, gets no report for the parties: the measured program asks
+//! connection. What generators bind is said with them (the module `generators`). Whoever has the dealer's key, but not the TEE, gets no report for the parties: the measured program asks
 //! for one only when it speaks with them over TLS, and takes no other party for them.
 //!
 //! **What is not.** A measurement says which software was started, not that it has no errors; a TEE whose hardware is
@@ -39,7 +39,7 @@ pub use simulated::Simulated;
 pub use tdx::Tdx;
 pub use tsm::Tsm;
 
-/// What a dealer shows of its TEE.
+/// What a dealer or a generator shows of its TEE.
 pub(crate) const EVIDENCE: Kind = Kind {
     code: 26,
     name: "attestation",
@@ -102,6 +102,9 @@ impl Evidence {
 
 /// What has reports made of the software that runs here.
 pub trait Attester: Send + Sync {
+    /// Whose reports it has made.
+    fn platform(&self) -> Platform;
+
     /// A report over these bytes.
     ///
     /// # Errors
@@ -121,7 +124,7 @@ pub trait Verifier: Send + Sync {
     fn authenticate(&self, evidence: &Evidence, now: SystemTime) -> Result<Claims, Untrusted>;
 }
 
-/// What a party expects of its dealer.
+/// What a party expects of a dealer or a generator.
 pub struct Expected {
     verifier: Box<dyn Verifier>,
     measurement: Measurement,
@@ -140,6 +143,11 @@ impl Expected {
             verifier: Box::new(verifier),
             measurement,
         }
+    }
+
+    /// Whose reports.
+    pub(crate) fn platform(&self) -> Platform {
+        self.verifier.platform()
     }
 
     /// What was expected, in words for a listing.

@@ -46,9 +46,33 @@ pub enum Misfit {
     /// Its tuples are laid out as another version of this program does.
     #[error("is of another version")]
     Version,
-    /// Its dealer has shown this, which is not what is wanted.
-    #[error("is of a dealer that has shown {}", .0.as_deref().unwrap_or("nothing"))]
+    /// Who dealt it has shown this, which is not what is wanted.
+    #[error("was dealt by somebody who has shown {}", .0.as_deref().unwrap_or("nothing"))]
     Attested(Option<String>),
+    /// It was dealt by one dealer, where two generators are meant.
+    #[error("was dealt by one attested dealer, and `tee` means two generators now")]
+    OneDealer,
+}
+
+/// Who shows what it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attested {
+    /// The dealer.
+    Dealer,
+    /// The generator of this side.
+    OwnGenerator,
+    /// The generator of the other side.
+    OtherGenerator,
+}
+
+impl std::fmt::Display for Attested {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Attested::Dealer => "the dealer",
+            Attested::OwnGenerator => "this side's generator",
+            Attested::OtherGenerator => "the other side's generator",
+        })
+    }
 }
 
 /// Why a half was not made, stored or found.
@@ -96,9 +120,14 @@ pub enum Error {
     /// This machine makes no reports of what it runs.
     #[error("{0}")]
     Attestation(String),
-    /// The dealer has not shown that it runs what was expected.
-    #[error("the dealer is not trusted: {0}")]
-    Untrusted(#[from] Untrusted),
+    /// Somebody has not shown that it runs what was expected.
+    #[error("{who} is not trusted: {why}")]
+    Untrusted {
+        /// Who.
+        who: Attested,
+        /// Why.
+        why: Untrusted,
+    },
     /// The contract or the connection failed.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -115,7 +144,7 @@ impl Error {
             | Error::NoHalf { .. }
             | Error::CopiedHalf(_) => ErrorClass::Data,
             Error::Attestation(_) => ErrorClass::Resource,
-            Error::Untrusted(_) => ErrorClass::Peer,
+            Error::Untrusted { .. } => ErrorClass::Peer,
             Error::Session(error) => error.class(),
         }
     }
@@ -133,13 +162,13 @@ impl Error {
                 Command::AdoptStored,
                 " takes it over",
             ],
-            Error::Untrusted(Untrusted::NotEndorsed) => advice![
+            Error::Untrusted { why: Untrusted::NotEndorsed, .. } => advice![
                 "give it by ",
                 Argument::Endorsements,
                 ": the certificate of the processor's key, or the collateral of the platform",
             ],
-            Error::Untrusted(Untrusted::Measurement { .. }) => {
-                "take no measurement from a dealer; compute it from the image that the dealer shall run".into()
+            Error::Untrusted { why: Untrusted::Measurement { .. }, .. } => {
+                "take no measurement from whom it measures; compute it from the image that is to run".into()
             }
             Error::Session(error) => return error.remedy(),
             _ => return None,

@@ -2,13 +2,15 @@
 //! one run takes it.
 //!
 //! - [`OfflineStore`] keeps this side's halves; it is the [`HalfSource`](vesica_session::HalfSource) of a job.
-//! - [`make_half`] makes a pair with the peer, [`fetch_half`] gets a half from a dealer, and [`deal`] is that dealer.
-//! - An [`Attester`] has a dealer's machine report what it runs; [`Expected`] is what a party wants to see.
+//! - [`make_half`] makes a pair with the peer. [`fetch_half`] gets a half from a dealer, which is [`deal`], or from this
+//!   party's generator, which is [`generate`] and agrees with the peer's on what to make.
+//! - An [`Attester`] has the machine of a dealer or generator report what it runs; [`Expected`] is what a party wants to see.
 #![forbid(unsafe_code)]
 
 mod attestation;
 mod claims;
 mod error;
+mod generators;
 mod pairs;
 mod random;
 #[cfg(test)]
@@ -24,7 +26,8 @@ pub use attestation::{
 #[cfg(feature = "tee")]
 pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
-pub use error::{Error, Misfit};
-pub use pairs::{HalfRequest, deal, fetch_half, make_half};
+pub use error::{Attested, Error, Misfit};
+pub use generators::generate;
+pub use pairs::{HalfRequest, Shown, deal, fetch_half, make_half};
 pub use request::DealerRequest;
 pub use store::{Listing, OfflineStore, OfflineTerms, StoredHalf};

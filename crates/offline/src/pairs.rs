@@ -1,4 +1,4 @@
-//! Making pairs of halves: by the two parties, or by a dealer.
+//! Making pairs of halves: by the two parties, by a dealer, or by two generators.
 //!
 //! **Two parties** agree on a contract as before a run, whose profile of keys is none of a run; then the protocol makes
 //! the halves. The name of the pair is a hash of the session.
@@ -6,6 +6,8 @@
 //! **A dealer** holds both halves, so both parties trust it not to help the other one. Each party says what it wants and
 //! whom with; if both say the same, the dealer makes the halves, draws a name, and sends each party its half. A dealer in
 //! a trusted execution environment first shows each party, over its own request, what it runs ([`attestation`]).
+//!
+//! **Two generators**, one at each party, make the halves of a seed that they agree on ([`generators`](crate::generators)).
 //!
 //! Either way a party keeps its half only once it knows that the other has stored the other half. The last message may
 //! be lost: then one party has a half that no run can use.
@@ -23,11 +25,12 @@ use vesica_session::{
 use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::attestation::{self, Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
+use crate::claims::{Platform, ReportData};
 use crate::random::{fill, fresh_rng};
 use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
-use crate::store::{OfflineStore, OfflineTerms, Pair};
+use crate::store::{AND, OfflineStore, OfflineTerms, Pair};
+use crate::{Attested, Error, generators};
 
 /// The profile in the contract of an offline phase; no key has it.
 const PROFILE: &str = "offline/1";
@@ -66,8 +69,8 @@ pub fn make_half(
     if peer == store.fingerprint() {
         return Err(Error::Usage("a pair is for two identities".into()));
     }
-    if offline.origin().is_dealer() {
-        let problem = format!("the halves of {} come from a dealer", terms.protocol);
+    if offline.origin().is_dealt() {
+        let problem = format!("the halves of {} are dealt", terms.protocol);
         return Err(Error::Usage(problem));
     }
     let job = Job {
@@ -115,6 +118,7 @@ pub fn make_half(
             role,
             peer,
             dealer: None,
+            generators: None,
             attested: None,
             terms,
         };
@@ -124,7 +128,59 @@ pub fn make_half(
     made.inspect_err(|error| channel.abort(&in_words(error)))
 }
 
-/// What a party wants of a dealer.
+/// What has to be shown of trusted execution environments before a half is taken.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown<'a> {
+    /// Nothing: both parties trust the dealer.
+    Nothing,
+    /// What the dealer runs.
+    ByDealer(&'a Expected),
+    /// What the generators of this party and of the other run.
+    ByGenerators([&'a Expected; 2]),
+}
+
+impl Shown<'_> {
+    /// Fails with [`Error::Usage`] for halves that are made in another way.
+    fn check(self, protocol: &str, origin: Origin) -> Result<(), Error> {
+        let problem = match (origin, self) {
+            (Origin::Dealer, Shown::Nothing | Shown::ByDealer(_))
+            | (Origin::Generators, Shown::ByGenerators(_)) => return Ok(()),
+            (Origin::Dealer, Shown::ByGenerators(_)) => "come from a dealer",
+            (Origin::Generators, Shown::Nothing | Shown::ByDealer(_)) => {
+                "come from two generators whose measurements are known"
+            }
+            _ => "are made by the two parties",
+        };
+        Err(Error::Usage(format!("the halves of {protocol} {problem}")))
+    }
+
+    /// The platform of whoever hands out this party's half.
+    fn platform(self) -> Option<Platform> {
+        match self {
+            Shown::Nothing => None,
+            Shown::ByDealer(expected) | Shown::ByGenerators([expected, _]) => {
+                Some(expected.platform())
+            }
+        }
+    }
+
+    /// What is expected, in words for a listing.
+    fn name(self) -> Option<String> {
+        match self {
+            Shown::Nothing => None,
+            Shown::ByDealer(expected) => Some(expected.name()),
+            Shown::ByGenerators(both) => {
+                let [own, other] = both.map(Expected::name);
+                match own == other {
+                    true => Some(own),
+                    false => Some([own, other].join(AND)),
+                }
+            }
+        }
+    }
+}
+
+/// What a party wants of a dealer, or of its generator.
 #[derive(Clone, Copy, Debug)]
 pub struct HalfRequest<'a> {
     /// Its role in the run.
@@ -133,13 +189,14 @@ pub struct HalfRequest<'a> {
     pub terms: &'a OfflineTerms,
     /// The other party.
     pub peer: Fingerprint,
-    /// What the dealer has to show of its trusted execution environment, if the protocol's halves come from one.
-    pub attested: Option<&'a Expected>,
+    /// What has to be shown first.
+    pub shown: Shown<'a>,
 }
 
-/// Gets a half from a dealer, whom the connection leads to, and stores it. Returns the name of the pair.
+/// Gets a half from whom the connection leads to, a dealer or this party's generator, and stores it. Returns the name of
+/// the pair.
 ///
-/// Fails as [`make_half`] does, and with [`Error::Untrusted`] for a dealer that does not show what is expected.
+/// Fails as [`make_half`] does, and with [`Error::Untrusted`] if somebody does not show what is expected.
 pub fn fetch_half(
     connection: &mut Connection,
     registry: &Registry,
@@ -151,24 +208,15 @@ pub fn fetch_half(
         role,
         terms,
         peer,
-        attested,
+        shown,
     } = wanted;
     let offline = terms.check(registry)?;
-    let needed = offline.origin() == Origin::AttestedDealer;
-    if needed != attested.is_some() {
-        let problem = match needed {
-            true => format!(
-                "{} is for dealers whose measurement is known",
-                terms.protocol
-            ),
-            false => format!("the dealers of {} show nothing", terms.protocol),
-        };
-        return Err(Error::Usage(problem));
-    }
+    shown.check(&terms.protocol, offline.origin())?;
+    let own = store.fingerprint();
     let dealer = peer_of(connection)?;
-    // A dealer knows both halves, and so the items of a party that it is against.
-    if dealer == peer || [peer, dealer].contains(&store.fingerprint()) {
-        let problem = "the two parties and the dealer are three identities";
+    // Who deals knows both halves, and so the items of a party that it is against.
+    if dealer == peer || [peer, dealer].contains(&own) {
+        let problem = "the two parties and whoever deals are different identities";
         return Err(Error::Usage(problem.into()));
     }
     let mut channel = ObservedChannel::new(&mut connection.channel, progress);
@@ -182,16 +230,24 @@ pub fn fetch_half(
             terms: terms.clone(),
             peer,
             layout: offline.layout(&params, terms.key_bits)?,
+            attestation: shown.platform(),
             nonce,
         };
-        let request = request.encode();
-        channel.send(REQUEST, request.clone())?;
+        let encoded = request.encode();
+        channel.send(REQUEST, encoded.clone())?;
         channel.flush()?;
-        if let Some(expected) = attested {
-            let evidence = Evidence::decode(&channel.recv(EVIDENCE, MAX_EVIDENCE)?)?;
-            let data = attestation::report_data(dealer, store.fingerprint(), &request);
-            expected.check(&evidence, &data, SystemTime::now())?;
-        }
+        let generators = match shown {
+            Shown::Nothing => None,
+            Shown::ByDealer(expected) => {
+                let data = attestation::report_data(dealer, own, &encoded);
+                check_evidence(channel, Attested::Dealer, expected, &data)?;
+                None
+            }
+            Shown::ByGenerators(expected) => {
+                let other = generators::check(channel, &request, own, dealer, expected)?;
+                Some([dealer, other])
+            }
+        };
         let name = channel.recv(PAIR, 16)?;
         let name = name
             .try_into()
@@ -207,8 +263,9 @@ pub fn fetch_half(
             registry,
             role,
             peer,
-            dealer: Some(dealer),
-            attested: attested.map(Expected::name),
+            dealer: generators.is_none().then_some(dealer),
+            generators,
+            attested: shown.name(),
             terms,
         };
         keep(channel, store, Name(name), &pair, &half)
@@ -217,9 +274,21 @@ pub fn fetch_half(
     fetched.inspect_err(|error| channel.abort(&in_words(error)))
 }
 
+/// Checks the next evidence over these bytes.
+pub(crate) fn check_evidence(
+    channel: &mut dyn Channel,
+    who: Attested,
+    expected: &Expected,
+    data: &ReportData,
+) -> Result<(), Error> {
+    let evidence = Evidence::decode(&channel.recv(EVIDENCE, MAX_EVIDENCE)?)?;
+    let checked = expected.check(&evidence, data, SystemTime::now());
+    checked.map_err(|why| Error::Untrusted { who, why })
+}
+
 /// Deals one pair of halves, which may take so many bytes of `memory`: the connections are to the receiver and to the
-/// sender. Whoever is waited for longer than their `patience` ends it. A dealer with an attester deals for protocols that
-/// want one, and no others.
+/// sender. Whoever is waited for longer than their `patience` ends it. A dealer with an attester deals for parties that
+/// want to see its reports, and no others.
 ///
 /// Fails with [`Error::Usage`] for terms that the protocol cannot meet, with [`Error::Attestation`] if there is no report,
 /// else with [`Error::Session`]; both parties have been told then.
@@ -230,32 +299,33 @@ pub fn deal(
     attester: Option<&dyn Attester>,
 ) -> Result<OfflineTerms, Error> {
     let dealt = deal_pair(connections, registry, memory, attester);
-    dealt.map_err(|Failed { error, whose }| {
-        let why = in_words(&error);
+    dealt.map_err(|failed| failed.tell(connections))
+}
+
+/// Why nothing is dealt, and at which of the connections, if it is at one of them.
+pub(crate) struct Failed {
+    error: Error,
+    whose: Option<usize>,
+}
+
+impl Failed {
+    /// Tells those at the other ends, neither of whom hears what the other one has said.
+    pub(crate) fn tell(self, connections: &mut [Connection; 2]) -> Error {
+        let why = in_words(&self.error);
         let is_ours = matches!(why, WireError::Overdue(_) | WireError::Interrupted);
-        let whose = whose.filter(|_| !is_ours);
-        // Neither hears of what the other one has said.
-        let other =
-            WireError::ThirdParty("the other party gave up, or sent the dealer no valid request");
+        let whose = self.whose.filter(|_| !is_ours);
+        let other = WireError::ThirdParty("another party gave up, or sent no valid request");
         for (i, connection) in connections.iter_mut().enumerate() {
             let is_other = whose.is_some_and(|whose| whose != i);
             connection
                 .channel
                 .abort(if is_other { &other } else { &why });
         }
-        error
-    })
-}
+        self.error
+    }
 
-/// Why nothing is dealt, and at which of the connections, if it is at one of them.
-struct Failed {
-    error: Error,
-    whose: Option<usize>,
-}
-
-impl Failed {
     /// At one of the connections.
-    fn at<E: Into<Error>>(whose: usize) -> impl Fn(E) -> Failed {
+    pub(crate) fn at<E: Into<Error>>(whose: usize) -> impl Fn(E) -> Failed {
         move |error| Failed {
             error: error.into(),
             whose: Some(whose),
@@ -297,9 +367,12 @@ fn deal_pair(
             return Err(differ("other party", peer_of(other)?, request.peer).into());
         }
     }
+    for request in [&ours, &theirs] {
+        request.wants(attester.map(Attester::platform))?;
+    }
     let terms = ours.terms;
     let offline = terms.check(registry)?;
-    check_origin(&terms, offline, attester.is_some())?;
+    check_origin(&terms, offline, Origin::Dealer)?;
     let params = terms.params([0; 32])?;
     let layout = offline.layout(&params, terms.key_bits)?;
     for theirs in [ours.layout, theirs.layout] {
@@ -327,17 +400,9 @@ fn deal_pair(
     let halves = offline.deal(&params, terms.key_bits, &mut rng)?;
     let mut name = [0; 16];
     rng.fill_bytes(&mut name);
-    let each = |connection: &mut Connection, half: &[u8]| -> Result<(), WireError> {
-        let channel = &mut connection.channel;
-        channel.send(PAIR, name.to_vec())?;
-        half.chunks(MAX_FRAME)
-            .try_for_each(|part| channel.send(DEALT, part.to_vec()))?;
-        channel.flush()?;
-        channel.recv(STORED, 0).map(drop)
-    };
     let [first, second] = std::thread::scope(|scope| {
-        let first = scope.spawn(|| each(receiver, &halves[0]));
-        let second = each(sender, &halves[1]);
+        let first = scope.spawn(|| hand_out(receiver, name, &halves[0]));
+        let second = hand_out(sender, name, &halves[1]);
         let first = first
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -346,25 +411,49 @@ fn deal_pair(
     first.map_err(Failed::at(0))?;
     second.map_err(Failed::at(1))?;
     for (i, connection) in connections.iter_mut().enumerate() {
-        let sent = connection.channel.send(STORED, Vec::new());
-        let sent = sent.and_then(|()| connection.channel.flush());
-        sent.map_err(Failed::at(i))?;
+        say_stored(connection).map_err(Failed::at(i))?;
     }
     Ok(terms)
 }
 
-/// Fails for halves that nobody deals, or that another kind of dealer does.
-fn check_origin(terms: &OfflineTerms, offline: &dyn Offline, attests: bool) -> Result<(), Error> {
-    let [with, without] = ["with attestation", "without attestation"];
-    match (offline.origin(), attests) {
-        (Origin::Parties, _) => {
-            let protocol = &terms.protocol;
-            let problem = format!("the halves of {protocol} are made by the two parties");
+/// Sends a party its half, and waits until it is stored.
+pub(crate) fn hand_out(
+    connection: &mut Connection,
+    name: [u8; 16],
+    half: &[u8],
+) -> Result<(), WireError> {
+    let channel = &mut connection.channel;
+    channel.send(PAIR, name.to_vec())?;
+    half.chunks(MAX_FRAME)
+        .try_for_each(|part| channel.send(DEALT, part.to_vec()))?;
+    channel.flush()?;
+    hear_stored(connection)
+}
+
+/// Says that the other half is stored.
+pub(crate) fn say_stored(connection: &mut Connection) -> Result<(), WireError> {
+    connection.channel.send(STORED, Vec::new())?;
+    connection.channel.flush()
+}
+
+/// Waits until a half is stored.
+pub(crate) fn hear_stored(connection: &mut Connection) -> Result<(), WireError> {
+    connection.channel.recv(STORED, 0).map(drop)
+}
+
+/// Fails for halves that are not made in this way.
+pub(crate) fn check_origin(
+    terms: &OfflineTerms,
+    offline: &dyn Offline,
+    here: Origin,
+) -> Result<(), Error> {
+    match offline.origin() == here {
+        true => Ok(()),
+        false => {
+            let (protocol, made) = (&terms.protocol, offline.origin());
+            let problem = format!("the halves of {protocol} are made by {made}, not by {here}");
             Err(Error::Usage(problem))
         }
-        (Origin::Dealer, true) => Err(differ("dealer", with, without).into()),
-        (Origin::AttestedDealer, false) => Err(differ("dealer", without, with).into()),
-        _ => Ok(()),
     }
 }
 
@@ -389,11 +478,11 @@ fn keep(
     Ok(name)
 }
 
-fn no_identity() -> Error {
+pub(crate) fn no_identity() -> Error {
     Error::Usage("halves are made over TLS, between identities".into())
 }
 
-fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
+pub(crate) fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
     connection.peer.ok_or_else(no_identity)
 }
 
@@ -406,7 +495,7 @@ fn in_words(error: &Error) -> WireError {
             ..
         })) => WireError::limit(Limit::System, "there is no room for the correlations"),
         Error::Session(SessionError::Run(error)) => error.clone(),
-        Error::Untrusted(_) => bad(EVIDENCE.name, "does not show what this side expects"),
+        Error::Untrusted { .. } => bad(EVIDENCE.name, "does not show what this side expects"),
         _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
     }
 }

@@ -159,7 +159,7 @@ fn frames_of_dealt_pairs_are_those_that_are_recorded() {
     let mut lines = String::new();
     for protocol in Registry::standard().all() {
         let offline = protocol.offline();
-        let Some(offline) = offline.filter(|offline| offline.origin().is_dealer()) else {
+        let Some(offline) = offline.filter(|offline| offline.origin().is_dealt()) else {
             continue;
         };
         for (words, lambda, key_bits) in DEALT {
@@ -194,7 +194,7 @@ fn frames_of_made_pairs_have_the_shapes_that_are_recorded() {
     let recorded = recording("session");
     let made = Registry::standard().all().iter().filter(|protocol| {
         let origin = protocol.offline().map(Offline::origin);
-        origin.is_some_and(|origin| !origin.is_dealer())
+        origin.is_some_and(|origin| !origin.is_dealt())
     });
     let mut pairs = 0;
     for protocol in made {

@@ -1,24 +1,25 @@
-//! What a party asks a dealer for.
+//! What a party asks a dealer or its generator for.
 
 use vesica_session::codec::{Reader, bad, differ, put_name};
 use vesica_session::{Fingerprint, Role};
 use vesica_wire::{Error as WireError, Kind};
 
+use crate::claims::Platform;
 use crate::store::OfflineTerms;
 
-/// What a party wants of a dealer.
+/// What a party wants of a dealer or of its generator.
 pub(crate) const REQUEST: Kind = Kind {
     code: 22,
-    name: "request to a dealer",
+    name: "request for a half",
 };
 
 const MAGIC: [u8; 4] = *b"vs1d";
-/// Of requests and of what dealer and parties derive from them: how many tuples there are, and modulo what.
-const VERSION: u16 = 2;
+/// Of requests and of what those who deal and parties derive from them: how many tuples there are, and modulo what.
+const VERSION: u16 = 3;
 /// Longest request, in bytes.
 pub(crate) const MAX_REQUEST: usize = 640;
 
-/// A party's first message to a dealer: which half of what pair it wants, and who gets the other half.
+/// A party's first message to a dealer or to its generator: which half of what pair it wants, and who gets the other half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DealerRequest {
     /// The party's role in the run.
@@ -29,13 +30,15 @@ pub struct DealerRequest {
     pub peer: Fingerprint,
     /// What a half of these terms means to the party, in words that a dealer compares with its own.
     pub layout: String,
-    /// Random, for this request alone: a report of the dealer's TEE is made over it.
+    /// Whose report of a TEE it wants to see, if any.
+    pub attestation: Option<Platform>,
+    /// Random, for this request alone: a report of a TEE is made over it.
     pub nonce: [u8; 32],
 }
 
 impl DealerRequest {
     /// Magic and version; role, protocol, λ, bits of a key or 0, both sizes, the fingerprint, the layout, the
-    /// nonce. Numbers are little endian.
+    /// platform or 0, the nonce. Numbers are little endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -47,6 +50,7 @@ impl DealerRequest {
         out.extend_from_slice(&self.terms.sender_size.to_le_bytes());
         out.extend_from_slice(self.peer.as_bytes());
         put_name(&mut out, &self.layout);
+        out.push(self.attestation.map_or(0, Platform::code));
         out.extend_from_slice(&self.nonce);
         out
     }
@@ -75,10 +79,23 @@ impl DealerRequest {
             },
             peer: Fingerprint::from_bytes(reader.array()?),
             layout: reader.text("layout")?.to_owned(),
+            attestation: match reader.u8()? {
+                0 => None,
+                code => Some(Platform::from_code(code)?),
+            },
             nonce: reader.array()?,
         };
         reader.end()?;
         Ok(request)
+    }
+
+    /// Fails with `ContractDiffers` for a report of another platform than this one, by whoever makes it.
+    pub(crate) fn wants(&self, shown: Option<Platform>) -> Result<(), WireError> {
+        let word = |platform: Option<Platform>| platform.map_or("none".into(), |p| p.to_string());
+        match self.attestation == shown {
+            true => Ok(()),
+            false => Err(differ("attestation", word(shown), word(self.attestation))),
+        }
     }
 
     /// Fails with `ContractDiffers` for the first field in which the terms of two requests differ.
@@ -131,6 +148,7 @@ mod tests {
             },
             peer: Fingerprint::from_bytes([7; 32]),
             layout: "1 400 5 16411".into(),
+            attestation: Some(Platform::Tdx),
             nonce: [9; 32],
         }
     }
@@ -147,6 +165,7 @@ mod tests {
                 terms: serde_json::from_value(vector["terms"].clone()).unwrap(),
                 peer: Fingerprint::from_bytes(array(&vector["peer"])),
                 layout: vector["layout"].as_str().unwrap().into(),
+                attestation: serde_json::from_value(vector["attestation"].clone()).unwrap(),
                 nonce: array(&vector["nonce"]),
             };
             assert_eq!(request.encode(), bytes(&vector["bytes"]));
@@ -189,6 +208,7 @@ mod tests {
             sizes: [u64; 2],
             peer: [u8; 32],
             layout in "[ -~]{0,255}",
+            attestation in proptest::sample::select(vec![None, Some(Platform::SevSnp)]),
             nonce: [u8; 32],
         ) {
             let request = DealerRequest {
@@ -202,6 +222,7 @@ mod tests {
                 },
                 peer: Fingerprint::from_bytes(peer),
                 layout,
+                attestation,
                 nonce,
             };
             let encoded = request.encode();

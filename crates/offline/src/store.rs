@@ -1,4 +1,4 @@
-//! Prepared correlations: two parties make them, or a third deals them, before anybody knows an item; each party stores
+//! Prepared correlations: two parties make them, or are dealt them, before anybody knows an item; each party stores
 //! its half, and one run takes both.
 //!
 //! A half is bound to the identities of both parties, to roles, protocol and λ, and to the largest sizes of the two sets:
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use vesica_correlations::store::Store;
 use vesica_files::{is_exhausted, private_directory};
-use vesica_psi::{Offline, Params};
+use vesica_psi::{Offline, Origin, Params};
 use vesica_session::codec::offers_at_most;
 use vesica_session::{
     Error as SessionError, Fingerprint, HalfSource, Identity, Name, Offer, ProtocolRequest,
@@ -46,7 +46,10 @@ struct Header {
     own: String,
     peer: String,
     dealer: Option<String>,
-    /// What the dealer has shown, in words.
+    /// Of this party and of the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    generators: Option<[String; 2]>,
+    /// What dealer or generators have shown, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attested: Option<String>,
     /// Seconds since 1970.
@@ -55,6 +58,9 @@ struct Header {
     #[serde(flatten)]
     terms: OfflineTerms,
 }
+
+/// Between what two generators have shown.
+pub(crate) const AND: &str = " and ";
 
 /// Latest time of a header, the end of the year 9999 in seconds since 1970.
 const END_OF_TIME: u64 = 253_402_300_799;
@@ -71,9 +77,12 @@ pub struct StoredHalf {
     pub is_own: bool,
     /// The other party.
     pub peer: Fingerprint,
-    /// Who dealt it, if somebody did.
+    /// The dealer, if one dealt it.
     pub dealer: Option<Fingerprint>,
-    /// Platform and measurement that the dealer has shown, if it had to.
+    /// The generators of this party and of the other, if those made it.
+    pub generators: Option<[Fingerprint; 2]>,
+    /// Platform and measurement that the dealer has shown, if it had to; what the generators have shown, this party's
+    /// first, with "and" between them if they differ.
     pub attested: Option<String>,
     /// When it was made.
     pub made: SystemTime,
@@ -207,8 +216,8 @@ impl OfflineStore {
         })
     }
 
-    /// The same for runs that take only halves whose dealer has shown this: a platform, or a platform and a measurement, in
-    /// the words of [`StoredHalf::attested`]. Others take whatever was not simulated.
+    /// The same for runs that take only halves whose dealer, or both of whose generators, have shown this: a platform, or a
+    /// platform and a measurement, in the words of [`StoredHalf::attested`]. Others take whatever was not simulated.
     pub fn with_attested(self, attested: Option<String>) -> OfflineStore {
         OfflineStore { attested, ..self }
     }
@@ -264,6 +273,10 @@ impl OfflineStore {
                 .map(|dealer| dealer.parse())
                 .transpose()
                 .ok()?,
+            generators: match header.generators {
+                Some([own, other]) => Some([own.parse().ok()?, other.parse().ok()?]),
+                None => None,
+            },
             attested: header.attested,
             made: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(header.made))?,
             terms: header.terms,
@@ -297,6 +310,7 @@ impl OfflineStore {
             own: self.own.to_string(),
             peer: pair.peer.to_string(),
             dealer: pair.dealer.map(|dealer| dealer.to_string()),
+            generators: pair.generators.map(|both| both.map(|one| one.to_string())),
             attested: pair.attested.clone(),
             made: now.map_or(0, |now| now.as_secs()),
             layout: layout.ok_or_else(|| Error::Store("no layout".into()))?,
@@ -360,7 +374,9 @@ pub(crate) struct Pair<'a> {
     pub(crate) role: Role,
     pub(crate) peer: Fingerprint,
     pub(crate) dealer: Option<Fingerprint>,
-    /// What the dealer has shown, in words.
+    /// Of this party and of the other.
+    pub(crate) generators: Option<[Fingerprint; 2]>,
+    /// What dealer or generators have shown, in words.
     pub(crate) attested: Option<String>,
     pub(crate) terms: &'a OfflineTerms,
 }
@@ -376,15 +392,26 @@ impl StoredHalf {
 
     /// Whether the dealer has shown what is wanted. What was simulated protects nothing, so it is taken only by name.
     fn was_shown(&self, wanted: Option<&str>) -> bool {
-        let shown = self.attested.as_deref().unwrap_or_default();
-        let platform = shown.split(' ').next().unwrap_or_default();
-        match wanted {
-            Some(wanted) => [platform, shown].contains(&wanted),
-            None => platform != Platform::Simulated.to_string(),
-        }
+        let all = self.attested.as_deref().unwrap_or_default();
+        let simulated = Platform::Simulated.to_string();
+        all.split(AND).all(|shown| {
+            let platform = shown.split(' ').next().unwrap_or_default();
+            match wanted {
+                Some(wanted) => [platform, shown, all].contains(&wanted),
+                None => platform != simulated,
+            }
+        })
     }
 
-    /// Why it does not fit a purpose, for which a dealer must have shown this.
+    /// Whether one dealer has dealt it for a protocol that means two generators, as before there were any.
+    fn is_of_one_dealer(&self, registry: &Registry) -> bool {
+        let protocol = registry.get(&self.terms.protocol);
+        let offline = protocol.and_then(|protocol| protocol.offline());
+        let is_meant = offline.is_some_and(|offline| offline.origin() == Origin::Generators);
+        is_meant && self.generators.is_none()
+    }
+
+    /// Why it does not fit a purpose, for which this must have been shown.
     fn misfit(&self, purpose: &Purpose<'_>, attested: Option<&str>) -> Option<Misfit> {
         let items = purpose.items;
         let terms = &self.terms;
@@ -402,6 +429,8 @@ impl StoredHalf {
             Some(Misfit::Peer(self.peer))
         } else if *purpose.protocol != ProtocolRequest::named(&terms.protocol) {
             Some(Misfit::Protocol(terms.protocol.clone()))
+        } else if self.is_of_one_dealer(purpose.registry) {
+            Some(Misfit::OneDealer)
         } else if purpose.lambda != terms.lambda {
             Some(Misfit::Lambda(terms.lambda))
         } else if purpose.key_bits != terms.key_bits {

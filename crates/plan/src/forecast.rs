@@ -344,7 +344,7 @@ impl Machines {
         }
         let params = &request.params(security)?;
         let offline = protocol.offline();
-        let dealt = offline.filter(|offline| offline.origin().is_dealer());
+        let dealt = offline.filter(|offline| offline.origin().is_dealt());
         let traffic = |is_stored| protocol.traffic(params, &task, exact, is_stored);
         let run = traffic(dealt.is_some())?;
         let online = match offline {

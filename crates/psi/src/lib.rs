@@ -361,6 +361,18 @@ pub trait Offline: Send + Sync {
         rng: &mut dyn CryptoRng,
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error>;
 
+    /// The one half of what [`Offline::deal`] makes of the same randomness, as one of two generators does.
+    ///
+    /// # Errors
+    /// As [`Offline::deal`].
+    fn deal_half(
+        &self,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<u8>>, Error>;
+
     /// What else decides what a half means: its shape, and the version of what expands its seeds.
     ///
     /// # Errors

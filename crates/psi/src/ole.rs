@@ -165,7 +165,7 @@ impl Plan {
         // No more than there are values.
         let per_bin = simple::most_entries_that_may_agree(sender_size, &parameters, each);
         let per_bin = per_bin.min(functions.values().try_into().unwrap_or(usize::MAX));
-        let bins = match S::ORIGIN.is_dealer() {
+        let bins = match S::ORIGIN.is_dealt() {
             true => parameters.bins + checked_bins(parameters.bins),
             false => parameters.bins,
         };
@@ -343,7 +343,7 @@ impl Receiver {
             if bins.iter().zip(&r).any(|(bin, r)| row[*bin] != *r) {
                 return Err(Misbehaviour::BadValue {
                     what: CHECKED.name,
-                    problem: "do not fit this side's: the dealer erred, or the peer",
+                    problem: "do not fit this side's: who dealt them erred, or the peer",
                 }
                 .into());
             }
@@ -586,7 +586,7 @@ impl<S: Source> Protocol for Ole<S> {
         let plan = Plan::of::<S>(params, exact).ok()?;
         let shape = plan.shape;
         let mut traffic = Traffic::default();
-        match (is_stored, S::ORIGIN.is_dealer()) {
+        match (is_stored, S::ORIGIN.is_dealt()) {
             (true, _) => {}
             (false, true) => return None,
             (false, false) => {
@@ -761,6 +761,20 @@ impl<S: Source> Offline for Ole<S> {
     ) -> Result<[Zeroizing<Vec<u8>>; 2], Error> {
         let (receiver, sender) = ole::deal(Self::shape(params, bits)?, rng);
         Ok([receiver.into_bytes(), sender.into_bytes()])
+    }
+
+    fn deal_half(
+        &self,
+        half: Half,
+        params: &Params,
+        bits: Option<u32>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let shape = Self::shape(params, bits)?;
+        Ok(match half {
+            Half::Receiver => ole::deal(shape, rng).0.into_bytes(),
+            Half::Sender => ole::deal_sender(shape, rng).into_bytes(),
+        })
     }
 
     fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error> {

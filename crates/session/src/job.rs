@@ -181,7 +181,7 @@ impl Job {
             (None, Some(_)) => {
                 usage("stored correlations need a protocol, by name, that takes them".into())
             }
-            (Some(offline), None) if offline.origin().is_dealer() => usage(format!(
+            (Some(offline), None) if offline.origin().is_dealt() => usage(format!(
                 "protocol {} takes its correlations from a store",
                 self.protocol
             )),

@@ -272,7 +272,7 @@ fn pair(
     let offline = protocol.offline().unwrap();
     let name = format!("{name}, offline");
     let bits = job.get(&KEY_BITS);
-    let (lines, pair, contents) = match offline.origin().is_dealer() {
+    let (lines, pair, contents) = match offline.origin().is_dealt() {
         true => {
             let params = Params {
                 security: Security::SemiHonest,
@@ -371,7 +371,7 @@ fn origin(protocol: &dyn Protocol) -> Option<Origin> {
 /// All runs of a protocol.
 fn runs(protocol: &dyn Protocol) -> String {
     let spec = protocol.spec();
-    let is_dealt = origin(protocol).is_some_and(Origin::is_dealer);
+    let is_dealt = origin(protocol).is_some_and(Origin::is_dealt);
     let mut lines = String::new();
     let reveals = Reveals::ALL.iter().copied();
     for reveal in reveals.filter(|reveals| protocol.can_reveal(*reveals)) {
@@ -397,7 +397,7 @@ fn runs(protocol: &dyn Protocol) -> String {
             let whose = whose.collect::<Vec<_>>().join(" and ");
             let name = [spec.name, &reveal.to_string(), &whose, words].join(", ");
             lines += &both_sides(&name, protocol, jobs.clone(), is_dealt);
-            if words.is_empty() && origin(protocol).is_some_and(|origin| !origin.is_dealer()) {
+            if words.is_empty() && origin(protocol).is_some_and(|origin| !origin.is_dealt()) {
                 lines += &both_sides(&format!("{name}stored"), protocol, jobs, true);
             }
         }

@@ -69,7 +69,7 @@ fn measure(options: &Bench) -> Result<String, Failure> {
     let registered = protocol.and_then(|protocol| Registry::standard().get(protocol.name));
     let offline = registered.and_then(|protocol| protocol.offline());
     let origin = offline.map_or(Origin::Parties, |offline| offline.origin());
-    let carrier = options.transport(origin.is_dealer())?;
+    let carrier = options.transport(origin.is_dealt())?;
     if carrier == Carrier::Tcp {
         log::say(
             Level::Warning,

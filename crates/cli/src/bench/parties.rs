@@ -159,7 +159,7 @@ impl<'a> Parties<'a> {
 
     /// One run over loopback, the sender listening, and its result checked.
     pub(super) fn run(&self) -> Result<Ran, Failure> {
-        let (stored, dealer_memory_bytes) = match self.job.origin.is_dealer() {
+        let (stored, dealer_memory_bytes) = match self.job.origin.is_dealt() {
             true => self.deal().map(|(stored, memory)| (Some(stored), memory))?,
             false => (None, None),
         };
@@ -260,7 +260,7 @@ impl<'a> Parties<'a> {
         if self.job.has_output(role) {
             arguments.extend(["--output".to_owned(), output(role)]);
         }
-        if self.job.origin.is_dealer() {
+        if self.job.origin.is_dealt() {
             arguments.extend(["--offline-store".to_owned(), store(role)]);
             if self.job.is_attested() {
                 let shown = Platform::Simulated.to_string();

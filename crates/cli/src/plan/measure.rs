@@ -150,7 +150,7 @@ impl Run {
     /// The halves of a dealer.
     fn halves(&self, params: &Params) -> Result<[Option<Prepared>; 2], Error> {
         let offline = self.protocol.offline();
-        let Some(dealt) = offline.filter(|offline| offline.origin().is_dealer()) else {
+        let Some(dealt) = offline.filter(|offline| offline.origin().is_dealt()) else {
             return Ok([None, None]);
         };
         let mut rng = ChaCha20Rng::seed_from_u64(3);

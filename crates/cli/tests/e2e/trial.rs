@@ -108,7 +108,7 @@ fn origin(protocol: &str) -> Option<Origin> {
 
 /// Whether runs of the protocol take what a dealer has dealt.
 pub(crate) fn is_dealt(protocol: &str) -> bool {
-    origin(protocol).is_some_and(Origin::is_dealer)
+    origin(protocol).is_some_and(Origin::is_dealt)
 }
 
 /// Whether that dealer shows what it runs.

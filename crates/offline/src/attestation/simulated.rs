@@ -16,6 +16,10 @@ impl Simulated {
 }
 
 impl Attester for Simulated {
+    fn platform(&self) -> Platform {
+        Platform::Simulated
+    }
+
     /// The bytes themselves, then the measurement.
     fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
         Ok(Evidence {

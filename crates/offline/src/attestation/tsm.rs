@@ -77,6 +77,10 @@ impl Tsm {
 }
 
 impl Attester for Tsm {
+    fn platform(&self) -> Platform {
+        self.platform
+    }
+
     fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
         // An entry of its own, so that nobody else writes to it in between.
         let mut name = [0; 16];

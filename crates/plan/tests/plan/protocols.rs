@@ -59,7 +59,7 @@ fn input<'a>(protocol: &dyn Protocol, items: &'a [Item], numbers: &'a [u64]) -> 
 fn dealt(protocol: &dyn Protocol, params: &Params) -> [Option<Prepared>; 2] {
     let Some(offline) = protocol
         .offline()
-        .filter(|offline| offline.origin().is_dealer())
+        .filter(|offline| offline.origin().is_dealt())
     else {
         return [None, None];
     };

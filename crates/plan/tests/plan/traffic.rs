@@ -25,7 +25,7 @@ impl Case {
             security: protocol.spec().security,
             lambda: 40,
             task: Task::new(reveal),
-            is_stored: protocol.offline().is_some_and(|o| o.origin().is_dealer()),
+            is_stored: protocol.offline().is_some_and(|o| o.origin().is_dealt()),
         }
     }
 

@@ -719,7 +719,7 @@ fn the_largest_sets_run_in_buckets() {
     };
     let registry = Registry::standard();
     let of_matches = registry.all().iter().filter(|protocol| {
-        let dealt = protocol.offline().is_some_and(|o| o.origin().is_dealer());
+        let dealt = protocol.offline().is_some_and(|o| o.origin().is_dealt());
         protocol.reveals().contains(&Reveal::Matches) && !dealt
     });
     for spec in of_matches.map(|protocol| protocol.spec()) {

@@ -59,7 +59,7 @@ fn a_job_over_tls_finds_the_intersection() {
     for protocol in Registry::standard().revealing(Reveal::Matches) {
         if protocol
             .offline()
-            .is_some_and(|offline| offline.origin().is_dealer())
+            .is_some_and(|offline| offline.origin().is_dealt())
         {
             continue;
         }
